@@ -1,0 +1,86 @@
+# The only front door. `make help` says what there is; everything sets up what it needs.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+BIN := .venv/bin
+PY := $(BIN)/python
+SOURCES := sdk spark services
+SEED ?= 1
+SEEDS ?= 200
+ARGS ?=
+
+# Spark's workers run on the venv's Python too, and a machine whose name does not resolve is no obstacle.
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+export PYSPARK_PYTHON := $(CURDIR)/$(PY)
+export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(PY)
+export SPARK_LOCAL_IP ?= 127.0.0.1
+WITH_JAVA = JAVA_HOME="$$($(PY) scripts/java_home.py)"; export JAVA_HOME;
+
+.PHONY: help setup protos fmt lint types test sim planted bench demo image chart compat lock clean
+
+help: ## Say what there is
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: .venv/.setup ## Make .venv from locks/dev.txt, and bring a Java if the machine has none
+	@$(PY) scripts/java_home.py --install >/dev/null
+
+.venv/.setup: locks/build.txt locks/dev.txt pyproject.toml scripts/setup.sh
+	@scripts/setup.sh .venv locks/dev.txt --project
+	@touch $@
+
+.venv-protos/.setup: locks/protos.txt scripts/setup.sh
+	@scripts/setup.sh .venv-protos locks/protos.txt
+	@touch $@
+
+.venv-oldest/.setup: locks/oldest.txt scripts/setup.sh
+	@scripts/setup.sh .venv-oldest locks/oldest.txt
+	@touch $@
+
+protos: setup .venv-protos/.setup ## Generate the stubs from protos/
+	@.venv-protos/bin/python scripts/gen_protos.py
+
+fmt: setup ## Format, and fix what can be fixed
+	@$(BIN)/ruff check --quiet --fix-only .
+	@$(BIN)/ruff format .
+
+lint: setup .venv-protos/.setup ## Style, directions of imports, stubs that match protos/
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/lint-imports
+	@.venv-protos/bin/python scripts/gen_protos.py --check
+
+types: setup ## mypy --strict
+	@$(BIN)/mypy $(SOURCES)
+
+test: lint types ## lint, types, and every test (ARGS="-k name" picks some)
+	@$(WITH_JAVA) $(PY) -m pytest tests $(ARGS)
+
+sim: setup ## Simulate whole clusters: SEEDS=200 from SEED=1
+	@$(PY) -m tests.simulation.run --seed $(SEED) --seeds $(SEEDS) $(ARGS)
+
+planted: setup ## Show that simulation finds every planted bug
+	@$(PY) -m tests.simulation.planted $(ARGS)
+
+bench: setup ## Measure; results go to bench/out
+	@$(WITH_JAVA) $(PY) -m bench $(ARGS)
+
+demo: setup ## A cluster on this machine, and Spark writing to it exactly once
+	@$(WITH_JAVA) $(PY) -m demo $(ARGS)
+
+image: ## Build the container image (not there yet)
+	@echo "make image comes with the Kubernetes work: there is no Dockerfile yet." >&2; exit 1
+
+chart: ## Lint and render the Helm chart (not there yet)
+	@echo "make chart comes with the Kubernetes work: there is no chart yet." >&2; exit 1
+
+compat: setup .venv-oldest/.setup ## Import the SDK on the oldest and the newest grpcio and protobuf
+	@PYTHONPATH=sdk .venv-oldest/bin/python scripts/import_sdk.py
+	@$(PY) scripts/import_sdk.py
+
+lock: setup ## Move every lock file to the newest versions
+	@scripts/lock.sh
+
+clean: ## Remove the venvs and everything built
+	@rm -rf .venv .venv-protos .venv-oldest build dist bench/out .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,1 @@
+"""The main job, end to end: real text, real processes, real crashes, and a reader that verifies. `make demo` runs it."""

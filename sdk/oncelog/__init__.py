@@ -1,0 +1,1 @@
+"""oncelog: a partitioned, replicated, transactional log; this is its client SDK."""

@@ -1,0 +1,1 @@
+"""Pure decisions shared by client and servers: no I/O, no clock, no threads, no protobuf."""

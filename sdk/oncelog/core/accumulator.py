@@ -1,0 +1,238 @@
+"""What waits to be sent: records gathered into batches, one queue per partition, all within one bound of memory.
+
+Rule 1: a batch closes when it is full; an open one is ready when `linger_ms` have passed, or on a flush.
+Rule 2: batches of a partition are taken in the order in which they were filled.
+Rule 3: memory is counted from the moment of adding until the batch is resolved, not until it is sent.
+Rule 4: a batch is resolved once; later answers to older attempts change nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from oncelog.core.identity import NOBODY, Identity
+from oncelog.core.record import HeaderList
+from oncelog.errors import OncelogError
+from oncelog.types import PartitionId
+
+RECORD_OVERHEAD_BYTES = 16
+"""Counted for each record beside its own bytes: offsets and timestamp in the payload."""
+BATCH_OVERHEAD_BYTES = 512
+"""Counted for each batch: header and Arrow's metadata."""
+MAX_BATCH_RECORDS = 1 << 20
+"""Far below half of the sequence ring, whatever five batches in flight add up to."""
+
+
+class Batch:
+    """Records of one partition that travel together: waiting, then sequenced once, then resolved once."""
+
+    __slots__ = (
+        "arrow",
+        "attempts",
+        "base_offset",
+        "base_sequence",
+        "created_ms",
+        "deadline_ms",
+        "done",
+        "encoded",
+        "error",
+        "headers",
+        "identity",
+        "in_doubt",
+        "in_flight",
+        "keys",
+        "on_done",
+        "partition",
+        "record_count",
+        "refusal",
+        "retry_at_ms",
+        "size_bytes",
+        "timestamp_ms",
+        "timestamps_ms",
+        "topic",
+        "values",
+    )
+
+    def __init__(self, partition: PartitionId, topic: str, now_ms: int, deadline_ms: int) -> None:
+        self.partition = partition
+        self.topic = topic
+        self.created_ms = now_ms
+        self.deadline_ms = deadline_ms
+        self.record_count = 0
+        self.size_bytes = BATCH_OVERHEAD_BYTES
+        # Content: rows, or an Arrow record batch. Dropped when `encoded` is there.
+        self.keys: list[bytes | None] = []
+        self.values: list[bytes | None] = []
+        self.timestamps_ms: list[int] = []
+        self.headers: list[HeaderList] | None = None
+        self.arrow: Any = None
+        # Given once, kept for ever.
+        self.identity: Identity = NOBODY
+        self.base_sequence = -1
+        self.encoded: bytes = b""
+        # Tries.
+        self.attempts = 0
+        self.in_flight = False
+        self.in_doubt = False  # an attempt ended without a definite answer
+        self.refusal: OncelogError | None = None  # definitely refused, while an older attempt is in doubt
+        self.retry_at_ms = 0
+        # Outcome.
+        self.done = False
+        self.error: OncelogError | None = None
+        self.base_offset = -1
+        self.timestamp_ms = -1
+        self.on_done: list[Callable[[Batch], None]] = []
+
+    def add(self, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: HeaderList, size: int) -> int:
+        """Appends a row; returns its index."""
+        index = self.record_count
+        self.keys.append(key)
+        self.values.append(value)
+        self.timestamps_ms.append(timestamp_ms)
+        if headers and self.headers is None:
+            self.headers = [()] * index
+        if self.headers is not None:
+            self.headers.append(headers)
+        self.record_count = index + 1
+        self.size_bytes += size
+        return index
+
+    def drop_content(self) -> None:
+        """The encoded bytes are all that is needed from now on."""
+        self.keys, self.values, self.headers, self.arrow = [], [], None, None
+
+    def resolve(self, error: OncelogError | None, base_offset: int = -1, timestamp_ms: int = -1) -> bool:
+        """Gives the outcome; False when it was known already."""
+        if self.done:
+            return False
+        self.done = True
+        self.error = error
+        self.base_offset = base_offset
+        self.timestamp_ms = timestamp_ms
+        self.encoded = b""
+        self.drop_content()
+        listeners, self.on_done = self.on_done, []
+        for listener in listeners:
+            listener(self)
+        return True
+
+
+def row_bytes(key: bytes | None, value: bytes | None, headers: HeaderList) -> int:
+    """What a row counts against batch and buffer."""
+    size = RECORD_OVERHEAD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
+    for name, content in headers:
+        size += len(name) + (len(content) if content else 0) + RECORD_OVERHEAD_BYTES
+    return size
+
+
+class Accumulator:
+    """All queues of one producer."""
+
+    def __init__(self, batch_size: int, linger_ms: int, buffer_memory: int, delivery_timeout_ms: int) -> None:
+        self._batch_size = batch_size
+        self._linger_ms = linger_ms
+        self._buffer_memory = buffer_memory
+        self._delivery_timeout_ms = delivery_timeout_ms
+        self._queues: dict[PartitionId, deque[Batch]] = {}
+        self.used_bytes = 0
+
+    def has_room(self, size: int) -> bool:
+        """True when `size` more bytes fit; one thing of any size fits into an empty buffer."""
+        return self.used_bytes == 0 or self.used_bytes + size <= self._buffer_memory
+
+    def add_row(
+        self,
+        partition: PartitionId,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp_ms: int,
+        headers: HeaderList,
+        size: int,
+        now_ms: int,
+    ) -> tuple[Batch, int]:
+        """Appends a row to the partition's open batch, or opens one. The batch, and the row's index in it."""
+        queue = self._queue(partition)
+        batch = queue[-1] if queue else None
+        if batch is None or batch.arrow is not None or self._is_full(batch, size):
+            batch = self._open(queue, partition, topic, now_ms)
+        self.used_bytes += size
+        return batch, batch.add(key, value, timestamp_ms, headers, size)
+
+    def add_arrow(
+        self, partition: PartitionId, topic: str, rows: Any, count: int, size: int, timestamp_ms: int, now_ms: int
+    ) -> Batch:
+        """Queues an Arrow record batch as a batch of its own."""
+        batch = self._open(self._queue(partition), partition, topic, now_ms)
+        batch.arrow = rows
+        batch.timestamps_ms = [timestamp_ms]
+        batch.record_count = count
+        batch.size_bytes += size
+        self.used_bytes += size
+        return batch
+
+    def ready_at_ms(self, partition: PartitionId) -> int | None:
+        """When the partition's next batch may go; None = nothing waits."""
+        queue = self._queues.get(partition)
+        if not queue:
+            return None
+        first = queue[0]
+        if len(queue) > 1 or first.arrow is not None or self._is_full(first, 0):
+            return first.created_ms
+        return first.created_ms + self._linger_ms
+
+    def peek(self, partition: PartitionId) -> Batch | None:
+        """The batch that `take` would return."""
+        queue = self._queues.get(partition)
+        return queue[0] if queue else None
+
+    def take(self, partition: PartitionId) -> Batch:
+        """Removes the next batch from its queue; its memory stays counted."""
+        queue = self._queues[partition]
+        batch = queue.popleft()
+        if not queue:
+            del self._queues[partition]
+        return batch
+
+    def waiting(self) -> list[PartitionId]:
+        """Partitions with something queued, in the order of their first record."""
+        return list(self._queues)
+
+    def release(self, batch: Batch) -> None:
+        """The batch is resolved: its memory is free again."""
+        self.used_bytes -= batch.size_bytes
+        assert self.used_bytes >= 0
+
+    def expired(self, now_ms: int) -> list[Batch]:
+        """Removes and returns queued batches whose deadline has passed; never sent, so definitely not written."""
+        found: list[Batch] = []
+        for partition in self.waiting():
+            queue = self._queues[partition]
+            while queue and queue[0].deadline_ms <= now_ms:
+                found.append(queue.popleft())
+            if not queue:
+                del self._queues[partition]
+        return found
+
+    def drop(self, partition: PartitionId | None = None) -> list[Batch]:
+        """Removes and returns everything queued, of one partition or of all."""
+        partitions = self.waiting() if partition is None else [partition]
+        return [batch for name in partitions for batch in self._queues.pop(name, ())]
+
+    def _queue(self, partition: PartitionId) -> deque[Batch]:
+        queue = self._queues.get(partition)
+        if queue is None:
+            queue = self._queues[partition] = deque()
+        return queue
+
+    def _open(self, queue: deque[Batch], partition: PartitionId, topic: str, now_ms: int) -> Batch:
+        batch = Batch(partition, topic, now_ms, now_ms + self._delivery_timeout_ms)
+        self.used_bytes += batch.size_bytes
+        queue.append(batch)
+        return batch
+
+    def _is_full(self, batch: Batch, size: int) -> bool:
+        over = batch.record_count > 0 and batch.size_bytes + size > self._batch_size
+        return over or batch.size_bytes >= self._batch_size or batch.record_count >= MAX_BATCH_RECORDS

@@ -1,0 +1,189 @@
+"""The batch header: the only place that knows its bytes.
+
+    offset  size  field                 part      written by
+    0       8     base_offset           prefix    leader
+    8       4     batch_length          prefix    producer, checked by all: header and payload together
+    12      4     leader_epoch          prefix    leader
+    16      8     append_timestamp_ms   prefix    leader
+    24      8     delete_horizon_ms     prefix    compactor; -1 = none
+    32      4     prefix_crc            prefix    whoever wrote the prefix; CRC-32C of bytes 0..32
+    36      4     body_crc              body      producer; CRC-32C of bytes 40..batch_length
+    40      1     magic                 body      1
+    41      1     codec                 body      0 none, 1 lz4, 2 zstd
+    42      2     attributes            body      1 transactional, 2 control, 4 log-append time
+    44      4     schema_id             body      0 without headers, 1 with headers, above 1 typed topics
+    48      4     record_count          body
+    52      4     last_offset_delta     body      record_count - 1, unless compacted
+    56      8     producer_id           body      who writes and owns the sequence; -1 = none
+    64      4     producer_epoch        body      session; -1 = none
+    68      4     base_sequence         body      -1 = none
+    72      8     txn_producer_id       body      with txn_no the name of the transaction; -1 = none
+    80      8     txn_no                body      0 = none
+    88      8     base_timestamp_ms     body
+    96      8     max_timestamp_ms      body
+    104     4     uncompressed_length   body      of the payload
+    108     4     partition_tag         body      CRC-32C of topic id and partition: a misdirected batch is refused
+    112     2     txn_shard             body      transaction shard that decides; 0xFFFF = none
+    114     6     zeros                 body      so that the payload begins at a multiple of 8
+    120     -     payload               body
+
+All numbers are little-endian. Only the prefix is ever re-computed; the body is the producer's for ever.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from oncelog.errors import CorruptMessageError, UnsupportedMessageFormatError
+from oncelog.types import Buffer
+
+MAGIC: Final = 1
+HEADER_BYTES: Final = 120
+PREFIX_BYTES: Final = 36
+TRANSACTIONAL: Final = 1
+CONTROL: Final = 2
+LOG_APPEND_TIME: Final = 4
+KNOWN_ATTRIBUTES: Final = TRANSACTIONAL | CONTROL | LOG_APPEND_TIME
+NO_PRODUCER_ID: Final = -1
+NO_SEQUENCE: Final = -1
+NO_SHARD: Final = 0xFFFF
+SCHEMA_PLAIN: Final = 0
+SCHEMA_HEADERS: Final = 1
+
+_PREFIX: Final = struct.Struct("<qiiqq")
+_CRC: Final = struct.Struct("<I")
+_BODY: Final = struct.Struct("<BBHiiiqiiqqqqiIH6x")
+_ALL: Final = struct.Struct("<qiiqqIIBBHiiiqiiqqqqiIH6x")
+assert _ALL.size == HEADER_BYTES
+_BODY_START: Final = 40
+
+
+class BatchHeader(NamedTuple):
+    """The fields of a header, in the order of the table above."""
+
+    base_offset: int
+    batch_length: int
+    leader_epoch: int
+    append_timestamp_ms: int
+    delete_horizon_ms: int
+    prefix_crc: int
+    body_crc: int
+    magic: int
+    codec: int
+    attributes: int
+    schema_id: int
+    record_count: int
+    last_offset_delta: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    txn_producer_id: int
+    txn_no: int
+    base_timestamp_ms: int
+    max_timestamp_ms: int
+    uncompressed_length: int
+    partition_tag: int
+    txn_shard: int
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        """Offset after the last record."""
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def is_transactional(self) -> bool:
+        """Part of a transaction, data or marker."""
+        return bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        """A marker, not data."""
+        return bool(self.attributes & CONTROL)
+
+
+def partition_tag(topic_id: str, partition: int) -> int:
+    """Ties a batch to its partition. `topic_id` is 32 hex digits."""
+    return crc32c(f"{topic_id}/{partition}".encode())
+
+
+def seal(
+    payload: Buffer,
+    *,
+    codec: int,
+    attributes: int,
+    schema_id: int,
+    record_count: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    txn_producer_id: int,
+    txn_no: int,
+    base_timestamp_ms: int,
+    max_timestamp_ms: int,
+    uncompressed_length: int,
+    tag: int,
+    txn_shard: int,
+) -> bytes:
+    """A producer's batch: base offset 0, leader epoch -1, the body sealed by its checksum."""
+    body = _BODY.pack(
+        MAGIC,
+        codec,
+        attributes,
+        schema_id,
+        record_count,
+        record_count - 1,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        txn_producer_id,
+        txn_no,
+        base_timestamp_ms,
+        max_timestamp_ms,
+        uncompressed_length,
+        tag,
+        txn_shard,
+    )
+    body_crc = crc32c(payload, crc32c(body))
+    prefix = _PREFIX.pack(0, HEADER_BYTES + len(payload), -1, -1, -1)
+    return b"".join((prefix, _CRC.pack(crc32c(prefix)), _CRC.pack(body_crc), body, payload))
+
+
+def stamp_prefix(base_offset: int, batch_length: int, leader_epoch: int, append_timestamp_ms: int) -> bytes:
+    """The leader's 36 bytes; the rest of the batch is the producer's, from byte 36 on."""
+    prefix = _PREFIX.pack(base_offset, batch_length, leader_epoch, append_timestamp_ms, -1)
+    return prefix + _CRC.pack(crc32c(prefix))
+
+
+def read_header(data: Buffer, position: int = 0) -> BatchHeader:
+    """The header at `position`, checked for lengths, magic and prefix checksum, not for the body's checksum.
+
+    Raises `CorruptMessageError` or `UnsupportedMessageFormatError`; allocates nothing by a length from the data.
+    """
+    present = len(data) - position
+    if present < HEADER_BYTES:
+        raise CorruptMessageError("shorter than a batch header", bytes_present=present)
+    header = BatchHeader._make(_ALL.unpack_from(data, position))
+    if header.magic != MAGIC:
+        raise UnsupportedMessageFormatError("unknown magic byte", magic=header.magic)
+    if not HEADER_BYTES <= header.batch_length <= present:
+        raise CorruptMessageError(
+            "the batch length does not fit", batch_length=header.batch_length, bytes_present=present
+        )
+    if crc32c(memoryview(data)[position : position + PREFIX_BYTES - 4]) != header.prefix_crc:
+        raise CorruptMessageError("the prefix checksum does not match", base_offset=header.base_offset)
+    return header
+
+
+def check_body(data: Buffer, header: BatchHeader, position: int = 0) -> None:
+    """Raises `CorruptMessageError` when the body's checksum does not match."""
+    view = memoryview(data)[position + _BODY_START : position + header.batch_length]
+    if crc32c(view) != header.body_crc:
+        raise CorruptMessageError("the body checksum does not match", base_offset=header.base_offset)

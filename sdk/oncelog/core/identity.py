@@ -1,0 +1,36 @@
+"""As whom a batch is written: the sequence's owner, and the transaction that it belongs to."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from oncelog.core.header import NO_PRODUCER_ID, NO_SHARD
+
+
+class Identity(NamedTuple):
+    """What a producer puts into every batch header.
+
+    For an ordinary transactional producer `producer_id` and `txn_producer_id` are one number; a participant of a
+    shared transaction has a producer id of its own. `transactional_id` travels beside the batch, for the enrolment.
+    """
+
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = -1
+    txn_producer_id: int = NO_PRODUCER_ID
+    txn_no: int = 0
+    txn_shard: int = NO_SHARD
+    transactional_id: str = ""
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Batches carry sequences."""
+        return self.producer_id != NO_PRODUCER_ID
+
+    @property
+    def is_transactional(self) -> bool:
+        """Batches belong to a transaction."""
+        return self.txn_producer_id != NO_PRODUCER_ID
+
+
+NOBODY = Identity()
+"""A producer without idempotence."""

@@ -1,0 +1,36 @@
+"""Which names are legal. One place, used by client and servers, so that no name can act as a path or a key prefix."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from oncelog.errors import InvalidGroupIdError, InvalidRequestError, InvalidTopicError
+
+_LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z", re.ASCII)
+_ID_BYTES_MAX: Final = 1024
+
+
+def check_topic_name(name: str) -> str:
+    """Returns the name; raises `InvalidTopicError` unless it is 1-249 of `[a-zA-Z0-9._-]` and neither `.` nor `..`."""
+    if not _LEGAL.match(name) or name in (".", ".."):
+        raise InvalidTopicError("topic names are 1-249 characters of [a-zA-Z0-9._-]", topic=ascii(name[:64]))
+    return name
+
+
+def _printable(name: str) -> bool:
+    return bool(name) and name.isprintable() and len(name.encode()) <= _ID_BYTES_MAX
+
+
+def check_transactional_id(name: str) -> str:
+    """Returns the id; raises `InvalidRequestError` unless it is printable and 1-1024 bytes."""
+    if not _printable(name):
+        raise InvalidRequestError("a transactional id is 1-1024 bytes of printable text", given=ascii(name[:64]))
+    return name
+
+
+def check_group_id(name: str) -> str:
+    """Returns the id; raises `InvalidGroupIdError` unless it is printable and 1-1024 bytes."""
+    if not _printable(name):
+        raise InvalidGroupIdError("a group id is 1-1024 bytes of printable text", given=ascii(name[:64]))
+    return name

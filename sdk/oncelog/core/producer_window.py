@@ -1,0 +1,271 @@
+"""What one producer has sent to one partition and not yet got settled: order, retries, doubt.
+
+Rule 1: a batch gets its sequence once and keeps it for ever; nothing is ever rewritten under another identity.
+Rule 2: at most `max_in_flight` batches are unresolved. While one of them waits to be sent again, only the oldest
+        unresolved one goes, alone; new batches wait. So the leader, which refuses gaps, never sees another order.
+Rule 3: a gap refused to a batch that is not the oldest is no verdict on it: it is sent again when its turn comes.
+Rule 4: a definite refusal ends the sequence: later batches can never be accepted behind the hole, so they fail with
+        it, and the partition goes on under a new identity once nothing is unresolved (hole 25).
+Rule 5: "not written" is said only of a batch none of whose attempts is in doubt. Otherwise `GetProducerState(settle)`
+        decides (hole 22): it is final, because the call raised the producer's epoch before it answered. Inside a
+        transaction nothing is settled: the abort of the transaction decides for all its batches.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+from oncelog.core.accumulator import Batch
+from oncelog.core.identity import Identity
+from oncelog.core.sequence import last_sequence, successor
+from oncelog.errors import (
+    DeliveryTimedOutError,
+    ErrorCode,
+    NetworkError,
+    OncelogError,
+    OutOfOrderSequenceError,
+    RetriableError,
+)
+
+
+class Verdict(enum.Enum):
+    """What an answer says about one attempt."""
+
+    WRITTEN = enum.auto()
+    NOT_NOW = enum.auto()  # certainly not written by this attempt; try again
+    IN_DOUBT = enum.auto()  # may be written; try again, the leader deduplicates
+    GAP = enum.auto()  # certainly not written; an earlier batch is missing
+    REFUSED = enum.auto()  # certainly not written, and never will be
+
+
+_NOT_NOW: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.RESOURCE_EXHAUSTED,
+        ErrorCode.SHUTTING_DOWN,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.METADATA_UNAVAILABLE,
+        ErrorCode.STALE_BROKER_EPOCH,
+        # A leader that has just been chosen may hear of a new topic later than we do; metadata tells the two apart.
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+
+
+def judge(error: OncelogError | None) -> Verdict:
+    """The verdict of one answer to a Produce, or of the failure to get one."""
+    if error is None:
+        return Verdict.WRITTEN
+    if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+        return Verdict.GAP
+    if error.code in _NOT_NOW:
+        return Verdict.NOT_NOW
+    if isinstance(error, NetworkError) and error.context.get("refused") == "true":
+        return Verdict.NOT_NOW
+    return Verdict.IN_DOUBT if isinstance(error, RetriableError) else Verdict.REFUSED
+
+
+Resolved = list[tuple[Batch, OncelogError | None]]
+"""Batches with their outcome: None = written."""
+
+
+class ProducerWindow:
+    """See the module. `now_ms` is monotonic."""
+
+    def __init__(self, max_in_flight: int) -> None:
+        self._max_in_flight = max_in_flight
+        self._unresolved: list[Batch] = []  # by sequence
+        self._next_sequence = 0
+        self._is_broken = False
+        self.identity: Identity | None = None
+        self.burnt: Identity | None = None
+        """The identity that a refusal ended here; it must not be used on this partition again."""
+
+    # ------------------------------------------------------------ sending
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing is unresolved."""
+        return not self._unresolved
+
+    @property
+    def needs_identity(self) -> bool:
+        """A new batch cannot go before `adopt`."""
+        return self.identity is None
+
+    def adopt(self, identity: Identity) -> None:
+        """Begins at sequence 0 as this identity. Only while nothing is unresolved."""
+        assert self.is_empty
+        assert identity != self.burnt or not identity.is_idempotent
+        self.identity = identity
+        self._next_sequence = 0
+        self._is_broken = False
+
+    def may_send_new(self) -> bool:
+        """True when another batch may follow what is in flight."""
+        if self._is_broken or len(self._unresolved) >= self._max_in_flight:
+            return False
+        return all(batch.in_flight for batch in self._unresolved)
+
+    def send_new(self, batch: Batch) -> None:
+        """Gives the batch its sequence; it is in flight now."""
+        assert self.identity is not None
+        assert self.may_send_new()
+        batch.identity = self.identity
+        if self.identity.is_idempotent:
+            batch.base_sequence = self._next_sequence
+            self._next_sequence = successor(last_sequence(self._next_sequence, batch.record_count))
+        self._unresolved.append(batch)
+        self._start(batch)
+
+    def resend(self, now_ms: int) -> Batch | None:
+        """The oldest unresolved batch, if it waits to be sent again and its time has come; it is in flight now."""
+        oldest = self._unresolved[0] if self._unresolved else None
+        if oldest is None or oldest.in_flight or oldest.done or oldest.refusal or self._is_over(oldest, now_ms):
+            return None
+        if oldest.retry_at_ms > now_ms:
+            return None
+        self._start(oldest)
+        return oldest
+
+    def resend_at_ms(self) -> int | None:
+        """When `resend` may have something; None = nothing waits to be sent again."""
+        oldest = self._unresolved[0] if self._unresolved else None
+        if oldest is None or oldest.in_flight or oldest.done or oldest.refusal:
+            return None
+        return oldest.retry_at_ms
+
+    @staticmethod
+    def _start(batch: Batch) -> None:
+        batch.attempts += 1
+        batch.in_flight = True
+
+    @staticmethod
+    def _is_over(batch: Batch, now_ms: int) -> bool:
+        return batch.deadline_ms <= now_ms
+
+    # ------------------------------------------------------------ answers
+
+    def answered(self, batch: Batch, error: OncelogError | None, retry_at_ms: int) -> Resolved:
+        """Takes the answer to the batch's attempt that is in flight."""
+        if batch not in self._unresolved:
+            return []
+        batch.in_flight = False
+        verdict = judge(error)
+        if verdict is Verdict.GAP:
+            verdict = Verdict.REFUSED if batch is self._unresolved[0] else Verdict.NOT_NOW
+        if verdict is Verdict.WRITTEN:
+            return self._written(batch)
+        if verdict is Verdict.REFUSED:
+            assert error is not None
+            return self._refused(batch, error)
+        batch.in_doubt = batch.in_doubt or verdict is Verdict.IN_DOUBT
+        batch.retry_at_ms = retry_at_ms
+        return []
+
+    def expire(self, now_ms: int) -> Resolved:
+        """What the delivery timeout decides without asking anybody."""
+        oldest = self._unresolved[0] if self._unresolved else None
+        if oldest is None or oldest.in_flight or oldest.done or not self._is_over(oldest, now_ms):
+            return []
+        if oldest.in_doubt and self._can_settle(oldest):
+            return []  # `in_question` has it
+        return self._fail_from(oldest, self._timed_out(oldest))
+
+    def _written(self, batch: Batch) -> Resolved:
+        self._unresolved.remove(batch)
+        self._forget_broken_identity()
+        return [(batch, None)]
+
+    def _refused(self, batch: Batch, error: OncelogError) -> Resolved:
+        if batch.in_doubt and self._can_settle(batch):
+            batch.refusal = error
+            return []
+        return self._fail_from(batch, error)
+
+    def _fail_from(self, batch: Batch, error: OncelogError) -> Resolved:
+        """The batch fails, and with it what stands behind its hole."""
+        if not batch.identity.is_idempotent:
+            self._unresolved.remove(batch)
+            return [(batch, error)]
+        index = self._unresolved.index(batch)
+        failed = self._unresolved[index:]
+        del self._unresolved[index:]
+        self._is_broken = True
+        self._forget_broken_identity()
+        behind = OutOfOrderSequenceError(f"an earlier batch of this partition failed: {error}")
+        return [(batch, error), *((later, behind) for later in failed[1:])]
+
+    def _forget_broken_identity(self) -> None:
+        if self._is_broken and self.is_empty:
+            self.burnt, self.identity = self.identity, None
+
+    @staticmethod
+    def _timed_out(batch: Batch) -> DeliveryTimedOutError:
+        if batch.in_doubt:
+            return DeliveryTimedOutError(attempts=batch.attempts)
+        return DeliveryTimedOutError(
+            "delivery_timeout_ms passed; the records were not written", attempts=batch.attempts, written="false"
+        )
+
+    # ------------------------------------------------------------ doubt
+
+    @staticmethod
+    def _can_settle(batch: Batch) -> bool:
+        return batch.identity.is_idempotent and not batch.identity.is_transactional
+
+    def in_question(self, now_ms: int) -> Batch | None:
+        """The batch to ask `GetProducerState(settle)` about; nothing is sent here until `settled`."""
+        oldest = self._unresolved[0] if self._unresolved else None
+        if oldest is None or oldest.in_flight or not oldest.in_doubt or not self._can_settle(oldest):
+            return None
+        if any(batch.in_flight for batch in self._unresolved):
+            return None
+        return oldest if oldest.refusal or oldest.done or self._is_over(oldest, now_ms) else None
+
+    def settled(self, batch: Batch, written: bool) -> Resolved:
+        """The leader's final word on the batch in question."""
+        assert batch is self._unresolved[0]
+        if written:
+            return self._written(batch)
+        return self._fail_from(batch, batch.refusal or self._not_written(batch))
+
+    @staticmethod
+    def _not_written(batch: Batch) -> DeliveryTimedOutError:
+        return DeliveryTimedOutError(
+            "delivery_timeout_ms passed; the leader says that the records were not written",
+            attempts=batch.attempts,
+            written="false",
+        )
+
+    def give_up(self, batch: Batch) -> Resolved:
+        """The first question went unanswered: the caller hears that the outcome is unknown, the asking goes on."""
+        if batch.done:
+            return []
+        return [(batch, DeliveryTimedOutError(attempts=batch.attempts))]
+
+    def drop(self) -> list[Batch]:
+        """Forgets everything (the transaction is aborted); what was unresolved, oldest first."""
+        dropped, self._unresolved = self._unresolved, []
+        self.identity = None
+        self._is_broken = False
+        return dropped
+
+    def unresolved(self) -> tuple[Batch, ...]:
+        """By sequence."""
+        return tuple(self._unresolved)
+
+    def check(self) -> None:
+        """All invariants."""
+        assert len(self._unresolved) <= self._max_in_flight
+        for earlier, later in zip(self._unresolved, self._unresolved[1:], strict=False):
+            if earlier.identity.is_idempotent:
+                assert later.base_sequence == successor(last_sequence(earlier.base_sequence, earlier.record_count))

@@ -1,0 +1,19 @@
+"""One record as users see it, apart from topic and partition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+HeaderList = Sequence[tuple[str, bytes | None]]
+"""Headers in order; names may repeat, values may be null."""
+
+
+class Record(NamedTuple):
+    """A decoded record. `key` and `value` may be null (None); `headers` is empty when there are none."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+    offset: int
+    headers: tuple[tuple[str, bytes | None], ...] = ()

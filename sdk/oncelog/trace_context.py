@@ -1,0 +1,13 @@
+"""Where the W3C trace context of the running task stands.
+
+Rule: a transport sends what is here with each call; a server puts what it received here before it runs a handler, so a
+call that a handler makes belongs to the caller's trace without anybody passing it along.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Final
+
+TRACEPARENT: Final[ContextVar[str]] = ContextVar("oncelog_traceparent", default="")
+"""`00-<trace id>-<span id>-<flags>`, or empty."""

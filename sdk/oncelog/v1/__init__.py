@@ -1,0 +1,1 @@
+"""Generated from protos/oncelog/v1; never edited by hand."""

@@ -1,0 +1,425 @@
+from oncelog.v1 import link_pb2 as _link_pb2
+from oncelog.v1 import types_pb2 as _types_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class EndWait(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    END_WAIT_UNSPECIFIED: _ClassVar[EndWait]
+    DECIDED: _ClassVar[EndWait]
+    VISIBLE: _ClassVar[EndWait]
+END_WAIT_UNSPECIFIED: EndWait
+DECIDED: EndWait
+VISIBLE: EndWait
+
+class InitProducerIdRequest(_message.Message):
+    __slots__ = ("transactional_id", "transaction_timeout_ms", "nonce", "expected_producer_id", "expected_producer_epoch")
+    TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_PRODUCER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    transactional_id: str
+    transaction_timeout_ms: int
+    nonce: str
+    expected_producer_id: int
+    expected_producer_epoch: int
+    def __init__(self, transactional_id: _Optional[str] = ..., transaction_timeout_ms: _Optional[int] = ..., nonce: _Optional[str] = ..., expected_producer_id: _Optional[int] = ..., expected_producer_epoch: _Optional[int] = ...) -> None: ...
+
+class InitProducerIdReply(_message.Message):
+    __slots__ = ("producer_id", "producer_epoch", "next_txn_no", "txn_shard")
+    PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    NEXT_TXN_NO_FIELD_NUMBER: _ClassVar[int]
+    TXN_SHARD_FIELD_NUMBER: _ClassVar[int]
+    producer_id: int
+    producer_epoch: int
+    next_txn_no: int
+    txn_shard: int
+    def __init__(self, producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., next_txn_no: _Optional[int] = ..., txn_shard: _Optional[int] = ...) -> None: ...
+
+class TransactionName(_message.Message):
+    __slots__ = ("transactional_id", "txn_shard", "txn_producer_id", "txn_no", "producer_epoch")
+    TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]
+    TXN_SHARD_FIELD_NUMBER: _ClassVar[int]
+    TXN_PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    TXN_NO_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    transactional_id: str
+    txn_shard: int
+    txn_producer_id: int
+    txn_no: int
+    producer_epoch: int
+    def __init__(self, transactional_id: _Optional[str] = ..., txn_shard: _Optional[int] = ..., txn_producer_id: _Optional[int] = ..., txn_no: _Optional[int] = ..., producer_epoch: _Optional[int] = ...) -> None: ...
+
+class EnrolPartitionsRequest(_message.Message):
+    __slots__ = ("name", "partitions", "groups")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    name: TransactionName
+    partitions: _containers.RepeatedCompositeFieldContainer[_types_pb2.TopicPartition]
+    groups: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[_Union[TransactionName, _Mapping]] = ..., partitions: _Optional[_Iterable[_Union[_types_pb2.TopicPartition, _Mapping]]] = ..., groups: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class EnrolPartitionsReply(_message.Message):
+    __slots__ = ("coordinator_epoch",)
+    COORDINATOR_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    coordinator_epoch: int
+    def __init__(self, coordinator_epoch: _Optional[int] = ...) -> None: ...
+
+class PartitionCount(_message.Message):
+    __slots__ = ("topic_id", "partition", "records")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    topic_id: str
+    partition: int
+    records: int
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., records: _Optional[int] = ...) -> None: ...
+
+class EndTransactionRequest(_message.Message):
+    __slots__ = ("name", "outcome", "wait", "counts")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    WAIT_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    name: TransactionName
+    outcome: _types_pb2.TransactionOutcome
+    wait: EndWait
+    counts: _containers.RepeatedCompositeFieldContainer[PartitionCount]
+    def __init__(self, name: _Optional[_Union[TransactionName, _Mapping]] = ..., outcome: _Optional[_Union[_types_pb2.TransactionOutcome, str]] = ..., wait: _Optional[_Union[EndWait, str]] = ..., counts: _Optional[_Iterable[_Union[PartitionCount, _Mapping]]] = ...) -> None: ...
+
+class EndTransactionReply(_message.Message):
+    __slots__ = ("outcome", "visible")
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    VISIBLE_FIELD_NUMBER: _ClassVar[int]
+    outcome: _types_pb2.TransactionOutcome
+    visible: bool
+    def __init__(self, outcome: _Optional[_Union[_types_pb2.TransactionOutcome, str]] = ..., visible: bool = ...) -> None: ...
+
+class GetOutcomeRequest(_message.Message):
+    __slots__ = ("transactional_id", "txn_no")
+    TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]
+    TXN_NO_FIELD_NUMBER: _ClassVar[int]
+    transactional_id: str
+    txn_no: int
+    def __init__(self, transactional_id: _Optional[str] = ..., txn_no: _Optional[int] = ...) -> None: ...
+
+class GetOutcomeReply(_message.Message):
+    __slots__ = ("outcome", "visible")
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    VISIBLE_FIELD_NUMBER: _ClassVar[int]
+    outcome: _types_pb2.TransactionOutcome
+    visible: bool
+    def __init__(self, outcome: _Optional[_Union[_types_pb2.TransactionOutcome, str]] = ..., visible: bool = ...) -> None: ...
+
+class CommitToken(_message.Message):
+    __slots__ = ("app_id", "batch_id")
+    APP_ID_FIELD_NUMBER: _ClassVar[int]
+    BATCH_ID_FIELD_NUMBER: _ClassVar[int]
+    app_id: str
+    batch_id: int
+    def __init__(self, app_id: _Optional[str] = ..., batch_id: _Optional[int] = ...) -> None: ...
+
+class JoinTransactionRequest(_message.Message):
+    __slots__ = ("transactional_id", "owner_run", "token", "write_attempt", "task_attempt", "lease_ms", "max_duration_ms")
+    TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]
+    OWNER_RUN_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    WRITE_ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    TASK_ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    LEASE_MS_FIELD_NUMBER: _ClassVar[int]
+    MAX_DURATION_MS_FIELD_NUMBER: _ClassVar[int]
+    transactional_id: str
+    owner_run: str
+    token: CommitToken
+    write_attempt: str
+    task_attempt: str
+    lease_ms: int
+    max_duration_ms: int
+    def __init__(self, transactional_id: _Optional[str] = ..., owner_run: _Optional[str] = ..., token: _Optional[_Union[CommitToken, _Mapping]] = ..., write_attempt: _Optional[str] = ..., task_attempt: _Optional[str] = ..., lease_ms: _Optional[int] = ..., max_duration_ms: _Optional[int] = ...) -> None: ...
+
+class JoinTransactionReply(_message.Message):
+    __slots__ = ("already_committed", "committed_rows", "producer_id", "producer_epoch", "txn_producer_id", "txn_no", "txn_shard")
+    ALREADY_COMMITTED_FIELD_NUMBER: _ClassVar[int]
+    COMMITTED_ROWS_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    TXN_PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    TXN_NO_FIELD_NUMBER: _ClassVar[int]
+    TXN_SHARD_FIELD_NUMBER: _ClassVar[int]
+    already_committed: bool
+    committed_rows: int
+    producer_id: int
+    producer_epoch: int
+    txn_producer_id: int
+    txn_no: int
+    txn_shard: int
+    def __init__(self, already_committed: bool = ..., committed_rows: _Optional[int] = ..., producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., txn_producer_id: _Optional[int] = ..., txn_no: _Optional[int] = ..., txn_shard: _Optional[int] = ...) -> None: ...
+
+class RenewTransactionRequest(_message.Message):
+    __slots__ = ("name", "owner_run")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    OWNER_RUN_FIELD_NUMBER: _ClassVar[int]
+    name: TransactionName
+    owner_run: str
+    def __init__(self, name: _Optional[_Union[TransactionName, _Mapping]] = ..., owner_run: _Optional[str] = ...) -> None: ...
+
+class RenewTransactionReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Winner(_message.Message):
+    __slots__ = ("producer_id", "rows", "counts")
+    PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    producer_id: int
+    rows: int
+    counts: _containers.RepeatedCompositeFieldContainer[PartitionCount]
+    def __init__(self, producer_id: _Optional[int] = ..., rows: _Optional[int] = ..., counts: _Optional[_Iterable[_Union[PartitionCount, _Mapping]]] = ...) -> None: ...
+
+class CommitTransactionRequest(_message.Message):
+    __slots__ = ("transactional_id", "owner_run", "txn_no", "token", "winners", "wait", "write_attempt")
+    TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]
+    OWNER_RUN_FIELD_NUMBER: _ClassVar[int]
+    TXN_NO_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    WINNERS_FIELD_NUMBER: _ClassVar[int]
+    WAIT_FIELD_NUMBER: _ClassVar[int]
+    WRITE_ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    transactional_id: str
+    owner_run: str
+    txn_no: int
+    token: CommitToken
+    winners: _containers.RepeatedCompositeFieldContainer[Winner]
+    wait: EndWait
+    write_attempt: str
+    def __init__(self, transactional_id: _Optional[str] = ..., owner_run: _Optional[str] = ..., txn_no: _Optional[int] = ..., token: _Optional[_Union[CommitToken, _Mapping]] = ..., winners: _Optional[_Iterable[_Union[Winner, _Mapping]]] = ..., wait: _Optional[_Union[EndWait, str]] = ..., write_attempt: _Optional[str] = ...) -> None: ...
+
+class CommitTransactionReply(_message.Message):
+    __slots__ = ("already_committed", "committed_rows", "txn_no")
+    ALREADY_COMMITTED_FIELD_NUMBER: _ClassVar[int]
+    COMMITTED_ROWS_FIELD_NUMBER: _ClassVar[int]
+    TXN_NO_FIELD_NUMBER: _ClassVar[int]
+    already_committed: bool
+    committed_rows: int
+    txn_no: int
+    def __init__(self, already_committed: bool = ..., committed_rows: _Optional[int] = ..., txn_no: _Optional[int] = ...) -> None: ...
+
+class AbortTransactionRequest(_message.Message):
+    __slots__ = ("transactional_id", "owner_run", "txn_no", "token")
+    TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]
+    OWNER_RUN_FIELD_NUMBER: _ClassVar[int]
+    TXN_NO_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    transactional_id: str
+    owner_run: str
+    txn_no: int
+    token: CommitToken
+    def __init__(self, transactional_id: _Optional[str] = ..., owner_run: _Optional[str] = ..., txn_no: _Optional[int] = ..., token: _Optional[_Union[CommitToken, _Mapping]] = ...) -> None: ...
+
+class AbortTransactionReply(_message.Message):
+    __slots__ = ("aborted",)
+    ABORTED_FIELD_NUMBER: _ClassVar[int]
+    aborted: bool
+    def __init__(self, aborted: bool = ...) -> None: ...
+
+class ResolveTransactionRequest(_message.Message):
+    __slots__ = ("txn_shard", "txn_producer_id", "txn_no", "topic_id", "partition", "known_coordinator_epoch")
+    TXN_SHARD_FIELD_NUMBER: _ClassVar[int]
+    TXN_PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    TXN_NO_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_COORDINATOR_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    txn_shard: int
+    txn_producer_id: int
+    txn_no: int
+    topic_id: str
+    partition: int
+    known_coordinator_epoch: int
+    def __init__(self, txn_shard: _Optional[int] = ..., txn_producer_id: _Optional[int] = ..., txn_no: _Optional[int] = ..., topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., known_coordinator_epoch: _Optional[int] = ...) -> None: ...
+
+class ResolveTransactionReply(_message.Message):
+    __slots__ = ("outcome", "coordinator_epoch", "has_winners", "winners", "expected_records", "session_epoch")
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    COORDINATOR_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    HAS_WINNERS_FIELD_NUMBER: _ClassVar[int]
+    WINNERS_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_RECORDS_FIELD_NUMBER: _ClassVar[int]
+    SESSION_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    outcome: _types_pb2.TransactionOutcome
+    coordinator_epoch: int
+    has_winners: bool
+    winners: _containers.RepeatedScalarFieldContainer[int]
+    expected_records: int
+    session_epoch: int
+    def __init__(self, outcome: _Optional[_Union[_types_pb2.TransactionOutcome, str]] = ..., coordinator_epoch: _Optional[int] = ..., has_winners: bool = ..., winners: _Optional[_Iterable[int]] = ..., expected_records: _Optional[int] = ..., session_epoch: _Optional[int] = ...) -> None: ...
+
+class OffsetEntry(_message.Message):
+    __slots__ = ("topic_id", "topic", "partition", "offset", "leader_epoch", "metadata")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    topic_id: str
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int
+    metadata: str
+    def __init__(self, topic_id: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., metadata: _Optional[str] = ...) -> None: ...
+
+class GroupMember(_message.Message):
+    __slots__ = ("group_id", "member_id", "member_epoch")
+    GROUP_ID_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    group_id: str
+    member_id: str
+    member_epoch: int
+    def __init__(self, group_id: _Optional[str] = ..., member_id: _Optional[str] = ..., member_epoch: _Optional[int] = ...) -> None: ...
+
+class CommitOffsetsRequest(_message.Message):
+    __slots__ = ("member", "commit_sequence", "offsets")
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    member: GroupMember
+    commit_sequence: int
+    offsets: _containers.RepeatedCompositeFieldContainer[OffsetEntry]
+    def __init__(self, member: _Optional[_Union[GroupMember, _Mapping]] = ..., commit_sequence: _Optional[int] = ..., offsets: _Optional[_Iterable[_Union[OffsetEntry, _Mapping]]] = ...) -> None: ...
+
+class CommitOffsetsReply(_message.Message):
+    __slots__ = ("errors",)
+    ERRORS_FIELD_NUMBER: _ClassVar[int]
+    errors: _containers.RepeatedCompositeFieldContainer[_types_pb2.PartitionError]
+    def __init__(self, errors: _Optional[_Iterable[_Union[_types_pb2.PartitionError, _Mapping]]] = ...) -> None: ...
+
+class FetchOffsetsRequest(_message.Message):
+    __slots__ = ("group_id", "partitions", "require_stable")
+    GROUP_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    REQUIRE_STABLE_FIELD_NUMBER: _ClassVar[int]
+    group_id: str
+    partitions: _containers.RepeatedCompositeFieldContainer[_types_pb2.TopicPartition]
+    require_stable: bool
+    def __init__(self, group_id: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[_types_pb2.TopicPartition, _Mapping]]] = ..., require_stable: bool = ...) -> None: ...
+
+class FetchOffsetsReply(_message.Message):
+    __slots__ = ("offsets",)
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    offsets: _containers.RepeatedCompositeFieldContainer[OffsetEntry]
+    def __init__(self, offsets: _Optional[_Iterable[_Union[OffsetEntry, _Mapping]]] = ...) -> None: ...
+
+class SendOffsetsRequest(_message.Message):
+    __slots__ = ("name", "member", "commit_sequence", "offsets")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    name: TransactionName
+    member: GroupMember
+    commit_sequence: int
+    offsets: _containers.RepeatedCompositeFieldContainer[OffsetEntry]
+    def __init__(self, name: _Optional[_Union[TransactionName, _Mapping]] = ..., member: _Optional[_Union[GroupMember, _Mapping]] = ..., commit_sequence: _Optional[int] = ..., offsets: _Optional[_Iterable[_Union[OffsetEntry, _Mapping]]] = ...) -> None: ...
+
+class SendOffsetsReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class WriteGroupMarkersRequest(_message.Message):
+    __slots__ = ("txn_shard", "coordinator_epoch", "group_id", "txn_producer_id", "txn_no", "outcome")
+    TXN_SHARD_FIELD_NUMBER: _ClassVar[int]
+    COORDINATOR_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    GROUP_ID_FIELD_NUMBER: _ClassVar[int]
+    TXN_PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    TXN_NO_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    txn_shard: int
+    coordinator_epoch: int
+    group_id: str
+    txn_producer_id: int
+    txn_no: int
+    outcome: _types_pb2.TransactionOutcome
+    def __init__(self, txn_shard: _Optional[int] = ..., coordinator_epoch: _Optional[int] = ..., group_id: _Optional[str] = ..., txn_producer_id: _Optional[int] = ..., txn_no: _Optional[int] = ..., outcome: _Optional[_Union[_types_pb2.TransactionOutcome, str]] = ...) -> None: ...
+
+class WriteGroupMarkersReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListTransactionsRequest(_message.Message):
+    __slots__ = ("states",)
+    STATES_FIELD_NUMBER: _ClassVar[int]
+    states: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, states: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ListTransactionsReply(_message.Message):
+    __slots__ = ("transactions",)
+    TRANSACTIONS_FIELD_NUMBER: _ClassVar[int]
+    transactions: _containers.RepeatedCompositeFieldContainer[TransactionInfo]
+    def __init__(self, transactions: _Optional[_Iterable[_Union[TransactionInfo, _Mapping]]] = ...) -> None: ...
+
+class DescribeTransactionRequest(_message.Message):
+    __slots__ = ("transactional_id",)
+    TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]
+    transactional_id: str
+    def __init__(self, transactional_id: _Optional[str] = ...) -> None: ...
+
+class DescribeTransactionReply(_message.Message):
+    __slots__ = ("transaction",)
+    TRANSACTION_FIELD_NUMBER: _ClassVar[int]
+    transaction: TransactionInfo
+    def __init__(self, transaction: _Optional[_Union[TransactionInfo, _Mapping]] = ...) -> None: ...
+
+class TransactionInfo(_message.Message):
+    __slots__ = ("transactional_id", "producer_id", "producer_epoch", "txn_no", "state", "start_timestamp_ms", "timeout_ms", "partitions", "groups", "coordinator", "txn_shard", "owner_run", "tokens")
+    TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    TXN_NO_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    START_TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    COORDINATOR_FIELD_NUMBER: _ClassVar[int]
+    TXN_SHARD_FIELD_NUMBER: _ClassVar[int]
+    OWNER_RUN_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    txn_no: int
+    state: str
+    start_timestamp_ms: int
+    timeout_ms: int
+    partitions: _containers.RepeatedCompositeFieldContainer[_types_pb2.TopicPartition]
+    groups: _containers.RepeatedScalarFieldContainer[str]
+    coordinator: str
+    txn_shard: int
+    owner_run: str
+    tokens: _containers.RepeatedCompositeFieldContainer[CommitToken]
+    def __init__(self, transactional_id: _Optional[str] = ..., producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., txn_no: _Optional[int] = ..., state: _Optional[str] = ..., start_timestamp_ms: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[_types_pb2.TopicPartition, _Mapping]]] = ..., groups: _Optional[_Iterable[str]] = ..., coordinator: _Optional[str] = ..., txn_shard: _Optional[int] = ..., owner_run: _Optional[str] = ..., tokens: _Optional[_Iterable[_Union[CommitToken, _Mapping]]] = ...) -> None: ...
+
+class ForceAbortRequest(_message.Message):
+    __slots__ = ("transactional_id",)
+    TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]
+    transactional_id: str
+    def __init__(self, transactional_id: _Optional[str] = ...) -> None: ...
+
+class ForceAbortReply(_message.Message):
+    __slots__ = ("txn_no",)
+    TXN_NO_FIELD_NUMBER: _ClassVar[int]
+    txn_no: int
+    def __init__(self, txn_no: _Optional[int] = ...) -> None: ...

@@ -1,0 +1,200 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class ErrorCode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    NONE: _ClassVar[ErrorCode]
+    OFFSET_OUT_OF_RANGE: _ClassVar[ErrorCode]
+    CORRUPT_MESSAGE: _ClassVar[ErrorCode]
+    UNKNOWN_TOPIC_OR_PARTITION: _ClassVar[ErrorCode]
+    LEADER_NOT_AVAILABLE: _ClassVar[ErrorCode]
+    NOT_LEADER_OR_FOLLOWER: _ClassVar[ErrorCode]
+    REQUEST_TIMED_OUT: _ClassVar[ErrorCode]
+    MESSAGE_TOO_LARGE: _ClassVar[ErrorCode]
+    STALE_CONTROLLER_EPOCH: _ClassVar[ErrorCode]
+    OFFSET_METADATA_TOO_LARGE: _ClassVar[ErrorCode]
+    COORDINATOR_LOAD_IN_PROGRESS: _ClassVar[ErrorCode]
+    COORDINATOR_NOT_AVAILABLE: _ClassVar[ErrorCode]
+    NOT_COORDINATOR: _ClassVar[ErrorCode]
+    INVALID_TOPIC: _ClassVar[ErrorCode]
+    RECORD_LIST_TOO_LARGE: _ClassVar[ErrorCode]
+    NOT_ENOUGH_REPLICAS: _ClassVar[ErrorCode]
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND: _ClassVar[ErrorCode]
+    INVALID_REQUIRED_ACKS: _ClassVar[ErrorCode]
+    ILLEGAL_GENERATION: _ClassVar[ErrorCode]
+    INVALID_GROUP_ID: _ClassVar[ErrorCode]
+    UNKNOWN_MEMBER_ID: _ClassVar[ErrorCode]
+    INVALID_TIMESTAMP: _ClassVar[ErrorCode]
+    UNSUPPORTED_VERSION: _ClassVar[ErrorCode]
+    TOPIC_ALREADY_EXISTS: _ClassVar[ErrorCode]
+    INVALID_PARTITIONS: _ClassVar[ErrorCode]
+    INVALID_REPLICATION_FACTOR: _ClassVar[ErrorCode]
+    INVALID_CONFIG: _ClassVar[ErrorCode]
+    NOT_CONTROLLER: _ClassVar[ErrorCode]
+    INVALID_REQUEST: _ClassVar[ErrorCode]
+    UNSUPPORTED_FOR_MESSAGE_FORMAT: _ClassVar[ErrorCode]
+    POLICY_VIOLATION: _ClassVar[ErrorCode]
+    OUT_OF_ORDER_SEQUENCE_NUMBER: _ClassVar[ErrorCode]
+    DUPLICATE_SEQUENCE_NUMBER: _ClassVar[ErrorCode]
+    INVALID_PRODUCER_EPOCH: _ClassVar[ErrorCode]
+    INVALID_TXN_STATE: _ClassVar[ErrorCode]
+    INVALID_PRODUCER_ID_MAPPING: _ClassVar[ErrorCode]
+    INVALID_TRANSACTION_TIMEOUT: _ClassVar[ErrorCode]
+    CONCURRENT_TRANSACTIONS: _ClassVar[ErrorCode]
+    TRANSACTION_COORDINATOR_FENCED: _ClassVar[ErrorCode]
+    CLUSTER_AUTHORIZATION_FAILED: _ClassVar[ErrorCode]
+    STORAGE_ERROR: _ClassVar[ErrorCode]
+    UNKNOWN_PRODUCER_ID: _ClassVar[ErrorCode]
+    FENCED_LEADER_EPOCH: _ClassVar[ErrorCode]
+    UNKNOWN_LEADER_EPOCH: _ClassVar[ErrorCode]
+    UNSUPPORTED_COMPRESSION: _ClassVar[ErrorCode]
+    STALE_BROKER_EPOCH: _ClassVar[ErrorCode]
+    OFFSET_NOT_AVAILABLE: _ClassVar[ErrorCode]
+    INVALID_RECORD: _ClassVar[ErrorCode]
+    UNSTABLE_OFFSET_COMMIT: _ClassVar[ErrorCode]
+    PRODUCER_FENCED: _ClassVar[ErrorCode]
+    INELIGIBLE_REPLICA: _ClassVar[ErrorCode]
+    FENCED_MEMBER_EPOCH: _ClassVar[ErrorCode]
+    TRANSACTION_ABORTABLE: _ClassVar[ErrorCode]
+    UNKNOWN_ERROR: _ClassVar[ErrorCode]
+    NETWORK_ERROR: _ClassVar[ErrorCode]
+    TXN_ENDED: _ClassVar[ErrorCode]
+    TXN_ABORTED: _ClassVar[ErrorCode]
+    OUTCOME_FORGOTTEN: _ClassVar[ErrorCode]
+    TRANSACTION_DATA_LOSS: _ClassVar[ErrorCode]
+    BATCH_ROLLED_BACK: _ClassVar[ErrorCode]
+    REPLAY_MISMATCH: _ClassVar[ErrorCode]
+    UNKNOWN_PARTICIPANT: _ClassVar[ErrorCode]
+    WRONG_CLUSTER: _ClassVar[ErrorCode]
+    RESOURCE_EXHAUSTED: _ClassVar[ErrorCode]
+    ID_SPACE_EXHAUSTED: _ClassVar[ErrorCode]
+    ALLOCATOR_ROLLED_BACK: _ClassVar[ErrorCode]
+    METADATA_UNAVAILABLE: _ClassVar[ErrorCode]
+    MISDIRECTED_BATCH: _ClassVar[ErrorCode]
+    FORKED_CLIENT: _ClassVar[ErrorCode]
+    CLUSTER_UNREACHABLE: _ClassVar[ErrorCode]
+    BUFFER_EXHAUSTED: _ClassVar[ErrorCode]
+    DELIVERY_TIMED_OUT: _ClassVar[ErrorCode]
+    COMMIT_OUTCOME_UNKNOWN: _ClassVar[ErrorCode]
+    OFFSET_COMMIT_STALE: _ClassVar[ErrorCode]
+    SHUTTING_DOWN: _ClassVar[ErrorCode]
+    ILLEGAL_STATE: _ClassVar[ErrorCode]
+
+class ErrorAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ACTION_UNSPECIFIED: _ClassVar[ErrorAction]
+    RETRY: _ClassVar[ErrorAction]
+    REFRESH: _ClassVar[ErrorAction]
+    REJOIN: _ClassVar[ErrorAction]
+    ABORT: _ClassVar[ErrorAction]
+    FATAL: _ClassVar[ErrorAction]
+    CALLER: _ClassVar[ErrorAction]
+NONE: ErrorCode
+OFFSET_OUT_OF_RANGE: ErrorCode
+CORRUPT_MESSAGE: ErrorCode
+UNKNOWN_TOPIC_OR_PARTITION: ErrorCode
+LEADER_NOT_AVAILABLE: ErrorCode
+NOT_LEADER_OR_FOLLOWER: ErrorCode
+REQUEST_TIMED_OUT: ErrorCode
+MESSAGE_TOO_LARGE: ErrorCode
+STALE_CONTROLLER_EPOCH: ErrorCode
+OFFSET_METADATA_TOO_LARGE: ErrorCode
+COORDINATOR_LOAD_IN_PROGRESS: ErrorCode
+COORDINATOR_NOT_AVAILABLE: ErrorCode
+NOT_COORDINATOR: ErrorCode
+INVALID_TOPIC: ErrorCode
+RECORD_LIST_TOO_LARGE: ErrorCode
+NOT_ENOUGH_REPLICAS: ErrorCode
+NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode
+INVALID_REQUIRED_ACKS: ErrorCode
+ILLEGAL_GENERATION: ErrorCode
+INVALID_GROUP_ID: ErrorCode
+UNKNOWN_MEMBER_ID: ErrorCode
+INVALID_TIMESTAMP: ErrorCode
+UNSUPPORTED_VERSION: ErrorCode
+TOPIC_ALREADY_EXISTS: ErrorCode
+INVALID_PARTITIONS: ErrorCode
+INVALID_REPLICATION_FACTOR: ErrorCode
+INVALID_CONFIG: ErrorCode
+NOT_CONTROLLER: ErrorCode
+INVALID_REQUEST: ErrorCode
+UNSUPPORTED_FOR_MESSAGE_FORMAT: ErrorCode
+POLICY_VIOLATION: ErrorCode
+OUT_OF_ORDER_SEQUENCE_NUMBER: ErrorCode
+DUPLICATE_SEQUENCE_NUMBER: ErrorCode
+INVALID_PRODUCER_EPOCH: ErrorCode
+INVALID_TXN_STATE: ErrorCode
+INVALID_PRODUCER_ID_MAPPING: ErrorCode
+INVALID_TRANSACTION_TIMEOUT: ErrorCode
+CONCURRENT_TRANSACTIONS: ErrorCode
+TRANSACTION_COORDINATOR_FENCED: ErrorCode
+CLUSTER_AUTHORIZATION_FAILED: ErrorCode
+STORAGE_ERROR: ErrorCode
+UNKNOWN_PRODUCER_ID: ErrorCode
+FENCED_LEADER_EPOCH: ErrorCode
+UNKNOWN_LEADER_EPOCH: ErrorCode
+UNSUPPORTED_COMPRESSION: ErrorCode
+STALE_BROKER_EPOCH: ErrorCode
+OFFSET_NOT_AVAILABLE: ErrorCode
+INVALID_RECORD: ErrorCode
+UNSTABLE_OFFSET_COMMIT: ErrorCode
+PRODUCER_FENCED: ErrorCode
+INELIGIBLE_REPLICA: ErrorCode
+FENCED_MEMBER_EPOCH: ErrorCode
+TRANSACTION_ABORTABLE: ErrorCode
+UNKNOWN_ERROR: ErrorCode
+NETWORK_ERROR: ErrorCode
+TXN_ENDED: ErrorCode
+TXN_ABORTED: ErrorCode
+OUTCOME_FORGOTTEN: ErrorCode
+TRANSACTION_DATA_LOSS: ErrorCode
+BATCH_ROLLED_BACK: ErrorCode
+REPLAY_MISMATCH: ErrorCode
+UNKNOWN_PARTICIPANT: ErrorCode
+WRONG_CLUSTER: ErrorCode
+RESOURCE_EXHAUSTED: ErrorCode
+ID_SPACE_EXHAUSTED: ErrorCode
+ALLOCATOR_ROLLED_BACK: ErrorCode
+METADATA_UNAVAILABLE: ErrorCode
+MISDIRECTED_BATCH: ErrorCode
+FORKED_CLIENT: ErrorCode
+CLUSTER_UNREACHABLE: ErrorCode
+BUFFER_EXHAUSTED: ErrorCode
+DELIVERY_TIMED_OUT: ErrorCode
+COMMIT_OUTCOME_UNKNOWN: ErrorCode
+OFFSET_COMMIT_STALE: ErrorCode
+SHUTTING_DOWN: ErrorCode
+ILLEGAL_STATE: ErrorCode
+ACTION_UNSPECIFIED: ErrorAction
+RETRY: ErrorAction
+REFRESH: ErrorAction
+REJOIN: ErrorAction
+ABORT: ErrorAction
+FATAL: ErrorAction
+CALLER: ErrorAction
+
+class ErrorDetail(_message.Message):
+    __slots__ = ("code", "message", "context", "retry_after_ms")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    CONTEXT_FIELD_NUMBER: _ClassVar[int]
+    RETRY_AFTER_MS_FIELD_NUMBER: _ClassVar[int]
+    code: ErrorCode
+    message: str
+    context: _containers.RepeatedCompositeFieldContainer[ErrorContext]
+    retry_after_ms: int
+    def __init__(self, code: _Optional[_Union[ErrorCode, str]] = ..., message: _Optional[str] = ..., context: _Optional[_Iterable[_Union[ErrorContext, _Mapping]]] = ..., retry_after_ms: _Optional[int] = ...) -> None: ...
+
+class ErrorContext(_message.Message):
+    __slots__ = ("name", "value")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: str
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...

@@ -1,0 +1,628 @@
+from oncelog.v1 import errors_pb2 as _errors_pb2
+from oncelog.v1 import link_pb2 as _link_pb2
+from oncelog.v1 import types_pb2 as _types_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class ProduceRequest(_message.Message):
+    __slots__ = ("acks", "timeout_ms", "partitions", "batches")
+    ACKS_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
+    acks: int
+    timeout_ms: int
+    partitions: _containers.RepeatedCompositeFieldContainer[ProducePartition]
+    batches: bytes
+    def __init__(self, acks: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[ProducePartition, _Mapping]]] = ..., batches: _Optional[bytes] = ...) -> None: ...
+
+class ProducePartition(_message.Message):
+    __slots__ = ("topic_id", "partition", "length", "transactional_id")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]
+    topic_id: str
+    partition: int
+    length: int
+    transactional_id: str
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., length: _Optional[int] = ..., transactional_id: _Optional[str] = ...) -> None: ...
+
+class ProduceReply(_message.Message):
+    __slots__ = ("partitions",)
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[ProducePartitionReply]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[ProducePartitionReply, _Mapping]]] = ...) -> None: ...
+
+class ProducePartitionReply(_message.Message):
+    __slots__ = ("topic_id", "partition", "error", "base_offset", "append_timestamp_ms", "log_start_offset", "duplicate")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    BASE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    APPEND_TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
+    LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    topic_id: str
+    partition: int
+    error: _errors_pb2.ErrorDetail
+    base_offset: int
+    append_timestamp_ms: int
+    log_start_offset: int
+    duplicate: bool
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., base_offset: _Optional[int] = ..., append_timestamp_ms: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., duplicate: bool = ...) -> None: ...
+
+class ProduceRecordsRequest(_message.Message):
+    __slots__ = ("topic", "partition", "records", "acks", "timeout_ms", "producer_id", "producer_epoch", "base_sequence", "transactional_id", "txn_no")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    ACKS_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    BASE_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]
+    TXN_NO_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    partition: int
+    records: _containers.RepeatedCompositeFieldContainer[_types_pb2.Record]
+    acks: int
+    timeout_ms: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    transactional_id: str
+    txn_no: int
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., records: _Optional[_Iterable[_Union[_types_pb2.Record, _Mapping]]] = ..., acks: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., base_sequence: _Optional[int] = ..., transactional_id: _Optional[str] = ..., txn_no: _Optional[int] = ...) -> None: ...
+
+class ProduceRecordsReply(_message.Message):
+    __slots__ = ("partition", "base_offset", "duplicate")
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    BASE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    partition: int
+    base_offset: int
+    duplicate: bool
+    def __init__(self, partition: _Optional[int] = ..., base_offset: _Optional[int] = ..., duplicate: bool = ...) -> None: ...
+
+class FetchRequest(_message.Message):
+    __slots__ = ("isolation_level", "max_wait_ms", "min_bytes", "max_bytes", "partitions", "skip_lost_transactions")
+    ISOLATION_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    MAX_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    MIN_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    SKIP_LOST_TRANSACTIONS_FIELD_NUMBER: _ClassVar[int]
+    isolation_level: _types_pb2.IsolationLevel
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    partitions: _containers.RepeatedCompositeFieldContainer[FetchPartition]
+    skip_lost_transactions: bool
+    def __init__(self, isolation_level: _Optional[_Union[_types_pb2.IsolationLevel, str]] = ..., max_wait_ms: _Optional[int] = ..., min_bytes: _Optional[int] = ..., max_bytes: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[FetchPartition, _Mapping]]] = ..., skip_lost_transactions: bool = ...) -> None: ...
+
+class FetchPartition(_message.Message):
+    __slots__ = ("topic_id", "partition", "fetch_offset", "max_bytes", "leader_epoch")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    FETCH_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    topic_id: str
+    partition: int
+    fetch_offset: int
+    max_bytes: int
+    leader_epoch: int
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., fetch_offset: _Optional[int] = ..., max_bytes: _Optional[int] = ..., leader_epoch: _Optional[int] = ...) -> None: ...
+
+class FetchReply(_message.Message):
+    __slots__ = ("partitions", "batches")
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[FetchedPartition]
+    batches: bytes
+    def __init__(self, partitions: _Optional[_Iterable[_Union[FetchedPartition, _Mapping]]] = ..., batches: _Optional[bytes] = ...) -> None: ...
+
+class FetchedPartition(_message.Message):
+    __slots__ = ("topic_id", "partition", "error", "length", "high_watermark", "last_stable_offset", "log_start_offset", "next_offset", "aborted", "leader_epoch")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
+    HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
+    LAST_STABLE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    ABORTED_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    topic_id: str
+    partition: int
+    error: _errors_pb2.ErrorDetail
+    length: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    next_offset: int
+    aborted: _containers.RepeatedCompositeFieldContainer[_types_pb2.AbortedTransaction]
+    leader_epoch: int
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., length: _Optional[int] = ..., high_watermark: _Optional[int] = ..., last_stable_offset: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., next_offset: _Optional[int] = ..., aborted: _Optional[_Iterable[_Union[_types_pb2.AbortedTransaction, _Mapping]]] = ..., leader_epoch: _Optional[int] = ...) -> None: ...
+
+class FetchRecordsRequest(_message.Message):
+    __slots__ = ("topic", "partition", "offset", "isolation_level", "max_wait_ms", "max_bytes")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    ISOLATION_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    MAX_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    partition: int
+    offset: int
+    isolation_level: _types_pb2.IsolationLevel
+    max_wait_ms: int
+    max_bytes: int
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., isolation_level: _Optional[_Union[_types_pb2.IsolationLevel, str]] = ..., max_wait_ms: _Optional[int] = ..., max_bytes: _Optional[int] = ...) -> None: ...
+
+class FetchRecordsReply(_message.Message):
+    __slots__ = ("records", "next_offset", "high_watermark", "last_stable_offset", "log_start_offset")
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
+    LAST_STABLE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    records: _containers.RepeatedCompositeFieldContainer[_types_pb2.Record]
+    next_offset: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    def __init__(self, records: _Optional[_Iterable[_Union[_types_pb2.Record, _Mapping]]] = ..., next_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., last_stable_offset: _Optional[int] = ..., log_start_offset: _Optional[int] = ...) -> None: ...
+
+class ListOffsetsRequest(_message.Message):
+    __slots__ = ("isolation_level", "partitions")
+    ISOLATION_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    isolation_level: _types_pb2.IsolationLevel
+    partitions: _containers.RepeatedCompositeFieldContainer[ListOffsetsPartition]
+    def __init__(self, isolation_level: _Optional[_Union[_types_pb2.IsolationLevel, str]] = ..., partitions: _Optional[_Iterable[_Union[ListOffsetsPartition, _Mapping]]] = ...) -> None: ...
+
+class ListOffsetsPartition(_message.Message):
+    __slots__ = ("topic_id", "partition", "timestamp_ms")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
+    topic_id: str
+    partition: int
+    timestamp_ms: int
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., timestamp_ms: _Optional[int] = ...) -> None: ...
+
+class ListOffsetsReply(_message.Message):
+    __slots__ = ("partitions",)
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[ListedOffset]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[ListedOffset, _Mapping]]] = ...) -> None: ...
+
+class ListedOffset(_message.Message):
+    __slots__ = ("topic_id", "partition", "error", "offset", "timestamp_ms", "leader_epoch")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    topic_id: str
+    partition: int
+    error: _errors_pb2.ErrorDetail
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., offset: _Optional[int] = ..., timestamp_ms: _Optional[int] = ..., leader_epoch: _Optional[int] = ...) -> None: ...
+
+class OffsetForLeaderEpochRequest(_message.Message):
+    __slots__ = ("topic_id", "partition", "leader_epoch")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    topic_id: str
+    partition: int
+    leader_epoch: int
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ...) -> None: ...
+
+class OffsetForLeaderEpochReply(_message.Message):
+    __slots__ = ("leader_epoch", "end_offset")
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    leader_epoch: int
+    end_offset: int
+    def __init__(self, leader_epoch: _Optional[int] = ..., end_offset: _Optional[int] = ...) -> None: ...
+
+class GetProducerStateRequest(_message.Message):
+    __slots__ = ("topic_id", "partition", "producer_id", "producer_epoch", "base_sequence", "last_sequence", "settle")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    BASE_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    LAST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    SETTLE_FIELD_NUMBER: _ClassVar[int]
+    topic_id: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    last_sequence: int
+    settle: bool
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., base_sequence: _Optional[int] = ..., last_sequence: _Optional[int] = ..., settle: bool = ...) -> None: ...
+
+class GetProducerStateReply(_message.Message):
+    __slots__ = ("known", "written", "base_offset", "producer_epoch", "last_sequence")
+    KNOWN_FIELD_NUMBER: _ClassVar[int]
+    WRITTEN_FIELD_NUMBER: _ClassVar[int]
+    BASE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    LAST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    known: bool
+    written: bool
+    base_offset: int
+    producer_epoch: int
+    last_sequence: int
+    def __init__(self, known: bool = ..., written: bool = ..., base_offset: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., last_sequence: _Optional[int] = ...) -> None: ...
+
+class DescribeProducersRequest(_message.Message):
+    __slots__ = ("topic_id", "partition")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    topic_id: str
+    partition: int
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ...) -> None: ...
+
+class DescribeProducersReply(_message.Message):
+    __slots__ = ("producers", "transactions")
+    PRODUCERS_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTIONS_FIELD_NUMBER: _ClassVar[int]
+    producers: _containers.RepeatedCompositeFieldContainer[ActiveProducer]
+    transactions: _containers.RepeatedCompositeFieldContainer[OpenTransaction]
+    def __init__(self, producers: _Optional[_Iterable[_Union[ActiveProducer, _Mapping]]] = ..., transactions: _Optional[_Iterable[_Union[OpenTransaction, _Mapping]]] = ...) -> None: ...
+
+class ActiveProducer(_message.Message):
+    __slots__ = ("producer_id", "producer_epoch", "last_sequence", "last_timestamp_ms")
+    PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    LAST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    LAST_TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    def __init__(self, producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., last_sequence: _Optional[int] = ..., last_timestamp_ms: _Optional[int] = ...) -> None: ...
+
+class OpenTransaction(_message.Message):
+    __slots__ = ("txn_producer_id", "txn_no", "first_offset", "txn_shard", "open_since_ms")
+    TXN_PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    TXN_NO_FIELD_NUMBER: _ClassVar[int]
+    FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    TXN_SHARD_FIELD_NUMBER: _ClassVar[int]
+    OPEN_SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    txn_producer_id: int
+    txn_no: int
+    first_offset: int
+    txn_shard: int
+    open_since_ms: int
+    def __init__(self, txn_producer_id: _Optional[int] = ..., txn_no: _Optional[int] = ..., first_offset: _Optional[int] = ..., txn_shard: _Optional[int] = ..., open_since_ms: _Optional[int] = ...) -> None: ...
+
+class DeleteRecordsRequest(_message.Message):
+    __slots__ = ("topic_id", "partition", "before_offset")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    topic_id: str
+    partition: int
+    before_offset: int
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., before_offset: _Optional[int] = ...) -> None: ...
+
+class DeleteRecordsReply(_message.Message):
+    __slots__ = ("log_start_offset",)
+    LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    log_start_offset: int
+    def __init__(self, log_start_offset: _Optional[int] = ...) -> None: ...
+
+class GetMetadataRequest(_message.Message):
+    __slots__ = ("topics", "all_topics")
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    ALL_TOPICS_FIELD_NUMBER: _ClassVar[int]
+    topics: _containers.RepeatedScalarFieldContainer[str]
+    all_topics: bool
+    def __init__(self, topics: _Optional[_Iterable[str]] = ..., all_topics: bool = ...) -> None: ...
+
+class GetMetadataReply(_message.Message):
+    __slots__ = ("cluster_id", "revision", "brokers", "topics", "controller", "transaction_shards", "group_shards", "transaction_shard_count", "group_shard_count", "pid_allocators")
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    BROKERS_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    CONTROLLER_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTION_SHARDS_FIELD_NUMBER: _ClassVar[int]
+    GROUP_SHARDS_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTION_SHARD_COUNT_FIELD_NUMBER: _ClassVar[int]
+    GROUP_SHARD_COUNT_FIELD_NUMBER: _ClassVar[int]
+    PID_ALLOCATORS_FIELD_NUMBER: _ClassVar[int]
+    cluster_id: str
+    revision: int
+    brokers: _containers.RepeatedCompositeFieldContainer[BrokerInfo]
+    topics: _containers.RepeatedCompositeFieldContainer[TopicInfo]
+    controller: _types_pb2.BrokerRef
+    transaction_shards: _containers.RepeatedCompositeFieldContainer[ShardOwner]
+    group_shards: _containers.RepeatedCompositeFieldContainer[ShardOwner]
+    transaction_shard_count: int
+    group_shard_count: int
+    pid_allocators: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, cluster_id: _Optional[str] = ..., revision: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[BrokerInfo, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[TopicInfo, _Mapping]]] = ..., controller: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ..., transaction_shards: _Optional[_Iterable[_Union[ShardOwner, _Mapping]]] = ..., group_shards: _Optional[_Iterable[_Union[ShardOwner, _Mapping]]] = ..., transaction_shard_count: _Optional[int] = ..., group_shard_count: _Optional[int] = ..., pid_allocators: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class BrokerInfo(_message.Message):
+    __slots__ = ("broker", "address", "rack")
+    BROKER_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    RACK_FIELD_NUMBER: _ClassVar[int]
+    broker: _types_pb2.BrokerRef
+    address: str
+    rack: str
+    def __init__(self, broker: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ...) -> None: ...
+
+class TopicInfo(_message.Message):
+    __slots__ = ("name", "topic_id", "error", "internal", "partitions", "config")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    INTERNAL_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    topic_id: str
+    error: _errors_pb2.ErrorDetail
+    internal: bool
+    partitions: _containers.RepeatedCompositeFieldContainer[PartitionInfo]
+    config: _containers.RepeatedCompositeFieldContainer[ConfigEntry]
+    def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[str] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., internal: bool = ..., partitions: _Optional[_Iterable[_Union[PartitionInfo, _Mapping]]] = ..., config: _Optional[_Iterable[_Union[ConfigEntry, _Mapping]]] = ...) -> None: ...
+
+class PartitionInfo(_message.Message):
+    __slots__ = ("partition", "leader", "leader_epoch", "replicas", "isr")
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    ISR_FIELD_NUMBER: _ClassVar[int]
+    partition: int
+    leader: _types_pb2.BrokerRef
+    leader_epoch: int
+    replicas: _containers.RepeatedScalarFieldContainer[int]
+    isr: _containers.RepeatedCompositeFieldContainer[_types_pb2.BrokerRef]
+    def __init__(self, partition: _Optional[int] = ..., leader: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ..., leader_epoch: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., isr: _Optional[_Iterable[_Union[_types_pb2.BrokerRef, _Mapping]]] = ...) -> None: ...
+
+class ConfigEntry(_message.Message):
+    __slots__ = ("name", "value")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: str
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+
+class ShardOwner(_message.Message):
+    __slots__ = ("shard", "address", "epoch")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    address: str
+    epoch: int
+    def __init__(self, shard: _Optional[int] = ..., address: _Optional[str] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class CreateTopicRequest(_message.Message):
+    __slots__ = ("topic", "partitions", "replication_factor", "config", "timeout_ms", "if_not_exists")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    REPLICATION_FACTOR_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    IF_NOT_EXISTS_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    partitions: int
+    replication_factor: int
+    config: _containers.RepeatedCompositeFieldContainer[ConfigEntry]
+    timeout_ms: int
+    if_not_exists: bool
+    def __init__(self, topic: _Optional[str] = ..., partitions: _Optional[int] = ..., replication_factor: _Optional[int] = ..., config: _Optional[_Iterable[_Union[ConfigEntry, _Mapping]]] = ..., timeout_ms: _Optional[int] = ..., if_not_exists: bool = ...) -> None: ...
+
+class CreateTopicReply(_message.Message):
+    __slots__ = ("topic_id", "created")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    CREATED_FIELD_NUMBER: _ClassVar[int]
+    topic_id: str
+    created: bool
+    def __init__(self, topic_id: _Optional[str] = ..., created: bool = ...) -> None: ...
+
+class DeleteTopicRequest(_message.Message):
+    __slots__ = ("topic",)
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    def __init__(self, topic: _Optional[str] = ...) -> None: ...
+
+class DeleteTopicReply(_message.Message):
+    __slots__ = ("topic_id",)
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    topic_id: str
+    def __init__(self, topic_id: _Optional[str] = ...) -> None: ...
+
+class ReplicateRequest(_message.Message):
+    __slots__ = ("leader", "follower", "partitions", "batches")
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    FOLLOWER_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
+    leader: _types_pb2.BrokerRef
+    follower: _types_pb2.BrokerRef
+    partitions: _containers.RepeatedCompositeFieldContainer[ReplicatePartition]
+    batches: bytes
+    def __init__(self, leader: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ..., follower: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ..., partitions: _Optional[_Iterable[_Union[ReplicatePartition, _Mapping]]] = ..., batches: _Optional[bytes] = ...) -> None: ...
+
+class ReplicatePartition(_message.Message):
+    __slots__ = ("topic_id", "partition", "leader_epoch", "session", "hello", "truncate_to", "base_offset", "length", "high_watermark", "log_start_offset", "reset")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    HELLO_FIELD_NUMBER: _ClassVar[int]
+    TRUNCATE_TO_FIELD_NUMBER: _ClassVar[int]
+    BASE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
+    HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
+    LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    RESET_FIELD_NUMBER: _ClassVar[int]
+    topic_id: str
+    partition: int
+    leader_epoch: int
+    session: int
+    hello: bool
+    truncate_to: int
+    base_offset: int
+    length: int
+    high_watermark: int
+    log_start_offset: int
+    reset: bool
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., session: _Optional[int] = ..., hello: bool = ..., truncate_to: _Optional[int] = ..., base_offset: _Optional[int] = ..., length: _Optional[int] = ..., high_watermark: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., reset: bool = ...) -> None: ...
+
+class ReplicateReply(_message.Message):
+    __slots__ = ("follower", "partitions")
+    FOLLOWER_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    follower: _types_pb2.BrokerRef
+    partitions: _containers.RepeatedCompositeFieldContainer[ReplicatePartitionReply]
+    def __init__(self, follower: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ..., partitions: _Optional[_Iterable[_Union[ReplicatePartitionReply, _Mapping]]] = ...) -> None: ...
+
+class ReplicatePartitionReply(_message.Message):
+    __slots__ = ("topic_id", "partition", "session", "error", "log_end_offset", "last_epoch", "last_epoch_start")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    LOG_END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LAST_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    LAST_EPOCH_START_FIELD_NUMBER: _ClassVar[int]
+    topic_id: str
+    partition: int
+    session: int
+    error: _errors_pb2.ErrorDetail
+    log_end_offset: int
+    last_epoch: int
+    last_epoch_start: int
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., session: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., log_end_offset: _Optional[int] = ..., last_epoch: _Optional[int] = ..., last_epoch_start: _Optional[int] = ...) -> None: ...
+
+class WriteTxnMarkersRequest(_message.Message):
+    __slots__ = ("txn_shard", "coordinator_epoch", "markers")
+    TXN_SHARD_FIELD_NUMBER: _ClassVar[int]
+    COORDINATOR_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    MARKERS_FIELD_NUMBER: _ClassVar[int]
+    txn_shard: int
+    coordinator_epoch: int
+    markers: _containers.RepeatedCompositeFieldContainer[TxnMarker]
+    def __init__(self, txn_shard: _Optional[int] = ..., coordinator_epoch: _Optional[int] = ..., markers: _Optional[_Iterable[_Union[TxnMarker, _Mapping]]] = ...) -> None: ...
+
+class TxnMarker(_message.Message):
+    __slots__ = ("topic_id", "partition", "txn_producer_id", "txn_no", "session_epoch", "outcome", "has_winners", "winners", "expected_records")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    TXN_PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    TXN_NO_FIELD_NUMBER: _ClassVar[int]
+    SESSION_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    HAS_WINNERS_FIELD_NUMBER: _ClassVar[int]
+    WINNERS_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_RECORDS_FIELD_NUMBER: _ClassVar[int]
+    topic_id: str
+    partition: int
+    txn_producer_id: int
+    txn_no: int
+    session_epoch: int
+    outcome: _types_pb2.TransactionOutcome
+    has_winners: bool
+    winners: _containers.RepeatedScalarFieldContainer[int]
+    expected_records: int
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., txn_producer_id: _Optional[int] = ..., txn_no: _Optional[int] = ..., session_epoch: _Optional[int] = ..., outcome: _Optional[_Union[_types_pb2.TransactionOutcome, str]] = ..., has_winners: bool = ..., winners: _Optional[_Iterable[int]] = ..., expected_records: _Optional[int] = ...) -> None: ...
+
+class WriteTxnMarkersReply(_message.Message):
+    __slots__ = ("markers",)
+    MARKERS_FIELD_NUMBER: _ClassVar[int]
+    markers: _containers.RepeatedCompositeFieldContainer[TxnMarkerReply]
+    def __init__(self, markers: _Optional[_Iterable[_Union[TxnMarkerReply, _Mapping]]] = ...) -> None: ...
+
+class TxnMarkerReply(_message.Message):
+    __slots__ = ("topic_id", "partition", "txn_producer_id", "txn_no", "error", "marker_offset")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    TXN_PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    TXN_NO_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    MARKER_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    topic_id: str
+    partition: int
+    txn_producer_id: int
+    txn_no: int
+    error: _errors_pb2.ErrorDetail
+    marker_offset: int
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., txn_producer_id: _Optional[int] = ..., txn_no: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., marker_offset: _Optional[int] = ...) -> None: ...
+
+class ReportBrokerRequest(_message.Message):
+    __slots__ = ("suspect", "reporter")
+    SUSPECT_FIELD_NUMBER: _ClassVar[int]
+    REPORTER_FIELD_NUMBER: _ClassVar[int]
+    suspect: _types_pb2.BrokerRef
+    reporter: _types_pb2.BrokerRef
+    def __init__(self, suspect: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ..., reporter: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ...) -> None: ...
+
+class ReportBrokerReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class PingRequest(_message.Message):
+    __slots__ = ("hold_ms",)
+    HOLD_MS_FIELD_NUMBER: _ClassVar[int]
+    hold_ms: int
+    def __init__(self, hold_ms: _Optional[int] = ...) -> None: ...
+
+class PingReply(_message.Message):
+    __slots__ = ("broker",)
+    BROKER_FIELD_NUMBER: _ClassVar[int]
+    broker: _types_pb2.BrokerRef
+    def __init__(self, broker: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ...) -> None: ...
+
+class ReplicaStatusRequest(_message.Message):
+    __slots__ = ("broker", "partitions")
+    BROKER_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    broker: _types_pb2.BrokerRef
+    partitions: _containers.RepeatedCompositeFieldContainer[_types_pb2.TopicPartition]
+    def __init__(self, broker: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ..., partitions: _Optional[_Iterable[_Union[_types_pb2.TopicPartition, _Mapping]]] = ...) -> None: ...
+
+class ReplicaStatusReply(_message.Message):
+    __slots__ = ("partitions",)
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[ReplicaState]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[ReplicaState, _Mapping]]] = ...) -> None: ...
+
+class ReplicaState(_message.Message):
+    __slots__ = ("topic_id", "partition", "error", "last_epoch", "log_end_offset")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    LAST_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    LOG_END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    topic_id: str
+    partition: int
+    error: _errors_pb2.ErrorDetail
+    last_epoch: int
+    log_end_offset: int
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., last_epoch: _Optional[int] = ..., log_end_offset: _Optional[int] = ...) -> None: ...

@@ -1,0 +1,95 @@
+from oncelog.v1 import errors_pb2 as _errors_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class IsolationLevel(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ISOLATION_UNSPECIFIED: _ClassVar[IsolationLevel]
+    READ_COMMITTED: _ClassVar[IsolationLevel]
+    READ_UNCOMMITTED: _ClassVar[IsolationLevel]
+
+class TransactionOutcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    OUTCOME_UNSPECIFIED: _ClassVar[TransactionOutcome]
+    COMMITTED: _ClassVar[TransactionOutcome]
+    ABORTED: _ClassVar[TransactionOutcome]
+    ONGOING: _ClassVar[TransactionOutcome]
+ISOLATION_UNSPECIFIED: IsolationLevel
+READ_COMMITTED: IsolationLevel
+READ_UNCOMMITTED: IsolationLevel
+OUTCOME_UNSPECIFIED: TransactionOutcome
+COMMITTED: TransactionOutcome
+ABORTED: TransactionOutcome
+ONGOING: TransactionOutcome
+
+class TopicPartition(_message.Message):
+    __slots__ = ("topic", "partition", "topic_id")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    partition: int
+    topic_id: str
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., topic_id: _Optional[str] = ...) -> None: ...
+
+class BrokerRef(_message.Message):
+    __slots__ = ("broker_id", "incarnation")
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    incarnation: int
+    def __init__(self, broker_id: _Optional[int] = ..., incarnation: _Optional[int] = ...) -> None: ...
+
+class Record(_message.Message):
+    __slots__ = ("key", "value", "headers", "timestamp_ms", "offset")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    HEADERS_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    key: bytes
+    value: bytes
+    headers: _containers.RepeatedCompositeFieldContainer[Header]
+    timestamp_ms: int
+    offset: int
+    def __init__(self, key: _Optional[bytes] = ..., value: _Optional[bytes] = ..., headers: _Optional[_Iterable[_Union[Header, _Mapping]]] = ..., timestamp_ms: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class Header(_message.Message):
+    __slots__ = ("key", "value")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    value: bytes
+    def __init__(self, key: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
+
+class AbortedTransaction(_message.Message):
+    __slots__ = ("txn_producer_id", "txn_no", "first_offset", "marker_offset", "all", "winners", "data_loss")
+    TXN_PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    TXN_NO_FIELD_NUMBER: _ClassVar[int]
+    FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    MARKER_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    ALL_FIELD_NUMBER: _ClassVar[int]
+    WINNERS_FIELD_NUMBER: _ClassVar[int]
+    DATA_LOSS_FIELD_NUMBER: _ClassVar[int]
+    txn_producer_id: int
+    txn_no: int
+    first_offset: int
+    marker_offset: int
+    all: bool
+    winners: _containers.RepeatedScalarFieldContainer[int]
+    data_loss: bool
+    def __init__(self, txn_producer_id: _Optional[int] = ..., txn_no: _Optional[int] = ..., first_offset: _Optional[int] = ..., marker_offset: _Optional[int] = ..., all: bool = ..., winners: _Optional[_Iterable[int]] = ..., data_loss: bool = ...) -> None: ...
+
+class PartitionError(_message.Message):
+    __slots__ = ("partition", "error")
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    partition: TopicPartition
+    error: _errors_pb2.ErrorDetail
+    def __init__(self, partition: _Optional[_Union[TopicPartition, _Mapping]] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ...) -> None: ...

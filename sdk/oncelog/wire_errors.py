@@ -1,0 +1,22 @@
+"""`ErrorDetail` <-> `OncelogError`: the only place that converts between the two."""
+
+from __future__ import annotations
+
+from oncelog import errors
+from oncelog.v1 import errors_pb2
+
+
+def to_detail(error: errors.OncelogError) -> errors_pb2.ErrorDetail:
+    """The wire form of an error."""
+    return errors_pb2.ErrorDetail(
+        code=int(error.code),  # type: ignore[arg-type]
+        message=error.message,
+        context=[errors_pb2.ErrorContext(name=n, value=v) for n, v in error.context.items()],
+        retry_after_ms=error.retry_after_ms,
+    )
+
+
+def from_detail(detail: errors_pb2.ErrorDetail) -> errors.OncelogError:
+    """The error that a peer sent."""
+    context = {item.name: item.value for item in detail.context}
+    return errors.error_for(detail.code, detail.message, detail.retry_after_ms, context)

@@ -1,0 +1,1 @@
+"""Transactions, consumer groups and committed offsets."""

@@ -1,0 +1,1 @@
+"""The decisions of a coordinator: pure, without I/O, clock, randomness, threads or wire types."""

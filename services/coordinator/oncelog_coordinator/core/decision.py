@@ -1,0 +1,37 @@
+"""What a core answers to a command. The shell makes `records` durable, then answers, then runs `effects`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+class LogRecord(Protocol):
+    """One record of a shard's log. The newest record of a key holds all there is to know under that key."""
+
+    @property
+    def key(self) -> str:
+        """Compaction key."""
+        ...
+
+    def encode(self) -> bytes | None:
+        """The value; None is a tombstone."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """`records` are durable facts, `notes` are volatile ones: both are applied at once, only records are logged.
+
+    A core that has lost its notes (fail-over) is still right, only less sharp.
+    `reply` waits until the records, and everything applied before them, are committed; an `OncelogError` as reply is
+    raised to the caller.  `notices` are true whatever becomes of the records, and are told at once.
+    `confirm`: the answer is a reading that a deposed owner could give wrongly; an append proves the ownership first.
+    """
+
+    reply: Any = None
+    records: tuple[LogRecord, ...] = ()
+    notes: tuple[Any, ...] = ()
+    effects: tuple[Any, ...] = ()
+    notices: tuple[Any, ...] = ()
+    confirm: bool = False

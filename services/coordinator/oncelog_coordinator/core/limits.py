@@ -1,0 +1,52 @@
+"""Every bound of the coordinator's cores, in one place. Defaults are Kafka's where Kafka has the setting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds on what one shard keeps. All above zero; see each field for what happens beyond it."""
+
+    transaction_max_timeout_ms: int = 900_000
+    """Largest time-out that InitProducerId accepts; above: InvalidTransactionTimeoutError."""
+    max_pending_transactions: int = 5
+    """Open and decided-but-unmarked numbers of one id; at the bound the next one waits (ConcurrentTransactions)."""
+    max_partitions: int = 10_000
+    """Partitions and groups of one transaction; above: ResourceExhaustedError."""
+    max_participants: int = 100_000
+    """Participants of one transaction; above: ResourceExhaustedError."""
+    max_winners: int = 20_000
+    """Winners of one commit (they stand in one record); above: InvalidRequestError."""
+    max_apps: int = 1_000
+    """App ids with a committed token under one transactional id; above: PolicyViolationError."""
+    kept_outcomes: int = 100
+    """Outcomes kept after COMPLETE; below them the answer is OutcomeForgottenError."""
+    kept_nonces: int = 5
+    """Sessions whose InitProducerId can be repeated and gets its old answer."""
+    fenced_runs: int = 32
+    """Older runs remembered by name; the rest is fenced by a watermark of write attempts."""
+    ended_attempts: int = 16
+    """Ended (app, batch, attempt) of the owner run remembered by name; the rest by a watermark."""
+    aborted_ahead: int = 16
+    """Unknown numbers above the last one that healing recorded as aborted."""
+    default_lease_ms: int = 60_000
+    max_lease_ms: int = 86_400_000
+    default_max_duration_ms: int = 3_600_000
+    max_max_duration_ms: int = 7 * 86_400_000
+    transactional_id_expiration_ms: int = 7 * 86_400_000
+    """An id idle for this long forgets outcomes and nonces; its producer id, last number and tokens stay."""
+    max_ids: int = 1_000_000
+    """Transactional ids of one shard; above: ResourceExhaustedError."""
+    expire_per_tick: int = 200
+    """Time-outs and expiries decided by one Tick, so that a burst cannot block the shard."""
+    offset_metadata_max_bytes: int = 4096
+    max_offsets_per_commit: int = 10_000
+    group_resolve_after_ms: int = 15_000
+    """Pending transactional offsets older than this make the group shard ask the transaction shard."""
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} must be above zero")

@@ -1,0 +1,394 @@
+"""The log records of a transaction shard: frozen values <-> JSON bytes with sorted keys and a version.
+
+Rule 1: a `TransactionRecord` is the WHOLE state of one transactional id, with every decided transaction whose markers
+        are not all in; so the newest record of a key is enough, whatever compaction removed (hole 8).
+Rule 2: unknown JSON keys are ignored (a newer version wrote them); an unknown `version` is refused.
+Rule 3: values are tuples in a fixed order, so equal states have equal bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+from oncelog.errors import CorruptMessageError
+from oncelog.types import PartitionId
+from oncelog_coordinator.core.states import Outcome, TxnState, complete, prepared
+
+VERSION: Final = 1
+EPOCH_KEY: Final = "epoch"
+NOT_COUNTED: Final = -1
+"""Expected records of a partition when the client counted none."""
+
+
+def dump(value: dict[str, Any]) -> bytes:
+    """JSON bytes of a record."""
+    return json.dumps({"v": VERSION, **value}, sort_keys=True, separators=(",", ":")).encode()
+
+
+def parse(data: bytes) -> dict[str, Any]:
+    """The JSON object of a record. Raises `CorruptMessageError`: then the shard must not serve."""
+    try:
+        value = json.loads(data)
+    except ValueError as error:
+        raise CorruptMessageError("a record of the shard's log is no JSON") from error
+    if not isinstance(value, dict) or value.get("v") != VERSION:
+        raise CorruptMessageError("a record of the shard's log has an unknown version")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class EpochRecord:
+    """The first record of every life of a shard; also appended to confirm that the life is not over."""
+
+    epoch: int
+
+    @property
+    def key(self) -> str:
+        """One key: only the newest matters."""
+        return EPOCH_KEY
+
+    def encode(self) -> bytes:
+        """The value."""
+        return dump({"epoch": self.epoch})
+
+    @staticmethod
+    def decode(value: dict[str, Any]) -> EpochRecord:
+        """From `parse`."""
+        return EpochRecord(int(value["epoch"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    """Removes a key."""
+
+    key: str
+
+    def encode(self) -> None:
+        """No value."""
+        return
+
+
+def group_partitions(partitions: tuple[PartitionId, ...]) -> dict[str, list[int]]:
+    """Partitions by topic id, as they stand in JSON: short, since a transaction may hold thousands."""
+    grouped: dict[str, list[int]] = {}
+    for topic_id, partition in partitions:
+        grouped.setdefault(topic_id, []).append(partition)
+    return grouped
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A partition that must get a marker, and how many of the winners' records must be there (-1 = not counted)."""
+
+    topic_id: str
+    partition: int
+    expected_records: int = NOT_COUNTED
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """The one transaction of an id that may still grow. Joined ones have a lease and a token, others have none."""
+
+    txn_no: int
+    started_ms: int
+    timeout_ms: int
+    partitions: tuple[PartitionId, ...] = ()
+    groups: tuple[str, ...] = ()
+    joined: bool = False
+    lease_ms: int = 0
+    app_id: str = ""
+    batch_id: int = 0
+    write_attempt: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """As it stands inside a record."""
+        value: dict[str, Any] = {
+            "n": self.txn_no,
+            "started_ms": self.started_ms,
+            "timeout_ms": self.timeout_ms,
+            "partitions": group_partitions(self.partitions),
+            "groups": list(self.groups),
+        }
+        if self.joined:
+            value["join"] = [self.lease_ms, self.app_id, self.batch_id, self.write_attempt]
+        return value
+
+    @staticmethod
+    def from_json(value: dict[str, Any]) -> OpenTransaction:
+        """Back from `to_json`."""
+        lease_ms, app_id, batch_id, write_attempt = value.get("join") or (0, "", 0, "")
+        return OpenTransaction(
+            txn_no=value["n"],
+            started_ms=value["started_ms"],
+            timeout_ms=value["timeout_ms"],
+            partitions=tuple(PartitionId(t, p) for t, ps in sorted(value["partitions"].items()) for p in ps),
+            groups=tuple(value["groups"]),
+            joined="join" in value,
+            lease_ms=lease_ms,
+            app_id=app_id,
+            batch_id=batch_id,
+            write_attempt=write_attempt,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedTransaction:
+    """A transaction with an outcome, until every marker is in. `winners` None: every producer of the name."""
+
+    txn_no: int
+    outcome: Outcome
+    session_epoch: int
+    targets: tuple[Target, ...] = ()
+    groups: tuple[str, ...] = ()
+    winners: tuple[int, ...] | None = None
+
+    def expected_on(self, topic_id: str, partition: int) -> int:
+        """Records that must be on a partition; -1 = not counted."""
+        for target in self.targets:
+            if target.topic_id == topic_id and target.partition == partition:
+                return target.expected_records
+        return NOT_COUNTED
+
+    def to_json(self) -> dict[str, Any]:
+        """As it stands inside a record."""
+        grouped: dict[str, list[list[int]]] = {}
+        for target in self.targets:
+            grouped.setdefault(target.topic_id, []).append([target.partition, target.expected_records])
+        return {
+            "n": self.txn_no,
+            "outcome": self.outcome.value,
+            "session": self.session_epoch,
+            "targets": grouped,
+            "groups": list(self.groups),
+            "winners": None if self.winners is None else list(self.winners),
+        }
+
+    @staticmethod
+    def from_json(value: dict[str, Any]) -> DecidedTransaction:
+        """Back from `to_json`."""
+        winners = value["winners"]
+        return DecidedTransaction(
+            txn_no=value["n"],
+            outcome=Outcome(value["outcome"]),
+            session_epoch=value["session"],
+            targets=tuple(Target(t, p, c) for t, items in sorted(value["targets"].items()) for p, c in items),
+            groups=tuple(value["groups"]),
+            winners=None if winners is None else tuple(winners),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """The last committed batch of an application, and its rows. Never expires (hole 16)."""
+
+    app_id: str
+    batch_id: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """An answer of InitProducerId, kept so that the same nonce gets it again."""
+
+    nonce: str
+    producer_epoch: int
+    next_txn_no: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """Which Spark run owns the id. `number` grows with each take-over; `fenced` runs never come back.
+
+    `fence_watermark`: the largest write attempt of a fenced run that is no longer remembered by name.
+    `ended`: (app, batch, attempt) of the owner that were decided; `ended_watermark` as above for those forgotten.
+    """
+
+    run: str = ""
+    number: int = 0
+    newest_attempt: str = ""
+    fenced: tuple[tuple[str, str], ...] = ()
+    fence_watermark: str = ""
+    ended: tuple[tuple[str, int, str], ...] = ()
+    ended_watermark: str = ""
+
+    def to_json(self) -> list[Any]:
+        """As it stands inside a record."""
+        return [
+            self.run,
+            self.number,
+            self.newest_attempt,
+            [list(item) for item in self.fenced],
+            self.fence_watermark,
+            [list(item) for item in self.ended],
+            self.ended_watermark,
+        ]
+
+    @staticmethod
+    def from_json(value: list[Any]) -> Ownership:
+        """Back from `to_json`."""
+        run, number, newest, fenced, fence_mark, ended, ended_mark = value
+        return Ownership(
+            run=run,
+            number=number,
+            newest_attempt=newest,
+            fenced=tuple((r, a) for r, a in fenced),
+            fence_watermark=fence_mark,
+            ended=tuple((app, batch, attempt) for app, batch, attempt in ended),
+            ended_watermark=ended_mark,
+        )
+
+
+NO_OWNER: Final = Ownership()
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionRecord:
+    """All that is known of one transactional id.
+
+    Numbers up to `last_txn_no` were opened or closed. `outcomes` is one letter per number, ending with the newest decided
+    one; `decided` holds those whose markers are not all in (also when their letter was dropped).
+    """
+
+    transactional_id: str
+    producer_id: int
+    session_epoch: int = 0
+    timeout_ms: int = 60_000
+    updated_ms: int = 0
+    last_txn_no: int = 0
+    dead: bool = False
+    open: OpenTransaction | None = None
+    decided: tuple[DecidedTransaction, ...] = ()
+    outcomes: str = ""
+    aborted_ahead: tuple[int, ...] = ()
+    sessions: tuple[Session, ...] = ()
+    owner: Ownership = NO_OWNER
+    tokens: tuple[Token, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """One key per transactional id."""
+        return f"txn:{self.transactional_id}"
+
+    @property
+    def last_decided(self) -> int:
+        """The newest number with an outcome; 0 = none."""
+        return self.last_txn_no if self.open is None else self.last_txn_no - 1
+
+    def outcome_of(self, txn_no: int) -> Outcome | None:
+        """The outcome of a number; None when it is open, above the last one, or forgotten (`is_forgotten`)."""
+        for decided in self.decided:
+            if decided.txn_no == txn_no:
+                return decided.outcome
+        if txn_no in self.aborted_ahead:
+            return Outcome.ABORTED
+        index = len(self.outcomes) - 1 - (self.last_decided - txn_no)
+        return Outcome(self.outcomes[index]) if 0 <= index < len(self.outcomes) else None
+
+    def is_forgotten(self, txn_no: int) -> bool:
+        """True for a number that was decided and completed, and whose outcome is no longer kept."""
+        return 0 < txn_no <= self.last_decided and self.outcome_of(txn_no) is None
+
+    def state_of(self, txn_no: int) -> TxnState:
+        """The state of a number. A forgotten one is DEAD."""
+        if self.open is not None and self.open.txn_no == txn_no:
+            return TxnState.ONGOING
+        outcome = self.outcome_of(txn_no)
+        if outcome is None:
+            return TxnState.DEAD if self.is_forgotten(txn_no) else TxnState.EMPTY
+        pending = any(decided.txn_no == txn_no for decided in self.decided)
+        return prepared(outcome) if pending else complete(outcome)
+
+    @property
+    def state(self) -> TxnState:
+        """The state shown for the id: that of its newest number."""
+        if self.dead:
+            return TxnState.DEAD
+        return self.state_of(self.last_txn_no) if self.last_txn_no else TxnState.EMPTY
+
+    def token_of(self, app_id: str) -> Token | None:
+        """The last committed token of an application."""
+        return next((token for token in self.tokens if token.app_id == app_id), None)
+
+    def encode(self) -> bytes:
+        """The value."""
+        return dump(
+            {
+                "id": self.transactional_id,
+                "pid": self.producer_id,
+                "session": self.session_epoch,
+                "timeout_ms": self.timeout_ms,
+                "updated_ms": self.updated_ms,
+                "last": self.last_txn_no,
+                "dead": self.dead,
+                "open": None if self.open is None else self.open.to_json(),
+                "decided": [item.to_json() for item in self.decided],
+                "outcomes": self.outcomes,
+                "ahead": list(self.aborted_ahead),
+                "sessions": [[s.nonce, s.producer_epoch, s.next_txn_no] for s in self.sessions],
+                "owner": self.owner.to_json(),
+                "tokens": [[t.app_id, t.batch_id, t.rows] for t in self.tokens],
+            }
+        )
+
+    @staticmethod
+    def decode(value: dict[str, Any]) -> TransactionRecord:
+        """From `parse`."""
+        opened = value["open"]
+        return TransactionRecord(
+            transactional_id=value["id"],
+            producer_id=value["pid"],
+            session_epoch=value["session"],
+            timeout_ms=value["timeout_ms"],
+            updated_ms=value["updated_ms"],
+            last_txn_no=value["last"],
+            dead=value["dead"],
+            open=None if opened is None else OpenTransaction.from_json(opened),
+            decided=tuple(DecidedTransaction.from_json(item) for item in value["decided"]),
+            outcomes=value["outcomes"],
+            aborted_ahead=tuple(value["ahead"]),
+            sessions=tuple(Session(*item) for item in value["sessions"]),
+            owner=Ownership.from_json(value["owner"]),
+            tokens=tuple(Token(*item) for item in value["tokens"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanRecord:
+    """Numbers of a producer id that no transactional id knows: recorded as aborted before anybody is told so."""
+
+    producer_id: int
+    aborted: tuple[int, ...]
+
+    @property
+    def key(self) -> str:
+        """One key per producer id."""
+        return f"orphan:{self.producer_id}"
+
+    def encode(self) -> bytes:
+        """The value."""
+        return dump({"pid": self.producer_id, "aborted": list(self.aborted)})
+
+    @staticmethod
+    def decode(value: dict[str, Any]) -> OrphanRecord:
+        """From `parse`."""
+        return OrphanRecord(value["pid"], tuple(value["aborted"]))
+
+
+TransactionLogRecord = EpochRecord | TransactionRecord | OrphanRecord
+
+
+def decode_transaction_record(key: str, value: bytes) -> TransactionLogRecord:
+    """A record of a transaction shard's log. Raises `CorruptMessageError` for what this version cannot read."""
+    kind = key.partition(":")[0]
+    decoder = {"epoch": EpochRecord.decode, "txn": TransactionRecord.decode, "orphan": OrphanRecord.decode}.get(kind)
+    if decoder is None:
+        raise CorruptMessageError("a record of the shard's log has an unknown kind", kind=kind)
+    try:
+        record: TransactionLogRecord = decoder(parse(value))  # type: ignore[assignment,operator]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CorruptMessageError("a record of the shard's log cannot be read", key=key) from error
+    if record.key != key:
+        raise CorruptMessageError("a record of the shard's log has another key than its value says", key=key)
+    return record

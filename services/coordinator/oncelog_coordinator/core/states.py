@@ -1,0 +1,100 @@
+"""The transition table of a transaction: every legal step, and who takes it. Nothing else decides what is legal.
+
+A state belongs to one *number* of one transactional id; the state shown for the id is that of its newest number.
+Numbers are never reused, so a state only moves down this list:
+
+    EMPTY            nothing is recorded of this number yet
+    ONGOING          opened by Enrol or Join; partitions may be added
+    PREPARE_COMMIT   the outcome is durable, markers travel (at most 5 numbers of an id at a time)
+    PREPARE_ABORT
+    COMPLETE_COMMIT  every marker is in
+    COMPLETE_ABORT
+    DEAD             the id expired: its outcomes are forgotten, its producer id, last number and tokens are not
+
+Differs from Kafka (KIP-98, KIP-890) in two ways.  A number that enrolled nothing goes to COMPLETE in one record, and it
+does so for a commit too, so that END(n) always closes n (a late message of n can then never join n+1).  A new session
+does not wait: it aborts the open number and goes on with the next one, since every message names its number.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+
+class TxnState(StrEnum):
+    """Where a transaction stands."""
+
+    EMPTY = "EMPTY"
+    ONGOING = "ONGOING"
+    PREPARE_COMMIT = "PREPARE_COMMIT"
+    PREPARE_ABORT = "PREPARE_ABORT"
+    COMPLETE_COMMIT = "COMPLETE_COMMIT"
+    COMPLETE_ABORT = "COMPLETE_ABORT"
+    DEAD = "DEAD"
+
+
+class Trigger(StrEnum):
+    """Who moves a transaction."""
+
+    ENROL = "EnrolPartitions"
+    JOIN = "JoinTransaction"
+    END = "EndTransaction, CommitTransaction or AbortTransaction"
+    TAKE_OVER = "a new session (InitProducerId) or a new run (JoinTransaction)"
+    TIMEOUT = "transaction time-out, lease or hard cap"
+    OPERATOR = "ForceAbort"
+    RESOLVE = "ResolveTransaction of a name that was never recorded"
+    MARKERS = "the last marker is in"
+    EXPIRY = "id idle for transactional_id_expiration_ms"
+
+
+class Outcome(StrEnum):
+    """One letter of the list of kept outcomes."""
+
+    COMMITTED = "C"
+    COMMITTED_WINNERS = "W"
+    """Committed for its winners only; who they were is known until COMPLETE."""
+    ABORTED = "A"
+
+    @property
+    def is_commit(self) -> bool:
+        """True for both kinds of commit."""
+        return self is not Outcome.ABORTED
+
+
+_S = TxnState
+_T = Trigger
+_ABORTERS: Final = (_T.END, _T.TAKE_OVER, _T.TIMEOUT, _T.OPERATOR)
+
+TRANSITIONS: Final[dict[tuple[TxnState, TxnState], tuple[Trigger, ...]]] = {
+    (_S.EMPTY, _S.ONGOING): (_T.ENROL, _T.JOIN),
+    (_S.EMPTY, _S.COMPLETE_COMMIT): (_T.END,),
+    (_S.EMPTY, _S.COMPLETE_ABORT): (_T.END, _T.RESOLVE),
+    (_S.ONGOING, _S.ONGOING): (_T.ENROL,),
+    (_S.ONGOING, _S.PREPARE_COMMIT): (_T.END,),
+    (_S.ONGOING, _S.PREPARE_ABORT): _ABORTERS,
+    (_S.ONGOING, _S.COMPLETE_COMMIT): (_T.END,),
+    (_S.ONGOING, _S.COMPLETE_ABORT): _ABORTERS,
+    (_S.PREPARE_COMMIT, _S.COMPLETE_COMMIT): (_T.MARKERS,),
+    (_S.PREPARE_ABORT, _S.COMPLETE_ABORT): (_T.MARKERS,),
+    (_S.COMPLETE_COMMIT, _S.DEAD): (_T.EXPIRY,),
+    (_S.COMPLETE_ABORT, _S.DEAD): (_T.EXPIRY,),
+    (_S.EMPTY, _S.DEAD): (_T.EXPIRY,),
+    (_S.DEAD, _S.EMPTY): (_T.TAKE_OVER,),
+}
+"""From, to -> who. DEAD -> EMPTY is the id coming back: a new session, the next number."""
+
+
+def is_legal(old: TxnState, new: TxnState) -> bool:
+    """True when a record may move a number from `old` to `new`; standing still is always legal."""
+    return old is new or (old, new) in TRANSITIONS
+
+
+def prepared(outcome: Outcome) -> TxnState:
+    """The state of a decided number whose markers travel."""
+    return TxnState.PREPARE_COMMIT if outcome.is_commit else TxnState.PREPARE_ABORT
+
+
+def complete(outcome: Outcome) -> TxnState:
+    """The state of a decided number whose markers are in."""
+    return TxnState.COMPLETE_COMMIT if outcome.is_commit else TxnState.COMPLETE_ABORT

@@ -1,0 +1,113 @@
+"""What a transaction shard knows: the records, and beside each id what is volatile about it.
+
+Rule 1: `TransactionTable.apply` is the only writer; decisions only read.
+Rule 2: volatile facts (participants, last sign of life, markers that are in) may be lost at any time.  What follows from
+        their loss is always the safe side: markers are sent again, a lease starts anew, a winner is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from oncelog.errors import InvalidPidMappingError
+from oncelog.types import PartitionId
+from oncelog_coordinator.core.limits import Limits
+from oncelog_coordinator.core.records import DecidedTransaction, OrphanRecord, TransactionRecord
+
+MarkerTarget = PartitionId | str
+"""Who gets a marker: a partition, or a group by its id."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParticipantJoined:
+    """Note: a producer id was handed out for n, which also is a sign of life."""
+
+    transactional_id: str
+    txn_no: int
+    producer_id: int
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class SignOfLife:
+    """Note: somebody still works on n."""
+
+    transactional_id: str
+    txn_no: int
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class MarkersIn:
+    """Note: these targets of n need no more markers."""
+
+    transactional_id: str
+    txn_no: int
+    targets: tuple[MarkerTarget, ...]
+
+
+@dataclass(slots=True)
+class Entry:
+    """One id. `opened_here`: the open transaction began in this life, so `participants` are all of them."""
+
+    record: TransactionRecord
+    opened_here: bool = False
+    participants: set[int] = field(default_factory=set)
+    touched_ms: int = 0
+    markers_in: dict[int, set[MarkerTarget]] = field(default_factory=dict)
+
+    def missing(self, decided: DecidedTransaction) -> set[MarkerTarget]:
+        """Targets of a decided transaction that have no marker yet, as far as is known."""
+        wanted: set[MarkerTarget] = {PartitionId(t.topic_id, t.partition) for t in decided.targets}
+        wanted.update(decided.groups)
+        return wanted - self.markers_in.get(decided.txn_no, set())
+
+
+class TransactionIndex:
+    """Look-ups by transactional id and by producer id."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.entries: dict[str, Entry] = {}
+        self.orphans: dict[int, OrphanRecord] = {}
+        self.ids: dict[int, str] = {}
+        """Producer id -> transactional id."""
+        self.loaded_at_ms: int | None = None
+        """When this life ended its replay; None during it."""
+
+    def entry(self, transactional_id: str) -> Entry | None:
+        """The entry of an id."""
+        return self.entries.get(transactional_id)
+
+    def find(self, transactional_id: str) -> TransactionRecord | None:
+        """The record of an id, dead ones too."""
+        entry = self.entries.get(transactional_id)
+        return None if entry is None else entry.record
+
+    def named(self, transactional_id: str, txn_producer_id: int) -> Entry:
+        """The living entry that owns this producer id (found by the producer id when the id is empty).
+
+        Raises `InvalidPidMappingError` when there is none, or when the two do not belong together.
+        """
+        key = transactional_id or self.ids.get(txn_producer_id, "")
+        entry = self.entries.get(key)
+        if entry is None or entry.record.dead or entry.record.producer_id != txn_producer_id:
+            raise InvalidPidMappingError(
+                "this producer id does not belong to this transactional id; start a new session",
+                transactional_id=transactional_id,
+                producer_id=txn_producer_id,
+            )
+        return entry
+
+    def is_visible(self, record: TransactionRecord, txn_no: int) -> bool:
+        """True when n is decided and every marker of it is in."""
+        entry = self.entries.get(record.transactional_id)
+        for decided in record.decided:
+            if decided.txn_no == txn_no:
+                return entry is not None and not entry.missing(decided)
+        return record.open is None or record.open.txn_no != txn_no
+
+    def records(self) -> Iterable[TransactionRecord]:
+        """All records, in the order in which the ids came."""
+        return (entry.record for entry in self.entries.values())

@@ -1,0 +1,182 @@
+"""The steps of one transactional id: `TransactionRecord` -> the next `TransactionRecord`.
+
+Promise: these functions are the only ones that make a new state, and each takes exactly one step of `states.TRANSITIONS`
+for the number that it names.  They check nothing about callers (that is the decisions' work) and never fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from oncelog.types import PartitionId
+from oncelog_coordinator.core.limits import Limits
+from oncelog_coordinator.core.records import (
+    NOT_COUNTED,
+    DecidedTransaction,
+    OpenTransaction,
+    Ownership,
+    Session,
+    Target,
+    Token,
+    TransactionRecord,
+)
+from oncelog_coordinator.core.states import Outcome
+
+Counts = Mapping[PartitionId, int]
+"""Acknowledged records per partition."""
+
+
+def new_id(transactional_id: str, producer_id: int, now_ms: int) -> TransactionRecord:
+    """An id that nobody used before."""
+    return TransactionRecord(transactional_id, producer_id, updated_ms=now_ms)
+
+
+def new_session(record: TransactionRecord, timeout_ms: int, nonce: str, now_ms: int, limits: Limits) -> TransactionRecord:
+    """A new session of a client: fences the old ones, aborts what is open, and owns the id instead of any run.
+
+    The first session of an id has epoch 0.
+    """
+    fresh = record.last_txn_no == 0 and not record.sessions and not record.owner.number
+    closed = abort_open(record, now_ms, limits, bump_session=not fresh)
+    session = Session(nonce, closed.session_epoch, closed.last_txn_no + 1)
+    return replace(
+        closed,
+        timeout_ms=timeout_ms,
+        dead=False,
+        sessions=(*closed.sessions, session)[-limits.kept_nonces :],
+        owner=_fence_owner(closed.owner, limits),
+        updated_ms=now_ms,
+    )
+
+
+def take_over(record: TransactionRecord, run: str, now_ms: int, limits: Limits) -> TransactionRecord:
+    """A new Spark run owns the id: fences sessions and the old run, aborts what is open."""
+    fresh = record.last_txn_no == 0 and not record.sessions and not record.owner.number
+    closed = abort_open(record, now_ms, limits, bump_session=not fresh)
+    fenced = _fence_owner(closed.owner, limits)
+    owner = replace(fenced, run=run, number=fenced.number + 1)
+    return replace(closed, dead=False, owner=owner, updated_ms=now_ms)
+
+
+def _fence_owner(owner: Ownership, limits: Limits) -> Ownership:
+    """Nobody owns the id; the old owner is remembered, and what is over the bound goes into the watermark."""
+    if not owner.run:
+        return owner
+    fenced = (*owner.fenced, (owner.run, owner.newest_attempt))
+    dropped = fenced[: -limits.fenced_runs]
+    return Ownership(
+        number=owner.number,
+        fenced=fenced[-limits.fenced_runs :],
+        fence_watermark=max([owner.fence_watermark, *(attempt for _, attempt in dropped)]),
+    )
+
+
+def open_next(record: TransactionRecord, opened: OpenTransaction, now_ms: int) -> TransactionRecord:
+    """Opens the next number: EMPTY -> ONGOING."""
+    owner = record.owner
+    if opened.joined:
+        owner = replace(owner, newest_attempt=max(owner.newest_attempt, opened.write_attempt))
+    return replace(record, last_txn_no=opened.txn_no, open=opened, owner=owner, updated_ms=now_ms)
+
+
+def enrol(
+    record: TransactionRecord, partitions: Iterable[PartitionId], groups: Iterable[str], now_ms: int
+) -> TransactionRecord:
+    """Adds partitions and groups to the open transaction: ONGOING -> ONGOING."""
+    opened = record.open
+    assert opened is not None
+    opened = replace(
+        opened,
+        partitions=tuple(sorted({*opened.partitions, *partitions})),
+        groups=tuple(sorted({*opened.groups, *groups})),
+    )
+    return replace(record, open=opened, updated_ms=now_ms)
+
+
+def abort_open(
+    record: TransactionRecord, now_ms: int, limits: Limits, *, bump_session: bool = False
+) -> TransactionRecord:
+    """Aborts what is open, if anything is; the markers fence sessions below the (new) session epoch."""
+    if bump_session:
+        record = replace(record, session_epoch=record.session_epoch + 1)
+    return record if record.open is None else decide_open(record, Outcome.ABORTED, now_ms, limits)
+
+
+def decide_open(
+    record: TransactionRecord,
+    outcome: Outcome,
+    now_ms: int,
+    limits: Limits,
+    counts: Counts | None = None,
+    winners: tuple[int, ...] | None = None,
+) -> TransactionRecord:
+    """Gives the open transaction its outcome: ONGOING -> PREPARE_*, or COMPLETE_* when nothing was enrolled."""
+    opened = record.open
+    assert opened is not None
+    default = NOT_COUNTED if not counts else 0
+    targets = tuple(Target(*p, (counts or {}).get(p, default)) for p in opened.partitions)
+    decided = record.decided
+    if targets or opened.groups:
+        item = DecidedTransaction(opened.txn_no, outcome, record.session_epoch, targets, opened.groups, winners)
+        decided = (*decided, item)
+    closed = replace(
+        record,
+        open=None,
+        decided=decided,
+        outcomes=(record.outcomes + outcome.value)[-limits.kept_outcomes :],
+        owner=_remember_ended(record.owner, opened, limits),
+        updated_ms=now_ms,
+    )
+    return _absorb_ahead(closed, limits)
+
+
+def _remember_ended(owner: Ownership, opened: OpenTransaction, limits: Limits) -> Ownership:
+    """Hole 11: a task that comes late must hear that its attempt has ended, also after fail-over."""
+    if not opened.joined:
+        return owner
+    ended = (*owner.ended, (opened.app_id, opened.batch_id, opened.write_attempt))
+    dropped = ended[: -limits.ended_attempts]
+    return replace(
+        owner,
+        ended=ended[-limits.ended_attempts :],
+        ended_watermark=max([owner.ended_watermark, *(attempt for _, _, attempt in dropped)]),
+    )
+
+
+def _absorb_ahead(record: TransactionRecord, limits: Limits) -> TransactionRecord:
+    """The next number may have been recorded as aborted before its turn came."""
+    while record.open is None and record.last_txn_no + 1 in record.aborted_ahead:
+        number = record.last_txn_no + 1
+        record = replace(
+            record,
+            last_txn_no=number,
+            aborted_ahead=tuple(n for n in record.aborted_ahead if n != number),
+            outcomes=(record.outcomes + Outcome.ABORTED.value)[-limits.kept_outcomes :],
+        )
+    return record
+
+
+def with_token(record: TransactionRecord, token: Token) -> TransactionRecord:
+    """Stores the committed token of one application, beside those of all others."""
+    others = tuple(t for t in record.tokens if t.app_id != token.app_id)
+    return replace(record, tokens=tuple(sorted((*others, token), key=lambda t: t.app_id)))
+
+
+def close_unknown(record: TransactionRecord, txn_no: int, now_ms: int, limits: Limits) -> TransactionRecord:
+    """Records a number above the last one as aborted for ever: EMPTY -> COMPLETE_ABORT."""
+    ahead = tuple(sorted({*record.aborted_ahead, txn_no}))
+    return _absorb_ahead(replace(record, aborted_ahead=ahead, updated_ms=now_ms), limits)
+
+
+def complete(record: TransactionRecord, txn_no: int, now_ms: int) -> TransactionRecord:
+    """All markers of a decided transaction are in: PREPARE_* -> COMPLETE_*."""
+    left = tuple(item for item in record.decided if item.txn_no != txn_no)
+    return replace(record, decided=left, updated_ms=now_ms)
+
+
+def expire(record: TransactionRecord) -> TransactionRecord:
+    """The id was idle too long: keeps producer id, session epoch, last number, tokens and fences; forgets the rest."""
+    assert record.open is None
+    assert not record.decided
+    return replace(record, dead=True, outcomes="", sessions=())

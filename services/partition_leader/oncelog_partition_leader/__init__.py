@@ -1,0 +1,1 @@
+"""The broker: partition logs, replication and the controller."""

@@ -1,0 +1,1 @@
+"""Pure decisions of a broker: no I/O, no clock, no threads, no wire types."""

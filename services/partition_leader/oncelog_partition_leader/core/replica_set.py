@@ -1,0 +1,199 @@
+"""The leader's view of its followers: who is in sync, and how far everybody is.
+
+Rule 1: a follower's end counts only in its newest session with the incarnation that the ISR names, after last epochs
+        agreed (`start_session` forgets, `agree` and `acknowledge` count).
+Rule 2: the high watermark is the smallest end over the *maximal* ISR (committed and proposed), and does not move while
+        the committed ISR is below `min_insync_replicas` (KIP-966). It never goes back.
+Rule 3: a member leaves after `lag_max_ms` without being caught up; one whose end is the log's end never leaves for it.
+        A replica joins when its end has reached the high watermark *and* the start of the leader's epoch.
+Rule 4: one proposal at a time. While its answer is unknown the larger set counts (hole 17).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from oncelog.types import BrokerRef
+
+Isr = tuple[BrokerRef, ...]
+UNKNOWN: int = -1
+
+
+@dataclass(slots=True)
+class Follower:
+    """What the leader knows of one follower. `end` -1 = nothing agreed in this session."""
+
+    ref: BrokerRef
+    session: int = 0
+    end: int = UNKNOWN
+    caught_up_ms: int = 0
+    mark_end: int = 0
+    mark_ms: int = 0
+
+
+class ReplicaSet:
+    """One partition's replicas in one leader epoch. `own_end` is the synced end in fsync mode, else the log's end."""
+
+    def __init__(
+        self,
+        me: BrokerRef,
+        replicas: tuple[int, ...],
+        isr: Isr,
+        *,
+        mod_revision: int,
+        min_insync_replicas: int,
+        lag_max_ms: int,
+        high_watermark: int,
+        log_end: int,
+        own_end: int,
+        now_ms: int,
+    ) -> None:
+        self.me = me
+        self.epoch_start = log_end
+        self.committed: Isr = isr
+        self.mod_revision = mod_revision
+        self.proposed: Isr | None = None
+        self.high_watermark = high_watermark
+        self._min_insync = min(min_insync_replicas, len(replicas))
+        self._lag_max_ms = lag_max_ms
+        self._log_end = log_end
+        self._own_end = own_end
+        self._followers: dict[int, Follower] = {
+            broker: Follower(BrokerRef(broker, 0), caught_up_ms=now_ms, mark_end=log_end, mark_ms=now_ms)
+            for broker in replicas
+            if broker != me.broker_id
+        }
+        for member in isr:
+            if member.broker_id in self._followers:
+                self._followers[member.broker_id].ref = member
+        self._advance()
+
+    # ------------------------------------------------------------ questions
+
+    @property
+    def followers(self) -> Mapping[int, Follower]:
+        """By broker id."""
+        return self._followers
+
+    @property
+    def enough_in_sync(self) -> bool:
+        """The committed ISR reaches `min_insync_replicas`: `acks=all` may append."""
+        return len(self.committed) >= self._min_insync
+
+    @property
+    def watermark_is_known(self) -> bool:
+        """False for a new leader that does not yet know that everything before its epoch is committed."""
+        return self.high_watermark >= self.epoch_start
+
+    def maximal(self) -> Isr:
+        """Committed and proposed members; who counts for the high watermark."""
+        if self.proposed is None:
+            return self.committed
+        return self.committed + tuple(ref for ref in self.proposed if ref not in self.committed)
+
+    # ------------------------------------------------------------ what happened
+
+    def wrote(self, log_end: int, own_end: int, now_ms: int) -> bool:
+        """The leader's own log grew or was synced. True when the high watermark moved."""
+        assert log_end >= self._log_end and own_end >= self._own_end, "a leader's log only grows"
+        for follower in self._followers.values():
+            if follower.end >= self._log_end:  # it had everything until now, however long ago that was written
+                follower.caught_up_ms = now_ms
+        self._log_end = log_end
+        self._own_end = own_end
+        return self._advance()
+
+    def start_session(self, ref: BrokerRef, session: int, now_ms: int) -> None:
+        """A new session with a follower: what the last one acknowledged no longer counts for anything new."""
+        follower = self._followers[ref.broker_id]
+        assert session > follower.session, "sessions grow"
+        if follower.ref != ref:
+            follower.ref = ref
+            follower.caught_up_ms = now_ms
+        follower.session = session
+        follower.end = UNKNOWN
+
+    def acknowledge(self, ref: BrokerRef, session: int, end: int, now_ms: int) -> bool:
+        """The follower holds everything below `end`. True when the high watermark moved; a late answer does nothing."""
+        follower = self._followers.get(ref.broker_id)
+        if follower is None or follower.ref != ref or follower.session != session:
+            return False
+        follower.end = max(follower.end, min(end, self._log_end))
+        if follower.end >= self._log_end:
+            follower.caught_up_ms = now_ms
+        elif follower.end >= follower.mark_end:  # it has what was there when the mark was set
+            follower.caught_up_ms = max(follower.caught_up_ms, follower.mark_ms)
+        else:
+            return self._advance()
+        follower.mark_end = self._log_end
+        follower.mark_ms = now_ms
+        return self._advance()
+
+    # ------------------------------------------------------------ membership
+
+    def proposal(self, now_ms: int, live: Mapping[int, int]) -> Isr | None:
+        """The ISR that should be, or None when it is as it should be or an answer is outstanding.
+
+        `live`: broker id -> incarnation of every registered broker.
+        """
+        if self.proposed is not None:
+            return None
+        wanted = tuple(ref for ref in self.committed if self._stays(ref, now_ms, live))
+        wanted += tuple(f.ref for f in self._followers.values() if self._may_join(f, live))
+        return None if wanted == self.committed else wanted
+
+    def propose(self, isr: Isr) -> None:
+        """A compare-and-swap with this ISR is on its way."""
+        assert self.proposed is None, "one ISR update in flight"
+        self.proposed = isr
+
+    def resolve(self, isr: Isr, mod_revision: int) -> bool:
+        """etcd holds this ISR: a proposal's answer, or somebody else's write. True when the high watermark moved."""
+        if mod_revision < self.mod_revision:
+            return False
+        self.committed = isr
+        self.mod_revision = mod_revision
+        return self._advance()
+
+    def settled(self) -> bool:
+        """The outstanding proposal's fate is known (`resolve` came first). True when the high watermark moved."""
+        self.proposed = None
+        return self._advance()
+
+    def _stays(self, ref: BrokerRef, now_ms: int, live: Mapping[int, int]) -> bool:
+        if ref == self.me:
+            return True
+        follower = self._followers.get(ref.broker_id)
+        if follower is None or follower.ref != ref or live.get(ref.broker_id, ref.incarnation) != ref.incarnation:
+            return False  # another incarnation: what this one acknowledged may be gone
+        return follower.end >= self._log_end or now_ms - follower.caught_up_ms <= self._lag_max_ms
+
+    def _may_join(self, follower: Follower, live: Mapping[int, int]) -> bool:
+        if follower.ref in self.committed or live.get(follower.ref.broker_id) != follower.ref.incarnation:
+            return False
+        return follower.end >= max(self.high_watermark, self.epoch_start)
+
+    # ------------------------------------------------------------ the watermark
+
+    def _end_of(self, ref: BrokerRef) -> int:
+        if ref == self.me:
+            return self._own_end
+        follower = self._followers.get(ref.broker_id)
+        return follower.end if follower is not None and follower.ref == ref else UNKNOWN
+
+    def _advance(self) -> bool:
+        if not self.enough_in_sync:
+            return False
+        end = min(self._end_of(ref) for ref in self.maximal())
+        if end <= self.high_watermark:
+            return False
+        self.high_watermark = end
+        return True
+
+    def check(self) -> None:
+        """Asserts what must always hold."""
+        assert self._own_end <= self._log_end, "nothing is synced that was not written"
+        assert self.high_watermark <= self._log_end, "the high watermark lies in the log"
+        assert self.me in self.committed, "a leader is in its ISR"
+        assert len(set(self.committed)) == len(self.committed), "the ISR names nobody twice"

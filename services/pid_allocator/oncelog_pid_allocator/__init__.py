@@ -1,0 +1,1 @@
+"""The producer id service: ids that nobody was ever given."""

@@ -1,0 +1,1 @@
+"""Pure decisions of the producer id service."""

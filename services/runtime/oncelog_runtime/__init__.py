@@ -1,0 +1,1 @@
+"""What every oncelog service stands on: ports, adapters, the simulation, process life."""

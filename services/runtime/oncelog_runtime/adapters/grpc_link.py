@@ -1,0 +1,301 @@
+"""The server's end of a link: one reader, one writer, a task per request.
+
+Rule 1: requests start in the order of their frames. Each runs in a task of its own, so up to its first wait a handler
+        sees the caller's order; answers leave in the order in which handlers finish.
+Rule 2: nothing that comes from the network cancels a handler: it may be between an append and its bookkeeping. CANCEL
+        and time-out drop the answer, a broken link drops them all.
+Rule 3: requests and their bytes are bounded; above it a request gets `ResourceExhaustedError` at once. While the peer
+        does not take its answers, nothing more is read from it.
+Rule 4: every failure is an ERROR frame; the text never carries a stack or a path, those go to the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import grpc.aio
+
+from oncelog import errors, link_codec
+from oncelog.client import grpc_transport
+from oncelog.link_codec import Frame
+from oncelog.ports import Handler
+from oncelog.trace_context import TRACEPARENT
+from oncelog.v1 import link_pb2
+from oncelog.wire_errors import to_detail
+from oncelog_runtime.call_context import CALL, CallInfo
+
+log = logging.getLogger(__name__)
+
+HELLO_TIMEOUT_S: Final = 10.0
+_LINGER_S: Final = 1.0
+_RETRY_AFTER_MS: Final = 50
+
+
+@dataclass(slots=True)
+class LinkHost:
+    """What all links of a server share."""
+
+    handlers: dict[str, Handler]
+    software: str
+    cluster_id: str
+    max_message_bytes: int
+    max_requests_per_link: int
+    max_bytes_per_link: int
+    max_links: int
+    default_timeout_ms: int
+    stopping: bool = False
+    links: dict[int, ServerLink] = field(default_factory=dict)
+    running: set[asyncio.Task[None]] = field(default_factory=set)
+
+
+class _Request:
+    """A request whose answer has not been written."""
+
+    __slots__ = ("correlation_id", "dropped", "size", "timer")
+
+    def __init__(self, correlation_id: int, size: int) -> None:
+        self.correlation_id = correlation_id
+        self.size = size
+        self.dropped = False  # nobody waits for the answer
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class ServerLink:
+    """Serves one `Connect` stream of one service."""
+
+    def __init__(self, host: LinkHost, service: str, context: Any, caller: CallInfo) -> None:
+        self._host = host
+        self._prefix = service + "."
+        self._context = context
+        self._caller = caller
+        self._requests: dict[int, _Request] = {}
+        self._running_bytes = 0
+        self._outbox: deque[Frame] = deque()
+        self._outbox_bytes = 0
+        self._wake = asyncio.Event()
+        self._drained = asyncio.Event()
+        self._drained.set()
+        self._over = False
+
+    # ------------------------------------------------------------ life
+
+    async def run(self) -> None:
+        """Until the peer closes the link or it breaks."""
+        CALL.set(self._caller)
+        writer: asyncio.Task[None] | None = None
+        self._host.links[id(self)] = self
+        try:
+            if await self._greet():
+                writer = asyncio.get_running_loop().create_task(self._write())
+                await self._read()
+                await self._drained.wait()
+        except errors.InvalidRequestError as error:
+            log.warning("closing a link whose peer breaks the protocol", extra={"peer": self._caller.peer}, exc_info=error)
+        except (grpc.aio.BaseError, grpc.aio.UsageError, asyncio.InvalidStateError):
+            log.debug("a link broke", extra={"peer": self._caller.peer}, exc_info=True)
+        finally:
+            self._over = True
+            self._host.links.pop(id(self), None)
+            for request in self._requests.values():
+                if request.timer is not None:
+                    request.timer.cancel()
+            if writer is not None:
+                writer.cancel()
+                await asyncio.gather(writer, return_exceptions=True)
+
+    def say_goodbye(self, error: errors.OncelogError) -> None:
+        """Tells the peer to use another link; the peer closes this one when it has all its answers."""
+        self._queue(grpc_transport.LINK_ITSELF, error)
+
+    async def _greet(self) -> bool:
+        """The hello of both sides; False when the peer was refused."""
+        try:
+            async with asyncio.timeout(HELLO_TIMEOUT_S):
+                data = await self._context.read()
+        except TimeoutError:
+            return False
+        if data is grpc.aio.EOF:
+            return False
+        first, *rest = link_codec.decode_envelope(data) or [Frame(0, 0)]
+        try:
+            self._check_hello(first.hello)
+        except errors.OncelogError as error:
+            await self._refuse(error)
+            return False
+        hello = link_pb2.Hello(
+            protocol_min=grpc_transport.PROTOCOL_MIN,
+            protocol_max=grpc_transport.PROTOCOL_MAX,
+            software=self._host.software,
+            cluster_id=self._host.cluster_id,
+        )
+        await self._context.write(link_codec.hello_envelope(hello))
+        for frame in rest:
+            self._on_frame(frame)
+        return True
+
+    def _check_hello(self, hello: link_pb2.Hello | None) -> None:
+        if hello is None:
+            raise errors.InvalidRequestError("a link begins with a hello")
+        grpc_transport.check_versions(hello, "the caller")
+        grpc_transport.check_cluster(self._host.cluster_id, hello.cluster_id, "the caller")
+        if self._host.stopping:
+            raise errors.ShuttingDownError()
+        if len(self._host.links) > self._host.max_links:
+            raise errors.ResourceExhaustedError("too many links to this process", retry_after_ms=1000)
+
+    async def _refuse(self, error: errors.OncelogError) -> None:
+        """Says why, and lets the peer hang up first: the end of a stream can overtake its last message."""
+        await self._context.write(link_codec.encode_envelope([_error_frame(grpc_transport.LINK_ITSELF, error)]))
+        try:
+            async with asyncio.timeout(_LINGER_S):
+                await self._context.read()
+        except TimeoutError:
+            pass
+
+    # ------------------------------------------------------------ in
+
+    async def _read(self) -> None:
+        """The one reader of the stream."""
+        while True:
+            data = await self._context.read()
+            if data is grpc.aio.EOF:
+                return
+            for frame in link_codec.decode_envelope(data):
+                self._on_frame(frame)
+            if self._outbox_bytes > self._host.max_bytes_per_link:
+                await self._drained.wait()
+
+    def _on_frame(self, frame: Frame) -> None:
+        if frame.kind == link_codec.REQUEST:
+            self._on_request(frame)
+        elif frame.kind == link_codec.CANCEL:
+            request = self._requests.get(frame.correlation_id)
+            if request is not None:
+                request.dropped = True
+
+    def _on_request(self, frame: Frame) -> None:
+        if frame.correlation_id in self._requests or frame.correlation_id == grpc_transport.LINK_ITSELF:
+            raise errors.InvalidRequestError("a correlation id is used twice", correlation_id=frame.correlation_id)
+        size = len(frame.header) + len(frame.payload)
+        handler = self._host.handlers.get(frame.method)
+        if (refusal := self._refusal(frame, handler, size)) is not None:
+            self._queue(frame.correlation_id, refusal)
+            return
+        assert handler is not None
+        request = self._requests[frame.correlation_id] = _Request(frame.correlation_id, size)
+        self._running_bytes += size
+        loop = asyncio.get_running_loop()
+        timeout_ms = frame.timeout_ms or self._host.default_timeout_ms
+        request.timer = loop.call_later(timeout_ms / 1000, self._expire, request)
+        if TRACEPARENT.get() != frame.traceparent:
+            TRACEPARENT.set(frame.traceparent)  # the task below copies this reader's context
+        task = loop.create_task(self._serve(request, handler, frame))
+        self._host.running.add(task)
+        task.add_done_callback(self._host.running.discard)
+
+    def _refusal(self, frame: Frame, handler: Handler | None, size: int) -> errors.OncelogError | None:
+        if self._host.stopping:
+            return errors.ShuttingDownError()
+        if handler is None or not frame.method.startswith(self._prefix):
+            return errors.InvalidRequestError(f"this link does not serve {frame.method[:100]!r}")
+        if len(self._requests) >= self._host.max_requests_per_link:
+            return errors.ResourceExhaustedError("too many requests on this link", retry_after_ms=_RETRY_AFTER_MS)
+        if self._requests and self._running_bytes + size > self._host.max_bytes_per_link:
+            return errors.ResourceExhaustedError("too many bytes in flight on this link", retry_after_ms=_RETRY_AFTER_MS)
+        return None
+
+    # ------------------------------------------------------------ handlers
+
+    async def _serve(self, request: _Request, handler: Handler, frame: Frame) -> None:
+        answer: Frame | errors.OncelogError
+        try:
+            header, payload = await handler(frame.header, frame.payload)
+            answer = Frame(frame.correlation_id, link_codec.REPLY, header=header, payload=payload)
+        except errors.OncelogError as error:
+            answer = error
+        except (Exception, asyncio.CancelledError) as error:
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise  # `stop` ran out of patience
+            answer = unexpected(error, frame.method)
+        self._running_bytes -= request.size
+        self._answer(request, answer)
+
+    def _answer(self, request: _Request, answer: Frame | errors.OncelogError) -> None:
+        if request.timer is not None:
+            request.timer.cancel()
+        if request.dropped or self._over:
+            self._requests.pop(request.correlation_id, None)
+        else:
+            self._queue(request.correlation_id, answer)
+
+    def _expire(self, request: _Request) -> None:
+        request.timer = None
+        if not request.dropped:
+            request.dropped = True
+            self._queue(request.correlation_id, errors.RequestTimedOutError())
+
+    # ------------------------------------------------------------ out
+
+    def _queue(self, correlation_id: int, answer: Frame | errors.OncelogError) -> None:
+        frame = answer if isinstance(answer, Frame) else _error_frame(correlation_id, answer)
+        size = len(frame.header) + len(frame.payload)
+        if size + link_codec.FRAME_OVERHEAD_BYTES > self._host.max_message_bytes:
+            too_large = errors.MessageTooLargeError("the answer does not fit into one message", bytes=size)
+            frame = _error_frame(correlation_id, too_large)
+            size = len(frame.header)
+        self._outbox.append(frame)
+        self._outbox_bytes += size
+        self._drained.clear()
+        self._wake.set()
+
+    async def _write(self) -> None:
+        """The one writer of the stream."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while frames := self._gather():
+                await self._context.write(link_codec.encode_envelope(frames))
+                for frame in frames:
+                    self._outbox_bytes -= len(frame.header) + len(frame.payload)
+                    self._written(frame)
+            self._drained.set()
+
+    def _written(self, frame: Frame) -> None:
+        request = self._requests.get(frame.correlation_id)
+        if request is None:
+            return
+        if request.timer is None and request.dropped:
+            return  # only its time-out was reported: the handler still runs and holds its place
+        del self._requests[frame.correlation_id]
+
+    def _gather(self) -> list[Frame]:
+        """What waits, up to 1 MiB, or one larger frame."""
+        frames: list[Frame] = []
+        total = 0
+        while self._outbox:
+            frame = self._outbox[0]
+            total += len(frame.header) + len(frame.payload) + 64
+            if frames and total > grpc_transport.ENVELOPE_BYTES:
+                break
+            frames.append(self._outbox.popleft())
+        return frames
+
+
+def _error_frame(correlation_id: int, error: errors.OncelogError) -> Frame:
+    return Frame(correlation_id, link_codec.ERROR, header=to_detail(error).SerializeToString())
+
+
+def unexpected(error: BaseException, method: str) -> errors.OncelogError:
+    """What the caller is told of a fault of ours; the log gets the rest.
+
+    A broken invariant goes to the loop's exception handler too: the process decides whether it lives on.
+    """
+    log.error("a handler failed", extra={"method": method}, exc_info=error)
+    if isinstance(error, AssertionError):
+        asyncio.get_running_loop().call_exception_handler({"message": "an invariant broke", "exception": error})
+    return errors.UnknownServerError("the server failed on this request; its log says why", method=method)

@@ -1,0 +1,205 @@
+"""What stands in etcd: keys, values, and who may write them.
+
+    <root>/cluster                         Cluster        written once; compare: absent
+    <root>/brokers/<id>                    Broker         leased; mod revision = the broker's incarnation
+    <root>/controller                      BrokerRef      leased; created by the winner of the election
+    <root>/topics/<name>                   Topic          controller
+    <root>/partitions/<topic id>/<p>       Partition      leader (ISR) and controller (election), by mod revision
+    <root>/coordinators/<address>          Coordinator    leased
+    <root>/shards/<kind>/<n>/epoch         a number       no lease; grows by one with each take-over, same commit as owner
+    <root>/shards/<kind>/<n>/owner         ShardOwner     leased
+    <root>/allocators/<address>            empty          leased
+    <root>/latest_producer_id_block        JSON           pid_allocator (DESIGN 8), compare-and-swap
+    <root>/internal_topics/...             -              reserved
+
+Rule 1: an epoch is a mod revision or a number in a key without a lease, never a key's `version`.
+Rule 2: leader, leader epoch, ISR and last known leader of a partition are one key with one value.
+Rule 3: values are JSON with sorted keys and a `version`; unknown keys are ignored (a newer peer wrote them).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from oncelog.types import BrokerRef
+
+ROOT: Final = "/oncelog"
+CLUSTER_KEY: Final = f"{ROOT}/cluster"
+BROKERS: Final = f"{ROOT}/brokers/"
+CONTROLLER_KEY: Final = f"{ROOT}/controller"
+TOPICS: Final = f"{ROOT}/topics/"
+PARTITIONS: Final = f"{ROOT}/partitions/"
+COORDINATORS: Final = f"{ROOT}/coordinators/"
+SHARDS: Final = f"{ROOT}/shards/"
+ALLOCATORS: Final = f"{ROOT}/allocators/"
+PRODUCER_ID_BLOCK_KEY: Final = f"{ROOT}/latest_producer_id_block"
+
+TRANSACTION_TOPIC: Final = "__transaction_state"
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+INTERNAL_TOPICS: Final = (TRANSACTION_TOPIC, OFFSETS_TOPIC)
+KIND_TXN: Final = "txn"
+KIND_GROUP: Final = "group"
+
+SHARD_WRITER_BASE: Final = (1 << 63) - (1 << 34)
+"""Producer ids from here on are never allocated: a shard writes its log as the ordinary idempotent producer
+`shard_writer_id(kind, shard)` whose producer epoch is the shard's epoch, so ordinary producer fencing at the
+leader fences a deposed coordinator's appends."""
+
+
+def shard_writer_id(kind: str, shard: int) -> int:
+    """The producer id under which a shard's owner writes its log."""
+    return SHARD_WRITER_BASE + (0 if kind == KIND_TXN else 1 << 32) + shard
+
+
+def broker_key(broker_id: int) -> str:
+    """Registration of a broker."""
+    return f"{BROKERS}{broker_id}"
+
+
+def topic_key(name: str) -> str:
+    """A topic by name; names are checked, so no escaping is needed."""
+    return f"{TOPICS}{name}"
+
+
+def partition_key(topic_id: str, partition: int) -> str:
+    """Leadership and ISR of a partition."""
+    return f"{PARTITIONS}{topic_id}/{partition}"
+
+
+def shard_epoch_key(kind: str, shard: int) -> str:
+    """The epoch counter of a shard, without lease."""
+    return f"{SHARDS}{kind}/{shard}/epoch"
+
+
+def shard_owner_key(kind: str, shard: int) -> str:
+    """The leased owner of a shard."""
+    return f"{SHARDS}{kind}/{shard}/owner"
+
+
+def _encode(value: Any) -> bytes:
+    return json.dumps({"version": 1, **asdict(value)}, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _ref(value: Any) -> BrokerRef | None:
+    return None if value is None else BrokerRef(int(value[0]), int(value[1]))
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Written once, at the first start."""
+
+    cluster_id: str
+    transaction_shards: int = 50
+    group_shards: int = 50
+
+    def encode(self) -> bytes:
+        """The value in etcd."""
+        return _encode(self)
+
+    @staticmethod
+    def decode(data: bytes) -> Cluster:
+        """From the value in etcd."""
+        d = json.loads(data)
+        return Cluster(d["cluster_id"], int(d["transaction_shards"]), int(d["group_shards"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A live broker process. `nonce` tells a broker its own registration after a lost answer."""
+
+    address: str
+    client_address: str
+    nonce: str
+    rack: str = ""
+
+    def encode(self) -> bytes:
+        """The value in etcd."""
+        return _encode(self)
+
+    @staticmethod
+    def decode(data: bytes) -> Broker:
+        """From the value in etcd."""
+        d = json.loads(data)
+        return Broker(d["address"], d["client_address"], d["nonce"], d.get("rack", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic; `config` holds explicit values only."""
+
+    name: str
+    topic_id: str
+    partitions: int
+    replication_factor: int
+    config: dict[str, str] = field(default_factory=dict)
+
+    def encode(self) -> bytes:
+        """The value in etcd."""
+        return _encode(self)
+
+    @staticmethod
+    def decode(data: bytes) -> Topic:
+        """From the value in etcd."""
+        d = json.loads(data)
+        return Topic(d["name"], d["topic_id"], int(d["partitions"]), int(d["replication_factor"]), dict(d["config"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Leadership and in-sync replicas, one value. Brokers in it are (broker, incarnation)."""
+
+    topic: str
+    replicas: tuple[int, ...]
+    leader: BrokerRef | None
+    leader_epoch: int
+    isr: tuple[BrokerRef, ...]
+    last_known_leader: BrokerRef | None = None
+
+    def encode(self) -> bytes:
+        """The value in etcd."""
+        return _encode(self)
+
+    @staticmethod
+    def decode(data: bytes) -> Partition:
+        """From the value in etcd."""
+        d = json.loads(data)
+        return Partition(
+            topic=d["topic"],
+            replicas=tuple(int(r) for r in d["replicas"]),
+            leader=_ref(d["leader"]),
+            leader_epoch=int(d["leader_epoch"]),
+            isr=tuple(BrokerRef(int(b), int(i)) for b, i in d["isr"]),
+            last_known_leader=_ref(d.get("last_known_leader")),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ShardOwner:
+    """Who owns a shard: its address, and the nonce of the process, to recognise its own write."""
+
+    address: str
+    nonce: str
+    epoch: int
+
+    def encode(self) -> bytes:
+        """The value in etcd."""
+        return _encode(self)
+
+    @staticmethod
+    def decode(data: bytes) -> ShardOwner:
+        """From the value in etcd."""
+        d = json.loads(data)
+        return ShardOwner(d["address"], d["nonce"], int(d["epoch"]))
+
+
+def encode_ref(ref: BrokerRef) -> bytes:
+    """The controller key's value."""
+    return json.dumps([ref.broker_id, ref.incarnation]).encode()
+
+
+def decode_ref(data: bytes) -> BrokerRef:
+    """From the controller key's value."""
+    broker_id, incarnation = json.loads(data)
+    return BrokerRef(int(broker_id), int(incarnation))

@@ -1,0 +1,325 @@
+"""A whole cluster of real processes on this machine: etcd, producer id service, coordinators, brokers.
+
+Rule 1: nothing outlives the supervisor: every child dies with it, also after SIGKILL (parent-death signal).
+Rule 2: ports are chosen once per data directory and kept in `cluster.json`, so a restarted cluster has its old addresses.
+Rule 3: a process that ends by itself is reported with the last lines of its log, never restarted in silence.
+
+Used by `oncelog up`, the demo, the integration tests and the benchmarks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from oncelog.errors import ClusterUnreachableError, ConfigError, OncelogError, StorageError
+
+_PR_SET_PDEATHSIG: Final = 1
+_STOP_GRACE_S: Final = 10.0
+_LOG_TAIL_LINES: Final = 5
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on at this moment, all different."""
+    with contextlib.ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [int(probe.getsockname()[1]) for probe in probes]
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+@dataclass(slots=True)
+class LocalProcess:
+    """One child: how to start it, where it listens, and its log."""
+
+    name: str
+    command: list[str]
+    address: str
+    log_path: Path
+    popen: subprocess.Popen[bytes] | None = None
+
+    @property
+    def running(self) -> bool:
+        """True while the process lives."""
+        return self.popen is not None and self.popen.poll() is None
+
+    def start(self) -> None:
+        """Starts it in a session of its own, so that Ctrl-C reaches the supervisor alone."""
+        assert not self.running, f"{self.name} runs already"
+        with self.log_path.open("ab") as log:
+            self.popen = subprocess.Popen(
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=_die_with_parent,
+            )
+
+    def kill(self, with_signal: int = signal.SIGKILL) -> None:
+        """Sends a signal and, for SIGKILL, waits for the end."""
+        if self.popen is None or self.popen.poll() is not None:
+            return
+        self.popen.send_signal(with_signal)
+        if with_signal == signal.SIGKILL:
+            self.popen.wait()
+
+    def log_tail(self) -> str:
+        """The last lines of the log, for error messages."""
+        lines = self.log_path.read_text(errors="replace").splitlines() if self.log_path.exists() else []
+        return "\n".join(lines[-_LOG_TAIL_LINES:])
+
+
+@dataclass(slots=True)
+class LocalCluster:
+    """`data_dir` holds everything; the same directory gives the same cluster again."""
+
+    data_dir: Path
+    brokers: int = 3
+    coordinators: int = 2
+    allocators: int = 1
+    first_port: int = 0
+    flags: tuple[str, ...] = ()
+    processes: dict[str, LocalProcess] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.brokers <= 32:
+            raise ConfigError("--brokers is 1 to 32", given=self.brokers)
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        self._build(self._ports())
+
+    # ------------------------------------------------------------ layout
+
+    def _names(self) -> list[str]:
+        names = [f"pid-allocator-{i}" for i in range(self.allocators)]
+        names += [f"coordinator-{i}" for i in range(self.coordinators)]
+        return names + [f"broker-{i}" for i in range(self.brokers)]
+
+    def _ports(self) -> dict[str, int]:
+        """Name to port; kept in the data directory."""
+        path = self.data_dir / "cluster.json"
+        ports: dict[str, int] = json.loads(path.read_text())["ports"] if path.exists() else {}
+        wanted = ["etcd-client", "etcd-peer", *self._names()]
+        missing = [name for name in wanted if name not in ports]
+        if self.first_port:
+            fresh = list(range(self.first_port + len(ports), self.first_port + len(ports) + len(missing)))
+        else:
+            fresh = free_ports(len(missing))
+        ports.update(zip(missing, fresh, strict=True))
+        path.write_text(json.dumps({"version": 1, "ports": ports}, indent=1))
+        return ports
+
+    def _build(self, ports: dict[str, int]) -> None:
+        from oncelog_runtime.adapters.etcd_process import etcd_command
+
+        logs = self.data_dir / "logs"
+        logs.mkdir(exist_ok=True)
+        command = etcd_command(str(self.data_dir / "etcd"), ports["etcd-client"], ports["etcd-peer"])
+        etcd_address = f"127.0.0.1:{ports['etcd-client']}"
+        self.processes["etcd"] = LocalProcess("etcd", command, etcd_address, logs / "etcd.log")
+        for name in self._names():
+            command = self._service_command(name, ports[name], etcd_address)
+            self.processes[name] = LocalProcess(name, command, f"127.0.0.1:{ports[name]}", logs / f"{name}.log")
+
+    def _service_command(self, name: str, port: int, etcd_address: str) -> list[str]:
+        kind, _, number = name.rpartition("-")
+        module = {
+            "pid-allocator": "oncelog_pid_allocator",
+            "coordinator": "oncelog_coordinator",
+            "broker": "oncelog_partition_leader",
+        }[kind]
+        command = [sys.executable, "-m", module, "--listen-port", str(port), "--etcd-endpoints", etcd_address]
+        command += ["--node-id", number, "--data-dir", str(self.data_dir / name)]
+        if kind == "broker":
+            command += ["--expected-brokers", str(self.brokers)]
+        return command + list(self.flags)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The brokers' addresses, as a client takes them."""
+        return ",".join(p.address for name, p in self.processes.items() if name.startswith("broker-"))
+
+    # ------------------------------------------------------------ life
+
+    def start(self, progress: Callable[[str], None] = lambda _line: None) -> None:
+        """Starts everything and returns when every partition of the internal topics has a leader.
+
+        Raises `ClusterUnreachableError` with the log's last lines of whatever did not come up.
+        """
+        progress("starting etcd")
+        self.processes["etcd"].start()
+        self._wait_for_port("etcd", 20.0)
+        progress(f"starting {self.brokers} brokers, {self.coordinators} coordinators, {self.allocators} id allocator")
+        for name in self._names():
+            self.processes[name].start()
+        self.wait_healthy()
+
+    def restart(self, name: str) -> None:
+        """Starts a process that was killed."""
+        self.processes[name].start()
+
+    def _wait_for_port(self, name: str, seconds: float) -> None:
+        process = self.processes[name]
+        host, _, port = process.address.partition(":")
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            self._check_alive(process)
+            with socket.socket() as probe:
+                if probe.connect_ex((host, int(port))) == 0:
+                    return
+            time.sleep(0.02)
+        raise ClusterUnreachableError(f"{name} did not listen within {seconds:.0f} s:\n{process.log_tail()}")
+
+    def _check_alive(self, process: LocalProcess) -> None:
+        if not process.running:
+            raise ClusterUnreachableError(f"{process.name} ended by itself:\n{process.log_tail()}")
+
+    def wait_healthy(self, seconds: float = 60.0) -> None:
+        """Returns when all brokers are registered, all shards owned, and every partition has its full ISR."""
+        asyncio.run(self._wait_healthy(seconds))
+
+    async def _wait_healthy(self, seconds: float) -> None:
+        from oncelog.client.client import Client
+
+        deadline = time.monotonic() + seconds
+        problem = "no broker answers"
+        async with Client(self.bootstrap_servers) as client:
+            while time.monotonic() < deadline:
+                for process in self.processes.values():
+                    self._check_alive(process)
+                try:
+                    health = await client.admin.cluster_health()
+                    if health.healthy and len(health.brokers) == self.brokers:
+                        return
+                    problem = "; ".join(health.problems) or f"{len(health.brokers)} of {self.brokers} brokers are up"
+                except OncelogError as error:
+                    problem = str(error)
+                await asyncio.sleep(0.1)
+        raise ClusterUnreachableError(f"the cluster is not healthy after {seconds:.0f} s: {problem}")
+
+    def dead(self) -> list[LocalProcess]:
+        """Processes that were started and ended."""
+        return [p for p in self.processes.values() if p.popen is not None and p.popen.poll() is not None]
+
+    def stop(self) -> None:
+        """SIGTERM to services, then etcd; SIGKILL to what is left after a grace period."""
+        services = [p for name, p in self.processes.items() if name != "etcd" and p.running]
+        for process in services:
+            process.kill(signal.SIGTERM)
+        _wait_all(services)
+        etcd = self.processes["etcd"]
+        etcd.kill(signal.SIGTERM)
+        _wait_all([etcd])
+
+    def __enter__(self) -> LocalCluster:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.stop()
+
+
+def _wait_all(processes: list[LocalProcess]) -> None:
+    deadline = time.monotonic() + _STOP_GRACE_S
+    for process in processes:
+        if process.popen is None:
+            continue
+        try:
+            process.popen.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+# ---------------------------------------------------------------- `oncelog up`
+
+
+def _lock(data_dir: Path) -> int:
+    import fcntl
+
+    data_dir.mkdir(parents=True, exist_ok=True)
+    handle = os.open(data_dir / "up.lock", os.O_CREAT | os.O_RDWR)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise StorageError(
+            "another `oncelog up` runs on this data directory; stop it, or choose another with --data-dir",
+            reason="locked",
+        ) from None
+    return handle
+
+
+def _parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="oncelog up", description="Starts a local cluster; Ctrl-C stops it.")
+    parser.add_argument("--brokers", type=int, default=3, help="number of brokers (default 3)")
+    parser.add_argument("--data-dir", default="oncelog-data", help="where everything is kept (default ./oncelog-data)")
+    parser.add_argument("--first-port", type=int, default=9092, help="brokers listen from here on; 0 = any free ports")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="how to print (default text)")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs a cluster in the foreground until SIGINT or SIGTERM; exit code 1 when a process ended by itself."""
+    args = _parse(arguments)
+    stop_requested = False
+
+    def request_stop(_signal: int, _frame: object) -> None:
+        nonlocal stop_requested
+        stop_requested = True
+
+    signal.signal(signal.SIGTERM, request_stop)
+    signal.signal(signal.SIGINT, request_stop)
+    _die_with_parent()
+    say = (lambda line: print(line, flush=True)) if args.format == "text" else (lambda _line: None)
+    try:
+        _lock(Path(args.data_dir))
+        cluster = LocalCluster(Path(args.data_dir).resolve(), brokers=args.brokers, first_port=args.first_port)
+        try:
+            cluster.start(say)
+            _announce(cluster, args.format)
+            while not stop_requested:
+                for process in cluster.dead():
+                    raise ClusterUnreachableError(f"{process.name} ended by itself:\n{process.log_tail()}")
+                time.sleep(0.2)
+            say("stopping")
+        finally:
+            cluster.stop()
+    except OncelogError as error:
+        print(f"oncelog up: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _announce(cluster: LocalCluster, style: str) -> None:
+    if style == "json":
+        listing = {name: p.address for name, p in cluster.processes.items()}
+        print(json.dumps({"bootstrap_servers": cluster.bootstrap_servers, "processes": listing}), flush=True)
+        return
+    for name, process in cluster.processes.items():
+        pid = process.popen.pid if process.popen else 0
+        print(f"  {name:<16} {process.address:<22} pid {pid}")
+    print(f"ready: bootstrap_servers={cluster.bootstrap_servers}\nstop with Ctrl-C", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

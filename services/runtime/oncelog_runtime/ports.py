@@ -1,0 +1,240 @@
+"""What a service needs from the outside world, beside `oncelog.ports`.
+
+Rule 1: nothing here is an implementation; `adapters/` and `sim/` hold one each, tested by the same contract tests.
+Rule 2: small writes are synchronous (an executor hop costs twenty times a small write); everything that may block
+        for long (sync, recovery, directories) is awaited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol, TypeVar
+
+from oncelog.ports import Handler, Transport, WallClock
+from oncelog.types import Buffer
+
+__all__ = ["Handler", "Transport", "WallClock"]
+
+T = TypeVar("T")
+
+
+# ---------------------------------------------------------------- server
+
+
+class RpcServer(Protocol):
+    """Listens on one address and hands requests to handlers, by links and by unary gRPC alike."""
+
+    def register(self, method: str, handler: Handler) -> None:
+        """`method` is `Service.Method`. Before `start` only."""
+        ...
+
+    async def start(self) -> str:
+        """Begins to listen; returns the address (host:port) with the real port.
+
+        Raises `AddressInUseError` when the port is taken.
+        """
+        ...
+
+    async def stop(self, grace_ms: int) -> None:
+        """Refuses new calls with `ShuttingDownError`, lets running ones finish for `grace_ms`, then ends them."""
+        ...
+
+
+# ---------------------------------------------------------------- disk
+
+
+class DiskFile(Protocol):
+    """An append-only file, kept open."""
+
+    @property
+    def size(self) -> int:
+        """Bytes in the file as this process sees it, synced or not."""
+        ...
+
+    def append(self, buffers: Sequence[Buffer]) -> None:
+        """Writes all buffers at the end with one call.
+
+        Raises `oncelog.errors.StorageError` (context reason: full, io, short); the file then has its former size again
+        (a short write is cut off), or, where even that failed, is `broken` and refuses everything.
+        """
+        ...
+
+    def read(self, position: int, length: int) -> bytes:
+        """Up to `length` bytes; fewer only at the end. Raises `StorageError` on an I/O error."""
+        ...
+
+    async def sync(self) -> None:
+        """Returns when everything appended before this call is on disk (fdatasync, off the loop).
+
+        Raises `StorageError`: then nothing may be assumed of unsynced bytes, and no second sync helps.
+        """
+        ...
+
+    def truncate(self, size: int) -> None:
+        """Cuts the file to `size` bytes."""
+        ...
+
+    def close(self) -> None:
+        """Closes without syncing."""
+        ...
+
+
+class Disk(Protocol):
+    """A directory tree. Paths are relative, with `/`."""
+
+    def open(self, path: str, *, create: bool = False) -> DiskFile:
+        """Opens for append and read. Raises `StorageError` when absent and not `create`."""
+        ...
+
+    def exists(self, path: str) -> bool:
+        """True for a file or a directory."""
+        ...
+
+    def list(self, path: str) -> list[str]:
+        """Names in a directory, sorted; empty when it does not exist."""
+        ...
+
+    def make_dirs(self, path: str) -> None:
+        """Creates a directory and its parents."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Removes a file or a whole directory; absent is fine."""
+        ...
+
+    def rename(self, old: str, new: str) -> None:
+        """Renames atomically; durable after `sync_dir` of the parent."""
+        ...
+
+    def read_file(self, path: str) -> bytes:
+        """The whole file. Raises `StorageError` when absent."""
+        ...
+
+    async def write_atomic(self, path: str, data: bytes) -> None:
+        """Replaces a small file: temporary file, sync, rename, sync of the directory."""
+        ...
+
+    async def sync_dir(self, path: str) -> None:
+        """Makes created, renamed and removed names of a directory durable."""
+        ...
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Runs blocking work (recovery, cold reads) off the loop; inline in the simulation."""
+        ...
+
+
+# ---------------------------------------------------------------- metadata
+
+
+@dataclass(frozen=True, slots=True)
+class KeyValue:
+    """One key of the metadata store."""
+
+    key: str
+    value: bytes
+    mod_revision: int
+    lease_id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """A condition of a commit: the key's mod revision equals `mod_revision` (0 = the key does not exist)."""
+
+    key: str
+    mod_revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """A write of a commit; `lease_id` 0 = the key stays until it is deleted."""
+
+    key: str
+    value: bytes
+    lease_id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResult:
+    """`succeeded` False: a condition did not hold, nothing was written. `revision` of the write, or current."""
+
+    succeeded: bool
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """All keys under a prefix at a revision. A watch begins with one, and sends one again after a gap."""
+
+    items: tuple[KeyValue, ...]
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One key changed; `value` None = deleted. Changes come in revision order."""
+
+    key: str
+    value: bytes | None
+    mod_revision: int
+
+
+class MetadataStore(Protocol):
+    """A linearizable key-value store with leases: etcd, or a simulated one.
+
+    Every call has a deadline and raises `MetadataUnavailableError`. For `commit` its context says `unknown="true"` when the
+    write may have happened: then read (linearizably) before you act on either answer.
+    """
+
+    async def get(self, key: str) -> KeyValue | None:
+        """Linearizable read."""
+        ...
+
+    async def list(self, prefix: str) -> Listing:
+        """Linearizable read of all keys that begin with `prefix`, sorted by key."""
+        ...
+
+    async def commit(
+        self, compares: Sequence[Compare] = (), puts: Sequence[Put] = (), deletes: Sequence[str] = ()
+    ) -> CommitResult:
+        """All or nothing, if every condition holds."""
+        ...
+
+    def watch(self, prefix: str) -> AsyncIterator[Listing | Change]:
+        """First a `Listing`, then every later `Change`; after a lost position or a compaction a new `Listing`.
+
+        Never ends by itself; reconnects for ever with back-off.
+        """
+        ...
+
+    async def grant_lease(self, ttl_ms: int) -> int:
+        """A lease id; etcd rounds the time up to whole seconds, at least two."""
+        ...
+
+    async def keep_alive(self, lease_id: int) -> int:
+        """Renews once; returns the new time to live in ms, 0 when the lease is gone for ever."""
+        ...
+
+    async def revoke_lease(self, lease_id: int) -> None:
+        """Ends a lease and deletes its keys; an unknown lease is fine."""
+        ...
+
+    async def close(self) -> None:
+        """Ends watches and connections."""
+        ...
+
+
+# ---------------------------------------------------------------- one node
+
+
+@dataclass(frozen=True, slots=True)
+class NodePorts:
+    """Everything a service process gets from outside. The composition root fills it: adapters, or the simulation."""
+
+    transport: Transport
+    server: RpcServer
+    disk: Disk
+    metadata: MetadataStore
+    clock: WallClock
+    random: Random

@@ -1,0 +1,396 @@
+"""A simulated disk: what was written, and what would survive a power cut, for each file and each directory entry.
+
+Rule 1: a power cut keeps, per file, what was synced and a random prefix (whole sectors) of what was appended since;
+        per directory, a random prefix of the creations, renames and removals since its last `sync_dir`.
+Rule 2: a killed process loses nothing that it wrote: the page cache belongs to the kernel.
+Rule 3: after a failed sync the file's unsynced bytes never become durable, whatever later syncs say (fsyncgate).
+Rule 4: a crash leaves the old `SimDisk` object with a private copy: what a dying process still writes changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Final, TypeVar
+from zlib import crc32
+
+from oncelog.errors import StorageError
+from oncelog.types import Buffer
+
+from oncelog_runtime.sim.faults import FaultPlan
+from oncelog_runtime.sim.loop import SimLoop
+
+T = TypeVar("T")
+SECTOR_BYTES: Final = 512
+
+
+class _Inode:
+    """The bytes of one file. `cut_tail` holds durable bytes that an unsynced truncation has cut off."""
+
+    __slots__ = ("cut_tail", "data", "frozen", "synced")
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.synced = 0
+        self.cut_tail = b""
+        self.frozen = False
+
+    def copy(self) -> _Inode:
+        twin = _Inode()
+        twin.data, twin.synced, twin.cut_tail, twin.frozen = bytearray(self.data), self.synced, self.cut_tail, self.frozen
+        return twin
+
+    def after_power_cut(self, random: Random, plan: FaultPlan) -> _Inode:
+        """What the platter holds, in a new inode where everything is durable."""
+        kept = _Inode()
+        if self.cut_tail and random.random() < 0.5:
+            kept.data = self.data[: self.synced] + self.cut_tail  # the truncation never happened
+        else:
+            kept.data = self.data[: self.synced] + self._survivors(random, plan)
+        kept.synced = len(kept.data)
+        return kept
+
+    def _survivors(self, random: Random, plan: FaultPlan) -> bytes:
+        rest = len(self.data) - self.synced
+        if not rest or self.frozen:
+            return b""
+        kept = _sector_prefix(self.synced, rest, random)
+        tail = bytearray(self.data[self.synced : self.synced + kept])
+        if tail and random.random() < plan.torn_noise:
+            start = max(0, len(tail) - SECTOR_BYTES)
+            tail[start:] = random.randbytes(len(tail) - start)
+        if random.random() < plan.zero_tail:
+            tail += bytes(rest - kept)
+        return bytes(tail)
+
+
+def _sector_prefix(start: int, length: int, random: Random) -> int:
+    """A random number of bytes from `start` that ends at a sector's border, or the whole."""
+    first = -start % SECTOR_BYTES
+    borders = 0 if length < first else 1 + (length - first) // SECTOR_BYTES
+    pick = random.randint(0, borders + 1)
+    if pick == 0:
+        return 0
+    return length if pick == borders + 1 else first + (pick - 1) * SECTOR_BYTES
+
+
+class SimFile:
+    """Implements `oncelog_runtime.ports.DiskFile`."""
+
+    def __init__(self, disk: SimDisk, path: str, inode: _Inode) -> None:
+        self._disk = disk
+        self._inode = inode
+        self._broken = False
+        self._closed = False
+        self.path = path
+
+    @property
+    def size(self) -> int:
+        """Bytes in the file as this process sees it."""
+        return len(self._inode.data)
+
+    def append(self, buffers: Sequence[Buffer]) -> None:
+        """See `DiskFile.append`: on an error the file has its former size again."""
+        self._usable()
+        data = b"".join(buffers)
+        self._disk.before_append(self.path, len(data))
+        self._inode.data += data
+
+    def read(self, position: int, length: int) -> bytes:
+        """Up to `length` bytes."""
+        self._open()
+        self._disk.before_read(self.path)
+        return bytes(self._inode.data[position : position + length])
+
+    async def sync(self) -> None:
+        """Takes virtual time; what was appended before the call is then durable."""
+        self._usable()
+        inode, end = self._inode, len(self._inode.data)
+        failed = await self._disk.sync_time(self.path)
+        if failed:
+            self._broken = True
+            inode.frozen = True
+            raise StorageError("the disk did not take the data", reason="io", path=self.path)
+        if not inode.frozen:
+            inode.cut_tail = b""
+            inode.synced = max(inode.synced, min(end, len(inode.data)))
+
+    def truncate(self, size: int) -> None:
+        """Cuts the file; durable at the next sync."""
+        self._usable()
+        inode = self._inode
+        if not 0 <= size <= len(inode.data):
+            raise ValueError(f"cannot cut {len(inode.data)} bytes to {size}")
+        if size < inode.synced:
+            inode.cut_tail = bytes(inode.data[size : inode.synced]) + inode.cut_tail
+            inode.synced = size
+        del inode.data[size:]
+
+    def close(self) -> None:
+        """Closes without syncing."""
+        self._closed = True
+
+    def _open(self) -> None:
+        if self._closed:
+            raise StorageError("the file is closed", reason="closed", path=self.path)
+
+    def _usable(self) -> None:
+        self._open()
+        if self._broken:
+            raise StorageError("the file is broken since a failed sync", reason="broken", path=self.path)
+
+
+class SimDisk:
+    """Implements `oncelog_runtime.ports.Disk`. `capacity` is in bytes; `plan` may be replaced while running."""
+
+    def __init__(self, loop: SimLoop, random: Random, plan: FaultPlan | None = None, name: str = "disk") -> None:
+        self.loop = loop
+        self.plan = plan or FaultPlan()
+        self.capacity: int | None = None
+        self.name = name
+        self.dead = False
+        self._random = random
+        self._files: dict[str, _Inode] = {}
+        self._dirs: dict[str, None] = {"": None}
+        self._durable_files: dict[str, _Inode] = {}
+        self._durable_dirs: dict[str, None] = {"": None}
+        self._pending: list[tuple[str, Callable[[], None]]] = []
+
+    # ------------------------------------------------------------ the port
+
+    def open(self, path: str, *, create: bool = False) -> SimFile:
+        """Opens for append and read. Raises `StorageError` when absent and not `create`."""
+        inode = self._files.get(path)
+        if inode is None:
+            if not create or path in self._dirs:
+                raise StorageError("no such file", reason="absent", path=path)
+            self._need_parent(path)
+            inode = self._files[path] = _Inode()
+            self._link(path, inode)
+        return SimFile(self, path, inode)
+
+    def exists(self, path: str) -> bool:
+        """True for a file or a directory."""
+        return path in self._files or path.rstrip("/") in self._dirs
+
+    def list(self, path: str) -> list[str]:
+        """Names in a directory, sorted."""
+        prefix = f"{path.rstrip('/')}/" if path.strip("/.") else ""
+        names = {name[len(prefix) :] for name in (*self._files, *self._dirs) if name.startswith(prefix)}
+        return sorted(name for name in names if name and "/" not in name)
+
+    def make_dirs(self, path: str) -> None:
+        """Creates a directory and its parents."""
+        path = path.strip("/")
+        made = ""
+        for part in path.split("/"):
+            made = f"{made}/{part}" if made else part
+            if made in self._files:
+                raise StorageError("a file is in the way", reason="io", path=made)
+            if made not in self._dirs:
+                self._dirs[made] = None
+                self._later(made, lambda made=made: self._durable_dirs.setdefault(made))  # type: ignore[misc]
+
+    def remove(self, path: str) -> None:
+        """Removes a file or a whole directory; absent is fine."""
+        path = path.rstrip("/")
+        if not self.exists(path):
+            return
+        _drop(self._files, self._dirs, path)
+        self._later(path, lambda: _drop(self._durable_files, self._durable_dirs, path))
+
+    def rename(self, old: str, new: str) -> None:
+        """Renames a file or a directory atomically."""
+        if not self.exists(old):
+            raise StorageError("no such file", reason="absent", path=old)
+        self._need_parent(new)
+        moved = {name: inode for name, inode in self._files.items() if _inside(name, old)}
+        dirs = [name for name in self._dirs if _inside(name, old)]
+        _move(self._files, self._dirs, moved, dirs, old, new)
+        self._later(new, lambda: _move(self._durable_files, self._durable_dirs, moved, dirs, old, new))
+
+    def read_file(self, path: str) -> bytes:
+        """The whole file. Raises `StorageError` when absent."""
+        file = self.open(path)
+        return file.read(0, file.size)
+
+    async def write_atomic(self, path: str, data: bytes) -> None:
+        """Replaces a small file; a crash leaves the old or the new content."""
+        temporary = f"{path}.tmp"
+        self.remove(temporary)
+        file = self.open(temporary, create=True)
+        file.append([data])
+        await file.sync()
+        self.rename(temporary, path)
+        await self.sync_dir(_parent(path))
+
+    async def sync_dir(self, path: str) -> None:
+        """Makes created, renamed and removed names of a directory durable."""
+        path = path.strip("/")
+        if path not in self._dirs:
+            raise StorageError("no such directory", reason="absent", path=path)
+        count = len(self._pending)
+        if await self.sync_time(path):
+            raise StorageError("the disk did not take the directory", reason="io", path=path)
+        done, rest = self._pending[:count], self._pending[count:]
+        self._pending = [entry for entry in done if entry[0] != path] + rest
+        for parent, apply in done:
+            if parent == path:
+                apply()
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Runs the work at once, after a little virtual time in which others run."""
+        await asyncio.sleep(self._random.random() * self.plan.sync_min_ms / 1000)
+        return work()
+
+    # ------------------------------------------------------------ crashes
+
+    def after_kill(self) -> SimDisk:
+        """The disk as the next process finds it: everything written is there, synced or not."""
+        heir = SimDisk(self.loop, self._random, self.plan, self.name)
+        heir.capacity = self.capacity
+        twins: dict[int, _Inode] = {}
+
+        def twin(inode: _Inode) -> _Inode:
+            return twins.setdefault(id(inode), inode) if id(inode) in twins else twins.setdefault(id(inode), inode.copy())
+
+        heir._files = {path: twin(inode) for path, inode in self._files.items()}
+        heir._dirs = dict(self._dirs)
+        heir._durable_files = heir._files.copy()
+        heir._durable_dirs = heir._dirs.copy()
+        self.dead = True
+        return heir
+
+    def after_power_cut(self) -> SimDisk:
+        """The disk as the next process finds it: synced things, and a random part of the rest."""
+        random = self._random
+        surviving = {parent: random.randint(0, self._count(parent)) for parent in self._parents()}
+        for parent, apply in self._pending:
+            if surviving[parent] > 0:
+                surviving[parent] -= 1
+                apply()
+        heir = SimDisk(self.loop, random, self.plan, self.name)
+        heir.capacity = self.capacity
+        heir._dirs = {path: None for path in self._durable_dirs if self._rooted(path)}
+        for path, inode in self._durable_files.items():
+            if self._rooted(_parent(path)):
+                heir._files[path] = inode.after_power_cut(random, self.plan)
+        heir._durable_files = heir._files.copy()
+        heir._durable_dirs = heir._dirs.copy()
+        self.dead = True
+        self.loop.trace(f"power cut {self.name} {heir.checksum()}")
+        return heir
+
+    def checksum(self) -> int:
+        """Of all names and bytes, for traces."""
+        total = 0
+        for path in sorted(self._files):
+            total = crc32(bytes(self._files[path].data), crc32(path.encode(), total))
+        return total
+
+    def flip_bit(self, path: str, position: int, bit: int = 0) -> None:
+        """Rot: the platter holds another byte than was written."""
+        self._files[path].data[position] ^= 1 << bit
+        self.loop.trace(f"flip {self.name} {path} {position} {bit}")
+
+    def flip_some_bit(self, random: Random) -> bool:
+        """Flips a bit of a synced byte in some file; False when there is none."""
+        paths = [path for path in sorted(self._files) if self._files[path].synced]
+        if not paths:
+            return False
+        path = random.choice(paths)
+        self.flip_bit(path, random.randrange(self._files[path].synced), random.randrange(8))
+        return True
+
+    # ------------------------------------------------------------ called by files
+
+    def before_append(self, path: str, length: int) -> None:
+        """Raises `StorageError` if this append is to fail; nothing was written then."""
+        plan = self.plan
+        if self.capacity is not None and self.used() + length > self.capacity:
+            raise StorageError("the disk is full", reason="full", path=path)
+        if self._hits(plan.disk_full):
+            raise StorageError("the disk is full", reason="full", path=path)
+        if self._hits(plan.append_error):
+            raise StorageError("the disk did not take the data", reason="io", path=path)
+        if self._hits(plan.short_write):
+            raise StorageError("the disk took only a part, which was cut off again", reason="short", path=path)
+
+    def before_read(self, path: str) -> None:
+        """Raises `StorageError` if this read is to fail."""
+        if self._hits(self.plan.read_error):
+            raise StorageError("the disk did not give the data", reason="io", path=path)
+
+    async def sync_time(self, path: str) -> bool:
+        """Waits as long as a sync takes; True if it is to fail."""
+        if self.dead:
+            raise asyncio.CancelledError
+        plan, random = self.plan, self._random
+        ms = plan.sync_min_ms + (plan.sync_max_ms - plan.sync_min_ms) * random.random()
+        if self._hits(plan.slow_sync):
+            ms += plan.slow_sync_ms * random.random()
+        await asyncio.sleep(ms / 1000)
+        if self.dead:
+            raise asyncio.CancelledError
+        self.loop.trace(f"sync {self.name} {path}")
+        return self._hits(plan.sync_error)
+
+    def used(self) -> int:
+        """Bytes in all files."""
+        return sum(len(inode.data) for inode in self._files.values())
+
+    # ------------------------------------------------------------ names
+
+    def _link(self, path: str, inode: _Inode) -> None:
+        self._later(path, lambda: self._durable_files.__setitem__(path, inode))
+
+    def _later(self, path: str, apply: Callable[[], None]) -> None:
+        self._pending.append((_parent(path), apply))
+
+    def _need_parent(self, path: str) -> None:
+        if _parent(path) not in self._dirs:
+            raise StorageError("no such directory", reason="absent", path=_parent(path))
+
+    def _parents(self) -> list[str]:
+        return sorted({parent for parent, _ in self._pending})
+
+    def _count(self, parent: str) -> int:
+        return sum(1 for other, _ in self._pending if other == parent)
+
+    def _rooted(self, path: str) -> bool:
+        while path:
+            if path not in self._durable_dirs:
+                return False
+            path = _parent(path)
+        return True
+
+    def _hits(self, probability: float) -> bool:
+        return probability > 0 and self._random.random() < probability
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _inside(name: str, path: str) -> bool:
+    return name == path or name.startswith(f"{path}/")
+
+
+def _drop(files: dict[str, _Inode], dirs: dict[str, None], path: str) -> None:
+    for name in [name for name in files if _inside(name, path)]:
+        del files[name]
+    for name in [name for name in dirs if _inside(name, path)]:
+        del dirs[name]
+
+
+def _move(
+    files: dict[str, _Inode], dirs: dict[str, None], moved: dict[str, _Inode], moved_dirs: list[str], old: str, new: str
+) -> None:
+    """The same change for the written and for the durable view; `moved` is what the rename found."""
+    _drop(files, dirs, old)
+    _drop(files, dirs, new)
+    for name in moved_dirs:
+        dirs[new + name[len(old) :]] = None
+    for name, inode in moved.items():
+        files[new + name[len(old) :]] = inode

@@ -1,0 +1,281 @@
+"""What goes wrong in a simulation, and how often: one frozen plan of named probabilities.
+
+Rule 1: the default plan is a perfect world with small delays.
+Rule 2: `draw` is swarm style: each kind of fault is off in half of the seeds, so that no fault hides another.
+Rule 3: probabilities are per event (message, call, write); rates are mean virtual ms between injections (0 = never).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, fields, replace
+from random import Random
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from oncelog_runtime.sim.node import SimNode
+    from oncelog_runtime.sim.world import SimWorld
+
+
+@dataclass(frozen=True, slots=True)
+class FaultPlan:
+    """Times in ms of virtual time, the others are probabilities from 0 to 1."""
+
+    # network
+    delay_min_ms: float = 0.05
+    delay_max_ms: float = 0.3
+    slow_message: float = 0.0
+    slow_ms: float = 200.0
+    break_link: float = 0.0
+    """A message finds its link broken: open calls fail, unknown outcome."""
+    stall_link: float = 0.0
+    """A message is lost, and with it all that follow on this link, until the link breaks."""
+    lose_reply: float = 0.0
+    duplicate_request: float = 0.0
+    replay_request: float = 0.0
+    """A copy of the request is delivered again much later (up to `replay_max_ms`)."""
+    replay_max_ms: float = 60_000.0
+    cancel_handler: float = 0.0
+    """The handler is cancelled when its caller gives up or the link breaks, as grpc.aio does."""
+    silent_break_ms: float = 3_000.0
+    """Until a link without any traffic (partition, power cut) is seen to be broken."""
+
+    # disk
+    sync_min_ms: float = 0.1
+    sync_max_ms: float = 1.0
+    slow_sync: float = 0.0
+    slow_sync_ms: float = 300.0
+    short_write: float = 0.0
+    disk_full: float = 0.0
+    append_error: float = 0.0
+    read_error: float = 0.0
+    sync_error: float = 0.0
+    zero_tail: float = 0.0
+    """After a power cut the unsynced rest of a file is there, as zeros."""
+    torn_noise: float = 0.0
+    """After a power cut the last kept sector of unsynced bytes holds garbage."""
+
+    # metadata
+    metadata_min_ms: float = 0.2
+    metadata_max_ms: float = 1.5
+    slow_metadata: float = 0.0
+    slow_metadata_ms: float = 1_000.0
+    lose_metadata_request: float = 0.0
+    lose_metadata_answer: float = 0.0
+    """The call was executed, and the caller gets `MetadataUnavailableError`."""
+    watch_min_ms: float = 0.1
+    watch_max_ms: float = 2.0
+    relist: float = 0.0
+    """A change finds its watch lost: the watcher gets a new `Listing` instead."""
+
+    # clocks
+    skew_max_ms: int = 0
+    drift_max: float = 0.0
+
+    # the driver: mean ms between two injections of a kind; 0 = never
+    crash_every_ms: float = 0.0
+    kill_every_ms: float = 0.0
+    pause_every_ms: float = 0.0
+    pause_max_ms: float = 5_000.0
+    partition_every_ms: float = 0.0
+    partition_max_ms: float = 8_000.0
+    metadata_partition_every_ms: float = 0.0
+    lease_loss_every_ms: float = 0.0
+    compaction_every_ms: float = 0.0
+    clock_step_every_ms: float = 0.0
+    bit_flip_every_ms: float = 0.0
+    restart_after_max_ms: float = 4_000.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if getattr(self, field.name) < 0:
+                raise ValueError(f"{field.name} must not be negative")
+
+    @staticmethod
+    def draw(random: Random) -> FaultPlan:
+        """A random plan: each kind off in half of the seeds, else somewhere between rare and frequent."""
+        changes: dict[str, float] = {}
+        for name, most in _PROBABILITIES.items():
+            on, size = random.random() < 0.5, random.random()
+            if on:
+                changes[name] = most * 10 ** (-2 * size)
+        for name, (least, most) in _RATES.items():
+            on, size = random.random() < 0.5, random.random()
+            if on:
+                changes[name] = least + (most - least) * size
+        changes["delay_max_ms"] = 0.1 + 10 ** (2 * random.random()) / 5
+        changes["sync_max_ms"] = 0.2 + 10 ** (2 * random.random()) / 5
+        skew, drift = random.choice([0, 50, 5_000]), random.choice([0.0, 1e-4])
+        return replace(FaultPlan(), **changes, skew_max_ms=skew, drift_max=drift)  # type: ignore[arg-type]
+
+    def without(self, *names: str) -> FaultPlan:
+        """The same plan with these entries at their defaults."""
+        calm = FaultPlan()
+        return replace(self, **{name: getattr(calm, name) for name in names})
+
+    def calm(self) -> FaultPlan:
+        """No faults any more, the same speeds: for the liveness phase."""
+        names = [*_PROBABILITIES, *_RATES]
+        return self.without(*names)
+
+
+_PROBABILITIES = {
+    "slow_message": 0.1,
+    "break_link": 0.01,
+    "stall_link": 0.005,
+    "lose_reply": 0.02,
+    "duplicate_request": 0.1,
+    "replay_request": 0.05,
+    "cancel_handler": 1.0,
+    "slow_sync": 0.1,
+    "short_write": 0.005,
+    "disk_full": 0.002,
+    "append_error": 0.002,
+    "read_error": 0.002,
+    "sync_error": 0.002,
+    "zero_tail": 0.5,
+    "torn_noise": 0.5,
+    "slow_metadata": 0.1,
+    "lose_metadata_request": 0.05,
+    "lose_metadata_answer": 0.1,
+    "relist": 0.2,
+}
+
+_RATES = {
+    "crash_every_ms": (4_000.0, 30_000.0),
+    "kill_every_ms": (4_000.0, 30_000.0),
+    "pause_every_ms": (3_000.0, 20_000.0),
+    "partition_every_ms": (3_000.0, 20_000.0),
+    "metadata_partition_every_ms": (5_000.0, 30_000.0),
+    "lease_loss_every_ms": (5_000.0, 30_000.0),
+    "compaction_every_ms": (1_000.0, 10_000.0),
+    "clock_step_every_ms": (2_000.0, 20_000.0),
+}
+"""Bit flips are not drawn: the test that wants rot must also know which replicas may rot together."""
+
+
+class FaultDriver:
+    """Injects what has a rate, until `stop`; then heals everything.
+
+    `max_down`: so many nodes may be down or paused at the same time (their restart is part of the injection).
+    """
+
+    def __init__(self, world: SimWorld, plan: FaultPlan, random: Random, max_down: int = 1) -> None:
+        self._world = world
+        self._plan = plan
+        self._random = random
+        self._max_down = max_down
+        self._disturbed = 0
+        self._tasks: list[asyncio.Task[None]] = []
+        self.injected: dict[str, int] = {}
+
+    def start(self) -> None:
+        """Starts one task per kind of fault."""
+        kinds = {
+            "crash_every_ms": self._crash,
+            "kill_every_ms": self._kill,
+            "pause_every_ms": self._pause,
+            "partition_every_ms": self._partition,
+            "metadata_partition_every_ms": self._cut_metadata,
+            "lease_loss_every_ms": self._lose_lease,
+            "compaction_every_ms": self._compact,
+            "clock_step_every_ms": self._step_clock,
+            "bit_flip_every_ms": self._flip,
+        }
+        for name, inject in kinds.items():
+            mean_ms = getattr(self._plan, name)
+            if mean_ms:
+                self._tasks.append(self._world.spawn(self._repeat(name, mean_ms, inject), name=name))
+
+    async def stop(self) -> None:
+        """Stops injecting, heals the network, brings every node back and makes the plan calm."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+        self._world.set_plan(self._plan.calm())
+        self._world.heal()
+
+    async def _repeat(self, name: str, mean_ms: float, inject: object) -> None:
+        while True:
+            await asyncio.sleep(self._random.expovariate(1 / mean_ms) / 1000)
+            if await inject():  # type: ignore[operator]
+                self.injected[name] = self.injected.get(name, 0) + 1
+
+    def _pick(self) -> SimNode | None:
+        up = [node for node in self._world.nodes.values() if node.is_up and node.disturbable]
+        if not up or self._disturbed >= self._max_down:
+            return None
+        return self._random.choice(up)
+
+    async def _down_and_up(self, node: SimNode) -> None:
+        self._disturbed += 1
+        try:
+            await asyncio.sleep(self._random.random() * self._plan.restart_after_max_ms / 1000)
+            node.restart()
+        finally:
+            self._disturbed -= 1
+
+    async def _crash(self) -> bool:
+        node = self._pick()
+        if node is None:
+            return False
+        node.crash(silent=self._random.random() < 0.5)
+        await self._down_and_up(node)
+        return True
+
+    async def _kill(self) -> bool:
+        node = self._pick()
+        if node is None:
+            return False
+        node.kill()
+        await self._down_and_up(node)
+        return True
+
+    async def _pause(self) -> bool:
+        node = self._pick()
+        if node is None:
+            return False
+        self._disturbed += 1
+        try:
+            ms = self._random.random() * self._plan.pause_max_ms
+            node.pause(ms)
+            await asyncio.sleep(ms / 1000)
+        finally:
+            self._disturbed -= 1
+        return True
+
+    async def _partition(self) -> bool:
+        names = list(self._world.nodes)
+        if len(names) < 2:
+            return False
+        self._random.shuffle(names)
+        cut = self._random.randint(1, len(names) - 1)
+        network = self._world.network
+        network.partition(names[:cut], names[cut:], one_way=self._random.random() < 0.3)
+        await asyncio.sleep(self._random.random() * self._plan.partition_max_ms / 1000)
+        network.heal()
+        return True
+
+    async def _cut_metadata(self) -> bool:
+        name = self._random.choice(list(self._world.nodes))
+        self._world.metadata.cut(name)
+        await asyncio.sleep(self._random.random() * self._plan.partition_max_ms / 1000)
+        self._world.metadata.heal(name)
+        return True
+
+    async def _lose_lease(self) -> bool:
+        return self._world.metadata.expire_some_lease(self._random)
+
+    async def _compact(self) -> bool:
+        self._world.metadata.compact()
+        return True
+
+    async def _step_clock(self) -> bool:
+        node = self._random.choice(list(self._world.nodes.values()))
+        node.clock.step(self._random.randint(-1_000, 1_000))
+        return True
+
+    async def _flip(self) -> bool:
+        node = self._random.choice(list(self._world.nodes.values()))
+        return node.disk.flip_some_bit(self._random)

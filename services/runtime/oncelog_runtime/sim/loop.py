@@ -1,0 +1,435 @@
+"""An event loop with virtual time and a seeded scheduler: ordinary asyncio code runs on it unchanged.
+
+Promise: the same seed and the same program give the same run, step for step, in any process (`digest` tells).
+
+Rule 1: the loop is our own, not a patched one: threads, sockets, signals and executors raise `NotImplementedError`.
+Rule 2: what is ready runs in a seeded random order; no code may lean on the order of wake-ups. Order between messages
+        is a promise of the network, not of this loop.
+Rule 3: time moves only when nothing is ready, straight to the next timer.
+Rule 4: tasks and futures hash by creation number: `asyncio.TaskGroup` and `asyncio.wait` iterate sets, and hashes by
+        memory address gave another order in each process.
+Rule 5: every handle belongs to a `Life` (one life of one simulated process), through a context variable that tasks
+        inherit, or to the world. A paused life's handles wait; a dead life's timers never fire.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import gc
+import sys
+import weakref
+from asyncio import events
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from contextlib import contextmanager
+from heapq import heappop, heappush
+from random import Random
+from typing import Any, Final, TypeVar
+from zlib import crc32
+
+T = TypeVar("T")
+
+LIFE: Final[contextvars.ContextVar[Life | None]] = contextvars.ContextVar("sim_life", default=None)
+"""The simulated process on whose behalf code runs; None = the world (network, etcd, the test)."""
+
+_MASK: Final = (1 << 64) - 1
+_PRIME: Final = 0x100000001B3
+_COLLECT_STEPS: Final = 100_000
+_MAX_STEPS_IN_ONE_INSTANT: Final = 2_000_000
+
+
+class SimStuckError(AssertionError):
+    """Nothing is ready and no timer is set, or time does not move: the program waits, or spins, for ever."""
+
+
+class SimTaskError(AssertionError):
+    """Tasks ended with exceptions that nobody took."""
+
+
+class Life:
+    """One life of one simulated process, as the scheduler sees it. A restart is a new life."""
+
+    __slots__ = ("_held", "_loop", "_tasks", "_watermark", "context", "dead", "halted", "name")
+
+    def __init__(self, loop: SimLoop, name: str) -> None:
+        self.name = name
+        self.halted = False
+        self.dead = False
+        self.context = contextvars.Context()
+        self.context.run(LIFE.set, self)
+        self._loop = loop
+        self._held: list[SimHandle] = []
+        self._tasks: list[weakref.ref[SimTask[Any]]] = []
+        self._watermark = 64
+
+    def pause(self) -> None:
+        """Freezes every task and timer."""
+        self.halted = True
+
+    def resume(self) -> None:
+        """Goes on; what fell due meanwhile runs now, in any order."""
+        if self.dead:
+            return
+        self.halted = False
+        held, self._held = self._held, []
+        self._loop.make_ready(held)
+
+    def kill(self) -> None:
+        """Dead for ever. The caller has already unplugged the ports: what a task does now reaches nobody."""
+        self.dead = True
+        self.halted = True
+        held, self._held = self._held, []
+        self._loop.make_ready([handle for handle in held if not handle.is_timer])
+        for task in self.tasks():
+            task.cancel()
+
+    def tasks(self) -> list[SimTask[Any]]:
+        """Tasks that are not done, oldest first."""
+        found = (ref() for ref in self._tasks)
+        return [task for task in found if task is not None and not task.done()]
+
+    def adopt(self, task: SimTask[Any]) -> None:
+        """Called by the loop for each task that this life's code creates."""
+        self._tasks.append(weakref.ref(task))
+        if self.dead:
+            task.cancel()
+        if len(self._tasks) > self._watermark:
+            self._tasks = [weakref.ref(live) for live in self.tasks()]
+            self._watermark = 2 * len(self._tasks) + 64
+
+    def hold(self, handle: SimHandle) -> bool:
+        """True: the handle must not run now (kept until `resume`, or dropped)."""
+        if self.dead:
+            return handle.is_timer
+        self._held.append(handle)
+        return True
+
+
+class SimHandle(asyncio.TimerHandle):
+    """A callback that waits for its turn. Cheaper than asyncio's own: it only implements what asyncio uses."""
+
+    __slots__ = ("args", "callback", "context", "is_cancelled", "is_timer", "life", "number", "due")
+
+    def __init__(  # base __init__ is not called on purpose: it copies contexts and formats sources
+        self, callback: Callable[..., object], args: tuple[Any, ...], context: contextvars.Context, number: int
+    ) -> None:
+        self.callback = callback
+        self.args = args
+        self.context = context
+        self.number = number
+        self.life = context.get(LIFE)
+        self.is_cancelled = False
+        self.is_timer = False
+        self.due = 0.0
+
+    def cancel(self) -> None:
+        """The callback will not run."""
+        self.is_cancelled = True
+        self.callback = _nothing
+        self.args = ()
+
+    def cancelled(self) -> bool:
+        """True after `cancel`."""
+        return self.is_cancelled
+
+    def when(self) -> float:
+        """Virtual seconds; 0 for a callback without a time."""
+        return self.due
+
+    def __repr__(self) -> str:
+        return f"<SimHandle {self.number} {self.callback!r}>"
+
+
+class SimFuture(asyncio.Future[T]):
+    """A future that hashes by its creation number."""
+
+    def __init__(self, loop: SimLoop, number: int) -> None:
+        self.number = number
+        super().__init__(loop=loop)
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+class SimTask(asyncio.Task[T]):
+    """A task that hashes by its creation number."""
+
+    def __init__(
+        self,
+        coro: Coroutine[Any, Any, T] | Generator[Any, None, T],
+        loop: SimLoop,
+        number: int,
+        name: str,
+        context: contextvars.Context | None,
+    ) -> None:
+        self.number = number  # before the base class: it puts the task in a set
+        self.life = LIFE.get() if context is None else context.get(LIFE)
+        super().__init__(coro, loop=loop, name=name, context=context)
+        self._log_destroy_pending = False  # tasks of crashed nodes may never end
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+class SimLoop(asyncio.AbstractEventLoop):
+    """See the module. `errors` collects what tasks and callbacks raised and nobody took; `check()` raises it."""
+
+    def __init__(self, seed: int | str = 0) -> None:
+        self.seed = seed
+        self.world = contextvars.Context()
+        self.errors: list[BaseException] = []
+        self.steps = 0
+        self._draw = Random(f"{seed}:schedule").random
+        self._now = 0.0
+        self._ready: list[SimHandle] = []
+        self._timers: list[tuple[float, int, SimHandle]] = []
+        self._numbers = 0
+        self._digest = 0
+        self._hooks: tuple[Callable[[], None], ...] = ()
+        self._running = False
+        self._closed = False
+        self._instant = 0  # number of steps when time moved last
+        self._tasks: list[weakref.ref[SimTask[Any]]] = []
+        self._tasks_watermark = 256
+
+    # ------------------------------------------------------------ for tests
+
+    @property
+    def digest(self) -> str:
+        """A running hash of what was run, when, and of every label given to `trace`."""
+        return f"{self._digest:016x}"
+
+    def now_ms(self) -> int:
+        """Virtual milliseconds since the loop's creation."""
+        return int(self._now * 1000)
+
+    def trace(self, label: str) -> None:
+        """Mixes an event into the digest (network and disk report what they did)."""
+        self._digest = (self._digest * _PRIME ^ crc32(label.encode())) & _MASK
+
+    def add_step_hook(self, hook: Callable[[], None]) -> None:
+        """Called after every step; what it raises ends the run at once. For invariants."""
+        self._hooks = (*self._hooks, hook)
+
+    def run(self, coro: Coroutine[Any, Any, T]) -> T:
+        """Runs until the coroutine ends, and returns its value; then raises what other tasks left behind.
+
+        Raises `SimStuckError` when nothing can happen any more.
+        """
+        task = self.create_task(coro, name="main", context=contextvars.Context())
+        if not self._run(task.done, None):
+            raise SimStuckError(f"nothing will ever happen again at {self.now_ms()} ms (seed {self.seed})")
+        result = task.result()
+        self.check()
+        return result
+
+    def run_until(self, condition: Callable[[], bool], within_ms: float) -> None:
+        """Runs until the condition holds. Raises `TimeoutError` when it does not within this much virtual time."""
+        if not self._run(condition, self._now + within_ms / 1000):
+            raise TimeoutError(f"not within {within_ms} virtual ms (seed {self.seed})")
+
+    def run_for(self, virtual_ms: float) -> None:
+        """Runs everything that happens within this much virtual time."""
+        self._run(_never, self._now + virtual_ms / 1000)
+
+    def check(self) -> None:
+        """Raises `SimTaskError` if a task or callback raised and nobody took the exception."""
+        for task in self._live_tasks():
+            if task.done() and not task.cancelled() and task._log_traceback:  # type: ignore[attr-defined]
+                error = task.exception()
+                if error is not None:
+                    self._note(error, task)
+        if self.errors:
+            first = self.errors[0]
+            raise SimTaskError(f"{len(self.errors)} untaken exceptions, first: {first!r} (seed {self.seed})") from first
+
+    # ------------------------------------------------------------ running
+
+    def _run(self, done: Callable[[], bool], limit: float | None) -> bool:
+        with self._entered():
+            while not done():
+                if not self._ready and not self._advance(limit):
+                    return False
+                self._step()
+            return True
+
+    def _step(self) -> None:
+        ready = self._ready
+        count = len(ready)
+        handle = ready.pop()
+        if count > 1:
+            i = int(self._draw() * count)
+            if i < count - 1:
+                handle, ready[i] = ready[i], handle
+        if handle.is_cancelled:
+            return
+        life = handle.life
+        if life is not None and life.halted and life.hold(handle):
+            return
+        self.steps += 1
+        self._digest = (self._digest * _PRIME ^ handle.number) & _MASK
+        try:
+            handle.context.run(handle.callback, *handle.args)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            self._note(error, None)
+        for hook in self._hooks:
+            hook()
+        if not self.steps % _COLLECT_STEPS:
+            self._tidy()
+
+    def _advance(self, limit: float | None) -> bool:
+        """Moves time to the next timer. False: there is none (before the limit, to which time then moves)."""
+        timers = self._timers
+        while timers and timers[0][2].is_cancelled:
+            heappop(timers)
+        if not timers or (limit is not None and timers[0][0] > limit):
+            if limit is not None:
+                self._now = max(self._now, limit)
+            return False
+        self._now = now = max(self._now, timers[0][0])
+        self._digest = (self._digest * _PRIME ^ int(now * 1e6)) & _MASK
+        while timers and timers[0][0] <= now:
+            self._ready.append(heappop(timers)[2])
+        self._instant = self.steps
+        return True
+
+    def _tidy(self) -> None:
+        gc.collect(1)
+        if self.steps - self._instant > _MAX_STEPS_IN_ONE_INSTANT:
+            raise SimStuckError(f"{self.steps - self._instant} steps, and it is still {self.now_ms()} ms")
+
+    @contextmanager
+    def _entered(self) -> Generator[None, None, None]:
+        """The loop is the running one; garbage is collected at fixed steps only (finalizers are part of the run)."""
+        if self._running or events._get_running_loop() is not None:
+            raise RuntimeError("a loop is already running in this thread")
+        collects, hooks = gc.isenabled(), sys.get_asyncgen_hooks()
+        gc.disable()
+        sys.set_asyncgen_hooks(firstiter=None, finalizer=self._finish_generator)
+        self._running = True
+        events._set_running_loop(self)
+        try:
+            yield
+        finally:
+            events._set_running_loop(None)
+            self._running = False
+            sys.set_asyncgen_hooks(*hooks)
+            if collects:
+                gc.enable()
+
+    def _finish_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
+        if not self._closed:
+            self.create_task(generator.aclose(), name="aclose")  # type: ignore[arg-type]
+
+    # ------------------------------------------------------------ what asyncio asks of a loop
+
+    def time(self) -> float:
+        """Virtual seconds."""
+        return self._now
+
+    def call_soon(
+        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> SimHandle:
+        """Runs the callback in some later step of this instant."""
+        self._numbers = number = self._numbers + 1
+        handle = SimHandle(callback, args, contextvars.copy_context() if context is None else context, number)
+        self._ready.append(handle)
+        return handle
+
+    def call_at(
+        self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> SimHandle:
+        """Runs the callback at a virtual time in seconds."""
+        self._numbers = number = self._numbers + 1
+        handle = SimHandle(callback, args, contextvars.copy_context() if context is None else context, number)
+        handle.is_timer = True
+        handle.due = when
+        heappush(self._timers, (when, number, handle))
+        return handle
+
+    def call_later(
+        self, delay: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> SimHandle:
+        """Runs the callback after a virtual delay in seconds."""
+        return self.call_at(self._now + delay, callback, *args, context=context)
+
+    def create_future(self) -> SimFuture[Any]:
+        """A future of this loop."""
+        self._numbers = number = self._numbers + 1
+        return SimFuture(self, number)
+
+    def create_task(
+        self,
+        coro: Coroutine[Any, Any, T] | Generator[Any, None, T],
+        *,
+        name: str | None = None,
+        context: contextvars.Context | None = None,
+    ) -> SimTask[T]:
+        """A task, which belongs to the life of its context."""
+        self._numbers = number = self._numbers + 1
+        task = SimTask(coro, self, number, name or f"task-{number}", context)
+        if task.life is not None:
+            task.life.adopt(task)
+        self._tasks.append(weakref.ref(task))
+        if len(self._tasks) > self._tasks_watermark:
+            self._tasks = [weakref.ref(live) for live in self._live_tasks()]
+            self._tasks_watermark = 2 * len(self._tasks) + 256
+        return task
+
+    def make_ready(self, handles: list[SimHandle]) -> None:
+        """Puts handles that were held back into the ready list."""
+        self._ready.extend(handles)
+
+    def run_until_complete(self, future: Coroutine[Any, Any, T]) -> T:  # type: ignore[override]
+        """As `run`, for code that expects asyncio's name."""
+        return self.run(future)
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Collects what asyncio reports: exceptions of tasks that nobody awaited."""
+        error = context.get("exception")
+        if error is None:
+            error = RuntimeError(str(context.get("message")))
+        self._note(error, context.get("task") or context.get("future"))
+
+    def _note(self, error: BaseException, task: object) -> None:
+        life = task.life if isinstance(task, SimTask) else None
+        if life is None or not life.dead:  # what a dead process raised, nobody hears
+            self.errors.append(error)
+
+    def _live_tasks(self) -> list[SimTask[Any]]:
+        found = (ref() for ref in self._tasks)
+        return [task for task in found if task is not None]
+
+    def get_debug(self) -> bool:
+        """Never in debug mode: it would slow every future down."""
+        return False
+
+    def is_running(self) -> bool:
+        """True inside of a run."""
+        return self._running
+
+    def is_closed(self) -> bool:
+        """True after `close`."""
+        return self._closed
+
+    def close(self) -> None:
+        """Drops everything that has not run."""
+        self._closed = True
+        self._ready.clear()
+        self._timers.clear()
+
+    def __enter__(self) -> SimLoop:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def _never() -> bool:
+    return False
+
+
+def _nothing(*_: object) -> None:
+    return None

@@ -1,0 +1,1 @@
+"""The oncelog data source for Apache Spark; Spark finds this package by its name."""

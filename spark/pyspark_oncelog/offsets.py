@@ -1,0 +1,96 @@
+"""Offsets as Spark keeps them in a checkpoint, and as users write them in options. Pure.
+
+A position is `{"v":1,"topics":{"<topic>":{"id":"<topic id>","p":{"0":[offset, leader epoch]}}}}`. The topic id makes a
+re-created topic visible, the leader epoch a truncation; Spark's Kafka source sees neither.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from oncelog.errors import ConfigError
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionPosition:
+    """The next offset to read of a partition, and the leader epoch it was learnt in (-1 = unknown)."""
+
+    offset: int
+    leader_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPosition:
+    """Positions of one topic."""
+
+    topic_id: str
+    partitions: Mapping[int, PartitionPosition]
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Positions of all topics of a query."""
+
+    topics: Mapping[str, TopicPosition] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """What Spark stores; JSON types only."""
+        topics = {
+            name: {
+                "id": topic.topic_id,
+                "p": {str(p): [at.offset, at.leader_epoch] for p, at in sorted(topic.partitions.items())},
+            }
+            for name, topic in sorted(self.topics.items())
+        }
+        return {"v": 1, "topics": topics}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Position:
+        """Raises `ConfigError` for a checkpoint that another version or another source wrote."""
+        try:
+            if data["v"] != 1:
+                raise ConfigError("the checkpoint was written by a newer version of this source", version=data["v"])
+            return Position({name: _topic(topic) for name, topic in data["topics"].items()})
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ConfigError("the checkpoint was not written by the oncelog source") from error
+
+
+def _topic(data: Mapping[str, Any]) -> TopicPosition:
+    partitions = {int(p): PartitionPosition(int(at[0]), int(at[1])) for p, at in data["p"].items()}
+    return TopicPosition(str(data["id"]), partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class StartingOffsets:
+    """`default` is earliest or latest; `explicit[topic][partition]` is an offset, -2 earliest or -1 latest."""
+
+    default: str
+    explicit: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+
+    def at(self, topic: str, partition: int) -> int:
+        """An offset, or EARLIEST, or LATEST. A partition that the user did not name begins at the default."""
+        named = self.explicit.get(topic, {}).get(partition)
+        if named is not None:
+            return named
+        return EARLIEST if self.default == "earliest" else LATEST
+
+
+def parse_offsets_option(text: str) -> StartingOffsets:
+    """`earliest`, `latest`, or JSON `{"topic":{"0":23,"1":-2}}`, as in Spark's Kafka source. Raises `ConfigError`."""
+    word = text.strip().lower()
+    if word in ("earliest", "latest"):
+        return StartingOffsets(word)
+    try:
+        parsed = json.loads(text)
+        explicit = {str(t): {int(p): int(o) for p, o in ps.items()} for t, ps in parsed.items()}
+    except (ValueError, TypeError, AttributeError):
+        raise ConfigError('offsets are earliest, latest, or JSON such as {"topic":{"0":23,"1":-2}}', given=text) from None
+    if any(offset < EARLIEST for ps in explicit.values() for offset in ps.values()):
+        raise ConfigError("offsets are 0 and up, -2 for earliest or -1 for latest", given=text)
+    return StartingOffsets("earliest", explicit)

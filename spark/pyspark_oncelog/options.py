@@ -1,0 +1,203 @@
+"""What users may write in `.option(...)`: one table, checked before anything else happens.
+
+Rule 1: option names are case-insensitive, as everywhere in Spark; an unknown name is an error with a suggestion.
+Rule 2: contradictions are refused here, on the driver, before data is computed.
+Rule 3: nothing here imports grpc or pyarrow: Spark imports this module in every session.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from oncelog.errors import ConfigError
+from pyspark_oncelog.offsets import StartingOffsets, parse_offsets_option
+
+CONNECTION: Final = ("bootstrapServers", "requestTimeoutMs", "clientId")
+SOURCE: Final = (
+    "subscribe",
+    "startingOffsets",
+    "endingOffsets",
+    "failOnDataLoss",
+    "maxOffsetsPerTrigger",
+    "minPartitions",
+    "minRowsPerTask",
+    "includeHeaders",
+    "isolation",
+    "commitGroup",
+)
+SINK: Final = (
+    "topic",
+    "createTopicPartitions",
+    "deliveryGuarantee",
+    "transactionalId",
+    "txnAppId",
+    "txnVersion",
+    "compressionType",
+    "leaseMs",
+    "maxDurationMs",
+    "onRolledBackBatch",
+    "onReplayMismatch",
+    "onOverwrite",
+)
+_FROM_SPARK: Final = ("path", "checkpointLocation", "queryName")
+_REFUSED: Final = {
+    "_asyncprogresstrackingoverridesinksupportcheck": "asynchronous progress tracking breaks exactly-once",
+    "asyncprogresstrackingenabled": "asynchronous progress tracking breaks exactly-once",
+}
+_DEFAULT_ROWS_PER_TASK: Final = 50_000
+
+
+def _normalise(raw: Mapping[str, str], known: tuple[str, ...]) -> dict[str, str]:
+    """Canonical names; raises `ConfigError` for names that are not in `known`."""
+    by_lower = {name.lower(): name for name in known}
+    aliases = {"bootstrap.servers": "bootstrapServers", "kafka.bootstrap.servers": "bootstrapServers"}
+    ignored = {name.lower() for name in _FROM_SPARK} | {n.lower() for n in SOURCE + SINK if n not in known}
+    found: dict[str, str] = {}
+    for name, value in raw.items():
+        lower = name.lower()
+        if lower in _REFUSED:
+            raise ConfigError(f"option {name} is not supported: {_REFUSED[lower]}", option=name)
+        if lower in ignored:
+            continue
+        canonical = aliases.get(lower) or by_lower.get(lower)
+        if canonical is None:
+            near = difflib.get_close_matches(lower, list(by_lower), n=1)
+            hint = f"; did you mean {by_lower[near[0]]}?" if near else ""
+            raise ConfigError(f"unknown option {name}{hint}", option=name)
+        found[canonical] = str(value)
+    return found
+
+
+def _integer(options: Mapping[str, str], name: str, default: int, minimum: int) -> int:
+    text = options.get(name)
+    if text is None:
+        return default
+    try:
+        value = int(text)
+    except ValueError:
+        raise ConfigError(f"option {name} must be a whole number", given=text) from None
+    if value < minimum:
+        raise ConfigError(f"option {name} must be at least {minimum}", given=text)
+    return value
+
+
+def _choice(options: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:
+    value = options.get(name, choices[0]).lower()
+    if value not in choices:
+        raise ConfigError(f"option {name} must be one of {', '.join(choices)}", given=value)
+    return value
+
+
+def _boolean(options: Mapping[str, str], name: str, default: bool) -> bool:
+    return _choice(options, name, ("true", "false") if default else ("false", "true")) == "true"
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionOptions:
+    """How to reach the cluster. `request_timeout_ms` bounds every call, retries included."""
+
+    bootstrap_servers: str
+    request_timeout_ms: int
+    client_id: str
+
+    @staticmethod
+    def parse(options: Mapping[str, str]) -> ConnectionOptions:
+        """Raises `ConfigError` when `bootstrapServers` is missing."""
+        servers = options.get("bootstrapServers", "")
+        if not servers:
+            raise ConfigError('option bootstrapServers is required, for example "localhost:9092"')
+        timeout_ms = _integer(options, "requestTimeoutMs", 60_000, 1)
+        return ConnectionOptions(servers, timeout_ms, options.get("clientId", "spark"))
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """Options of a read. `max_offsets_per_trigger` 0 = no limit; `min_partitions` 0 = one task per partition."""
+
+    connection: ConnectionOptions
+    topics: tuple[str, ...]
+    starting: StartingOffsets
+    ending: StartingOffsets
+    fail_on_data_loss: bool
+    max_offsets_per_trigger: int
+    min_partitions: int
+    min_rows_per_task: int
+    include_headers: bool
+    read_committed: bool
+    commit_group: str
+
+    @staticmethod
+    def parse(raw: Mapping[str, str], streaming: bool) -> SourceOptions:
+        """Raises `ConfigError` for unknown names, illegal values, and what the kind of query does not allow."""
+        options = _normalise(raw, CONNECTION + SOURCE)
+        topics = tuple(t.strip() for t in options.get("subscribe", "").split(",") if t.strip())
+        if not topics:
+            raise ConfigError('option subscribe is required: one or more topics, separated by ","')
+        if streaming and "endingOffsets" in options:
+            raise ConfigError("option endingOffsets is for batch reads only")
+        starting = parse_offsets_option(options.get("startingOffsets", "latest" if streaming else "earliest"))
+        ending = parse_offsets_option(options.get("endingOffsets", "latest"))
+        if not streaming and starting.default == "latest":
+            raise ConfigError("option startingOffsets cannot be latest in a batch read")
+        if ending.default == "earliest":
+            raise ConfigError("option endingOffsets cannot be earliest")
+        return SourceOptions(
+            connection=ConnectionOptions.parse(options),
+            topics=topics,
+            starting=starting,
+            ending=ending,
+            fail_on_data_loss=_boolean(options, "failOnDataLoss", True),
+            max_offsets_per_trigger=_integer(options, "maxOffsetsPerTrigger", 0, 1),
+            min_partitions=_integer(options, "minPartitions", 0, 1),
+            min_rows_per_task=_integer(options, "minRowsPerTask", _DEFAULT_ROWS_PER_TASK, 1),
+            include_headers=_boolean(options, "includeHeaders", False),
+            read_committed=_choice(options, "isolation", ("read_committed", "read_uncommitted")) == "read_committed",
+            commit_group=options.get("commitGroup", ""),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """Options of a write. `topic` empty = the `topic` column decides; `create_topic_partitions` 0 = never create."""
+
+    connection: ConnectionOptions
+    topic: str
+    create_topic_partitions: int
+    exactly_once: bool
+    transactional_id: str
+    txn_app_id: str
+    txn_version: int
+    compression_type: str
+    lease_ms: int
+    max_duration_ms: int
+    skip_rolled_back: bool
+    keep_on_replay_mismatch: bool
+    overwrite_appends: bool
+
+    @staticmethod
+    def parse(raw: Mapping[str, str]) -> SinkOptions:
+        """Raises `ConfigError` for unknown names and illegal or contradictory values."""
+        options = _normalise(raw, CONNECTION + SINK)
+        if ("txnAppId" in options) != ("txnVersion" in options):
+            raise ConfigError("options txnAppId and txnVersion are given together, or neither")
+        guarantee = _choice(options, "deliveryGuarantee", ("exactly_once", "at_least_once"))
+        if guarantee != "exactly_once" and "txnAppId" in options:
+            raise ConfigError("txnAppId needs deliveryGuarantee exactly_once")
+        return SinkOptions(
+            connection=ConnectionOptions.parse(options),
+            topic=options.get("topic", ""),
+            create_topic_partitions=_integer(options, "createTopicPartitions", 0, 1),
+            exactly_once=guarantee == "exactly_once",
+            transactional_id=options.get("transactionalId", ""),
+            txn_app_id=options.get("txnAppId", ""),
+            txn_version=_integer(options, "txnVersion", -1, 0),
+            compression_type=_choice(options, "compressionType", ("lz4", "zstd", "none")),
+            lease_ms=_integer(options, "leaseMs", 60_000, 1_000),
+            max_duration_ms=_integer(options, "maxDurationMs", 3_600_000, 1_000),
+            skip_rolled_back=_choice(options, "onRolledBackBatch", ("fail", "skip")) == "skip",
+            keep_on_replay_mismatch=_choice(options, "onReplayMismatch", ("fail", "keep")) == "keep",
+            overwrite_appends=_choice(options, "onOverwrite", ("fail", "append")) == "append",
+        )

@@ -1,0 +1,79 @@
+"""Which offset range each Spark task reads, and how far a micro-batch goes. Pure.
+
+Rule 1: a plan depends only on its arguments, so a replayed micro-batch reads the same ranges.
+Rule 2: one task costs Spark some 40 ms, so small partitions share one task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class OffsetRange:
+    """Offsets `start` (inclusive) to `end` (exclusive) of a partition."""
+
+    topic: str
+    partition: int
+    topic_id: str
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        """Offsets in the range; markers and aborted records count."""
+        return self.end - self.start
+
+
+def plan_tasks(ranges: Sequence[OffsetRange], min_partitions: int, min_rows_per_task: int) -> list[list[OffsetRange]]:
+    """Groups and splits ranges into tasks.
+
+    With `min_partitions` above the number of ranges, big ranges are split in proportion to their size. Otherwise small
+    ranges are put together until a task has `min_rows_per_task`. Empty ranges are left out.
+    """
+    filled = sorted(r for r in ranges if r.size > 0)
+    if min_partitions > len(filled):
+        return [[piece] for r in filled for piece in _split(r, filled, min_partitions)]
+    return _group(filled, max(min_rows_per_task, 1), min_partitions)
+
+
+def _split(whole: OffsetRange, ranges: Sequence[OffsetRange], min_partitions: int) -> list[OffsetRange]:
+    total = sum(r.size for r in ranges)
+    pieces = min(whole.size, max(1, round(min_partitions * whole.size / total)))
+    borders = [whole.start + whole.size * i // pieces for i in range(pieces + 1)]
+    return [
+        OffsetRange(whole.topic, whole.partition, whole.topic_id, a, b)
+        for a, b in zip(borders, borders[1:], strict=False)
+    ]
+
+
+def _group(ranges: Sequence[OffsetRange], min_rows: int, min_partitions: int) -> list[list[OffsetRange]]:
+    tasks: list[list[OffsetRange]] = []
+    open_rows = 0
+    for index, r in enumerate(ranges):
+        must_split = len(tasks) + (len(ranges) - index) <= min_partitions
+        if tasks and open_rows < min_rows and not must_split:
+            tasks[-1].append(r)
+            open_rows += r.size
+        else:
+            tasks.append([r])
+            open_rows = r.size
+    return tasks
+
+
+def limit_rows(
+    start: Mapping[tuple[str, int], int], end: Mapping[tuple[str, int], int], max_rows: int
+) -> dict[tuple[str, int], int]:
+    """The end of a micro-batch of at most about `max_rows` offsets, shared in proportion to each partition's lag.
+
+    A partition with lag gets at least one offset, so none starves.
+    """
+    lag = {key: max(0, end[key] - start.get(key, end[key])) for key in end}
+    total = sum(lag.values())
+    if total <= max_rows:
+        return dict(end)
+    return {
+        key: start.get(key, end[key]) + (min(lag[key], max(1, max_rows * lag[key] // total)) if lag[key] else 0)
+        for key in end
+    }

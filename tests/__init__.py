@@ -1,0 +1,1 @@
+"""The tests of oncelog, from pure units up to whole clusters."""

@@ -1,0 +1,217 @@
+"""The history checker: which anomalies does a history show? Names are Jepsen's (kafka workload), plus `torn-transaction`.
+
+`final` is a read of every key from the beginning by a fresh read_committed client after all faults were healed.
+Rule: a checker that cannot fail is decoration; `test_checker.py` and the planted bugs show each check failing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tests.simulation.history import History, Key, Operation, Status, Value
+
+Final = dict[Key, list[tuple[int, Value]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Anomaly:
+    """One violation: its name and a sentence with the evidence."""
+
+    name: str
+    evidence: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.evidence}"
+
+
+class _Tables:
+    """Derived once per history: who wrote what, and what lies at which offset."""
+
+    def __init__(self, history: History, final: Final) -> None:
+        self.operations = history.operations
+        self.final = final
+        self.writer: dict[tuple[Key, Value], Operation] = {}
+        self.at: dict[Key, dict[int, set[Value]]] = defaultdict(lambda: defaultdict(set))
+        self.read_ok: dict[Key, set[Value]] = defaultdict(set)
+        for operation in history.operations:
+            for write in operation.writes:
+                self.writer[write] = operation
+        for key, records in final.items():
+            self._see(key, records)
+        for operation in history.operations:
+            for key, records in operation.reads.items():
+                self._see(key, records)
+        for operation in history.operations:
+            if self.must_have_committed(operation):
+                for (key, value), offset in operation.write_offsets.items():
+                    self.at[key][offset].add(value)
+
+    def _see(self, key: Key, records: list[tuple[int, Value]]) -> None:
+        for offset, value in records:
+            self.at[key][offset].add(value)
+            self.read_ok[key].add(value)
+
+    def must_have_committed(self, operation: Operation) -> bool:
+        """OK, or INFO with one visible value (one visible value proves a whole transaction)."""
+        if operation.status is Status.OK:
+            return True
+        return operation.status is Status.INFO and any(v in self.read_ok[k] for k, v in operation.writes)
+
+
+def check(history: History, final: Final) -> list[Anomaly]:
+    """All anomalies of a history, in the order of the checks."""
+    tables = _Tables(history, final)
+    found: list[Anomaly] = []
+    for step in (
+        _inconsistent_offsets,
+        _duplicates,
+        _aborted_reads,
+        _unattempted,
+        _lost_writes,
+        _torn_transactions,
+        _poll_order,
+        _send_order,
+        _circular_information,
+    ):
+        found.extend(step(tables))
+    return found
+
+
+def _inconsistent_offsets(tables: _Tables) -> Iterator[Anomaly]:
+    for key, offsets in sorted(tables.at.items()):
+        for offset, values in sorted(offsets.items()):
+            if len(values) > 1:
+                yield Anomaly("inconsistent-offsets", f"{key} offset {offset} held {sorted(values)}")
+
+
+def _duplicates(tables: _Tables) -> Iterator[Anomaly]:
+    for key, offsets in sorted(tables.at.items()):
+        places: dict[Value, list[int]] = defaultdict(list)
+        for offset, values in sorted(offsets.items()):
+            for value in values:
+                places[value].append(offset)
+        for value, where in sorted(places.items()):
+            if len(where) > 1:
+                yield Anomaly("duplicate", f"{key} value {value} at offsets {where}")
+
+
+def _aborted_reads(tables: _Tables) -> Iterator[Anomaly]:
+    for key, values in sorted(tables.read_ok.items()):
+        for value in sorted(values):
+            writer = tables.writer.get((key, value))
+            if writer is not None and writer.status is Status.FAIL:
+                yield Anomaly("G1a-aborted-read", f"{key} value {value} was read; its writer {writer} failed")
+
+
+def _unattempted(tables: _Tables) -> Iterator[Anomaly]:
+    for key, values in sorted(tables.read_ok.items()):
+        for value in sorted(values):
+            if (key, value) not in tables.writer:
+                yield Anomaly("unexpected-read", f"{key} value {value} was read but never written there")
+
+
+def _lost_writes(tables: _Tables) -> Iterator[Anomaly]:
+    in_final = {(key, value) for key, records in tables.final.items() for _, value in records}
+    for operation in tables.operations:
+        if not tables.must_have_committed(operation):
+            continue
+        for key, value in operation.writes:
+            if (key, value) not in in_final:
+                yield Anomaly("lost-write", f"{key} value {value} of {operation} is not in the final read")
+
+
+def _torn_transactions(tables: _Tables) -> Iterator[Anomaly]:
+    in_final = {(key, value) for key, records in tables.final.items() for _, value in records}
+    for operation in tables.operations:
+        if operation.kind == "txn" and operation.writes:
+            seen = [write in in_final for write in operation.writes]
+            if any(seen) and not all(seen):
+                missing = [w for w, s in zip(operation.writes, seen, strict=True) if not s]
+                yield Anomaly("torn-transaction", f"{operation} is visible in part; missing {missing}")
+
+
+def _order(tables: _Tables) -> dict[Key, dict[Value, int]]:
+    """Dense positions of values: holes in offsets (markers, aborted data) are legal."""
+    order: dict[Key, dict[Value, int]] = {}
+    for key, offsets in tables.at.items():
+        visible = [min(offsets[o] & tables.read_ok[key]) for o in sorted(offsets) if offsets[o] & tables.read_ok[key]]
+        order[key] = {value: index for index, value in enumerate(visible)}
+    return order
+
+
+def _poll_order(tables: _Tables) -> Iterator[Anomaly]:
+    """Readers follow one assignment from its beginning: each value follows its predecessor, over all polls."""
+    order = _order(tables)
+    last: dict[tuple[str, Key], int] = {}
+    for operation in tables.operations:
+        if operation.kind != "poll" or operation.status is not Status.OK:
+            continue
+        for key, records in operation.reads.items():
+            for offset, value in records:
+                index = order[key].get(value, -1)
+                before = last.get((operation.process, key), -1)
+                if index > before + 1:
+                    yield Anomaly("poll-skip", f"{operation} skipped {index - before - 1} of {key} before {offset}")
+                elif index <= before:
+                    yield Anomaly("nonmonotonic-poll", f"{operation} went back to {key} offset {offset}")
+                last[(operation.process, key)] = max(index, before)
+
+
+def _send_order(tables: _Tables) -> Iterator[Anomaly]:
+    """Within one operation, and from one operation of a process to its next, sends to a key keep their order."""
+    order = _order(tables)
+    last: dict[tuple[str, Key], tuple[int, Value]] = {}
+    for operation in tables.operations:
+        for key, value in operation.writes:
+            index = order.get(key, {}).get(value)
+            if index is None:
+                continue
+            before = last.get((operation.process, key))
+            if before is not None and index < before[0]:
+                yield Anomaly("nonmonotonic-send", f"{operation} {key} value {value} lies before {before[1]}")
+            last[(operation.process, key)] = (index, value)
+
+
+def _circular_information(tables: _Tables) -> Iterator[Anomaly]:
+    """G1c without write-write edges: writer -> reader edges among transactions must not form a cycle."""
+    edges: dict[int, set[int]] = defaultdict(set)
+    for operation in tables.operations:
+        for key, records in operation.reads.items():
+            for _, value in records:
+                writer = tables.writer.get((key, value))
+                if writer is not None and writer.index != operation.index:
+                    edges[writer.index].add(operation.index)
+    done: set[int] = set()
+    for start in sorted(edges):
+        cycle = _cycle_from(start, edges, done)
+        if cycle:
+            yield Anomaly("G1c-circular-information", f"operations {cycle} read each other's writes")
+
+
+def _cycle_from(start: int, edges: dict[int, set[int]], done: set[int]) -> list[int]:
+    path: list[int] = []
+    on_path: set[int] = set()
+    stack: list[tuple[int, Iterator[int]]] = []
+
+    def enter(node: int) -> None:
+        path.append(node)
+        on_path.add(node)
+        stack.append((node, iter(sorted(edges.get(node, ())))))
+
+    if start not in done:
+        enter(start)
+    while stack:
+        node, following = stack[-1]
+        step = next((n for n in following if n not in done), None)
+        if step is None:
+            stack.pop()
+            path.pop()
+            on_path.discard(node)
+            done.add(node)
+        elif step in on_path:
+            return path[path.index(step) :]
+        else:
+            enter(step)
+    return []

@@ -1,0 +1,64 @@
+"""What the clients of a run did and saw, in Jepsen's terms.
+
+An operation is invoked once and completes once: `OK` (surely done), `FAIL` (surely not done) or `INFO` (unknown). A value is
+written at most once in a whole run, so a value names the write that made it. A key is a topic partition.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+Key = tuple[str, int]
+Value = int
+
+
+class Status(enum.Enum):
+    """How an operation ended; `INFO` also for one that never ended."""
+
+    OK = "ok"
+    FAIL = "fail"
+    INFO = "info"
+
+
+@dataclass(slots=True)
+class Operation:
+    """One send, transaction or poll of one process. Times are virtual milliseconds."""
+
+    index: int
+    process: str
+    kind: str
+    invoked_ms: int
+    completed_ms: int = -1
+    status: Status = Status.INFO
+    writes: list[tuple[Key, Value]] = field(default_factory=list)
+    write_offsets: dict[tuple[Key, Value], int] = field(default_factory=dict)
+    reads: dict[Key, list[tuple[int, Value]]] = field(default_factory=dict)
+    cause: str = ""
+
+    def __str__(self) -> str:
+        return f"#{self.index} {self.process} {self.kind} {self.status.value} {self.cause}".rstrip()
+
+
+class History:
+    """Collects operations in order of invocation."""
+
+    def __init__(self) -> None:
+        self.operations: list[Operation] = []
+        self._next_value = 0
+
+    def new_value(self) -> Value:
+        """A value that nobody wrote before."""
+        self._next_value += 1
+        return self._next_value
+
+    def invoke(self, process: str, kind: str, now_ms: int) -> Operation:
+        """Begins an operation; until `complete` it counts as INFO."""
+        operation = Operation(len(self.operations), process, kind, now_ms)
+        self.operations.append(operation)
+        return operation
+
+    def complete(self, operation: Operation, status: Status, now_ms: int, cause: str = "") -> None:
+        """Ends an operation."""
+        assert operation.completed_ms < 0, f"{operation} completed twice"
+        operation.status, operation.completed_ms, operation.cause = status, now_ms, cause

@@ -1,0 +1,108 @@
+"""Each check of the history checker fails on a history that shows its anomaly, and none on a clean one."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.checker import Final, check
+from tests.simulation.history import History, Key, Operation, Status, Value
+
+A: Key = ("t", 0)
+B: Key = ("t", 1)
+
+
+def write(
+    history: History, status: Status, *writes: tuple[Key, Value], kind: str = "send", process: str = "p"
+) -> Operation:
+    operation = history.invoke(process, kind, 0)
+    operation.writes = list(writes)
+    history.complete(operation, status, 1)
+    return operation
+
+
+def poll(history: History, key: Key, *records: tuple[int, Value], process: str = "c", kind: str = "poll") -> Operation:
+    operation = history.invoke(process, kind, 0)
+    operation.reads = {key: list(records)}
+    history.complete(operation, Status.OK, 1)
+    return operation
+
+
+def names(history: History, final: Final) -> set[str]:
+    return {anomaly.name for anomaly in check(history, final)}
+
+
+def test_a_clean_history_has_no_anomaly() -> None:
+    h = History()
+    write(h, Status.OK, (A, 1))
+    write(h, Status.FAIL, (A, 2))
+    write(h, Status.INFO, (A, 3))
+    write(h, Status.OK, (A, 4), (B, 5), kind="txn")
+    poll(h, A, (0, 1))
+    poll(h, A, (7, 4))
+    assert names(h, {A: [(0, 1), (7, 4)], B: [(3, 5)]}) == set()
+
+
+def test_a_write_that_was_acknowledged_and_is_gone() -> None:
+    h = History()
+    write(h, Status.OK, (A, 1))
+    assert names(h, {A: []}) == {"lost-write"}
+
+
+def test_one_visible_value_proves_an_unknown_transaction() -> None:
+    h = History()
+    write(h, Status.INFO, (A, 1), (B, 2), kind="txn")
+    assert names(h, {A: [(0, 1)], B: []}) == {"lost-write", "torn-transaction"}
+
+
+def test_an_aborted_value_that_is_read() -> None:
+    h = History()
+    write(h, Status.FAIL, (A, 1))
+    assert names(h, {A: [(0, 1)]}) == {"G1a-aborted-read"}
+
+
+def test_a_value_twice() -> None:
+    h = History()
+    write(h, Status.OK, (A, 1))
+    assert "duplicate" in names(h, {A: [(0, 1), (1, 1)]})
+
+
+def test_two_values_at_one_offset() -> None:
+    h = History()
+    write(h, Status.OK, (A, 1))
+    write(h, Status.OK, (A, 2))
+    poll(h, A, (0, 2))
+    assert "inconsistent-offsets" in names(h, {A: [(0, 1), (1, 2)]})
+
+
+def test_a_value_in_the_wrong_partition() -> None:
+    h = History()
+    write(h, Status.INFO, (B, 1))
+    assert names(h, {A: [(0, 1)]}) == {"unexpected-read"}
+
+
+@pytest.mark.parametrize(
+    ("reads", "anomaly"), [([(0, 1), (2, 3)], "poll-skip"), ([(0, 1), (1, 2), (0, 1)], "nonmonotonic-poll")]
+)
+def test_a_reader_that_skips_or_goes_back(reads: list[tuple[int, Value]], anomaly: str) -> None:
+    h = History()
+    for value in (1, 2, 3):
+        write(h, Status.OK, (A, value))
+    for record in reads:
+        poll(h, A, record)
+    assert anomaly in names(h, {A: [(0, 1), (1, 2), (2, 3)]})
+
+
+def test_sends_of_one_process_out_of_order() -> None:
+    h = History()
+    write(h, Status.OK, (A, 1))
+    write(h, Status.OK, (A, 2))
+    assert names(h, {A: [(0, 2), (1, 1)]}) == {"nonmonotonic-send"}
+
+
+def test_two_transactions_that_read_each_other() -> None:
+    h = History()
+    first = write(h, Status.OK, (A, 1), kind="txn", process="p")
+    second = write(h, Status.OK, (B, 2), kind="txn", process="q")
+    first.reads = {B: [(0, 2)]}
+    second.reads = {A: [(0, 1)]}
+    assert names(h, {A: [(0, 1)], B: [(0, 2)]}) == {"G1c-circular-information"}

@@ -1,0 +1,1 @@
+"""Unit tests: they mirror the source tree and need nothing but Python."""

@@ -1,0 +1,1 @@
+"""Unit tests of the Spark package that need neither Spark nor a cluster."""

@@ -1,0 +1,70 @@
+"""What users may write in options, and what they get told."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog.errors import ConfigError
+from pyspark_oncelog.offsets import EARLIEST, LATEST, PartitionPosition, Position, TopicPosition, parse_offsets_option
+from pyspark_oncelog.options import SinkOptions, SourceOptions
+
+BASE = {"bootstrapServers": "a:1", "subscribe": "t"}
+
+
+def test_names_are_case_insensitive_and_kafkas_name_is_known() -> None:
+    parsed = SourceOptions.parse({"KAFKA.bootstrap.servers": "a:1", "SUBSCRIBE": "t, u"}, streaming=True)
+    assert parsed.topics == ("t", "u")
+    assert parsed.connection.bootstrap_servers == "a:1"
+    assert parsed.read_committed
+
+
+@pytest.mark.parametrize(
+    ("raw", "streaming", "says"),
+    [
+        ({**BASE, "startingOfsets": "earliest"}, True, "did you mean startingOffsets"),
+        ({"subscribe": "t"}, True, "bootstrapServers is required"),
+        ({"bootstrapServers": "a:1"}, True, "subscribe is required"),
+        ({**BASE, "endingOffsets": "latest"}, True, "batch reads only"),
+        ({**BASE, "startingOffsets": "latest"}, False, "cannot be latest"),
+        ({**BASE, "endingOffsets": "earliest"}, False, "cannot be earliest"),
+        ({**BASE, "isolation": "dirty"}, True, "must be one of"),
+        ({**BASE, "maxOffsetsPerTrigger": "0"}, True, "at least 1"),
+        ({**BASE, "minPartitions": "many"}, True, "whole number"),
+        ({**BASE, "startingOffsets": "[1]"}, True, "earliest, latest, or JSON"),
+        ({**BASE, "startingOffsets": '{"t":{"0":-7}}'}, True, "0 and up"),
+    ],
+)
+def test_a_bad_source_option_is_named(raw: dict[str, str], streaming: bool, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        SourceOptions.parse(raw, streaming)
+
+
+@pytest.mark.parametrize(
+    ("raw", "says"),
+    [
+        ({"txnAppId": "a"}, "together"),
+        ({"txnAppId": "a", "txnVersion": "1", "deliveryGuarantee": "at_least_once"}, "exactly_once"),
+        ({"deliveryGuarantee": "twice"}, "must be one of"),
+        ({"asyncProgressTrackingEnabled": "true"}, "not supported"),
+        ({"topik": "x"}, "did you mean topic"),
+    ],
+)
+def test_a_bad_sink_option_is_named(raw: dict[str, str], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        SinkOptions.parse({"bootstrapServers": "a:1", **raw})
+
+
+def test_offsets_may_be_given_per_partition() -> None:
+    starting = parse_offsets_option('{"t":{"0":23,"1":-1}}')
+    assert [starting.at("t", p) for p in range(3)] == [23, LATEST, EARLIEST]
+
+
+def test_a_position_survives_the_checkpoint() -> None:
+    position = Position({"t": TopicPosition("ab", {0: PartitionPosition(5, 2), 10: PartitionPosition(7)})})
+    assert Position.from_json(position.to_json()) == position
+
+
+@pytest.mark.parametrize("data", [{}, {"v": 2, "topics": {}}, {"v": 1, "topics": {"t": {"p": {}}}}, {"v": 1, "topics": []}])
+def test_a_foreign_checkpoint_is_refused(data: dict[str, object]) -> None:
+    with pytest.raises(ConfigError):
+        Position.from_json(data)

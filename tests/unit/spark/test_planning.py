@@ -1,0 +1,47 @@
+"""The rules of `planning.py`."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyspark_oncelog.planning import OffsetRange, limit_rows, plan_tasks
+
+
+def ranges(*sizes: int) -> list[OffsetRange]:
+    return [OffsetRange("t", p, "id", 100, 100 + size) for p, size in enumerate(sizes)]
+
+
+def test_small_partitions_share_a_task() -> None:
+    tasks = plan_tasks(ranges(10, 20, 30), min_partitions=0, min_rows_per_task=50)
+    assert [[r.partition for r in task] for task in tasks] == [[0, 1, 2]]
+
+
+def test_big_partitions_have_their_own_tasks() -> None:
+    tasks = plan_tasks(ranges(60, 60), min_partitions=0, min_rows_per_task=50)
+    assert [[r.partition for r in task] for task in tasks] == [[0], [1]]
+
+
+def test_min_partitions_splits_in_proportion_to_size() -> None:
+    tasks = plan_tasks(ranges(100, 300), min_partitions=4, min_rows_per_task=1000)
+    assert [(t[0].partition, t[0].size) for t in tasks] == [(0, 100), (1, 100), (1, 100), (1, 100)]
+
+
+def test_empty_ranges_are_left_out() -> None:
+    assert plan_tasks(ranges(0, 0), 0, 10) == []
+
+
+@given(st.lists(st.integers(0, 500), max_size=8), st.integers(0, 12), st.integers(1, 400))
+def test_every_offset_is_read_exactly_once(sizes: list[int], min_partitions: int, min_rows: int) -> None:
+    tasks = plan_tasks(ranges(*sizes), min_partitions, min_rows)
+    covered = sorted((r.partition, o) for task in tasks for r in task for o in range(r.start, r.end))
+    assert covered == [(p, 100 + i) for p, size in enumerate(sizes) for i in range(size)]
+
+
+@given(st.dictionaries(st.integers(0, 5), st.integers(0, 1000), min_size=1), st.integers(1, 2000))
+def test_a_limit_is_kept_and_nobody_starves(lags: dict[int, int], max_rows: int) -> None:
+    start = {("t", p): 7 for p in lags}
+    end = {("t", p): 7 + lag for p, lag in lags.items()}
+    limited = limit_rows(start, end, max_rows)
+    assert sum(limited[k] - 7 for k in limited) <= max_rows + len(lags)
+    assert all(start[k] < limited[k] <= end[k] for k in end if end[k] > 7)

@@ -1,0 +1,100 @@
+"""The repository keeps its own house rules, in every file that git would take.
+
+Rule 1: no hand-written file is longer than 700 lines; near 600, ask which entity wants its own.
+Rule 2: every Python file begins with its promise.
+Rule 3: nothing names a package registry's host or a place on one machine; lock files name no index.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+MAX_LINES = 700
+GENERATED = re.compile(r"_pb2(_grpc)?\.pyi?$|^locks/.*\.txt$|^LICENSE$")
+# Spelled in two halves, so that this file does not break its own rule.
+REGISTRY_HOSTS = (
+    "pypi" + ".org",
+    "files.python" + "hosted",
+    "repo1.maven" + ".org",
+    "repo.maven" + ".apache",
+    "registry.npm" + "js",
+    "proxy.golang" + ".org",
+    "static.crates" + ".io",
+)
+MACHINE_PATH = re.compile(r"(?<![\w.\-/*}])/(?:work|root|Users)/\w")
+INDEX_LINE = re.compile(r"^\s*(--(extra-)?index-url|--find-links|--trusted-host|-i |-f )", re.MULTILINE)
+
+
+@cache
+def files() -> tuple[Path, ...]:
+    """Every file that is tracked or would be added."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip("not a git checkout")
+    names = sorted(set(done.stdout.split("\0")) - {""})
+    return tuple(ROOT / name for name in names if (ROOT / name).is_file())
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def texts(include_generated: bool) -> Iterator[tuple[str, str]]:
+    """Name and content of each text file."""
+    for path in files():
+        if not include_generated and GENERATED.search(name(path)):
+            continue
+        content = path.read_bytes()
+        if b"\0" not in content:
+            yield name(path), content.decode()
+
+
+def test_the_list_of_files_is_not_empty() -> None:
+    assert ROOT / "pyproject.toml" in files()
+
+
+def test_no_file_is_too_long() -> None:
+    lengths = {file: text.count("\n") for file, text in texts(include_generated=False)}
+    assert {file: lines for file, lines in lengths.items() if lines > MAX_LINES} == {}
+
+
+def test_every_python_file_begins_with_its_promise() -> None:
+    python = [(file, text) for file, text in texts(include_generated=False) if file.endswith(".py")]
+    assert [file for file, text in python if not ast.get_docstring(ast.parse(text, file))] == []
+
+
+def test_nothing_names_a_registry() -> None:
+    found = [(file, host) for file, text in texts(include_generated=True) for host in REGISTRY_HOSTS if host in text]
+    assert found == []
+
+
+def test_nothing_names_a_place_on_one_machine() -> None:
+    places = {str(ROOT), str(Path.home())}
+    # A container's /app or a home of / would match ordinary text.
+    literal = [place + "/" for place in places if place.count("/") >= 2]
+    found = []
+    for file, text in texts(include_generated=True):
+        match = MACHINE_PATH.search(text)
+        found += [(file, match.group())] if match else []
+        found += [(file, place) for place in literal if place in text]
+    assert found == []
+
+
+def test_lock_files_pin_by_hash_and_name_no_index() -> None:
+    locks = [(file, text) for file, text in texts(include_generated=True) if re.match(r"locks/.*\.txt$", file)]
+    assert locks
+    for file, text in locks:
+        assert not INDEX_LINE.search(text), file
+        assert "http" not in text, file
+        for requirement in re.findall(r"^[a-z0-9].*?(?=^[a-z0-9]|\Z)", text, re.MULTILINE | re.DOTALL):
+            assert re.match(r"[a-z0-9._-]+==\S+", requirement), requirement
+            assert "--hash=sha256:" in requirement, requirement
