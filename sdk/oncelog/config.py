@@ -36,7 +36,7 @@ class ClientConfig:
     request_timeout_ms: int = 30_000
     default_api_timeout_ms: int = 60_000
     retry_backoff_ms: int = 20
-    retry_backoff_max_ms: int = 1_000
+    retry_backoff_max_ms: int = 250
     metadata_max_age_ms: int = 300_000
     metadata_attempt_timeout_ms: int = 2_000
     close_timeout_ms: int = 30_000

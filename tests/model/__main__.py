@@ -17,7 +17,7 @@ from tests.model.state import State
 
 def run(scenario: Scenario, rules: Rules) -> Exploration[State]:
     began = time.monotonic()
-    found = explore(Protocol(scenario, rules))
+    found = explore(Protocol(scenario, rules), 400_000)
     kinds = ", ".join(f"{kind} ({len(trace.steps)} steps)" for kind, trace in sorted(found.violations.items()))
     full = "" if found.complete else " (cut)"
     off = ", ".join(rules.off()) or "none"

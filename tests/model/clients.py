@@ -35,7 +35,8 @@ class Producer(NamedTuple):
 
     @property
     def writer(self) -> str:
-        return f"producer{self.session}"
+        """An ordinary producer writes under the id of its transactional id, which all its sessions share."""
+        return "producer"
 
     def requests(self) -> tuple[Request, ...]:
         if self.finished:

@@ -6,10 +6,11 @@ what can happen in a run within the budget is a path here.  What is not a step o
   does nothing in between, so a late answer is a late request.  The same holds for the markers of a coordinator.
 - An enrolment is three steps, since markers, elections and fail-overs come in between: the leader asks and is heard, the
   record is durable, the answer is there.  (A question that is heard later is one that was asked later.)
-- An append to the shard log is a step of its own only while a fail-over can come: nobody else sees the difference.
+- A record is in the shard log and its command answered at once, unless a fail-over comes in between: nobody else sees
+  the difference.  What a deposed coordinator decides is refused by the log, and then it is as if it had not asked.
 - A late copy is not kept in the network: any message that was ever delivered may come again, as a fault.
 - A coordinator that crashed is one that lives and says nothing more, so a fail-over always leaves the old one alive.
-- A decision is completed with its last confirmed marker: that the record of it is late is a step, as for every record.
+- A decision is completed with its last confirmed marker.
 """
 
 from __future__ import annotations
@@ -84,11 +85,12 @@ class Protocol:
             yield from self._deliver(state.remove(message), message)
 
     def _late_copies_arrive(self, state: State) -> Steps:
-        """Any message that has been delivered comes once more, if that makes a difference."""
+        """Any message that has been delivered comes once more, if it is not on its way and makes a difference."""
         after = state.spend("repeats")
         if after is None:
             return
-        for message in in_order(state.sent):
+        on_their_way = state.network.union(*(client.requests() for client in state.clients))
+        for message in in_order(state.sent - on_their_way):
             for step, changed in self._deliver(after, message):
                 if changed._replace(sent=after.sent) != after:
                     yield Step("a late copy: " + step.text, step.about, True), changed
@@ -101,7 +103,7 @@ class Protocol:
             case Enrolled():
                 yield from self._enrolled(state, message)
             case Append():
-                yield from self._land(state, message)
+                yield from self._late_append(state, message)
             case Send():
                 yield from self._late_marker(state, message)
             case _:
@@ -176,30 +178,52 @@ class Protocol:
             yield from self._answer(state, coordinator.epoch, command, plan.reply, step, changed=False)
 
     def _append(self, state: State, append: Append, step: Step) -> Steps:
-        """A record goes to the shard log: at once, or by way of the network when a fail-over can come in between."""
-        coordinator = state.coordinator(append.epoch)
-        if coordinator is None or append.epoch < state.shard.fence or not state.budget.failovers:
+        """A record goes to the shard log, and its command is answered: or the shard changes hands before that."""
+        if append.epoch < state.shard.fence:
+            return  # refused, as everything will be that this coordinator decides: it has nothing more to say
+        yield from self._land(state, append, step)
+        failing = state.spend("failovers")
+        if failing is None:
+            return
+        text = step.text + "; before it answers, coordinator {2} takes over"
+        step = Step(text, (*(*step.about, None)[:2], append.epoch + 1), True)
+        yield step, self._taken_over(self._remembered(failing, append))
+        text = step.text + "; its record is still on its way to the log"
+        on_its_way = self._taken_over(self._silenced(failing, append))
+        if append.epoch >= on_its_way.shard.fence:
+            yield step._replace(text=text), on_its_way
+
+    def _land(self, state: State, append: Append, step: Step) -> Steps:
+        """The shard log takes a record, and a coordinator that lives answers."""
+        after = self._remembered(state, append)
+        if after.coordinator(append.epoch) is None:
+            yield step, after
+        else:
+            yield from self._answer(after, append.epoch, append.command, append.reply, step, changed=True)
+
+    def _late_append(self, state: State, append: Append) -> Steps:
+        """A record that was on its way when the shard changed hands arrives: refused, if the log knows of that."""
+        if append.epoch >= state.shard.fence:
+            step = Step("the shard log takes the late record of coordinator {0} for {1}", (append.epoch, append.command))
             yield from self._land(state, append, step)
         else:
-            sent = state.add(append).with_coordinator(coordinator._replace(busy=True))
-            yield step._replace(text=step.text + ", and sends a record to the log"), sent
+            yield Step("the shard log refuses the late record of coordinator {0}", (append.epoch,)), state
 
-    def _land(self, state: State, append: Append, step: Step | None = None) -> Steps:
-        """The shard log takes a record, unless it has seen a higher epoch; then a coordinator that lives may answer."""
-        if append.epoch < state.shard.fence:
-            step = Step("the shard log refuses coordinator {0}, which stops", (append.epoch,))
-            yield step, state.without_coordinator(append.epoch)
-            return
-        after = state._replace(shard=self._written(state.shard, append))
-        step = step or Step("the shard log takes coordinator {0}'s record for {1}", (append.epoch, append.command))
-        coordinator = after.coordinator(append.epoch)
+    def _remembered(self, state: State, append: Append) -> State:
+        """With the record in the shard log, and in the memory of its coordinator if that lives."""
+        state = state._replace(shard=self._written(state.shard, append))
+        coordinator = state.coordinator(append.epoch)
         if coordinator is None:
-            yield step, after
-            return
+            return state
         decided = {known.n for known in append.record.decided}
         acked = frozenset((n, index) for n, index in coordinator.acked if n in decided)
-        after = after.with_coordinator(Coordinator(append.epoch, append.record, acked))
-        yield from self._answer(after, append.epoch, append.command, append.reply, step, changed=True)
+        return state.with_coordinator(Coordinator(append.epoch, append.record, acked))
+
+    def _silenced(self, state: State, append: Append) -> State:
+        """With the record on its way, and its coordinator waiting for it."""
+        coordinator = state.coordinator(append.epoch)
+        waiting = state if coordinator is None else state.with_coordinator(coordinator._replace(busy=True))
+        return waiting.add(append)
 
     def _written(self, shard: Shard, append: Append) -> Shard:
         decided = {(known.n, known.outcome) for known in append.record.decided}
@@ -220,7 +244,7 @@ class Protocol:
         marker = Marker(decided.n, decided.outcome, decided.winners, coordinator.epoch)
         partition = state.partitions[index]
         taken = leader.take_marker(partition, marker, self.rules)
-        confirmed = coordinator._replace(acked=coordinator.acked | {(decided.n, index)})
+        confirmed = self._confirmed(state, coordinator, decided.n, index)
         if leader.deposed_confirms(partition, marker, self.rules):
             step = Step("P{0}'s DEPOSED leader says OK to {1}", (index, marker))
             yield from self._completed(state.with_coordinator(confirmed), confirmed, decided, step)
@@ -232,6 +256,12 @@ class Protocol:
         losing = after.spend("losses")
         if losing is not None and taken.partition != partition:
             yield Step("P{0}'s leader takes {1}, its answer is lost", (index, marker), True), losing
+
+    def _confirmed(self, state: State, coordinator: Coordinator, n: int, index: int) -> Coordinator:
+        """Which markers a deposed coordinator has confirmed matters no more, since it completes nothing."""
+        if coordinator.epoch < state.shard.fence:
+            return coordinator
+        return coordinator._replace(acked=coordinator.acked | {(n, index)})
 
     def _completed(self, state: State, coordinator: Coordinator, decided: Decided, step: Step) -> Steps:
         """COMPLETE with the last marker, or nothing more as long as markers are missing or the core is at work."""
@@ -270,9 +300,12 @@ class Protocol:
     def _answer_client(self, state: State, request: Message, reply: Reply, step: Step, *, changed: bool) -> Steps:
         """The client hears the answer, or loses it: which is a fault only when there was something to hear."""
         clients = tuple(self._told(client, request, reply) for client in state.clients)
+        if clients == state.clients:
+            yield step, state
+            return
         yield step, state._replace(clients=clients)
-        losing = state.spend("losses")
-        if losing is not None and changed and clients != state.clients:
+        losing = state.spend("losses") if changed else None
+        if losing is not None:
             yield step._replace(text=step.text + ", and the answer is lost", fault=True), losing
 
     def _told(self, client: Client, request: Message, reply: Reply) -> Client:
@@ -306,18 +339,18 @@ class Protocol:
     def _leadership_changes(self, state: State) -> Steps:
         failing, electing = state.spend("failovers"), state.spend("elections")
         if failing is not None:
-            yield self._taken_over(failing)
+            epoch = state.coordinators[-1].epoch + 1
+            yield Step("coordinator {0} takes over", (epoch,), True), self._taken_over(failing)
         if electing is not None:
             for index in range(len(state.partitions)):
                 yield Step("P{0} gets a new leader", (index,), True), self._elected(electing, index)
 
-    def _taken_over(self, state: State) -> tuple[Step, State]:
+    def _taken_over(self, state: State) -> State:
         """A new life of the shard: its epoch record fences all earlier ones, then it replays the log, then it answers."""
         new = Coordinator(state.coordinators[-1].epoch + 1, state.shard.record)
         if self.rules.epoch_record_before_answer:
             state = state._replace(shard=state.shard._replace(fence=new.epoch))
-        step = Step("coordinator {0} takes over with what the log holds", (new.epoch,), True)
-        return step, state._replace(coordinators=(*state.coordinators, new))
+        return state._replace(coordinators=(*state.coordinators, new))
 
     def _elected(self, state: State, index: int) -> State:
         """A new leader has the log; the old one lives on with it, which matters only if it ever answers anything."""
@@ -343,7 +376,7 @@ class Protocol:
         if after is None or client.finished or not client.n or client.step == client.partitions:
             return
         clients = (*state.clients[:index], client.given_up(), *state.clients[index + 1 :])
-        step = Step("{0} gives up on {1}, which is still on its way", (client.writer, client.requests()[0]), True)
+        step = Step("the producer gives up on {0}, which is still on its way", (client.requests()[0],), True)
         yield step, after.add(client.requests()[0])._replace(clients=clients)
 
     def _driver_dies(self, state: State, index: int, client: SparkJob) -> Steps:

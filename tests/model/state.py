@@ -209,12 +209,14 @@ class Budget(NamedTuple):
     give_ups: int = 0
     crashes: int = 0
 
-    def spend(self, kind: str) -> Budget | None:
-        """The budget after one more fault of that kind, or None when there is none left."""
-        left: int = getattr(self, kind)
-        if not left or not self.faults:
-            return None
-        return self._replace(**{"faults": self.faults - 1, kind: left - 1}) if self.faults > 1 else Budget()
+
+@lru_cache(maxsize=None)
+def _spent(budget: Budget, kind: str) -> Budget | None:
+    """The budget after one more fault of that kind, or None when there is none left."""
+    left: int = getattr(budget, kind)
+    if not left or not budget.faults:
+        return None
+    return budget._replace(**{"faults": budget.faults - 1, kind: left - 1}) if budget.faults > 1 else Budget()
 
 
 class State(NamedTuple):
@@ -240,16 +242,20 @@ class State(NamedTuple):
 
     def delivered(self, message: Message) -> State:
         """With a message that may be brought again."""
-        return self._replace(sent=self.sent | {message}) if self.budget.repeats else self
+        if not self.budget.repeats or message in self.sent:
+            return self
+        return self._replace(sent=self.sent | {message})
 
     def spend(self, kind: str) -> State | None:
         """After one more fault, or None when the adversary has none left of that kind."""
-        budget = self.budget.spend(kind)
+        budget = _spent(self.budget, kind)
         if budget is None:
             return None
         return self._replace(budget=budget, sent=self.sent if budget.repeats else frozenset())
 
     def with_partition(self, index: int, partition: Partition) -> State:
+        if self.partitions[index] is partition:
+            return self
         return self._replace(partitions=(*self.partitions[:index], partition, *self.partitions[index + 1 :]))
 
     def with_coordinator(self, coordinator: Coordinator) -> State:
@@ -257,9 +263,6 @@ class State(NamedTuple):
         return self._replace(
             coordinators=tuple(coordinator if old.epoch == coordinator.epoch else old for old in self.coordinators)
         )
-
-    def without_coordinator(self, epoch: int) -> State:
-        return self._replace(coordinators=tuple(old for old in self.coordinators if old.epoch != epoch))
 
     def coordinator(self, epoch: int) -> Coordinator | None:
         """The coordinator of that epoch, if it lives."""

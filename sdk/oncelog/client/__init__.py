@@ -1,1 +1,1 @@
-"""The asyncio shells of the client: they carry out what the pure core decides."""
+"""The asyncio client. It runs on ports (transport, clock, randomness), so also inside the deterministic simulation."""

@@ -43,6 +43,7 @@ class Batch:
         "in_doubt",
         "in_flight",
         "keys",
+        "observed",
         "on_done",
         "partition",
         "record_count",
@@ -83,6 +84,7 @@ class Batch:
         self.error: OncelogError | None = None
         self.base_offset = -1
         self.timestamp_ms = -1
+        self.observed = False  # somebody awaits, or has seen, the outcome
         self.on_done: list[Callable[[Batch], None]] = []
 
     def add(self, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: HeaderList, size: int) -> int:

@@ -162,13 +162,14 @@ def stamp_prefix(base_offset: int, batch_length: int, leader_epoch: int, append_
     return prefix + _CRC.pack(crc32c(prefix))
 
 
-def read_header(data: Buffer, position: int = 0) -> BatchHeader:
+def read_header(data: Buffer, position: int = 0, bytes_present: int | None = None) -> BatchHeader:
     """The header at `position`, checked for lengths, magic and prefix checksum, not for the body's checksum.
 
+    `bytes_present`: how much there is from `position` on, when `data` holds less than the source (a file) does.
     Raises `CorruptMessageError` or `UnsupportedMessageFormatError`; allocates nothing by a length from the data.
     """
-    present = len(data) - position
-    if present < HEADER_BYTES:
+    present = len(data) - position if bytes_present is None else bytes_present
+    if min(present, len(data) - position) < HEADER_BYTES:
         raise CorruptMessageError("shorter than a batch header", bytes_present=present)
     header = BatchHeader._make(_ALL.unpack_from(data, position))
     if header.magic != MAGIC:

@@ -18,7 +18,7 @@ from typing import Final
 
 from oncelog.core.accumulator import Batch
 from oncelog.core.identity import Identity
-from oncelog.core.sequence import last_sequence, successor
+from oncelog.core.sequence import DUPLICATE_WINDOW, distance, last_sequence, successor
 from oncelog.errors import (
     DeliveryTimedOutError,
     ErrorCode,
@@ -60,15 +60,19 @@ _NOT_NOW: Final = frozenset(
 )
 
 
+# A leader without state of the producer sees a gap before the first batch that it hears of.
+_GAPS: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
+
+
 def judge(error: OncelogError | None) -> Verdict:
     """The verdict of one answer to a Produce, or of the failure to get one."""
     if error is None:
         return Verdict.WRITTEN
-    if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+    if error.code in _GAPS:
         return Verdict.GAP
     if error.code in _NOT_NOW:
         return Verdict.NOT_NOW
-    if isinstance(error, NetworkError) and error.context.get("refused") == "true":
+    if isinstance(error, NetworkError) and "true" in (error.context.get("refused"), error.context.get("unsent")):
         return Verdict.NOT_NOW
     return Verdict.IN_DOUBT if isinstance(error, RetriableError) else Verdict.REFUSED
 
@@ -108,6 +112,11 @@ class ProducerWindow:
         self.identity = identity
         self._next_sequence = 0
         self._is_broken = False
+
+    @property
+    def next_sequence(self) -> int:
+        """The sequence that `send_new` will give; -1 without idempotence."""
+        return self._next_sequence if self.identity is not None and self.identity.is_idempotent else -1
 
     def may_send_new(self) -> bool:
         """True when another batch may follow what is in flight."""
@@ -268,4 +277,7 @@ class ProducerWindow:
         assert len(self._unresolved) <= self._max_in_flight
         for earlier, later in zip(self._unresolved, self._unresolved[1:], strict=False):
             if earlier.identity.is_idempotent:
-                assert later.base_sequence == successor(last_sequence(earlier.base_sequence, earlier.record_count))
+                assert earlier.identity == later.identity
+                assert 0 < distance(earlier.base_sequence, later.base_sequence) < DUPLICATE_WINDOW
+        for batch in self._unresolved:
+            assert not (batch.done and not batch.in_doubt)

@@ -78,6 +78,7 @@ class Registration:
                 await self._keep_alive()
             except OncelogError as error:
                 _log.warning("registration of broker %d: %s", self._broker_id, error)
+                self.lease_id = 0  # perhaps it is gone; an abandoned one runs out by itself
                 await asyncio.sleep(_RETRY_S)
 
     async def withdraw(self) -> None:

@@ -1,60 +1,44 @@
 """The options of a topic: names, ranges, defaults.
 
-Rule: explicit values are stored as text under canonical names (underscores); Kafka's dotted names mean the same.
+Rule: explicit values are stored as text under canonical names (underscores); Kafka's dotted names mean the same. Values
+of a log are checked by `LogConfig` itself.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from typing import Final
 
 from oncelog.errors import ConfigError
+from oncelog_partition_leader.log_config import FLUSH_FSYNC, LogConfig
 
-_CHOICES = {
-    "flush_mode": ("replicated", "fsync"),
-    "cleanup_policy": ("delete", "compact", "compact,delete"),
-    "message_timestamp_type": ("CreateTime", "LogAppendTime"),
-}
-_MINIMUM = {
-    "min_insync_replicas": 1,
-    "retention_ms": -1,
-    "retention_bytes": -1,
-    "segment_bytes": 1 << 12,
-    "segment_ms": 1,
-    "max_message_bytes": 1 << 10,
-    "index_interval_bytes": 1,
-    "delete_retention_ms": 0,
-    "min_compaction_lag_ms": 0,
-    "producer_id_expiration_ms": 1,
-}
+_TEXT: Final = ("flush_mode", "cleanup_policy")
+_NUMBERS: Final = (
+    "segment_bytes",
+    "segment_ms",
+    "index_interval_bytes",
+    "retention_ms",
+    "retention_bytes",
+    "max_message_bytes",
+    "producer_id_expiration_ms",
+)
+_MIN_INSYNC: Final = "min_insync_replicas"
+OPTIONS: Final = (*_TEXT, *_NUMBERS, _MIN_INSYNC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfig:
-    """Effective options of one topic. -1 = without bound."""
+    """Effective options of one topic."""
 
     min_insync_replicas: int = 1
-    flush_mode: str = "replicated"
-    cleanup_policy: str = "delete"
-    retention_ms: int = 7 * 24 * 3_600_000
-    retention_bytes: int = -1
-    segment_bytes: int = 1 << 30
-    segment_ms: int = 7 * 24 * 3_600_000
-    max_message_bytes: int = 16 << 20
-    message_timestamp_type: str = "CreateTime"
-    index_interval_bytes: int = 4096
-    delete_retention_ms: int = 24 * 3_600_000
-    min_compaction_lag_ms: int = 0
-    producer_id_expiration_ms: int = 24 * 3_600_000
+    log: LogConfig = LogConfig()
 
     @property
     def fsync(self) -> bool:
         """A replica acknowledges only what is on its disk."""
-        return self.flush_mode == "fsync"
-
-
-_NAMES = tuple(field.name for field in fields(TopicConfig))
+        return self.log.flush_mode == FLUSH_FSYNC
 
 
 def canonical(explicit: Mapping[str, str]) -> dict[str, str]:
@@ -62,36 +46,34 @@ def canonical(explicit: Mapping[str, str]) -> dict[str, str]:
     checked: dict[str, str] = {}
     for given, value in explicit.items():
         name = given.replace(".", "_")
-        if name not in _NAMES:
-            near = difflib.get_close_matches(name, _NAMES, 1)
+        if name not in OPTIONS:
+            near = difflib.get_close_matches(name, OPTIONS, 1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise ConfigError(f"no topic option {ascii(given[:64])}{hint}", name=ascii(given[:64]))
         if name in checked:
             raise ConfigError(f"option {name} is given twice", name=name)
-        _check(name, value)
         checked[name] = value
+    effective(checked, TopicConfig())
     return dict(sorted(checked.items()))
 
 
-def _check(name: str, value: str) -> None:
-    if name in _CHOICES:
-        if value not in _CHOICES[name]:
-            raise ConfigError(f"{name} is one of {', '.join(_CHOICES[name])}", name=name, value=ascii(value[:64]))
-        return
+def effective(explicit: Mapping[str, str], defaults: TopicConfig) -> TopicConfig:
+    """Defaults under explicit options; a name that this version does not know is ignored (a newer peer wrote it).
+
+    Raises `ConfigError` for an illegal value.
+    """
+    values: dict[str, str | int] = {name: explicit[name] for name in _TEXT if name in explicit}
+    values.update({name: _number(name, explicit[name]) for name in _NUMBERS if name in explicit})
+    minimum = defaults.min_insync_replicas
+    if _MIN_INSYNC in explicit:
+        minimum = _number(_MIN_INSYNC, explicit[_MIN_INSYNC])
+        if minimum < 1:
+            raise ConfigError(f"{_MIN_INSYNC} is at least 1", name=_MIN_INSYNC, value=minimum)
+    return TopicConfig(min_insync_replicas=minimum, log=replace(defaults.log, **values))  # type: ignore[arg-type]
+
+
+def _number(name: str, value: str) -> int:
     try:
-        number = int(value)
+        return int(value)
     except ValueError:
         raise ConfigError(f"{name} is a whole number", name=name, value=ascii(value[:64])) from None
-    if not _MINIMUM[name] <= number < 1 << 62:
-        raise ConfigError(f"{name} is at least {_MINIMUM[name]}", name=name, value=number)
-
-
-def effective(explicit: Mapping[str, str], defaults: TopicConfig) -> TopicConfig:
-    """Defaults under explicit options; what this version does not know is ignored (a newer peer wrote it)."""
-    values: dict[str, str | int] = {}
-    for name, value in explicit.items():
-        if name in _CHOICES:
-            values[name] = value
-        elif name in _NAMES:
-            values[name] = int(value)
-    return replace(defaults, **values)  # type: ignore[arg-type]

@@ -35,17 +35,17 @@ class PidAllocator:
         self._block_added = asyncio.Condition()
         self._tasks: list[asyncio.Task[None]] = []
         self._registration: Registration | None = None
+        self._address = ""
         self.fatal: OncelogError | None = None
         ports.server.register(methods.ALLOCATE_PRODUCER_IDS.name, self._handler())
 
     async def start(self) -> None:
         """Listens, registers its address and asks for the first block."""
-        address = self._config.advertised or await self._ports.server.start()
-        if self._config.advertised:
-            await self._ports.server.start()
+        listening = await self._ports.server.start()
+        self._address = self._config.advertised_address or listening
         self._refill_wanted.set()
         self._registration = Registration(
-            self._ports.metadata, f"{cluster.ALLOCATORS}{address}", b"", self._config.lease_ttl_ms
+            self._ports.metadata, f"{cluster.ALLOCATORS}{self._address}", b"", self._config.lease_ttl_ms
         )
         self._tasks = [asyncio.create_task(self._refill()), asyncio.create_task(self._registration.run())]
 
@@ -128,7 +128,7 @@ class PidAllocator:
         key = cluster.PRODUCER_ID_BLOCK_KEY
         found = await self._ports.metadata.get(key)
         previous = None if found is None else Block.decode(found.value)
-        block = next_block(previous, self._ports.clock.now_ms(), self._config.name)
+        block = next_block(previous, self._ports.clock.now_ms(), self._address)
         result = await self._ports.metadata.commit(
             [Compare(key, 0 if found is None else found.mod_revision)], [Put(key, block.encode())]
         )

@@ -8,12 +8,13 @@ Rule 2: small writes are synchronous (an executor hop costs twenty times a small
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol, TypeVar
 
 from oncelog.ports import Handler, Transport, WallClock
 from oncelog.types import Buffer
+from oncelog_runtime.health import HealthState
 
 __all__ = ["Handler", "Transport", "WallClock"]
 
@@ -238,3 +239,4 @@ class NodePorts:
     metadata: MetadataStore
     clock: WallClock
     random: Random
+    health: HealthState = field(default_factory=HealthState)

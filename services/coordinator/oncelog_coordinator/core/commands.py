@@ -141,13 +141,18 @@ class Winner:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One decision for all participants of n. `txn_no` 0 with no winners: a batch that nobody joined."""
+    """One decision for all participants of n.
+
+    `txn_no` 0 without winners: a batch that nobody joined (no rows, no tasks), whose token must be stored all the same;
+    `fresh_producer_id` is for an id that is not known yet.
+    """
 
     transactional_id: str
     owner_run: str
     txn_no: int
     batch: BatchName
     winners: tuple[Winner, ...] = ()
+    fresh_producer_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)

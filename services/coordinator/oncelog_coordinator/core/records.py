@@ -302,10 +302,11 @@ class TransactionRecord:
 
     @property
     def state(self) -> TxnState:
-        """The state shown for the id: that of its newest number."""
+        """The state shown for the id: that of its newest number; an id that came back from DEAD is EMPTY."""
         if self.dead:
             return TxnState.DEAD
-        return self.state_of(self.last_txn_no) if self.last_txn_no else TxnState.EMPTY
+        newest = self.state_of(self.last_txn_no) if self.last_txn_no else TxnState.EMPTY
+        return TxnState.EMPTY if newest is TxnState.DEAD else newest
 
     def token_of(self, app_id: str) -> Token | None:
         """The last committed token of an application."""
@@ -386,7 +387,7 @@ def decode_transaction_record(key: str, value: bytes) -> TransactionLogRecord:
     if decoder is None:
         raise CorruptMessageError("a record of the shard's log has an unknown kind", kind=kind)
     try:
-        record: TransactionLogRecord = decoder(parse(value))  # type: ignore[assignment,operator]
+        record: TransactionLogRecord = decoder(parse(value))  # type: ignore[assignment]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CorruptMessageError("a record of the shard's log cannot be read", key=key) from error
     if record.key != key:

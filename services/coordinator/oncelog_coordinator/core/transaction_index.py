@@ -47,6 +47,15 @@ class MarkersIn:
     targets: tuple[MarkerTarget, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class LookedAt:
+    """Note: the deadlines of these ids were looked at, and what was due was decided."""
+
+    open_ids: tuple[str, ...]
+    idle_ids: tuple[str, ...]
+    now_ms: int
+
+
 @dataclass(slots=True)
 class Entry:
     """One id. `opened_here`: the open transaction began in this life, so `participants` are all of them."""

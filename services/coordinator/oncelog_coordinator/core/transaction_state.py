@@ -32,7 +32,9 @@ def new_id(transactional_id: str, producer_id: int, now_ms: int) -> TransactionR
     return TransactionRecord(transactional_id, producer_id, updated_ms=now_ms)
 
 
-def new_session(record: TransactionRecord, timeout_ms: int, nonce: str, now_ms: int, limits: Limits) -> TransactionRecord:
+def new_session(
+    record: TransactionRecord, timeout_ms: int, nonce: str, now_ms: int, limits: Limits
+) -> TransactionRecord:
     """A new session of a client: fences the old ones, aborts what is open, and owns the id instead of any run.
 
     The first session of an id has epoch 0.
@@ -77,7 +79,7 @@ def open_next(record: TransactionRecord, opened: OpenTransaction, now_ms: int) -
     owner = record.owner
     if opened.joined:
         owner = replace(owner, newest_attempt=max(owner.newest_attempt, opened.write_attempt))
-    return replace(record, last_txn_no=opened.txn_no, open=opened, owner=owner, updated_ms=now_ms)
+    return replace(record, last_txn_no=opened.txn_no, open=opened, owner=owner, dead=False, updated_ms=now_ms)
 
 
 def enrol(

@@ -50,17 +50,33 @@ class LinkHost:
     stopping: bool = False
     links: dict[int, ServerLink] = field(default_factory=dict)
     running: set[asyncio.Task[None]] = field(default_factory=set)
+    no_links: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.no_links.set()
+
+    def add(self, link: ServerLink) -> None:
+        """A link begins."""
+        self.links[id(link)] = link
+        self.no_links.clear()
+
+    def remove(self, link: ServerLink) -> None:
+        """A link has ended."""
+        del self.links[id(link)]
+        if not self.links:
+            self.no_links.set()
 
 
 class _Request:
     """A request whose answer has not been written."""
 
-    __slots__ = ("correlation_id", "dropped", "size", "timer")
+    __slots__ = ("correlation_id", "dropped", "expired", "size", "timer")
 
     def __init__(self, correlation_id: int, size: int) -> None:
         self.correlation_id = correlation_id
         self.size = size
         self.dropped = False  # nobody waits for the answer
+        self.expired = False  # the caller was told of the time-out; the handler still runs and holds its place
         self.timer: asyncio.TimerHandle | None = None
 
 
@@ -79,6 +95,8 @@ class ServerLink:
         self._wake = asyncio.Event()
         self._drained = asyncio.Event()
         self._drained.set()
+        self._idle = asyncio.Event()
+        self._idle.set()
         self._over = False
 
     # ------------------------------------------------------------ life
@@ -87,19 +105,24 @@ class ServerLink:
         """Until the peer closes the link or it breaks."""
         CALL.set(self._caller)
         writer: asyncio.Task[None] | None = None
-        self._host.links[id(self)] = self
+        self._host.add(self)
         try:
             if await self._greet():
                 writer = asyncio.get_running_loop().create_task(self._write())
                 await self._read()
+                await self._idle.wait()
                 await self._drained.wait()
         except errors.InvalidRequestError as error:
-            log.warning("closing a link whose peer breaks the protocol", extra={"peer": self._caller.peer}, exc_info=error)
+            log.warning(
+                "closing a link whose peer breaks the protocol", extra={"peer": self._caller.peer}, exc_info=error
+            )
         except (grpc.aio.BaseError, grpc.aio.UsageError, asyncio.InvalidStateError):
             log.debug("a link broke", extra={"peer": self._caller.peer}, exc_info=True)
+        except Exception:
+            log.exception("a link failed", extra={"peer": self._caller.peer})
         finally:
             self._over = True
-            self._host.links.pop(id(self), None)
+            self._host.remove(self)
             for request in self._requests.values():
                 if request.timer is not None:
                     request.timer.cancel()
@@ -188,6 +211,7 @@ class ServerLink:
         assert handler is not None
         request = self._requests[frame.correlation_id] = _Request(frame.correlation_id, size)
         self._running_bytes += size
+        self._idle.clear()
         loop = asyncio.get_running_loop()
         timeout_ms = frame.timeout_ms or self._host.default_timeout_ms
         request.timer = loop.call_later(timeout_ms / 1000, self._expire, request)
@@ -205,7 +229,9 @@ class ServerLink:
         if len(self._requests) >= self._host.max_requests_per_link:
             return errors.ResourceExhaustedError("too many requests on this link", retry_after_ms=_RETRY_AFTER_MS)
         if self._requests and self._running_bytes + size > self._host.max_bytes_per_link:
-            return errors.ResourceExhaustedError("too many bytes in flight on this link", retry_after_ms=_RETRY_AFTER_MS)
+            return errors.ResourceExhaustedError(
+                "too many bytes in flight on this link", retry_after_ms=_RETRY_AFTER_MS
+            )
         return None
 
     # ------------------------------------------------------------ handlers
@@ -229,14 +255,13 @@ class ServerLink:
         if request.timer is not None:
             request.timer.cancel()
         if request.dropped or self._over:
-            self._requests.pop(request.correlation_id, None)
+            self._release(request)
         else:
             self._queue(request.correlation_id, answer)
 
     def _expire(self, request: _Request) -> None:
-        request.timer = None
         if not request.dropped:
-            request.dropped = True
+            request.dropped = request.expired = True
             self._queue(request.correlation_id, errors.RequestTimedOutError())
 
     # ------------------------------------------------------------ out
@@ -255,23 +280,30 @@ class ServerLink:
 
     async def _write(self) -> None:
         """The one writer of the stream."""
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            while frames := self._gather():
-                await self._context.write(link_codec.encode_envelope(frames))
-                for frame in frames:
-                    self._outbox_bytes -= len(frame.header) + len(frame.payload)
-                    self._written(frame)
+        try:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                while frames := self._gather():
+                    await self._context.write(link_codec.encode_envelope(frames))
+                    for frame in frames:
+                        self._outbox_bytes -= len(frame.header) + len(frame.payload)
+                        self._written(frame)
+                self._drained.set()
+        finally:
+            self._over = True
+            self._idle.set()
             self._drained.set()
 
     def _written(self, frame: Frame) -> None:
         request = self._requests.get(frame.correlation_id)
-        if request is None:
-            return
-        if request.timer is None and request.dropped:
-            return  # only its time-out was reported: the handler still runs and holds its place
-        del self._requests[frame.correlation_id]
+        if request is not None and not request.expired:
+            self._release(request)
+
+    def _release(self, request: _Request) -> None:
+        self._requests.pop(request.correlation_id, None)
+        if not self._requests:
+            self._idle.set()
 
     def _gather(self) -> list[Frame]:
         """What waits, up to 1 MiB, or one larger frame."""

@@ -1,8 +1,8 @@
 """The deterministic simulation: one process, virtual time, and ports that fail on command.
 
-    world = SimWorld(seed=7)
-    node = world.node("broker-1", main)      # main(ports: NodePorts) is production code
-    world.run(scenario(world))               # node.crash(), node.pause(ms), world.network.partition(...)
+world = SimWorld(seed=7)
+node = world.node("broker-1", main)      # main(ports: NodePorts) is production code
+world.run(scenario(world))               # node.crash(), node.pause(ms), world.network.partition(...)
 """
 
 from oncelog_runtime.sim.clock import SimClock

@@ -4,7 +4,8 @@ Rule 1: a power cut keeps, per file, what was synced and a random prefix (whole 
         per directory, a random prefix of the creations, renames and removals since its last `sync_dir`.
 Rule 2: a killed process loses nothing that it wrote: the page cache belongs to the kernel.
 Rule 3: after a failed sync the file's unsynced bytes never become durable, whatever later syncs say (fsyncgate).
-Rule 4: a crash leaves the old `SimDisk` object with a private copy: what a dying process still writes changes nothing.
+Rule 4: after a crash the old `SimDisk` is unplugged: every call raises `CancelledError`, and changes nothing. The next
+        life gets an heir.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from zlib import crc32
 
 from oncelog.errors import StorageError
 from oncelog.types import Buffer
-
 from oncelog_runtime.sim.faults import FaultPlan
 from oncelog_runtime.sim.loop import SimLoop
 
@@ -35,11 +35,6 @@ class _Inode:
         self.synced = 0
         self.cut_tail = b""
         self.frozen = False
-
-    def copy(self) -> _Inode:
-        twin = _Inode()
-        twin.data, twin.synced, twin.cut_tail, twin.frozen = bytearray(self.data), self.synced, self.cut_tail, self.frozen
-        return twin
 
     def after_power_cut(self, random: Random, plan: FaultPlan) -> _Inode:
         """What the platter holds, in a new inode where everything is durable."""
@@ -132,6 +127,7 @@ class SimFile:
         self._closed = True
 
     def _open(self) -> None:
+        self._disk.plugged()
         if self._closed:
             raise StorageError("the file is closed", reason="closed", path=self.path)
 
@@ -155,12 +151,14 @@ class SimDisk:
         self._dirs: dict[str, None] = {"": None}
         self._durable_files: dict[str, _Inode] = {}
         self._durable_dirs: dict[str, None] = {"": None}
+        self._atomic: dict[str, asyncio.Lock] = {}
         self._pending: list[tuple[str, Callable[[], None]]] = []
 
     # ------------------------------------------------------------ the port
 
     def open(self, path: str, *, create: bool = False) -> SimFile:
         """Opens for append and read. Raises `StorageError` when absent and not `create`."""
+        self.plugged()
         inode = self._files.get(path)
         if inode is None:
             if not create or path in self._dirs:
@@ -172,16 +170,19 @@ class SimDisk:
 
     def exists(self, path: str) -> bool:
         """True for a file or a directory."""
+        self.plugged()
         return path in self._files or path.rstrip("/") in self._dirs
 
     def list(self, path: str) -> list[str]:
         """Names in a directory, sorted."""
+        self.plugged()
         prefix = f"{path.rstrip('/')}/" if path.strip("/.") else ""
         names = {name[len(prefix) :] for name in (*self._files, *self._dirs) if name.startswith(prefix)}
         return sorted(name for name in names if name and "/" not in name)
 
     def make_dirs(self, path: str) -> None:
         """Creates a directory and its parents."""
+        self.plugged()
         path = path.strip("/")
         made = ""
         for part in path.split("/"):
@@ -194,6 +195,7 @@ class SimDisk:
 
     def remove(self, path: str) -> None:
         """Removes a file or a whole directory; absent is fine."""
+        self.plugged()
         path = path.rstrip("/")
         if not self.exists(path):
             return
@@ -201,7 +203,11 @@ class SimDisk:
         self._later(path, lambda: _drop(self._durable_files, self._durable_dirs, path))
 
     def rename(self, old: str, new: str) -> None:
-        """Renames a file or a directory atomically."""
+        """Renames a file or a directory atomically. Raises `StorageError` when `new` is a directory."""
+        self.plugged()
+        old, new = old.strip("/"), new.strip("/")
+        if new in self._dirs:
+            raise StorageError("a directory is in the way", reason="io", path=new)
         if not self.exists(old):
             raise StorageError("no such file", reason="absent", path=old)
         self._need_parent(new)
@@ -218,12 +224,13 @@ class SimDisk:
     async def write_atomic(self, path: str, data: bytes) -> None:
         """Replaces a small file; a crash leaves the old or the new content."""
         temporary = f"{path}.tmp"
-        self.remove(temporary)
-        file = self.open(temporary, create=True)
-        file.append([data])
-        await file.sync()
-        self.rename(temporary, path)
-        await self.sync_dir(_parent(path))
+        async with self._atomic.setdefault(path, asyncio.Lock()):
+            self.remove(temporary)
+            file = self.open(temporary, create=True)
+            file.append([data])
+            await file.sync()
+            self.rename(temporary, path)
+            await self.sync_dir(_parent(path))
 
     async def sync_dir(self, path: str) -> None:
         """Makes created, renamed and removed names of a directory durable."""
@@ -241,6 +248,7 @@ class SimDisk:
 
     async def run(self, work: Callable[[], T]) -> T:
         """Runs the work at once, after a little virtual time in which others run."""
+        self.plugged()
         await asyncio.sleep(self._random.random() * self.plan.sync_min_ms / 1000)
         return work()
 
@@ -250,22 +258,18 @@ class SimDisk:
         """The disk as the next process finds it: everything written is there, synced or not."""
         heir = SimDisk(self.loop, self._random, self.plan, self.name)
         heir.capacity = self.capacity
-        twins: dict[int, _Inode] = {}
-
-        def twin(inode: _Inode) -> _Inode:
-            return twins.setdefault(id(inode), inode) if id(inode) in twins else twins.setdefault(id(inode), inode.copy())
-
-        heir._files = {path: twin(inode) for path, inode in self._files.items()}
-        heir._dirs = dict(self._dirs)
-        heir._durable_files = heir._files.copy()
-        heir._durable_dirs = heir._dirs.copy()
+        heir._files, heir._dirs = self._files, self._dirs
+        heir._durable_files, heir._durable_dirs = self._durable_files, self._durable_dirs
+        heir._pending = self._pending
         self.dead = True
         return heir
 
     def after_power_cut(self) -> SimDisk:
         """The disk as the next process finds it: synced things, and a random part of the rest."""
         random = self._random
-        surviving = {parent: random.randint(0, self._count(parent)) for parent in self._parents()}
+        surviving = {
+            parent: random.randint(0, self._count(parent)) for parent in sorted({parent for parent, _ in self._pending})
+        }
         for parent, apply in self._pending:
             if surviving[parent] > 0:
                 surviving[parent] -= 1
@@ -322,17 +326,20 @@ class SimDisk:
         if self._hits(self.plan.read_error):
             raise StorageError("the disk did not give the data", reason="io", path=path)
 
-    async def sync_time(self, path: str) -> bool:
-        """Waits as long as a sync takes; True if it is to fail."""
+    def plugged(self) -> None:
+        """Raises `CancelledError` after a crash: only code that is being cancelled gets here."""
         if self.dead:
             raise asyncio.CancelledError
+
+    async def sync_time(self, path: str) -> bool:
+        """Waits as long as a sync takes; True if it is to fail."""
+        self.plugged()
         plan, random = self.plan, self._random
         ms = plan.sync_min_ms + (plan.sync_max_ms - plan.sync_min_ms) * random.random()
         if self._hits(plan.slow_sync):
             ms += plan.slow_sync_ms * random.random()
         await asyncio.sleep(ms / 1000)
-        if self.dead:
-            raise asyncio.CancelledError
+        self.plugged()
         self.loop.trace(f"sync {self.name} {path}")
         return self._hits(plan.sync_error)
 
@@ -351,9 +358,6 @@ class SimDisk:
     def _need_parent(self, path: str) -> None:
         if _parent(path) not in self._dirs:
             raise StorageError("no such directory", reason="absent", path=_parent(path))
-
-    def _parents(self) -> list[str]:
-        return sorted({parent for parent, _ in self._pending})
 
     def _count(self, parent: str) -> int:
         return sum(1 for other, _ in self._pending if other == parent)

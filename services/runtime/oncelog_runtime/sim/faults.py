@@ -8,6 +8,7 @@ Rule 3: probabilities are per event (message, call, write); rates are mean virtu
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, fields, replace
 from random import Random
 from typing import TYPE_CHECKING
@@ -106,7 +107,7 @@ class FaultPlan:
         changes["delay_max_ms"] = 0.1 + 10 ** (2 * random.random()) / 5
         changes["sync_max_ms"] = 0.2 + 10 ** (2 * random.random()) / 5
         skew, drift = random.choice([0, 50, 5_000]), random.choice([0.0, 1e-4])
-        return replace(FaultPlan(), **changes, skew_max_ms=skew, drift_max=drift)  # type: ignore[arg-type]
+        return replace(FaultPlan(), **changes, skew_max_ms=skew, drift_max=drift)
 
     def without(self, *names: str) -> FaultPlan:
         """The same plan with these entries at their defaults."""
@@ -196,10 +197,10 @@ class FaultDriver:
         self._world.set_plan(self._plan.calm())
         self._world.heal()
 
-    async def _repeat(self, name: str, mean_ms: float, inject: object) -> None:
+    async def _repeat(self, name: str, mean_ms: float, inject: Callable[[], Awaitable[bool]]) -> None:
         while True:
             await asyncio.sleep(self._random.expovariate(1 / mean_ms) / 1000)
-            if await inject():  # type: ignore[operator]
+            if await inject():
                 self.injected[name] = self.injected.get(name, 0) + 1
 
     def _pick(self) -> SimNode | None:

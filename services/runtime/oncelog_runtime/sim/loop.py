@@ -235,7 +235,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     def check(self) -> None:
         """Raises `SimTaskError` if a task or callback raised and nobody took the exception."""
         for task in self._live_tasks():
-            if task.done() and not task.cancelled() and task._log_traceback:  # type: ignore[attr-defined]
+            if task.done() and not task.cancelled() and task._log_traceback:
                 error = task.exception()
                 if error is not None:
                     self._note(error, task)
@@ -273,7 +273,8 @@ class SimLoop(asyncio.AbstractEventLoop):
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as error:
-            self._note(error, None)
+            if life is None or not life.dead:
+                self.errors.append(error)
         for hook in self._hooks:
             hook()
         if not self.steps % _COLLECT_STEPS:
@@ -321,7 +322,7 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def _finish_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
         if not self._closed:
-            self.create_task(generator.aclose(), name="aclose")  # type: ignore[arg-type]
+            self.create_task(generator.aclose(), name="aclose")
 
     # ------------------------------------------------------------ what asyncio asks of a loop
 
@@ -329,7 +330,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         """Virtual seconds."""
         return self._now
 
-    def call_soon(
+    def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> SimHandle:
         """Runs the callback in some later step of this instant."""
@@ -338,7 +339,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._ready.append(handle)
         return handle
 
-    def call_at(
+    def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> SimHandle:
         """Runs the callback at a virtual time in seconds."""
@@ -349,7 +350,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         heappush(self._timers, (when, number, handle))
         return handle
 
-    def call_later(
+    def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> SimHandle:
         """Runs the callback after a virtual delay in seconds."""

@@ -23,9 +23,9 @@ from zlib import crc32
 from oncelog import errors
 from oncelog.ports import Handler
 from oncelog.types import Buffer
-
 from oncelog_runtime.sim.faults import FaultPlan
 from oncelog_runtime.sim.loop import Life, SimFuture, SimLoop, SimTask
+from oncelog_runtime.startup import AddressInUseError
 
 Reply = tuple[bytes, Buffer]
 
@@ -53,7 +53,18 @@ class _Call:
 class _Link:
     """A connection from one process to one address."""
 
-    __slots__ = ("address", "calls", "client", "due", "inbox", "is_open", "last_arrival", "server", "stalled", "starting")
+    __slots__ = (
+        "address",
+        "calls",
+        "client",
+        "due",
+        "inbox",
+        "is_open",
+        "last_arrival",
+        "server",
+        "stalled",
+        "starting",
+    )
 
     def __init__(self, client: SimTransport, address: str, now: float) -> None:
         self.client = client
@@ -93,7 +104,8 @@ class SimTransport:
         timer = self._loop.call_later(timeout_ms / 1000, _expire, future, method, address, timeout_ms)
         self._network.send(self, address, call)
         try:
-            return await future
+            reply: Reply = await future
+            return reply
         finally:
             timer.cancel()
             self._network.forget(call)
@@ -126,7 +138,7 @@ class SimServer:
         self._handlers[method] = handler
 
     async def start(self) -> str:
-        """Begins to listen; raises `IllegalStateError` when somebody listens at the address."""
+        """Begins to listen; raises `AddressInUseError` when somebody listens at the address."""
         self._network.listen(self)
         return self.address
 
@@ -243,9 +255,9 @@ class SimNetwork:
     # ------------------------------------------------------------ listening
 
     def listen(self, server: SimServer) -> None:
-        """Raises `IllegalStateError` when the address is taken."""
+        """Raises `AddressInUseError` when the address is taken."""
         if server.address in self._listeners:
-            raise errors.IllegalStateError("the address is in use", address=server.address)
+            raise AddressInUseError("the address is in use", address=server.address)
         self._listeners[server.address] = server
 
     def unlisten(self, server: SimServer, *, refuse: bool) -> None:

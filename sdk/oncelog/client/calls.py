@@ -1,0 +1,114 @@
+"""Calls that find their way: to a shard's owner, a partition's leader, the controller; tried again until a deadline.
+
+Rule: every call made here may be repeated (the server deduplicates by name, nonce or sequence), so an unknown outcome
+is resolved by asking again. At the deadline the last error is raised: its outcome is as unknown as it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from google.protobuf.message import Message
+
+from oncelog import errors
+from oncelog.client.context import Context, now_ms
+from oncelog.client.metadata import Metadata
+from oncelog.methods import MethodSpec
+from oncelog.types import PartitionId
+
+Req = TypeVar("Req", bound=Message)
+Rep = TypeVar("Rep", bound=Message)
+Locate = Callable[[int], Awaitable[str]]
+
+
+class Caller:
+    """See the module. One per client."""
+
+    def __init__(self, context: Context, metadata: Metadata) -> None:
+        self._context = context
+        self._metadata = metadata
+
+    async def to_txn_coordinator(
+        self, transactional_id: str, spec: MethodSpec[Req, Rep], request: Req, timeout_ms: int | None = None
+    ) -> Rep:
+        """Calls the owner of the transactional id's shard."""
+        return await self._call(
+            lambda d: self._metadata.txn_coordinator(transactional_id, d), spec, request, timeout_ms
+        )
+
+    async def to_group_coordinator(
+        self, group_id: str, spec: MethodSpec[Req, Rep], request: Req, timeout_ms: int | None = None
+    ) -> Rep:
+        """Calls the owner of the group's shard."""
+        return await self._call(lambda d: self._metadata.group_coordinator(group_id, d), spec, request, timeout_ms)
+
+    async def to_any_coordinator(self, spec: MethodSpec[Req, Rep], request: Req, timeout_ms: int | None = None) -> Rep:
+        """Calls some coordinator, another one at each try."""
+
+        async def locate(deadline_ms: int) -> str:
+            return self._context.random.choice(await self._metadata.coordinators(deadline_ms))
+
+        return await self._call(locate, spec, request, timeout_ms)
+
+    async def to_controller(self, spec: MethodSpec[Req, Rep], request: Req, timeout_ms: int | None = None) -> Rep:
+        """Calls the broker that is the controller."""
+
+        async def locate(deadline_ms: int) -> str:
+            if self._metadata.controller is None:
+                await self._metadata.refresh(deadline_ms)
+            if self._metadata.controller is None:
+                raise errors.NotControllerError("the cluster has no controller at the moment")
+            return self._metadata.controller
+
+        return await self._call(locate, spec, request, timeout_ms)
+
+    async def to_leader(
+        self, partition: PartitionId, spec: MethodSpec[Req, Rep], request: Req, timeout_ms: int | None = None
+    ) -> Rep:
+        """Calls the partition's leader."""
+
+        async def locate(deadline_ms: int) -> str:
+            address = self._metadata.leader(partition).address
+            if address is None:
+                raise errors.LeaderNotAvailableError(topic_id=partition.topic_id, partition=partition.partition)
+            return address
+
+        return await self._call(locate, spec, request, timeout_ms)
+
+    async def to_address(
+        self, address: str, spec: MethodSpec[Req, Rep], request: Req, timeout_ms: int | None = None
+    ) -> Rep:
+        """Calls this process and no other."""
+
+        async def locate(deadline_ms: int) -> str:
+            return address
+
+        return await self._call(locate, spec, request, timeout_ms)
+
+    async def _call(self, locate: Locate, spec: MethodSpec[Req, Rep], request: Req, timeout_ms: int | None) -> Rep:
+        deadline_ms = self._context.deadline_ms(timeout_ms)
+        attempt = 0
+        while True:
+            try:
+                address = await locate(deadline_ms)
+                reply, _ = await spec.call(
+                    self._context.transport, address, request, self._context.call_timeout_ms(deadline_ms)
+                )
+                return reply
+            except errors.ClusterUnreachableError:
+                raise
+            except errors.OncelogError as error:
+                attempt += 1
+                if not error.retriable or not await self._again(error, attempt, deadline_ms):
+                    raise
+
+    async def _again(self, error: errors.OncelogError, attempt: int, deadline_ms: int) -> bool:
+        """Waits, and looks again who is in charge. False: no time is left."""
+        if now_ms() >= deadline_ms or not await self._context.pause(attempt, deadline_ms, error.retry_after_ms):
+            return False
+        if error.action is errors.ErrorAction.REFRESH or isinstance(
+            error, (errors.NetworkError, errors.RequestTimedOutError)
+        ):
+            await self._metadata.refresh(deadline_ms)
+        return True

@@ -1,0 +1,52 @@
+"""What all parts of one client share: ports, configuration, time."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+from oncelog.config import ClientConfig
+from oncelog.core.backoff import Backoff
+from oncelog.ports import Transport, WallClock
+
+
+class Context:
+    """Ports and configuration of one client. Deadlines are milliseconds of the running loop's clock."""
+
+    __slots__ = ("backoff", "clock", "config", "random", "transport")
+
+    def __init__(self, config: ClientConfig, transport: Transport, clock: WallClock, random: Random) -> None:
+        self.config = config
+        self.transport = transport
+        self.clock = clock
+        self.random = random
+        self.backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+
+    def deadline_ms(self, timeout_ms: int | None = None) -> int:
+        """The point in time this far away; None = `default_api_timeout_ms`."""
+        return now_ms() + (self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
+
+    def delay_ms(self, attempt: int, at_least_ms: int = 0) -> int:
+        """Wait before the next try."""
+        return self.backoff.delay_ms(attempt, self.random.random(), at_least_ms)
+
+    async def pause(self, attempt: int, deadline_ms: int, at_least_ms: int = 0) -> bool:
+        """Waits before the next try. False: that would pass the deadline, so it did not wait."""
+        delay = self.delay_ms(attempt, at_least_ms)
+        if now_ms() + delay >= deadline_ms:
+            return False
+        await asyncio.sleep(delay / 1000)
+        return True
+
+    def call_timeout_ms(self, deadline_ms: int) -> int:
+        """For one call: `request_timeout_ms`, but not past the deadline."""
+        return max(1, min(self.config.request_timeout_ms, deadline_ms - now_ms()))
+
+    def nonce(self) -> str:
+        """128 random bits as 32 hex digits."""
+        return f"{self.random.getrandbits(128):032x}"
+
+
+def now_ms() -> int:
+    """The running loop's monotonic clock in milliseconds; virtual in the simulation."""
+    return int(asyncio.get_running_loop().time() * 1000)

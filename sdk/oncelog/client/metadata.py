@@ -1,0 +1,293 @@
+"""Where things are: brokers, leaders, shard owners, as the cluster last told us.
+
+Rule 1: any broker answers; bootstrap addresses are asked first and again whenever the known brokers are silent.
+Rule 2: nobody goes back: per partition and shard the entry with the highest epoch stays, whoever answers last.
+Rule 3: concurrent refreshes share one call; a refresh that begins after you asked is the one you wait for.
+Rule 4: when nobody answers within the deadline, the error names each address and what happened there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TypeVar
+
+from oncelog import errors, methods
+from oncelog.client.context import Context, now_ms
+from oncelog.core.hashing import shard_for
+from oncelog.types import PartitionId
+from oncelog.v1 import errors_pb2
+from oncelog.v1 import partition_pb2 as pb
+
+_UNKNOWN_TOPIC_GRACE_MS = 1_000
+"""A broker may hear of a new topic a little later than its creator."""
+
+K = TypeVar("K")
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """Who leads a partition; address None = nobody at the moment."""
+
+    address: str | None
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as metadata knows it."""
+
+    name: str
+    topic_id: str
+    partitions: int
+    internal: bool = False
+
+
+class Metadata:
+    """See the module. One per client."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._bootstrap = context.config.bootstrap_servers
+        self._brokers: dict[int, str] = {}
+        self._topics: dict[str, Topic] = {}
+        self._names: dict[str, str] = {}
+        self._leaders: dict[PartitionId, Leader] = {}
+        self._wanted: dict[str, None] = {}
+        self._refreshed_ms: dict[str, int] = {}
+        self._txn_owners: dict[int, tuple[str, int]] = {}
+        self._group_owners: dict[int, tuple[str, int]] = {}
+        self._revision = 0
+        self._refresh: asyncio.Task[None] | None = None
+        self._next_refresh: asyncio.Task[None] | None = None
+        self._next_address = 0
+        self.cluster_id = ""
+        self.controller: str | None = None
+        self.txn_shards = 0
+        self.group_shards = 0
+
+    # ------------------------------------------------------------ questions
+
+    def known_topic(self, name: str) -> Topic | None:
+        """From memory; None = not known, or older than `metadata_max_age_ms`."""
+        topic = self._topics.get(name)
+        if topic is None or now_ms() - self._refreshed_ms.get(name, 0) > self._context.config.metadata_max_age_ms:
+            return None
+        return topic
+
+    async def topic(self, name: str, deadline_ms: int) -> Topic:
+        """The topic of this name. Raises `UnknownTopicError` or `ClusterUnreachableError`."""
+        grace_ms = min(deadline_ms, now_ms() + _UNKNOWN_TOPIC_GRACE_MS)
+        attempt = 0
+        while (topic := self.known_topic(name)) is None:
+            self._wanted[name] = None
+            await self.refresh(deadline_ms)
+            if self.known_topic(name) is None:
+                attempt += 1
+                if not await self._context.pause(attempt, grace_ms):
+                    self._wanted.pop(name, None)
+                    raise unknown_topic(name)
+        return topic
+
+    def topic_name(self, topic_id: str) -> str | None:
+        """The name that belongs to an id; None when that topic is gone."""
+        name = self._names.get(topic_id)
+        return name if name is not None and self._topics[name].topic_id == topic_id else None
+
+    def leader(self, partition: PartitionId) -> Leader:
+        """Who leads, as far as known."""
+        return self._leaders.get(partition, Leader(None, -1))
+
+    def broker_addresses(self) -> dict[int, str]:
+        """Broker id to address."""
+        return dict(self._brokers)
+
+    async def txn_coordinator(self, transactional_id: str, deadline_ms: int) -> str:
+        """Address of the owner of the transactional id's shard."""
+        await self._ensure_cluster(deadline_ms)
+        return _owner(self._txn_owners, shard_for(transactional_id, self.txn_shards), "transaction")
+
+    async def group_coordinator(self, group_id: str, deadline_ms: int) -> str:
+        """Address of the owner of the group's shard."""
+        await self._ensure_cluster(deadline_ms)
+        return _owner(self._group_owners, shard_for(group_id, self.group_shards), "group")
+
+    async def coordinators(self, deadline_ms: int) -> list[str]:
+        """Every address that owns a transaction shard, sorted."""
+        await self._ensure_cluster(deadline_ms)
+        found = sorted({address for address, _ in self._txn_owners.values()})
+        if not found:
+            raise errors.CoordinatorNotAvailableError("no coordinator owns a transaction shard")
+        return found
+
+    async def _ensure_cluster(self, deadline_ms: int) -> None:
+        if not self.txn_shards:
+            await self.refresh(deadline_ms)
+
+    # ------------------------------------------------------------ refreshing
+
+    async def refresh(self, deadline_ms: int) -> None:
+        """Asks the cluster again. Raises `ClusterUnreachableError` at the deadline, or `WrongClusterError`."""
+        task = self._join_refresh()
+        timeout_ms = max(1, deadline_ms - now_ms())
+        done, _ = await asyncio.wait((task,), timeout=timeout_ms / 1000)
+        if not done:
+            raise errors.ClusterUnreachableError(
+                f"no broker answered within {timeout_ms} ms", tried=", ".join(self._addresses())
+            )
+        task.result()
+
+    def request_refresh(self) -> asyncio.Task[None]:
+        """Starts a refresh in the background, or joins the next one."""
+        return self._join_refresh()
+
+    def _join_refresh(self) -> asyncio.Task[None]:
+        """A refresh that has not begun yet: one that runs may have been answered before the caller's news."""
+        if self._refresh is None or self._refresh.done():
+            self._refresh = asyncio.get_running_loop().create_task(self._run_refresh(None), name="oncelog-metadata")
+            self._refresh.add_done_callback(_retrieved)
+            return self._refresh
+        if self._next_refresh is None or self._next_refresh.done():
+            running = self._refresh
+            self._next_refresh = asyncio.get_running_loop().create_task(
+                self._run_refresh(running), name="oncelog-metadata-next"
+            )
+            self._next_refresh.add_done_callback(_retrieved)
+        return self._next_refresh
+
+    async def _run_refresh(self, after: asyncio.Task[None] | None) -> None:
+        if after is not None:
+            await asyncio.wait((after,))
+            self._refresh, self._next_refresh = self._next_refresh, None
+        config = self._context.config
+        deadline_ms = now_ms() + max(config.request_timeout_ms, config.metadata_attempt_timeout_ms)
+        happened: dict[str, str] = {}
+        attempt = 0
+        while True:
+            reply = await self._ask_anybody(deadline_ms, happened)
+            if reply is not None:
+                self._learn(reply)
+                return
+            attempt += 1
+            if not await self._context.pause(attempt, deadline_ms):
+                told = "; ".join(f"{address}: {what}" for address, what in happened.items())
+                raise errors.ClusterUnreachableError(f"no broker answered: {told}")
+
+    async def _ask_anybody(self, deadline_ms: int, happened: dict[str, str]) -> pb.GetMetadataReply | None:
+        """One round over all addresses."""
+        request = pb.GetMetadataRequest(topics=list(self._wanted))
+        addresses = self._addresses()
+        for i in range(len(addresses)):
+            address = addresses[(self._next_address + i) % len(addresses)]
+            left_ms = deadline_ms - now_ms()
+            if left_ms <= 0:
+                break
+            timeout_ms = min(left_ms, self._context.config.metadata_attempt_timeout_ms)
+            try:
+                reply, _ = await methods.GET_METADATA.call(self._context.transport, address, request, timeout_ms)
+            except errors.WrongClusterError:
+                raise
+            except errors.OncelogError as error:
+                happened[address] = _what_happened(error, timeout_ms)
+            else:
+                self._next_address = (self._next_address + i) % len(addresses)
+                return reply
+        self._next_address = 0
+        return None
+
+    def _addresses(self) -> list[str]:
+        """Known brokers first, then the bootstrap addresses; each once."""
+        return list(dict.fromkeys([*self._brokers.values(), *self._bootstrap]))
+
+    async def close(self) -> None:
+        """Ends refreshes that run."""
+        tasks = [task for task in (self._refresh, self._next_refresh) if task is not None and not task.done()]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    # ------------------------------------------------------------ learning
+
+    def _learn(self, reply: pb.GetMetadataReply) -> None:
+        if self.cluster_id and reply.cluster_id != self.cluster_id:
+            raise errors.WrongClusterError(
+                "an address answers for another cluster", known=self.cluster_id, answered=reply.cluster_id
+            )
+        self.cluster_id = reply.cluster_id
+        for topic in reply.topics:
+            self._learn_leaders(topic, reply)
+        self._learn_owners(self._txn_owners, reply.transaction_shards)
+        self._learn_owners(self._group_owners, reply.group_shards)
+        self.txn_shards = reply.transaction_shard_count or self.txn_shards
+        self.group_shards = reply.group_shard_count or self.group_shards
+        if reply.revision < self._revision:
+            return  # an older view: epochs above were merged, names and brokers stay
+        self._revision = reply.revision
+        if reply.brokers:
+            self._brokers = {info.broker.broker_id: info.address for info in reply.brokers}
+        self.controller = self._brokers.get(reply.controller.broker_id) if reply.HasField("controller") else None
+        for topic in reply.topics:
+            self._learn_topic(topic)
+
+    def _learn_topic(self, info: pb.TopicInfo) -> None:
+        if info.HasField("error"):
+            self._topics.pop(info.name, None)
+            return
+        self._topics[info.name] = Topic(info.name, info.topic_id, len(info.partitions), info.internal)
+        self._names = {topic.topic_id: name for name, topic in self._topics.items()}
+        self._refreshed_ms[info.name] = now_ms()
+
+    def _learn_leaders(self, info: pb.TopicInfo, reply: pb.GetMetadataReply) -> None:
+        brokers = {item.broker.broker_id: item for item in reply.brokers}
+        for item in info.partitions:
+            key = PartitionId(info.topic_id, item.partition)
+            known = self._leaders.get(key)
+            if known is not None and known.leader_epoch > item.leader_epoch:
+                continue
+            address = None
+            if item.HasField("leader"):
+                broker = brokers.get(item.leader.broker_id)
+                # A restarted process at the same address does not lead what its former life led.
+                if broker is not None and broker.broker.incarnation == item.leader.incarnation:
+                    address = broker.address
+            self._leaders[key] = Leader(address, item.leader_epoch)
+
+    @staticmethod
+    def _learn_owners(known: dict[int, tuple[str, int]], owners: object) -> None:
+        for owner in owners:  # type: ignore[attr-defined]
+            if owner.epoch >= known.get(owner.shard, ("", -1))[1]:
+                known[owner.shard] = (owner.address, owner.epoch)
+
+
+def unknown_topic(name: str) -> errors.UnknownTopicError:
+    """The error that says how to create the topic."""
+    return errors.UnknownTopicError(
+        f"topic `{name}` does not exist; create it with: oncelog topic create {name} --partitions 1", topic=name
+    )
+
+
+def is_unknown_topic(detail: errors_pb2.ErrorDetail) -> bool:
+    """The detail says that a topic or partition does not exist."""
+    return int(detail.code) == errors.ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _owner(owners: dict[int, tuple[str, int]], shard: int, kind: str) -> str:
+    found = owners.get(shard)
+    if found is None:
+        raise errors.CoordinatorNotAvailableError(f"nobody owns the {kind} shard", shard=shard)
+    return found[0]
+
+
+def _what_happened(error: errors.OncelogError, timeout_ms: int) -> str:
+    if isinstance(error, errors.RequestTimedOutError):
+        return f"no answer within {timeout_ms} ms"
+    if isinstance(error, errors.NetworkError) and error.context.get("refused") == "true":
+        return "connection refused"
+    return str(error)
+
+
+def _retrieved(task: asyncio.Task[None]) -> None:
+    """Whoever waited has the error; a background refresh that failed is tried again by whoever needs it."""
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,613 @@
+"""Brings queued records to the leaders: gathers, pipelines, tries again, settles what is in doubt.
+
+Rule 1: a request holds at most one batch per partition and everything for its broker that is ready; nothing waits for
+        more to come except by `linger_ms`.
+Rule 2: what may be sent, sent again, failed or asked about is decided by `ProducerWindow`; this file only does it.
+Rule 3: nothing here is done twice at once: `_drain` runs on the loop without awaiting, tasks only carry one call each.
+Rule 4: inside a transaction the first failure is kept in `failure`, and everything after it is refused until `reset`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from oncelog import errors, methods
+from oncelog.client.calls import Caller
+from oncelog.client.context import Context, now_ms
+from oncelog.client.delivery import wait_done
+from oncelog.client.metadata import Metadata, Topic, unknown_topic
+from oncelog.client.turns import Turns
+from oncelog.config import ProducerConfig
+from oncelog.core import batch as codec
+from oncelog.core.accumulator import Accumulator, Batch
+from oncelog.core.identity import NOBODY, Identity
+from oncelog.core.producer_window import ProducerWindow, Resolved
+from oncelog.core.record import HeaderList
+from oncelog.core.sequence import last_sequence
+from oncelog.types import PartitionId
+from oncelog.v1 import partition_pb2 as pb
+from oncelog.wire_errors import from_detail
+
+_SWEEP_MS = 500
+_SUSPICIOUS_MS = 1_000
+"""A call that takes longer makes us look whether its partitions have another leader by now."""
+_SETTLE_TIMEOUT_MS = 5_000
+_FAILURES_KEPT = 100
+
+Renew = Callable[[], Awaitable[Identity]]
+
+
+class _Lane:
+    """The calls in flight to one broker."""
+
+    __slots__ = ("address", "blocked", "in_flight", "turns")
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.in_flight = 0
+        self.turns = Turns()
+        self.blocked: dict[PartitionId, None] = {}
+
+
+class _Request:
+    """One Produce call."""
+
+    __slots__ = ("batches", "is_abandoned", "lane", "size", "started_ms", "task", "turn")
+
+    def __init__(self, lane: _Lane, started_ms: int) -> None:
+        self.lane = lane
+        self.batches: list[Batch] = []
+        self.size = 0
+        self.started_ms = started_ms
+        self.turn = lane.turns.draw()
+        self.is_abandoned = False
+        self.task: asyncio.Task[None] | None = None
+
+
+class Sender:
+    """See the module. One per producer or participant; `renew` gets a new identity (None: the identity is fixed)."""
+
+    def __init__(
+        self, context: Context, metadata: Metadata, caller: Caller, config: ProducerConfig, renew: Renew | None
+    ) -> None:
+        self._context = context
+        self._metadata = metadata
+        self._caller = caller
+        self._config = config
+        self._codec = codec.CODECS[config.compression_type]
+        self._renew = renew
+        self._accumulator = Accumulator(
+            config.batch_size, config.linger_ms, config.buffer_memory, config.delivery_timeout_ms
+        )
+        self._windows: dict[PartitionId, ProducerWindow] = {}
+        self._lanes: dict[str, _Lane] = {}
+        self._outstanding: dict[Batch, None] = {}
+        self._requests: dict[_Request, None] = {}
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._settling: dict[PartitionId, None] = {}
+        self._dirty: dict[PartitionId, None] = {}
+        self._is_draining = False
+        self._timers: dict[PartitionId, asyncio.TimerHandle] = {}
+        self._leaderless: dict[PartitionId, int] = {}
+        self._without_identity: dict[PartitionId, None] = {}
+        self._is_renewing = False
+        self._refreshing: asyncio.Task[None] | None = None
+        self._sweep_timer: asyncio.TimerHandle | None = None
+        self._room: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._flushes = 0
+        self._failed: list[Batch] = []
+        self._is_closed = False
+        self.identity: Identity | None = None if config.enable_idempotence else NOBODY
+        self.failure: errors.OncelogError | None = None
+        self.acked: dict[PartitionId, int] = {}
+        """Acknowledged records per partition since the last `reset`."""
+
+    # ------------------------------------------------------------ adding
+
+    async def add_row(
+        self,
+        topic: Topic,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp_ms: int,
+        headers: HeaderList,
+        size: int,
+    ) -> tuple[Batch, int]:
+        """Queues a row as soon as there is room; the batch that it is in, and its index there.
+
+        Raises `MessageTooLargeError`, `BufferExhaustedError`, or what stopped this producer.
+        """
+        await self._reserve(size)
+        where = PartitionId(topic.topic_id, partition)
+        batch, index = self._accumulator.add_row(where, topic.name, key, value, timestamp_ms, headers, size, now_ms())
+        if index == 0:
+            self._enter(batch)
+        elif batch.size_bytes >= self._config.batch_size:
+            self._wake(where)
+        return batch, index
+
+    async def add_arrow(self, topic: Topic, partition: int, rows: Any, size: int, timestamp_ms: int) -> Batch:
+        """Queues an Arrow record batch as one batch. Raises as `add_row`."""
+        await self._reserve(size)
+        where = PartitionId(topic.topic_id, partition)
+        batch = self._accumulator.add_arrow(where, topic.name, rows, rows.num_rows, size, timestamp_ms, now_ms())
+        self._enter(batch)
+        return batch
+
+    def _enter(self, batch: Batch) -> None:
+        self._outstanding[batch] = None
+        self._wake(batch.partition)
+        if self._sweep_timer is None:
+            self._sweep_timer = asyncio.get_running_loop().call_later(_SWEEP_MS / 1000, self._sweep)
+
+    async def _reserve(self, size: int) -> None:
+        self._refuse_when_over()
+        if size > self._config.max_request_size:
+            raise errors.MessageTooLargeError(
+                "the record is larger than max_request_size", bytes=size, max_request_size=self._config.max_request_size
+            )
+        if self._room or not self._accumulator.has_room(size):
+            await self._wait_for_room(size)
+            self._refuse_when_over()
+
+    async def _wait_for_room(self, size: int) -> None:
+        """First come, first served."""
+        freed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        entry = (size, freed)
+        self._room.append(entry)
+        try:
+            async with asyncio.timeout(self._config.max_block_ms / 1000):
+                await freed
+        except TimeoutError:
+            raise errors.BufferExhaustedError(
+                f"no room within {self._config.max_block_ms} ms", buffer_memory=self._config.buffer_memory
+            ) from None
+        finally:
+            if entry in self._room:
+                self._room.remove(entry)
+            self._admit()
+
+    def _admit(self) -> None:
+        """Wakes the first waiter if there is room for it; it adds its record before it admits the next."""
+        while self._room and (self._room[0][1].done() or self._is_over()):
+            _, freed = self._room.popleft()
+            if not freed.done():
+                freed.set_result(None)
+        if self._room and self._accumulator.has_room(self._room[0][0]):
+            self._room[0][1].set_result(None)
+
+    def _is_over(self) -> bool:
+        return self._is_closed or self.failure is not None
+
+    def _refuse_when_over(self) -> None:
+        if self._is_closed:
+            raise errors.IllegalStateError("the producer is closed")
+        if self.failure is not None:
+            raise self.failure
+
+    # ------------------------------------------------------------ waiting
+
+    async def flush(self) -> None:
+        """Sends everything that was added before this call, and waits until each outcome is known; raises nothing."""
+        self._flushes += 1
+        try:
+            for partition in self._accumulator.waiting():
+                self._wake(partition)
+            await wait_done(list(self._outstanding))
+        finally:
+            self._flushes -= 1
+
+    def unseen_failure(self) -> errors.OncelogError | None:
+        """The first failure that nobody awaited; forgets all that are known so far."""
+        failed, self._failed = self._failed, []
+        return next((batch.error for batch in failed if not batch.observed), None)
+
+    def reset(self, identity: Identity, error: errors.OncelogError) -> None:
+        """Forgets everything of the former transaction (open deliveries fail with `error`), and begins as `identity`."""
+        self.drop(error)
+        self.identity = identity
+        self.failure = None
+        self.acked = {}
+        self._failed = []
+
+    def drop(self, error: errors.OncelogError) -> None:
+        """Fails everything that is not resolved, and ends the calls in flight: their answers no longer matter."""
+        for task in list(self._tasks):
+            task.cancel()
+        for window in self._windows.values():
+            window.drop()
+        self._windows.clear()
+        self._accumulator.drop()
+        self._settle_resolved([(batch, error) for batch in self._outstanding])
+
+    async def close(self, timeout_ms: int) -> None:
+        """Waits for what is on its way, at most this long, then drops it. Idempotent."""
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self.flush()
+        except TimeoutError:
+            pass
+        finally:
+            self._is_closed = True
+            self.drop(errors.DeliveryTimedOutError("the producer was closed before the acknowledgement came"))
+            for timer in (*self._timers.values(), self._sweep_timer):
+                if timer is not None:
+                    timer.cancel()
+            self._admit()
+
+    # ------------------------------------------------------------ draining
+
+    def _wake(self, partition: PartitionId) -> None:
+        self._dirty[partition] = None
+        if not self._is_draining:
+            self._is_draining = True
+            asyncio.get_running_loop().call_soon(self._drain)
+
+    def _wake_at(self, partition: PartitionId, when_ms: int) -> None:
+        timer = self._timers.pop(partition, None)
+        if timer is not None:
+            timer.cancel()
+        loop = asyncio.get_running_loop()
+        self._timers[partition] = loop.call_at((when_ms + 1) / 1000, self._timer_fired, partition)
+
+    def _timer_fired(self, partition: PartitionId) -> None:
+        self._timers.pop(partition, None)
+        self._wake(partition)
+
+    def _drain(self) -> None:
+        self._is_draining = False
+        if self._is_closed:
+            return
+        dirty, self._dirty = self._dirty, {}
+        now = now_ms()
+        requests: dict[str, _Request] = {}
+        for partition in dirty:
+            self._look_at(partition, now, requests)
+        for request in requests.values():
+            self._start(request)
+
+    def _look_at(self, partition: PartitionId, now: int, requests: dict[str, _Request]) -> None:
+        window = self._windows.get(partition)
+        if window is None:
+            if self._accumulator.peek(partition) is None:
+                return
+            window = ProducerWindow(self._config.max_in_flight_requests_per_connection)
+            self._windows[partition] = window
+        self._settle_resolved(window.expire(now))
+        doubtful = window.in_question(now)
+        if doubtful is not None:
+            self._ask_about(partition, window, doubtful)
+            return
+        lane = self._lane_for(partition, window)
+        if lane is None:
+            return
+        request = requests.get(lane.address)
+        if request is None and lane.in_flight >= self._config.max_in_flight_requests_per_connection:
+            lane.blocked[partition] = None
+            return
+        batch = self._next_batch(partition, window, now)
+        if batch is None:
+            return
+        if request is None or request.size + len(batch.encoded) > self._config.max_request_size:
+            if request is not None:
+                self._start(request)
+            request = requests[lane.address] = self._new_request(lane, now)
+        request.batches.append(batch)
+        request.size += len(batch.encoded)
+        if window.may_send_new() and self._accumulator.peek(partition) is not None:
+            self._wake(partition)
+
+    def _lane_for(self, partition: PartitionId, window: ProducerWindow) -> _Lane | None:
+        """Where to send; None, and a refresh on its way, when nobody leads the partition."""
+        if window.is_empty and self._accumulator.peek(partition) is None:
+            return None
+        leader = self._metadata.leader(partition)
+        if leader.address is None:
+            self._leaderless[partition] = self._leaderless.get(partition, 0) + 1
+            self._refresh()
+            return None
+        self._leaderless.pop(partition, None)
+        lane = self._lanes.get(leader.address)
+        if lane is None:
+            lane = self._lanes[leader.address] = _Lane(leader.address)
+        return lane
+
+    def _next_batch(self, partition: PartitionId, window: ProducerWindow, now: int) -> Batch | None:
+        batch = window.resend(now)
+        if batch is not None:
+            return batch
+        resend_at = window.resend_at_ms()
+        if resend_at is not None:
+            self._wake_at(partition, resend_at)
+            return None
+        while window.may_send_new() and (ready_at := self._accumulator.ready_at_ms(partition)) is not None:
+            if ready_at > now and not self._flushes:
+                self._wake_at(partition, ready_at)
+                return None
+            if window.needs_identity and not self._give_identity(partition, window):
+                return None
+            batch = self._accumulator.take(partition)
+            try:
+                batch.encoded = self._encode(batch, window)
+            except errors.OncelogError as error:
+                self._settle_resolved([(batch, error)])
+                continue
+            batch.drop_content()
+            window.send_new(batch)
+            return batch
+        return None
+
+    def _encode(self, batch: Batch, window: ProducerWindow) -> bytes:
+        assert window.identity is not None
+        who = window.identity
+        where: dict[str, Any] = {
+            "codec": self._codec,
+            "producer_id": who.producer_id,
+            "producer_epoch": who.producer_epoch,
+            "base_sequence": window.next_sequence,
+            "txn_producer_id": who.txn_producer_id,
+            "txn_no": who.txn_no,
+            "txn_shard": who.txn_shard,
+            "topic_id": batch.partition.topic_id,
+            "partition": batch.partition.partition,
+        }
+        if batch.arrow is not None:
+            encoded = codec.encode_arrow(batch.arrow, timestamp_ms=batch.timestamps_ms[0], **where)
+        else:
+            encoded = codec.encode_batch(
+                batch.keys, batch.values, timestamps_ms=batch.timestamps_ms, headers=batch.headers, **where
+            )
+        if len(encoded) > self._config.max_request_size:
+            raise errors.MessageTooLargeError("the batch is larger than max_request_size", bytes=len(encoded))
+        return encoded
+
+    # ------------------------------------------------------------ calling
+
+    def _new_request(self, lane: _Lane, now: int) -> _Request:
+        lane.in_flight += 1
+        return _Request(lane, now)
+
+    def _start(self, request: _Request) -> None:
+        self._requests[request] = None
+        request.task = self._spawn(self._send(request))
+
+    def _spawn(self, work: Any) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
+        self._tasks[task] = None
+        task.add_done_callback(self._task_done)
+        return task
+
+    def _task_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.pop(task, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # A defect of ours: nothing that waits may hang because of it.
+            self.failure = errors.InvalidTxnStateError(f"the producer failed: {error!r}")
+            self.drop(self.failure)
+
+    async def _send(self, request: _Request) -> None:
+        lane, batches = request.lane, request.batches
+        try:
+            reply = await lane.turns.run(request.turn, self._call(request))
+            outcomes = [from_detail(item.error) if item.HasField("error") else None for item in reply.partitions]
+            if len(outcomes) != len(batches):
+                raise errors.UnknownServerError("the leader answered for another number of batches")
+        except errors.OncelogError as error:
+            reply, outcomes = None, [error] * len(batches)
+        except asyncio.CancelledError:
+            if not request.is_abandoned:
+                raise
+            asyncio.current_task().uncancel()  # type: ignore[union-attr]
+            reply, outcomes = None, [errors.NetworkError("the partition has another leader now")] * len(batches)
+        finally:
+            self._finish(request)
+        for i, (batch, error) in enumerate(zip(batches, outcomes, strict=True)):
+            self._answered(batch, error, reply.partitions[i] if reply is not None else None)
+
+    async def _call(self, request: _Request) -> pb.ProduceReply:
+        timeout_ms = self._timeout_ms(request)
+        message = pb.ProduceRequest(acks=self._config.acks_number, timeout_ms=timeout_ms)
+        for batch in request.batches:
+            message.partitions.add(
+                topic_id=batch.partition.topic_id,
+                partition=batch.partition.partition,
+                length=len(batch.encoded),
+                transactional_id=batch.identity.transactional_id,
+            )
+        encoded = [batch.encoded for batch in request.batches]
+        payload = encoded[0] if len(encoded) == 1 else b"".join(encoded)
+        transport, address = self._context.transport, request.lane.address
+        reply, _ = await methods.PRODUCE.call(transport, address, message, timeout_ms, payload)
+        return reply
+
+    def _timeout_ms(self, request: _Request) -> int:
+        left_ms = max(batch.deadline_ms for batch in request.batches) - now_ms()
+        return max(1, min(self._context.config.request_timeout_ms, left_ms))
+
+    def _finish(self, request: _Request) -> None:
+        lane = request.lane
+        lane.in_flight -= 1
+        self._requests.pop(request, None)
+        blocked, lane.blocked = lane.blocked, {}
+        for partition in blocked:
+            self._wake(partition)
+
+    def _answered(self, batch: Batch, error: errors.OncelogError | None, item: Any) -> None:
+        window = self._windows.get(batch.partition)
+        if window is None:
+            return
+        now = now_ms()
+        retry_at = now
+        if error is not None:
+            retry_at += self._context.delay_ms(batch.attempts, error.retry_after_ms)
+            if batch.attempts > self._config.retries:
+                batch.deadline_ms = min(batch.deadline_ms, now)
+        resolved = window.answered(batch, error, retry_at)
+        base_offset = -1 if item is None or error is not None else item.base_offset
+        self._settle_resolved(resolved, base_offset)
+        if error is not None and not batch.done:
+            self._after_failure(batch, error)
+        self._wake(batch.partition)
+
+    def _after_failure(self, batch: Batch, error: errors.OncelogError) -> None:
+        lost = isinstance(error, (errors.NetworkError, errors.RequestTimedOutError, errors.UnknownTopicError))
+        if lost or error.action is errors.ErrorAction.REFRESH:
+            self._refresh()
+
+    # ------------------------------------------------------------ outcomes
+
+    def _settle_resolved(self, resolved: Resolved, base_offset: int = -1) -> None:
+        for batch, error in resolved:
+            if not batch.resolve(error, base_offset):
+                continue
+            self._outstanding.pop(batch, None)
+            self._accumulator.release(batch)
+            if error is None:
+                self.acked[batch.partition] = self.acked.get(batch.partition, 0) + batch.record_count
+            else:
+                self._note_failure(batch, error)
+        if resolved and self._room:
+            self._admit()
+
+    def _note_failure(self, batch: Batch, error: errors.OncelogError) -> None:
+        if len(self._failed) < _FAILURES_KEPT:
+            self._failed.append(batch)
+        is_fixed = self.identity is not None and self.identity.is_transactional
+        if self.failure is None and (is_fixed or isinstance(error, errors.ProducerFencedError)):
+            self.failure = error
+            queued = self._accumulator.drop()
+            self._settle_resolved([(later, error) for later in queued])
+
+    # ------------------------------------------------------------ doubt
+
+    def _ask_about(self, partition: PartitionId, window: ProducerWindow, batch: Batch) -> None:
+        if partition not in self._settling:
+            self._settling[partition] = None
+            self._spawn(self._settle(partition, window, batch))
+
+    async def _settle(self, partition: PartitionId, window: ProducerWindow, batch: Batch) -> None:
+        """Asks until the leader answers: until then nobody may write behind this batch."""
+        request = pb.GetProducerStateRequest(
+            topic_id=partition.topic_id,
+            partition=partition.partition,
+            producer_id=batch.identity.producer_id,
+            producer_epoch=batch.identity.producer_epoch,
+            base_sequence=batch.base_sequence,
+            last_sequence=last_sequence(batch.base_sequence, batch.record_count),
+            settle=True,
+        )
+        timeout_ms = min(_SETTLE_TIMEOUT_MS, self._context.config.request_timeout_ms)
+        attempt = 0
+        try:
+            while True:
+                try:
+                    reply = await self._caller.to_leader(partition, methods.GET_PRODUCER_STATE, request, timeout_ms)
+                    self._settle_resolved(window.settled(batch, reply.written), reply.base_offset)
+                    return
+                except errors.OncelogError as error:
+                    self._settle_resolved(window.give_up(batch))
+                    if isinstance(error, errors.UnknownTopicError) and self._is_gone(partition):
+                        self._fail_partition(partition)
+                        return
+                attempt += 1
+                await asyncio.sleep(self._context.delay_ms(attempt) / 1000)
+        finally:
+            self._settling.pop(partition, None)
+            if not self._is_closed:
+                self._wake(partition)
+
+    # ------------------------------------------------------------ identity
+
+    def _give_identity(self, partition: PartitionId, window: ProducerWindow) -> bool:
+        identity = self.identity
+        if identity is not None and (identity != window.burnt or not identity.is_idempotent):
+            window.adopt(identity)
+            return True
+        self._without_identity[partition] = None
+        if self._renew is not None and not self._is_renewing:
+            self._is_renewing = True
+            self._spawn(self._renew_identity(self._renew))
+        return False
+
+    async def _renew_identity(self, renew: Renew) -> None:
+        attempt = 0
+        try:
+            while True:
+                try:
+                    self.identity = await renew()
+                    return
+                except errors.OncelogError as error:
+                    if not error.retriable:
+                        self._settle_resolved([(batch, error) for batch in self._accumulator.drop()])
+                        return
+                attempt += 1
+                await asyncio.sleep(self._context.delay_ms(attempt) / 1000)
+        finally:
+            self._is_renewing = False
+            waiting, self._without_identity = self._without_identity, {}
+            if not self._is_closed:
+                for partition in waiting:
+                    self._wake(partition)
+
+    # ------------------------------------------------------------ metadata and time
+
+    def _refresh(self) -> None:
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = self._metadata.request_refresh()
+            self._refreshing.add_done_callback(self._refreshed)
+
+    def _refreshed(self, task: asyncio.Task[None]) -> None:
+        if self._is_closed:
+            return
+        now = now_ms()
+        is_fresh = not task.cancelled() and task.exception() is None
+        for partition in list(self._windows):
+            if is_fresh and self._is_gone(partition):
+                self._fail_partition(partition)
+        for partition in list(self._leaderless):
+            if self._metadata.leader(partition).address is not None:
+                self._wake(partition)
+            else:
+                self._wake_at(partition, now + self._context.delay_ms(self._leaderless[partition]))
+        for request in list(self._requests):
+            if now - request.started_ms > _SUSPICIOUS_MS and self._is_deposed(request) and request.task is not None:
+                request.is_abandoned = True
+                request.task.cancel()
+
+    def _is_gone(self, partition: PartitionId) -> bool:
+        return self._metadata.topic_name(partition.topic_id) is None
+
+    def _fail_partition(self, partition: PartitionId) -> None:
+        """The topic was deleted; a new one of the same name is another topic."""
+        failed = [batch for batch in self._outstanding if batch.partition == partition]
+        window = self._windows.pop(partition)
+        window.drop()
+        self._accumulator.drop(partition)
+        self._leaderless.pop(partition, None)
+        self._settle_resolved([(batch, unknown_topic(batch.topic)) for batch in failed])
+
+    def _is_deposed(self, request: _Request) -> bool:
+        leaders = [self._metadata.leader(batch.partition).address for batch in request.batches]
+        return all(address is not None and address != request.lane.address for address in leaders)
+
+    def _sweep(self) -> None:
+        """Deadlines and suspicious calls, twice a second while anything is on its way."""
+        self._sweep_timer = None
+        if self._is_closed:
+            return
+        now = now_ms()
+        late = [
+            (batch, errors.DeliveryTimedOutError("delivery_timeout_ms passed; never sent", written="false"))
+            for batch in self._accumulator.expired(now)
+        ]
+        self._settle_resolved(list(late))
+        for partition, window in self._windows.items():
+            if not window.is_empty:
+                self._wake(partition)
+        if any(now - request.started_ms > _SUSPICIOUS_MS for request in self._requests):
+            self._refresh()
+        if self._outstanding:
+            self._sweep_timer = asyncio.get_running_loop().call_later(_SWEEP_MS / 1000, self._sweep)

@@ -1,0 +1,89 @@
+"""Settings of the coordinator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from oncelog.errors import ConfigError
+from oncelog_coordinator.core.limits import Limits
+from oncelog_runtime.config import NodeConfig, setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardConfig:
+    """How one shard treats its log and its callers. All times in milliseconds."""
+
+    append_timeout_ms: int = 2_000
+    """One try of an append or a read."""
+    append_deadline_ms: int = 20_000
+    """After this long without an answer the life is given up, and the next one replays."""
+    load_stall_ms: int = 20_000
+    """A replay that gets nothing for this long is given up."""
+    load_bytes: int = 4 << 20
+    retry_backoff_ms: int = 10
+    retry_backoff_max_ms: int = 500
+    appends_in_flight: int = 4
+    inbox_max: int = 10_000
+    """Commands that wait; above: ResourceExhaustedError."""
+    commands_per_append: int = 500
+    append_bytes: int = 512 << 10
+    """A batch is closed when its records are this large."""
+    life_backoff_ms: int = 50
+    """Between the end of one life and the begin of the next."""
+    check_invariants: bool = False
+    """After each step: for tests and simulations."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoordinatorConfig(NodeConfig):
+    """What a coordinator can be told."""
+
+    component: ClassVar[str] = "coordinator"
+
+    lease_ttl_ms: int = setting(3_000, "time to live of registration and shard ownership in etcd, 2000 and up")
+    handover_delay_ms: int = setting(1_000, "how long the set of coordinators must stand before shards are handed over")
+    tick_ms: int = setting(100, "how often time-outs are looked for")
+    transaction_max_timeout_ms: int = setting(900_000, "largest transaction time-out that a client may ask for")
+    transactional_id_expiration_ms: int = setting(7 * 86_400_000, "idle ids forget outcomes and nonces after this")
+    kept_outcomes: int = setting(100, "outcomes kept per transactional id after completion")
+    group_resolve_after_ms: int = setting(15_000, "pending transactional offsets older than this are asked about")
+    producer_ids_prefetch: int = setting(100, "producer ids kept in stock, 1 to 1000")
+    marker_timeout_ms: int = setting(5_000, "one try to write markers")
+    visible_wait_max_ms: int = setting(30_000, "longest wait of a call with wait=VISIBLE")
+    append_timeout_ms: int = setting(2_000, "one try of an append to a shard's log")
+    append_deadline_ms: int = setting(20_000, "a shard that cannot append for this long starts anew")
+    check_invariants: bool = setting(False, "assert every invariant after each step (tests)")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("tick_ms", "handover_delay_ms", "marker_timeout_ms", "append_timeout_ms", "visible_wait_max_ms"):
+            if getattr(self, name) <= 0:
+                raise ConfigError(f"{name} must be above 0", name=name)
+        if self.lease_ttl_ms < 2_000:
+            raise ConfigError("lease_ttl_ms must be at least 2000: etcd knows no shorter lease", name="lease_ttl_ms")
+        if not 1 <= self.producer_ids_prefetch <= 1_000:
+            raise ConfigError("producer_ids_prefetch must be 1 to 1000", name="producer_ids_prefetch")
+        if self.append_deadline_ms < self.append_timeout_ms:
+            raise ConfigError("append_deadline_ms must not be below append_timeout_ms", name="append_deadline_ms")
+        self.limits()
+
+    def limits(self) -> Limits:
+        """Bounds of the cores. Raises `ConfigError`."""
+        try:
+            return Limits(
+                transaction_max_timeout_ms=self.transaction_max_timeout_ms,
+                transactional_id_expiration_ms=self.transactional_id_expiration_ms,
+                kept_outcomes=self.kept_outcomes,
+                group_resolve_after_ms=self.group_resolve_after_ms,
+            )
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+
+    def shard(self) -> ShardConfig:
+        """Settings of one shard."""
+        return ShardConfig(
+            append_timeout_ms=self.append_timeout_ms,
+            append_deadline_ms=self.append_deadline_ms,
+            check_invariants=self.check_invariants,
+        )

@@ -1,0 +1,129 @@
+"""Pieces that the decisions about transactions share: refusals, effects and small questions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from oncelog.errors import (
+    ConcurrentTransactionsError,
+    InvalidRequestError,
+    InvalidTxnStateError,
+    OncelogError,
+    OutcomeForgottenError,
+    ProducerFencedError,
+    TxnAbortedError,
+    TxnEndedError,
+)
+from oncelog.types import PartitionId
+from oncelog_coordinator.core.commands import BecameVisible, SendMarkers
+from oncelog_coordinator.core.decision import Decision
+from oncelog_coordinator.core.limits import Limits
+from oncelog_coordinator.core.records import DecidedTransaction, TransactionRecord
+from oncelog_coordinator.core.states import Outcome
+
+RETRY_AFTER_MS = 5
+"""Markers usually take a few milliseconds."""
+
+
+def require_session(record: TransactionRecord, producer_epoch: int) -> None:
+    """Raises `ProducerFencedError` unless the caller speaks for the current session."""
+    if producer_epoch != record.session_epoch:
+        raise ProducerFencedError(
+            "another session of this transactional id exists; this one is finished",
+            transactional_id=record.transactional_id,
+            producer_epoch=producer_epoch,
+            current_epoch=record.session_epoch,
+        )
+
+
+def ended_error(record: TransactionRecord, txn_no: int) -> OncelogError:
+    """Why a decided transaction takes nothing more: TXN_ABORTED when that is known, else TXN_ENDED."""
+    context: dict[str, Any] = {"transactional_id": record.transactional_id, "txn_no": txn_no}
+    if record.outcome_of(txn_no) is Outcome.ABORTED:
+        return TxnAbortedError("the transaction was aborted; go on with the next one", **context)
+    return TxnEndedError("the transaction is decided; nothing can join or change it", **context)
+
+
+def forgotten_error(record: TransactionRecord, txn_no: int) -> OncelogError:
+    """The outcome is no longer kept: never a guess (hole 15)."""
+    return OutcomeForgottenError(
+        "the transaction is complete and its outcome is no longer kept; read the topic to learn it",
+        transactional_id=record.transactional_id,
+        txn_no=txn_no,
+    )
+
+
+def not_next_error(record: TransactionRecord, txn_no: int) -> OncelogError:
+    """A number that is neither open nor next: n+1 while n is open may be early (retry), anything else is a bug."""
+    context: dict[str, Any] = {
+        "transactional_id": record.transactional_id,
+        "txn_no": txn_no,
+        "last_txn_no": record.last_txn_no,
+    }
+    if record.open is not None and txn_no == record.last_txn_no + 1:
+        return ConcurrentTransactionsError(
+            "the transaction before this one is still open", retry_after_ms=RETRY_AFTER_MS, **context
+        )
+    return InvalidTxnStateError("this is not the next transaction of the id", **context)
+
+
+def is_next(record: TransactionRecord, txn_no: int) -> bool:
+    """True when n may be opened or closed now."""
+    return record.open is None and txn_no == record.last_txn_no + 1
+
+
+def require_room(pending: int, limits: Limits) -> None:
+    """Raises `ConcurrentTransactionsError` while too many decided transactions wait for markers."""
+    if pending >= limits.max_pending_transactions:
+        raise ConcurrentTransactionsError(
+            "too many transactions of this id wait for their markers", retry_after_ms=RETRY_AFTER_MS, pending=pending
+        )
+
+
+def require_txn_no(txn_no: int) -> None:
+    """Raises `InvalidRequestError` for a number that no transaction has."""
+    if txn_no < 1:
+        raise InvalidRequestError("transaction numbers begin at 1", txn_no=txn_no)
+
+
+def require_enrolled(record: TransactionRecord, counted: Iterable[PartitionId]) -> None:
+    """Raises `InvalidRequestError` when records are reported on a partition that was never enrolled.
+
+    A leader acknowledges a record only after its partition was enrolled durably, so this is a caller's bug.
+    """
+    assert record.open is not None
+    unknown = set(counted) - set(record.open.partitions)
+    if unknown:
+        topic_id, partition = min(unknown)
+        raise InvalidRequestError(
+            "records are counted on a partition that is not part of the transaction",
+            topic_id=topic_id,
+            partition=partition,
+        )
+
+
+def send_markers(record: TransactionRecord, decided: DecidedTransaction) -> SendMarkers:
+    """Phase two of one decided transaction."""
+    return SendMarkers(
+        transactional_id=record.transactional_id,
+        txn_producer_id=record.producer_id,
+        txn_no=decided.txn_no,
+        session_epoch=decided.session_epoch,
+        committed=decided.outcome.is_commit,
+        winners=decided.winners,
+        targets=decided.targets,
+        groups=decided.groups,
+    )
+
+
+def decided_now(old: TransactionRecord, new: TransactionRecord, reply: object) -> Decision:
+    """The decision that writes `new`, answers `reply`, and starts phase two of every number decided on the way."""
+    pending = {item.txn_no: item for item in new.decided}
+    effects: list[SendMarkers | BecameVisible] = []
+    for number in range(old.last_decided + 1, new.last_decided + 1):
+        if number in pending:
+            effects.append(send_markers(new, pending[number]))
+        else:
+            effects.append(BecameVisible(new.transactional_id, number))
+    return Decision(reply=reply, records=(new,), effects=tuple(effects))

@@ -1,0 +1,103 @@
+"""When a transaction or an id runs out of time. All of it only ever aborts or forgets; nothing is committed by a clock.
+
+Rule 1: `now_ms` is a wall clock that never steps back within one life of the shard (the shell sees to it); across lives
+        it may.  So what began in an earlier life is counted from the later of nothing and the earlier of (its own start,
+        the end of this life's replay): a clock that went back cannot keep a transaction open for longer than its time-out.
+Rule 2: a lease begins anew at fail-over, since signs of life are volatile; the hard cap does not.
+"""
+
+from __future__ import annotations
+
+import heapq
+
+from oncelog_coordinator.core import decision_parts as parts
+from oncelog_coordinator.core import transaction_state as state
+from oncelog_coordinator.core.decision import Decision, LogRecord
+from oncelog_coordinator.core.transaction_index import Entry, LookedAt, TransactionIndex
+
+
+class Deadlines:
+    """One entry per id in a heap: the earliest time at which something may be due. It may be stale: look, then decide."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, str]] = []
+        self._noted: dict[str, int] = {}
+
+    def watch(self, name: str, due_ms: int) -> None:
+        """Notes when to look at an id; a later time than the one already noted is found then."""
+        known = self._noted.get(name)
+        if known is None or due_ms < known:
+            self._noted[name] = due_ms
+            heapq.heappush(self._heap, (due_ms, name))
+
+    @property
+    def next_ms(self) -> int | None:
+        """The earliest time at which something may be due."""
+        return self._heap[0][0] if self._heap else None
+
+    def due(self, now_ms: int, limit: int) -> list[str]:
+        """About `limit` ids to look at, without taking them: only the due part of the heap is walked."""
+        found: list[str] = []
+        places = [0]
+        while places and len(found) < limit:
+            place = places.pop()
+            if place < len(self._heap) and self._heap[place][0] <= now_ms:
+                found.append(self._heap[place][1])
+                places += [2 * place + 2, 2 * place + 1]
+        return found
+
+    def looked(self, names: tuple[str, ...], now_ms: int) -> None:
+        """Forgets what was noted for these ids; whoever still has something due is to be watched again."""
+        chosen = set(names)
+        kept: list[tuple[int, str]] = []
+        while self._heap and self._heap[0][0] <= now_ms:
+            item = heapq.heappop(self._heap)
+            if item[1] not in chosen:
+                kept.append(item)
+            elif self._noted.get(item[1]) == item[0]:
+                del self._noted[item[1]]
+        for item in kept:
+            heapq.heappush(self._heap, item)
+
+
+def open_deadline_ms(entry: Entry, loaded_at_ms: int | None) -> int | None:
+    """When the open transaction aborts; None when nothing is open."""
+    opened = entry.record.open
+    if opened is None:
+        return None
+    started_ms = opened.started_ms
+    if loaded_at_ms is not None and not entry.opened_here:
+        started_ms = min(started_ms, loaded_at_ms)
+    hard_cap_ms = started_ms + opened.timeout_ms
+    if not opened.joined:
+        return hard_cap_ms
+    return min(hard_cap_ms, max(entry.touched_ms, started_ms) + opened.lease_ms)
+
+
+def expiry_ms(entry: Entry, idle_ms: int) -> int | None:
+    """When the id expires; None while it is open, waits for markers, or is dead already."""
+    record = entry.record
+    if record.dead or record.open is not None or record.decided:
+        return None
+    return record.updated_ms + idle_ms
+
+
+def tick(index: TransactionIndex, open_ids: list[str], idle_ids: list[str], now_ms: int) -> Decision:
+    """Aborts what is over its time, and lets idle ids expire."""
+    records: list[LogRecord] = []
+    effects: list[object] = []
+    for name in open_ids:
+        entry = index.entry(name)
+        due_ms = None if entry is None else open_deadline_ms(entry, index.loaded_at_ms)
+        if entry is not None and due_ms is not None and due_ms <= now_ms:
+            after = state.abort_open(entry.record, now_ms, index.limits)
+            decision = parts.decided_now(entry.record, after, None)
+            records += decision.records
+            effects += decision.effects
+    for name in idle_ids:
+        entry = index.entry(name)
+        due_ms = None if entry is None else expiry_ms(entry, index.limits.transactional_id_expiration_ms)
+        if entry is not None and due_ms is not None and due_ms <= now_ms:
+            records.append(state.expire(entry.record))
+    note = LookedAt(tuple(open_ids), tuple(idle_ids), now_ms)
+    return Decision(records=tuple(records), notes=(note,), effects=tuple(effects))

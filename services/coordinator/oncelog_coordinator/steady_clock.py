@@ -1,0 +1,17 @@
+"""A wall clock that never steps back within one process: wall time at the start, then monotonic time."""
+
+from __future__ import annotations
+
+from oncelog.ports import WallClock
+
+
+class SteadyClock:
+    """Times that stand in records, and deadlines computed from them (W20: a clock step must not break a transition)."""
+
+    def __init__(self, clock: WallClock) -> None:
+        self._clock = clock
+        self._offset_ms = clock.now_ms() - clock.monotonic_ms()
+
+    def now_ms(self) -> int:
+        """Milliseconds since 1970, as they were at the start of the process plus what has passed since."""
+        return self._offset_ms + self._clock.monotonic_ms()

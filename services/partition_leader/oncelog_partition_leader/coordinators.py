@@ -1,0 +1,109 @@
+"""What a leader asks of coordinators: enrolment before it opens a transaction, resolution of one that stays open.
+
+Rule 1: answers carry the shard's epoch. A lower one than is known of that shard, from whomever, is refused (hole 6).
+Rule 2: an answer that did not come is "no answer", a retriable error; nothing was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oncelog import methods
+from oncelog.core.control import NOT_COUNTED, Marker
+from oncelog.errors import (
+    CoordinatorFencedError,
+    CoordinatorNotAvailableError,
+    ErrorCode,
+    OncelogError,
+)
+from oncelog.ports import Transport
+from oncelog.types import PartitionId
+from oncelog.v1 import coordinator_pb2 as co
+from oncelog.v1 import types_pb2
+from oncelog_partition_leader.cluster_view import ClusterView
+from oncelog_partition_leader.core.transactions import OpenTransaction, TxnSession
+from oncelog_runtime.cluster import KIND_TXN
+
+_NO_ANSWER = (ErrorCode.NETWORK_ERROR, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.UNKNOWN_ERROR)
+
+
+class Coordinators:
+    """Calls to the owners of transaction shards."""
+
+    def __init__(self, transport: Transport, view: ClusterView, timeout_ms: int) -> None:
+        self._transport = transport
+        self._view = view
+        self._timeout_ms = timeout_ms
+        self._epochs: dict[int, int] = {}
+
+    def known_epoch(self, shard: int) -> int:
+        """The highest epoch of a transaction shard that was ever heard of here."""
+        return max(self._epochs.get(shard, 0), self._view.shard_epochs.get((KIND_TXN, shard), 0))
+
+    def heard(self, shard: int, epoch: int) -> None:
+        """A coordinator spoke. Raises `CoordinatorFencedError` when a newer one is known."""
+        known = self.known_epoch(shard)
+        if epoch < known:
+            raise CoordinatorFencedError(txn_shard=shard, coordinator_epoch=epoch, known_epoch=known)
+        self._epochs[shard] = epoch
+
+    async def enrol(
+        self, session: TxnSession, shard: int, transactional_id: str, topic: str, partitions: Sequence[PartitionId]
+    ) -> None:
+        """Returns when the coordinator has durably enrolled the partitions. Raises what the producer is to hear."""
+        request = co.EnrolPartitionsRequest(
+            name=co.TransactionName(
+                transactional_id=transactional_id,
+                txn_shard=shard,
+                txn_producer_id=session.txn_producer_id,
+                txn_no=session.txn_no,
+                producer_epoch=session.session_epoch,
+            ),
+            partitions=[types_pb2.TopicPartition(topic=topic, topic_id=p.topic_id, partition=p.partition) for p in partitions],
+        )
+        try:
+            reply, _ = await methods.ENROL_PARTITIONS.call(
+                self._transport, self._owner(shard), request, self._timeout_ms
+            )
+            self.heard(shard, reply.coordinator_epoch)
+        except OncelogError as error:
+            raise _to_producer(error) from error
+
+    async def resolve(self, partition: PartitionId, opened: OpenTransaction) -> Marker | None:
+        """The marker that ends an open transaction; None while it is ongoing. Raises `OncelogError`."""
+        shard = opened.txn_shard
+        request = co.ResolveTransactionRequest(
+            txn_shard=shard,
+            txn_producer_id=opened.name.txn_producer_id,
+            txn_no=opened.name.txn_no,
+            topic_id=partition.topic_id,
+            partition=partition.partition,
+            known_coordinator_epoch=self.known_epoch(shard),
+        )
+        reply, _ = await methods.RESOLVE_TRANSACTION.call(
+            self._transport, self._owner(shard), request, self._timeout_ms
+        )
+        self.heard(shard, reply.coordinator_epoch)
+        if reply.outcome not in (types_pb2.COMMITTED, types_pb2.ABORTED):
+            return None
+        committed = reply.outcome == types_pb2.COMMITTED
+        return Marker(
+            committed=committed,
+            coordinator_epoch=reply.coordinator_epoch,
+            session_epoch=max(reply.session_epoch, opened.session_epoch),
+            winners=tuple(reply.winners) if committed and reply.has_winners else None,
+            expected_records=reply.expected_records if committed else NOT_COUNTED,
+        )
+
+    def _owner(self, shard: int) -> str:
+        owner = self._view.owner_of(KIND_TXN, shard)
+        if owner is None:
+            raise CoordinatorNotAvailableError("nobody owns the transaction shard", txn_shard=shard)
+        return owner.address
+
+
+def _to_producer(error: OncelogError) -> OncelogError:
+    """Trouble on the way to the coordinator is retriable for the producer: nothing was written."""
+    if error.code in _NO_ANSWER or error.code == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
+        return CoordinatorNotAvailableError("the coordinator did not answer the enrolment")
+    return error

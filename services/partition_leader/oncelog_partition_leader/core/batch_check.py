@@ -1,0 +1,153 @@
+"""Whether a client's batch may enter a log at all, before anything is known of its producer.
+
+Rule 1: every bad input has its named error, and is refused before anything is written or allocated by its word
+        (reliability 7, cases 1-18, 50).
+Rule 2: only the header is read, and the body's checksum; the payload is never decoded here.
+Rule 3: what the leader writes itself (offset, epoch, append time) is ignored, whatever the client put there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from oncelog.core.header import (
+    HEADER_BYTES,
+    KNOWN_ATTRIBUTES,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_SHARD,
+    SCHEMA_HEADERS,
+    SCHEMA_PLAIN,
+    BatchHeader,
+    check_body,
+    partition_tag,
+    read_header,
+)
+from oncelog.errors import (
+    CorruptMessageError,
+    InvalidPidMappingError,
+    InvalidRecordError,
+    InvalidRequestError,
+    InvalidTimestampError,
+    MessageTooLargeError,
+    MisdirectedBatchError,
+    UnsupportedCompressionError,
+)
+from oncelog.types import Buffer
+
+CODEC_NONE: Final = 0
+KNOWN_CODECS: Final = (CODEC_NONE, 1, 2)
+_HOUR_MS: Final = 3600 * 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchLimits:
+    """What a topic accepts. `typed_schema_ids`: registered schemas besides 0 and 1.
+
+    `timestamp_after_max_ms`: how far a timestamp may lie in the future of `now_ms`; `timestamp_before_max_ms`: how far
+    in the past, -1 = any. A record from the year 9999 would keep its segment for ever.
+    """
+
+    now_ms: int
+    max_message_bytes: int = 8 << 20
+    max_uncompressed_bytes: int = 64 << 20
+    timestamp_after_max_ms: int = _HOUR_MS
+    timestamp_before_max_ms: int = -1
+    typed_schema_ids: frozenset[int] = frozenset()
+
+
+def read_client_batch(data: Buffer, limits: BatchLimits, topic_id: str, partition: int) -> BatchHeader:
+    """The header of the one batch that `data` holds, after every check of this file."""
+    if not len(data):
+        raise InvalidRecordError("no batch")
+    header = read_header(data)
+    check_client_batch(header, data, limits, topic_id, partition)
+    return header
+
+
+def check_client_batch(header: BatchHeader, data: Buffer, limits: BatchLimits, topic_id: str, partition: int) -> None:
+    """Raises the named error of whatever is wrong; `header` was read from `data` by `read_header`.
+
+    `MessageTooLargeError`, `InvalidRecordError`, `UnsupportedCompressionError`, `InvalidTimestampError`,
+    `InvalidPidMappingError`, `InvalidRequestError`, `MisdirectedBatchError` or `CorruptMessageError`.
+    """
+    if header.batch_length > limits.max_message_bytes:
+        raise MessageTooLargeError(batch_bytes=header.batch_length, max_message_bytes=limits.max_message_bytes)
+    if header.batch_length != len(data):
+        raise InvalidRecordError("one batch per partition and request", batch_bytes=header.batch_length)
+    check_body(data, header)
+    if header.partition_tag != partition_tag(topic_id, partition):
+        raise MisdirectedBatchError(partition=partition)
+    _check_kind(header, limits)
+    _check_lengths(header, limits)
+    _check_timestamps(header, limits)
+    if header.is_transactional:
+        _check_transaction(header)
+    else:
+        _check_no_transaction(header)
+    _check_producer(header)
+
+
+def _check_kind(header: BatchHeader, limits: BatchLimits) -> None:
+    if header.attributes & ~KNOWN_ATTRIBUTES:
+        raise InvalidRecordError("unknown attribute bits", attributes=header.attributes)
+    if header.is_control:
+        raise InvalidRecordError("clients write no control batches")
+    if header.codec not in KNOWN_CODECS:
+        raise UnsupportedCompressionError(codec=header.codec)
+    if header.schema_id not in (SCHEMA_PLAIN, SCHEMA_HEADERS) and header.schema_id not in limits.typed_schema_ids:
+        raise InvalidRecordError("unknown schema", schema_id=header.schema_id)
+
+
+def _check_lengths(header: BatchHeader, limits: BatchLimits) -> None:
+    if header.record_count < 1 or header.record_count != header.last_offset_delta + 1:
+        raise InvalidRecordError(
+            "the record count does not fit",
+            record_count=header.record_count,
+            last_offset_delta=header.last_offset_delta,
+        )
+    payload_bytes = header.batch_length - HEADER_BYTES
+    if payload_bytes < 1 or header.uncompressed_length < 1:
+        raise InvalidRecordError("records without a payload", payload_bytes=payload_bytes)
+    if header.uncompressed_length > limits.max_uncompressed_bytes:
+        raise MessageTooLargeError(
+            uncompressed_bytes=header.uncompressed_length, max_uncompressed_bytes=limits.max_uncompressed_bytes
+        )
+    if header.codec == CODEC_NONE and header.uncompressed_length != payload_bytes:
+        raise InvalidRecordError("an uncompressed payload has another length than it says", payload_bytes=payload_bytes)
+
+
+def _check_timestamps(header: BatchHeader, limits: BatchLimits) -> None:
+    first, last = header.base_timestamp_ms, header.max_timestamp_ms
+    too_old = limits.timestamp_before_max_ms >= 0 and first < limits.now_ms - limits.timestamp_before_max_ms
+    if first < 0 or last < first or last > limits.now_ms + limits.timestamp_after_max_ms or too_old:
+        raise InvalidTimestampError(base_timestamp_ms=first, max_timestamp_ms=last)
+
+
+def _check_transaction(header: BatchHeader) -> None:
+    if header.producer_id < 0 or header.txn_producer_id < 0:
+        raise InvalidPidMappingError("a transactional batch names no producer", producer_id=header.producer_id)
+    if header.txn_no < 1 or header.txn_shard == NO_SHARD:
+        raise InvalidRecordError("a transactional batch names no transaction", txn_no=header.txn_no)
+
+
+def _check_no_transaction(header: BatchHeader) -> None:
+    if (header.txn_producer_id, header.txn_no, header.txn_shard) != (NO_PRODUCER_ID, 0, NO_SHARD):
+        raise InvalidRecordError("a plain batch names a transaction", txn_no=header.txn_no)
+
+
+def _check_producer(header: BatchHeader) -> None:
+    if header.producer_id == NO_PRODUCER_ID:
+        if header.base_sequence != NO_SEQUENCE or header.producer_epoch != -1:
+            raise InvalidRecordError("a sequence or an epoch without a producer id")
+        return
+    if header.producer_id < 0:
+        raise InvalidPidMappingError("a negative producer id", producer_id=header.producer_id)
+    if header.base_sequence < 0:
+        raise InvalidRecordError("a producer id without a sequence", base_sequence=header.base_sequence)
+    if header.producer_epoch < 0:
+        raise InvalidRequestError("a producer id without an epoch", producer_epoch=header.producer_epoch)
+
+
+__all__ = ["BatchLimits", "CorruptMessageError", "check_client_batch", "read_client_batch"]

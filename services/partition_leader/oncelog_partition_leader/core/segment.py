@@ -1,0 +1,166 @@
+"""One segment of a log, without its bytes: where batches lie in it, how old it is, and when it must end.
+
+Rule 1: an index entry is made about every `index_interval_bytes`; from the entry at or below a point one scans forward,
+        so an index can be lost and made again from the log, never the other way round (S14).
+Rule 2: an entry's time is the largest timestamp of all batches before it: monotone, so time is found by bisection.
+Rule 3: control batches have no time: a lookup by time finds data.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from bisect import bisect_left, bisect_right
+from typing import Final
+
+from crc32c import crc32c
+
+from oncelog.core.header import LOG_APPEND_TIME, BatchHeader
+from oncelog.errors import CorruptMessageError
+from oncelog.types import Buffer
+
+NO_TIMESTAMP: Final = -1
+RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
+ENTRY_BYTES: Final = 16
+
+_HEAD: Final = struct.Struct("<IIqqqqqqqI")
+_MAGIC: Final = 0x4F4C4931
+_POSITION_MAX: Final = (1 << 32) - 1
+
+
+def timestamp_of(header: BatchHeader) -> int:
+    """A batch's largest timestamp in ms, as readers see it."""
+    return header.append_timestamp_ms if header.attributes & LOG_APPEND_TIME else header.max_timestamp_ms
+
+
+class SegmentIndex:
+    """Where offsets and times lie. `base_offset` <= every offset < `next_offset`; `size` bytes are covered."""
+
+    __slots__ = (
+        "_before",
+        "_offsets",
+        "_positions",
+        "_since_entry",
+        "base_offset",
+        "first_append_ms",
+        "last_append_ms",
+        "max_timestamp_ms",
+        "max_timestamp_offset",
+        "next_offset",
+        "size",
+    )
+
+    def __init__(self, base_offset: int) -> None:
+        self.base_offset = base_offset
+        self.next_offset = base_offset
+        self.size = 0
+        self.first_append_ms = NO_TIMESTAMP
+        self.last_append_ms = NO_TIMESTAMP
+        self.max_timestamp_ms = NO_TIMESTAMP
+        self.max_timestamp_offset = -1
+        self._offsets = array("I")
+        self._positions = array("I")
+        self._before = array("q")
+        self._since_entry = _POSITION_MAX
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def add(self, header: BatchHeader, interval_bytes: int) -> None:
+        """Takes the next batch of the segment."""
+        if self._since_entry >= interval_bytes:
+            self._offsets.append(header.base_offset - self.base_offset)
+            self._positions.append(self.size)
+            self._before.append(self.max_timestamp_ms)
+            self._since_entry = 0
+        if not self.size:
+            self.first_append_ms = header.append_timestamp_ms
+        self.last_append_ms = header.append_timestamp_ms
+        if not header.is_control and (timestamp_ms := timestamp_of(header)) > self.max_timestamp_ms:
+            self.max_timestamp_ms = timestamp_ms
+            self.max_timestamp_offset = header.last_offset
+        self._since_entry += header.batch_length
+        self.size += header.batch_length
+        self.next_offset = header.next_offset
+
+    def position_below(self, offset: int) -> tuple[int, int]:
+        """An offset at or below `offset`, and the position where its batch begins."""
+        index = bisect_right(self._offsets, offset - self.base_offset) - 1
+        if index < 0:
+            return self.base_offset, 0
+        return self.base_offset + self._offsets[index], self._positions[index]
+
+    def position_before_time(self, timestamp_ms: int) -> int:
+        """A position before which every batch is older than `timestamp_ms`."""
+        index = bisect_left(self._before, timestamp_ms) - 1
+        return self._positions[index] if index >= 0 else 0
+
+    @property
+    def retention_timestamp_ms(self) -> int:
+        """The age of a segment counts from here: its largest timestamp; without data its last append."""
+        return self.max_timestamp_ms if self.max_timestamp_ms != NO_TIMESTAMP else self.last_append_ms
+
+    def dump(self) -> bytes:
+        """The index with its checksum."""
+        body = self._offsets.tobytes() + self._positions.tobytes() + self._before.tobytes()
+        fixed = (
+            self.base_offset,
+            self.next_offset,
+            self.size,
+            self.first_append_ms,
+            self.last_append_ms,
+            self.max_timestamp_ms,
+            self.max_timestamp_offset,
+        )
+        head = _HEAD.pack(_MAGIC, len(self._offsets), *fixed, 0)
+        return _HEAD.pack(_MAGIC, len(self._offsets), *fixed, crc32c(body, crc32c(head))) + body
+
+    @classmethod
+    def load(cls, data: Buffer, base_offset: int, file_size: int) -> SegmentIndex:
+        """From `dump`. Raises `CorruptMessageError` unless it belongs to this segment and lies within its file."""
+        if len(data) < _HEAD.size:
+            raise CorruptMessageError("the index is too short", bytes_present=len(data))
+        magic, count, *fixed, crc = _HEAD.unpack_from(data)
+        body = memoryview(data)[_HEAD.size :]
+        head = _HEAD.pack(magic, count, *fixed, 0)
+        if magic != _MAGIC or len(body) != count * ENTRY_BYTES or crc32c(body, crc32c(head)) != crc:
+            raise CorruptMessageError("the index does not match its checksum")
+        index = cls(fixed[0])
+        index.next_offset, index.size, index.first_append_ms, index.last_append_ms = fixed[1:5]
+        index.max_timestamp_ms, index.max_timestamp_offset = fixed[5:]
+        if index.base_offset != base_offset or not 0 <= index.size <= file_size:
+            raise CorruptMessageError("the index belongs to another segment", base_offset=base_offset)
+        index._offsets.frombytes(body[: 4 * count])
+        index._positions.frombytes(body[4 * count : 8 * count])
+        index._before.frombytes(body[8 * count :])
+        index.check()
+        return index
+
+    def check(self) -> None:
+        """Asserts the invariants."""
+        assert self.base_offset <= self.next_offset
+        for values in (self._offsets, self._positions):
+            assert all(a < b for a, b in zip(values, values[1:], strict=False)), "entries grow"
+        assert all(a <= b for a, b in zip(self._before, self._before[1:], strict=False)), "time is monotone"
+        assert not self._positions or self._positions[-1] < self.size, "entries lie within the segment"
+
+
+def must_roll(
+    index: SegmentIndex,
+    *,
+    incoming_bytes: int,
+    incoming_end_offset: int,
+    append_timestamp_ms: int,
+    segment_bytes: int,
+    segment_ms: int,
+    index_bytes: int,
+) -> bool:
+    """True when these bytes belong into a new segment: by size, age, full index, or offsets too far from its base."""
+    if not index.size:
+        return False
+    return (
+        index.size + incoming_bytes > segment_bytes
+        or append_timestamp_ms - index.first_append_ms >= segment_ms
+        or (len(index) + 1) * ENTRY_BYTES > index_bytes
+        or incoming_end_offset - index.base_offset > RELATIVE_OFFSET_MAX
+    )

@@ -1,0 +1,124 @@
+"""The follower's side of replication: takes what a leader pushes, in order, and says how far its log goes.
+
+Rule 1: everything is checked before anything is written: our incarnation, the leader epoch, the session, the offset.
+Rule 2: appends happen before the first await, so messages of one link are taken in the order in which they came.
+Rule 3: in fsync mode only the synced end is acknowledged.
+Rule 4: one partition's failure is an error in its own item, and harms no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+
+from oncelog.errors import (
+    InvalidRequestError,
+    LeaderNotAvailableError,
+    OffsetOutOfRangeError,
+    OncelogError,
+    StaleBrokerEpochError,
+    UnknownTopicError,
+)
+from oncelog.types import BrokerRef, Buffer, PartitionId
+from oncelog.v1 import partition_pb2 as pb
+from oncelog.v1 import types_pb2
+from oncelog.wire_errors import to_detail
+from oncelog_partition_leader.partition import LocalPartition
+from oncelog_partition_leader.tasks import TaskOwner
+
+_log = logging.getLogger(__name__)
+_UNKNOWN_EPOCH = -1
+
+
+class Follower:
+    """Handles `Replicate` for every partition of this broker."""
+
+    def __init__(
+        self, partitions: Mapping[PartitionId, LocalPartition], me: Callable[[], BrokerRef], tasks: TaskOwner
+    ) -> None:
+        self._partitions = partitions
+        self._me = me
+        self._tasks = tasks
+
+    async def replicate(self, request: pb.ReplicateRequest, payload: Buffer) -> pb.ReplicateReply:
+        """Raises `StaleBrokerEpochError` when the leader speaks to another incarnation."""
+        me = self._me()
+        if (request.follower.broker_id, request.follower.incarnation) != me:
+            raise StaleBrokerEpochError("another incarnation was spoken to", incarnation=me.incarnation)
+        if sum(item.length for item in request.partitions) != len(payload):
+            raise InvalidRequestError("the lengths do not add up to the payload")
+        reply = pb.ReplicateReply(follower=types_pb2.BrokerRef(broker_id=me.broker_id, incarnation=me.incarnation))
+        view = memoryview(payload)
+        waits: list[asyncio.Task[None]] = []
+        position = 0
+        for item in request.partitions:
+            answer = reply.partitions.add(topic_id=item.topic_id, partition=item.partition, session=item.session)
+            bulk = view[position : position + item.length]
+            position += item.length
+            try:
+                partition = self._find(item)
+                if self._take(partition, item, bulk, answer):
+                    # A task of its own: a handler that is cancelled half-way must not leave a log half cut.
+                    step = self._step(partition, item, answer, bytes(bulk) if item.reset else b"")
+                    waits.append(self._tasks.spawn(step, "follower-step"))
+            except OncelogError as error:
+                answer.error.CopyFrom(to_detail(error))
+        if waits:
+            await asyncio.wait(waits)
+        return reply
+
+    def _find(self, item: pb.ReplicatePartition) -> LocalPartition:
+        partition = self._partitions.get(PartitionId(item.topic_id, item.partition))
+        if partition is None:
+            raise UnknownTopicError("no such replica here (yet)", partition=item.partition)
+        return partition
+
+    def _take(
+        self,
+        partition: LocalPartition,
+        item: pb.ReplicatePartition,
+        batches: Buffer,
+        answer: pb.ReplicatePartitionReply,
+    ) -> bool:
+        """The synchronous part. True when something must be awaited before the answer is whole."""
+        partition.check_session(item.leader_epoch, item.session, hello=item.hello)
+        if partition.exclusive.locked():
+            raise LeaderNotAvailableError("the replica is busy", partition=item.partition)
+        if item.hello or item.reset or item.HasField("truncate_to"):
+            return True
+        if item.length:
+            if item.base_offset != partition.log.log_end_offset:
+                raise OffsetOutOfRangeError(
+                    "the batches do not follow the log end",
+                    base_offset=item.base_offset,
+                    log_end_offset=partition.log.log_end_offset,
+                )
+            partition.follow(item.leader_epoch, batches)
+        partition.leader_says(item.high_watermark, item.log_start_offset)
+        answer.log_end_offset = partition.log.log_end_offset
+        answer.last_epoch = _UNKNOWN_EPOCH
+        return partition.topic_config.fsync and partition.sync.synced_end < answer.log_end_offset
+
+    async def _step(
+        self,
+        partition: LocalPartition,
+        item: pb.ReplicatePartition,
+        answer: pb.ReplicatePartitionReply,
+        snapshot: bytes,
+    ) -> None:
+        try:
+            if item.reset:
+                await partition.reset(item.leader_epoch, item.session, item.base_offset, snapshot)
+            elif item.HasField("truncate_to"):
+                await partition.truncate(item.leader_epoch, item.session, item.truncate_to)
+            end = partition.log.log_end_offset if item.hello or item.reset or item.HasField("truncate_to") else None
+            if partition.topic_config.fsync:
+                await partition.sync.wait(answer.log_end_offset if end is None else end)
+            if end is not None:
+                told = partition.told_end()
+                answer.log_end_offset, answer.last_epoch, answer.last_epoch_start = told
+            if not partition.in_session(item.leader_epoch, item.session):
+                raise LeaderNotAvailableError("a newer session began", partition=item.partition)
+        except OncelogError as error:
+            answer.error.CopyFrom(to_detail(error))

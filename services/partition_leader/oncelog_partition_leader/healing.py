@@ -1,0 +1,74 @@
+"""Partitions heal themselves: a transaction that stays open too long is ended as its coordinator says.
+
+Rule 1: a leader asks; it never decides. The answer carries the winners and the counts, exactly as a marker does (hole 5).
+Rule 2: the marker is written through the partition's own queue, so it is decided and ordered like any other.
+Rule 3: internal topics are left alone: there the shard's owner is the participant, and heals (hole 14).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+
+from oncelog.errors import OncelogError
+from oncelog.ports import WallClock
+from oncelog.types import PartitionId
+from oncelog_partition_leader.commands import AppendMarkerCommand, Written
+from oncelog_partition_leader.config import BrokerConfig
+from oncelog_partition_leader.coordinators import Coordinators
+from oncelog_partition_leader.core.transactions import OpenTransaction
+from oncelog_partition_leader.leadership import Leadership
+from oncelog_partition_leader.partition import LocalPartition
+from oncelog_runtime.cluster import INTERNAL_TOPICS
+
+_log = logging.getLogger(__name__)
+
+
+class Healer:
+    """Looks over everything led here, again and again."""
+
+    def __init__(
+        self,
+        partitions: Mapping[PartitionId, LocalPartition],
+        coordinators: Coordinators,
+        config: BrokerConfig,
+        clock: WallClock,
+    ) -> None:
+        self._partitions = partitions
+        self._coordinators = coordinators
+        self._config = config
+        self._clock = clock
+
+    async def run(self) -> None:
+        """For ever."""
+        while True:
+            await asyncio.sleep(self._config.transaction_resolve_interval_ms / 1000)
+            for partition in list(self._partitions.values()):
+                await self.heal(partition)
+
+    async def heal(self, partition: LocalPartition) -> None:
+        """Resolves what has been open for too long on one partition."""
+        leadership = partition.leadership
+        if leadership is None or partition.topic in INTERNAL_TOPICS:
+            return
+        before_ms = self._clock.now_ms() - self._config.transaction_resolve_after_ms
+        for opened in leadership.log.producers.open_transactions:
+            if opened.open_since_ms <= before_ms and leadership.ended is None:
+                try:
+                    await self._resolve(leadership, opened)
+                except OncelogError as error:
+                    _log.warning("transaction %s on %s stays open: %s", opened.name, partition.id, error)
+
+    async def _resolve(self, leadership: Leadership, opened: OpenTransaction) -> None:
+        marker = await self._coordinators.resolve(leadership.partition, opened)
+        if marker is None:
+            return
+        _log.info("ending %s on %s: committed=%s", opened.name, leadership.partition, marker.committed)
+        done: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
+        deadline_ms = self._clock.monotonic_ms() + self._config.coordinator_timeout_ms
+        command = AppendMarkerCommand(
+            done, deadline_ms, name=opened.name, txn_shard=opened.txn_shard, marker=marker
+        )
+        leadership.submit(command)
+        await done

@@ -1,0 +1,408 @@
+"""Leading one partition in one epoch: decide, append once, replicate, answer at the high watermark.
+
+Rule 1: the queue is drained by one synchronous step: everything that waits is decided and appended together, and no
+        handler that is cancelled can leave log and state apart.
+Rule 2: nothing is answered to `acks=all` before the high watermark has passed it. After the append an error means
+        *unknown*; a refusal before it leaves no trace.
+Rule 3: a batch that waits for its enrolment holds back only its own producer.
+Rule 4: it ends once (`end`) and is never revived; the next epoch is another object.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
+
+from oncelog.core.control import seal_fence, seal_marker
+from oncelog.core.header import BatchHeader, read_header
+from oncelog.errors import (
+    NotEnoughReplicasAfterAppendError,
+    NotEnoughReplicasError,
+    NotLeaderError,
+    OncelogError,
+    RequestTimedOutError,
+    ResourceExhaustedError,
+    StorageError,
+)
+from oncelog.ports import WallClock
+from oncelog.types import BrokerRef, Buffer, PartitionId
+from oncelog_partition_leader.commands import (
+    ACKS_ALL,
+    AppendBatch,
+    AppendMarkerCommand,
+    Command,
+    Settled,
+    SettleCommand,
+    Written,
+)
+from oncelog_partition_leader.config import BrokerConfig
+from oncelog_partition_leader.core.decisions import APPEND, AppendMarker, Duplicate, NeedsEnrolment, Origin
+from oncelog_partition_leader.core.replica_set import Isr, ReplicaSet
+from oncelog_partition_leader.core.transactions import TxnSession
+from oncelog_partition_leader.core.waiters import Waiters
+from oncelog_partition_leader.storage import PartitionLog
+from oncelog_partition_leader.topic_config import TopicConfig
+
+
+class Host(Protocol):
+    """What a leadership asks of the broker around it."""
+
+    @property
+    def clock(self) -> WallClock: ...
+    @property
+    def config(self) -> BrokerConfig: ...
+    def appended(self, leadership: Leadership) -> None:
+        """There is something to send to followers."""
+        ...
+
+    def watermark_moved(self, leadership: Leadership) -> None:
+        """The high watermark moved: readers and followers want to know."""
+        ...
+
+    def isr_may_change(self, leadership: Leadership) -> None:
+        """A follower may join the ISR."""
+        ...
+
+    def enrol(
+        self, leadership: Leadership, session: TxnSession, txn_shard: int, transactional_id: str
+    ) -> None:
+        """Ask the coordinator; `leadership.enrolled(session, error)` is called with the outcome."""
+        ...
+
+    def append_failed(self, leadership: Leadership, error: OncelogError) -> None:
+        """The disk refused an append."""
+        ...
+
+
+class Leadership:
+    """One epoch of leading. `log` is used only here and by readers while it lasts."""
+
+    def __init__(
+        self,
+        host: Host,
+        partition: PartitionId,
+        topic: str,
+        tag: int,
+        log: PartitionLog,
+        topic_config: TopicConfig,
+        epoch: int,
+        replicas: ReplicaSet,
+        request_sync: Callable[[], None],
+    ) -> None:
+        self.partition = partition
+        self.topic = topic
+        self.epoch = epoch
+        self.replicas = replicas
+        self.log = log
+        self.topic_config = topic_config
+        self.ended: OncelogError | None = None
+        self.updating_isr = False
+        self._host = host
+        self._tag = tag
+        self._request_sync = request_sync
+        self._inbox: list[Command] = []
+        self._inbox_bytes = 0
+        self._scheduled = False
+        self._waiters: Waiters[Command] = Waiters()
+        self._sync_waiters: Waiters[Command] = Waiters()
+        self._parked: dict[int, list[AppendBatch]] = {}
+        self._enrolling: dict[TxnSession, list[int]] = {}
+        self._verified: dict[TxnSession, None] = {}
+        self._sessions = 0
+        if topic_config.fsync and log.synced_end_offset < log.log_end_offset:
+            request_sync()
+
+    @property
+    def high_watermark(self) -> int:
+        """Everything below is committed."""
+        return self.replicas.high_watermark
+
+    # ------------------------------------------------------------ the queue
+
+    def submit(self, command: Command, size: int = 0) -> None:
+        """Queues a command; its future gets the outcome. Raises `NotLeaderError` or `ResourceExhaustedError`."""
+        if self.ended is not None:
+            raise self.ended
+        config = self._host.config
+        waiting = len(self._inbox) + len(self._waiters) + sum(map(len, self._parked.values()))
+        if waiting >= config.inbox_batches_max or self._inbox_bytes + size > config.inbox_bytes_max:
+            raise ResourceExhaustedError("too much waits on this partition", retry_after_ms=50)
+        self._inbox.append(command)
+        self._inbox_bytes += size
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._drain)
+
+    def _drain(self) -> None:
+        self._scheduled = False
+        if self.ended is not None:
+            return
+        commands, self._inbox, self._inbox_bytes = self._inbox, [], 0
+        group = _Group()
+        for command in commands:
+            if group.touches(command):  # decided against a state that holds what came before it
+                self._append(group)
+                group = _Group()
+            try:
+                batch = self._decide(command)
+            except OncelogError as error:
+                command.fail(error)
+                continue
+            if batch is not None:
+                group.add(command, *batch)
+        self._append(group)
+        self._verified.clear()
+
+    def _decide(self, command: Command) -> tuple[BatchHeader, Buffer] | None:
+        """The batch to append, or None when there is nothing to append (yet). Raises the refusal."""
+        if isinstance(command, AppendBatch):
+            return self._decide_batch(command)
+        if isinstance(command, AppendMarkerCommand):
+            return self._decide_marker(command)
+        assert isinstance(command, SettleCommand)
+        return self._decide_settle(command)
+
+    def _decide_batch(self, command: AppendBatch) -> tuple[BatchHeader, Buffer] | None:
+        header = command.header
+        parked = self._parked.get(header.producer_id)
+        if parked is not None and header.producer_id >= 0:
+            parked.append(command)
+            return None
+        decision = self.log.producers.decide(header, Origin.CLIENT, self._verified)
+        if isinstance(decision, Duplicate):
+            timestamp_ms = decision.append_timestamp_ms
+            command.answer = Written(decision.base_offset, timestamp_ms, self.log.log_start_offset, True)
+            self._answer_at(decision.stable_after, command)
+            return None
+        self._require_in_sync(command)
+        if isinstance(decision, NeedsEnrolment):
+            self._park(command, decision)
+            return None
+        assert decision is APPEND
+        return header, command.data
+
+    def _decide_marker(self, command: AppendMarkerCommand) -> tuple[BatchHeader, Buffer] | None:
+        decision = self.log.producers.decide_marker(command.name, command.txn_shard, command.marker)
+        if not isinstance(decision, AppendMarker):
+            command.answer = Written(decision.offset, -1, self.log.log_start_offset, True)
+            self._answer_at(decision.offset + 1, command)
+            return None
+        self._require_in_sync(command)
+        data = seal_marker(
+            replace(command.marker, lost=decision.lost),
+            txn_producer_id=command.name.txn_producer_id,
+            txn_no=command.name.txn_no,
+            txn_shard=command.txn_shard,
+            timestamp_ms=self._host.clock.now_ms(),
+            tag=self._tag,
+        )
+        return read_header(data), data
+
+    def _decide_settle(self, command: SettleCommand) -> tuple[BatchHeader, Buffer] | None:
+        producers = self.log.producers
+        known = producers.producer(command.producer_id)
+        written, base_offset, stable_after = producers.written(
+            command.producer_id, command.producer_epoch, command.base_sequence, command.last_sequence
+        )
+        epoch = known.producer_epoch if known is not None else -1
+        last = known.window.last_sequence if known is not None else -1
+        command.answer = Written(base_offset, -1, self.log.log_start_offset, written)
+        command.settled = Settled(known is not None, written, base_offset, epoch, last)
+        if written or not command.settle:
+            self._answer_at(stable_after if written else self.high_watermark, command)
+            return None
+        self._require_in_sync(command)
+        fence_epoch = producers.fence_epoch(command.producer_id, command.producer_epoch)
+        command.settled = Settled(known is not None, False, -1, fence_epoch, last if fence_epoch == epoch else -1)
+        data = seal_fence(
+            producer_id=command.producer_id,
+            producer_epoch=fence_epoch,
+            timestamp_ms=self._host.clock.now_ms(),
+            tag=self._tag,
+        )
+        return read_header(data), data
+
+    def _require_in_sync(self, command: Command) -> None:
+        if command.acks == ACKS_ALL and not self.replicas.enough_in_sync:
+            raise NotEnoughReplicasError(
+                isr=len(self.replicas.committed), min_insync_replicas=self.topic_config.min_insync_replicas
+            )
+
+    def _append(self, group: _Group) -> None:
+        if not group.commands:
+            return
+        now_ms = self._host.clock.now_ms()
+        try:
+            appended = self.log.append_as_leader(group.batches, self.epoch, now_ms)
+        except StorageError as error:
+            for command in group.commands:
+                command.fail(error)
+            self._host.append_failed(self, error)
+            return
+        for command, batch in zip(group.commands, appended, strict=True):
+            if command.answer is None:
+                command.answer = Written(batch.base_offset, now_ms, self.log.log_start_offset, False)
+            self._answer_at(batch.next_offset, command)
+        if self.topic_config.fsync:
+            self._request_sync()
+        self._host.appended(self)
+        self._grew()
+
+    # ------------------------------------------------------------ answers
+
+    def _answer_at(self, end: int, command: Command) -> None:
+        """Answers when `end` is committed, or at once, as `acks` wants."""
+        if command.acks == ACKS_ALL:
+            if self.high_watermark >= end:
+                command.finish()
+            elif not self.replicas.enough_in_sync:
+                command.fail(NotEnoughReplicasAfterAppendError())
+            else:
+                self._waiters.add(end, command.deadline_ms, command)
+        elif command.acks == 1 and self.topic_config.fsync and self.log.synced_end_offset < end:
+            self._sync_waiters.add(end, command.deadline_ms, command)
+        else:
+            command.finish()
+
+    def _grew(self) -> None:
+        synced = self.log.synced_end_offset
+        own_end = synced if self.topic_config.fsync else self.log.log_end_offset
+        if self.replicas.wrote(self.log.log_end_offset, own_end, self._host.clock.monotonic_ms()):
+            self._committed()
+        for command in self._sync_waiters.advance(synced):
+            command.finish()
+
+    def synced(self) -> None:
+        """The log's synced end moved."""
+        if self.ended is None:
+            self._grew()
+
+    def _committed(self) -> None:
+        for command in self._waiters.advance(self.replicas.high_watermark):
+            command.finish()
+        self._host.watermark_moved(self)
+
+    def expire(self, now_ms: int) -> None:
+        """Answers whoever has waited too long: the outcome is unknown."""
+        for command in [*self._waiters.expire(now_ms), *self._sync_waiters.expire(now_ms)]:
+            command.fail(RequestTimedOutError("not enough followers acknowledged in time"))
+
+    def end(self, error: OncelogError | None = None) -> None:
+        """Leads no more. Whoever waits hears `NotLeaderError`: for what was appended the outcome is unknown."""
+        if self.ended is not None:
+            return
+        self.ended = error or NotLeaderError("this broker no longer leads the partition", epoch=self.epoch)
+        waiting = [*self._waiters.drain(), *self._sync_waiters.drain(), *self._inbox]
+        self._inbox = []
+        for parked in self._parked.values():
+            waiting.extend(parked)
+        self._parked.clear()
+        for command in waiting:
+            command.fail(self.ended)
+
+    # ------------------------------------------------------------ followers
+
+    def next_session(self) -> int:
+        """A session number of this epoch; they grow."""
+        self._sessions += 1
+        return self._sessions
+
+    def start_session(self, ref: BrokerRef, session: int) -> None:
+        """See `ReplicaSet.start_session`."""
+        self.replicas.start_session(ref, session, self._host.clock.monotonic_ms())
+
+    def acknowledge(self, ref: BrokerRef, session: int, end: int) -> None:
+        """A follower holds everything below `end`."""
+        if self.ended is not None:
+            return
+        if self.replicas.acknowledge(ref, session, end, self._host.clock.monotonic_ms()):
+            self._committed()
+        if ref not in self.replicas.committed and not self.updating_isr:
+            self._host.isr_may_change(self)
+
+    def isr_is(self, isr: Isr, mod_revision: int) -> None:
+        """etcd holds this ISR, by whoever's hand."""
+        if self.ended is not None:
+            return
+        moved = self.replicas.resolve(isr, mod_revision)
+        self._after_isr_change(moved)
+
+    def isr_settled(self) -> None:
+        """The fate of our own proposal is known."""
+        if self.ended is None:
+            self._after_isr_change(self.replicas.settled())
+
+    def _after_isr_change(self, moved: bool) -> None:
+        if moved:
+            self._committed()
+        if not self.replicas.enough_in_sync:
+            for command in self._waiters.drain():
+                command.fail(NotEnoughReplicasAfterAppendError(isr=len(self.replicas.committed)))
+
+    # ------------------------------------------------------------ enrolment
+
+    def _park(self, command: AppendBatch, needs: NeedsEnrolment) -> None:
+        self._parked[command.header.producer_id] = [command]
+        waiting = self._enrolling.get(needs.name)
+        if waiting is not None:
+            waiting.append(command.header.producer_id)
+            return
+        self._enrolling[needs.name] = [command.header.producer_id]
+        self._host.enrol(self, needs.name, needs.txn_shard, command.transactional_id)
+
+    def enrolled(self, session: TxnSession, error: OncelogError | None) -> None:
+        """The coordinator's own answer: whoever waited for it is decided again, or refused with its error."""
+        producers = self._enrolling.pop(session, [])
+        if self.ended is not None:
+            return
+        again: list[Command] = []
+        for producer_id in producers:
+            for command in self._parked.pop(producer_id, []):
+                header = command.header
+                asked = TxnSession(header.txn_producer_id, header.txn_no, header.producer_epoch)
+                if error is not None and header.is_transactional and asked == session:
+                    command.fail(error)
+                else:
+                    again.append(command)
+        if error is None:
+            self._verified[session] = None
+        self._inbox[:0] = again
+        self._schedule()
+
+
+class _Group:
+    """What one append takes. A producer or a transaction occurs in it once."""
+
+    __slots__ = ("_keys", "batches", "commands")
+
+    def __init__(self) -> None:
+        self.commands: list[Command] = []
+        self.batches: list[tuple[BatchHeader, Buffer]] = []
+        self._keys: set[int] = set()
+
+    def touches(self, command: Command) -> bool:
+        """The decision about `command` depends on something in this group."""
+        return bool(self._keys) and not self._keys.isdisjoint(_keys_of(command))
+
+    def add(self, command: Command, header: BatchHeader, data: Buffer) -> None:
+        """Takes it."""
+        self.commands.append(command)
+        self.batches.append((header, data))
+        self._keys.update(_keys_of(command))
+
+
+def _keys_of(command: Command) -> tuple[int, ...]:
+    if isinstance(command, AppendBatch):
+        header = command.header
+        if header.producer_id < 0:
+            return ()
+        return (header.producer_id, header.txn_producer_id) if header.txn_producer_id >= 0 else (header.producer_id,)
+    if isinstance(command, AppendMarkerCommand):
+        return (command.name.txn_producer_id,)
+    assert isinstance(command, SettleCommand)
+    return (command.producer_id,)

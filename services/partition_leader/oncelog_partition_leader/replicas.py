@@ -1,0 +1,367 @@
+"""All partitions of this broker: opens and closes their logs, and gives each the role that etcd names.
+
+Rule 1: a process acts only on entries that name its own incarnation (hole 2). With a new incarnation every leadership
+        of the old one ends at once.
+Rule 2: a log that may have lost something is opened anew only under a new incarnation (hole 3); a rotten one is set
+        aside, and its replica is not electable until it was in an ISR again.
+Rule 3: what a handler does is look a partition up and wait; the state changes only here and in the partition itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from oncelog.errors import NotLeaderError, OncelogError, StorageError, UnknownTopicError
+from oncelog.ports import Transport, WallClock
+from oncelog.types import BrokerRef, PartitionId
+from oncelog_partition_leader.cluster_view import ClusterView, Versioned, partition_of
+from oncelog_partition_leader.config import BrokerConfig
+from oncelog_partition_leader.coordinators import Coordinators
+from oncelog_partition_leader.core.transactions import TxnSession
+from oncelog_partition_leader.isr import IsrKeeper
+from oncelog_partition_leader.leadership import Leadership
+from oncelog_partition_leader.log_config import LogConfig
+from oncelog_partition_leader.partition import LocalPartition
+from oncelog_partition_leader.replication import Replicator
+from oncelog_partition_leader.storage import PartitionLog, set_aside
+from oncelog_partition_leader.tasks import TaskOwner
+from oncelog_partition_leader.topic_config import TopicConfig, effective
+from oncelog_runtime import cluster
+from oncelog_runtime.cluster import Partition
+from oncelog_runtime.ports import Disk, NodePorts
+
+_log = logging.getLogger(__name__)
+_OPEN_AT_ONCE = 4
+_RETRY_S = 0.5
+
+
+class ReplicaManager:
+    """The host of every local partition and of its leadership."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        ports: NodePorts,
+        view: ClusterView,
+        coordinators: Coordinators,
+        tasks: TaskOwner,
+        *,
+        me: Callable[[], BrokerRef],
+        renew: Callable[[str], None],
+        unreachable: Callable[[BrokerRef, OncelogError], None],
+    ) -> None:
+        self._config = config
+        self._view = view
+        self._tasks = tasks
+        self._disk: Disk = ports.disk
+        self._clock = ports.clock
+        self._transport = ports.transport
+        self._coordinators = coordinators
+        self._me = me
+        self._renew = renew
+        self._unreachable = unreachable
+        self._defaults = TopicConfig(
+            min_insync_replicas=config.min_insync_replicas,
+            log=LogConfig(max_message_bytes=config.max_message_bytes, tail_cache_bytes=config.tail_cache_bytes),
+        )
+        self._replicator = Replicator(self, tasks)
+        self._isr = IsrKeeper(ports.metadata, view, ports.clock, tasks)
+        self._opening: dict[PartitionId, None] = {}
+        self._quarantined: dict[PartitionId, None] = {}
+        self._slots = asyncio.Semaphore(_OPEN_AT_ONCE)
+        self._failed_under: dict[PartitionId, BrokerRef] = {}
+        self._closing = False
+        self.partitions: dict[PartitionId, LocalPartition] = {}
+        self.led: dict[Leadership, None] = {}
+        view.listen(self._saw)
+
+    # ------------------------------------------------------------ what hosts are asked for
+
+    @property
+    def view(self) -> ClusterView:
+        return self._view
+
+    @property
+    def config(self) -> BrokerConfig:
+        return self._config
+
+    @property
+    def transport(self) -> Transport:
+        return self._transport
+
+    @property
+    def clock(self) -> WallClock:
+        return self._clock
+
+    @property
+    def tasks(self) -> TaskOwner:
+        return self._tasks
+
+    def me(self) -> BrokerRef:
+        return self._me()
+
+    def appended(self, leadership: Leadership) -> None:
+        self._replicator.appended(leadership)
+
+    def watermark_moved(self, leadership: Leadership) -> None:
+        self._replicator.watermark_moved(leadership)
+        partition = self.partitions.get(leadership.partition)
+        if partition is not None:
+            partition.wake_watchers()
+
+    def isr_may_change(self, leadership: Leadership) -> None:
+        self._isr.look(leadership)
+
+    def leadership_ended(self, leadership: Leadership) -> None:
+        self._replicator.ended(leadership)
+        self.led.pop(leadership, None)
+
+    def enrol(self, leadership: Leadership, session: TxnSession, txn_shard: int, transactional_id: str) -> None:
+        self._tasks.spawn(self._enrol(leadership, session, txn_shard, transactional_id), "enrol")
+
+    async def _enrol(self, leadership: Leadership, session: TxnSession, txn_shard: int, transactional_id: str) -> None:
+        try:
+            await self._coordinators.enrol(
+                session, txn_shard, transactional_id, leadership.topic, [leadership.partition]
+            )
+        except OncelogError as error:
+            leadership.enrolled(session, error)
+        else:
+            leadership.enrolled(session, None)
+
+    def fenced(self, leadership: Leadership, error: OncelogError) -> None:
+        partition = self.partitions.get(leadership.partition)
+        if partition is not None and partition.leadership is leadership:
+            _log.info("%s: a follower knows a newer epoch: %s", leadership.partition, error)
+            partition.saw_epoch(int(error.context["known_epoch"]))
+
+    def unreachable(self, ref: BrokerRef, error: OncelogError) -> None:
+        self._unreachable(ref, error)
+
+    def append_failed(self, leadership: Leadership, error: OncelogError) -> None:
+        partition = self.partitions.get(leadership.partition)
+        if partition is not None and partition.log.failed is not None:
+            partition.fail(error)
+
+    def log_failed(self, partition: LocalPartition, error: OncelogError) -> None:
+        _log.error("the log of %s %s failed: %s", partition.topic, partition.id, error)
+        if partition.id not in self._failed_under and not self._closing:
+            self._failed_under[partition.id] = self._me()
+            self._renew(f"the log of {partition.topic}-{partition.id.partition} failed")
+
+    # ------------------------------------------------------------ following etcd
+
+    def incarnation_is(self, ref: BrokerRef) -> None:
+        """This broker is somebody else now: nothing that names the old incarnation holds any more."""
+        for partition in list(self.partitions.values()):
+            partition.stop_leading()
+        for partition_id, under in list(self._failed_under.items()):
+            if under != ref:
+                del self._failed_under[partition_id]
+                self._tasks.spawn(self._reopen(partition_id), "reopen")
+        for partition_id in list(self.partitions):
+            self._apply(partition_id)
+
+    def _saw(self, keys: list[str]) -> None:
+        for key in keys:
+            if key.startswith(cluster.PARTITIONS):
+                self._apply(partition_of(key))
+            elif key.startswith(cluster.TOPICS):
+                self._topic_changed(key.removeprefix(cluster.TOPICS))
+            elif key.startswith(cluster.BROKERS):
+                broker_id = int(key.removeprefix(cluster.BROKERS))
+                entry = self._view.brokers.get(broker_id)
+                if entry is not None:
+                    self._replicator.incarnation_is(BrokerRef(broker_id, entry.mod_revision))
+
+    def _topic_changed(self, name: str) -> None:
+        entry = self._view.topics.get(name)
+        if entry is None:
+            return
+        topic = entry.value
+        for number in range(topic.partitions):
+            self._apply(PartitionId(topic.topic_id, number))
+
+    def _apply(self, partition_id: PartitionId) -> None:
+        """Brings one partition to what the view says."""
+        if self._closing:
+            return
+        entry = self._view.partitions.get(partition_id)
+        partition = self.partitions.get(partition_id)
+        topic = self._view.topic_by_id(partition_id.topic_id)
+        mine = entry is not None and self._config.broker_id in entry.value.replicas
+        if entry is None or not mine:
+            if partition is not None and topic is None:
+                self._tasks.spawn(self._delete(partition), "delete-partition")
+            return
+        if topic is None:
+            return
+        if partition is None:
+            if partition_id not in self._opening:
+                self._opening[partition_id] = None
+                self._tasks.spawn(self._open(partition_id), "open-partition")
+            return
+        self._give_role(partition, entry)
+
+    def _give_role(self, partition: LocalPartition, entry: Versioned[Partition]) -> None:
+        state, me = entry.value, self._me()
+        if partition.failed is not None:
+            return
+        if me in state.isr and partition.id in self._quarantined:
+            self._tasks.spawn(self._forget_quarantine(partition), "forget-quarantine")
+        if state.leader != me or not me.incarnation:
+            partition.saw_epoch(state.leader_epoch)
+            if partition.leadership is not None and partition.leadership.epoch <= state.leader_epoch:
+                partition.stop_leading()
+            return
+        leadership = partition.leadership
+        if leadership is not None and leadership.epoch == state.leader_epoch:
+            leadership.isr_is(state.isr, entry.mod_revision)
+            self._isr.look(leadership)
+        elif partition.exclusive.locked():
+            self._tasks.spawn(self._when_free(partition), "wait-to-lead")
+        else:
+            self._lead(partition, entry)
+
+    async def _when_free(self, partition: LocalPartition) -> None:
+        async with partition.exclusive:
+            pass
+        self._apply(partition.id)
+
+    def _lead(self, partition: LocalPartition, entry: Versioned[Partition]) -> None:
+        state = entry.value
+        leadership = partition.lead(
+            self._me(), state, entry.mod_revision, partition.topic_config.min_insync_replicas
+        )
+        if leadership is None:
+            if state.leader_epoch <= partition.log.last_epoch:
+                _log.error("%s: epoch %d is not above the log's; not leading", partition.id, state.leader_epoch)
+            return
+        _log.info("leading %s-%d in epoch %d", partition.topic, partition.id.partition, state.leader_epoch)
+        self.led[leadership] = None
+        self._replicator.began(leadership)
+
+    # ------------------------------------------------------------ opening and closing
+
+    def directory_of(self, topic: str, partition_id: PartitionId) -> str:
+        """Where a partition's log lies."""
+        return f"{self._config.log_dir}/{topic}-{partition_id.topic_id}-{partition_id.partition}"
+
+    async def _open(self, partition_id: PartitionId) -> None:
+        async with self._slots:
+            while not self._closing:
+                topic = self._view.topic_by_id(partition_id.topic_id)
+                if topic is None:
+                    break
+                try:
+                    config = effective(topic.config, self._defaults)
+                    log = await self._open_log(partition_id, topic.name, config)
+                except OncelogError as error:
+                    _log.error("the log of %s %s cannot be opened: %s", topic.name, partition_id, error)
+                    await asyncio.sleep(_RETRY_S)
+                    continue
+                self.partitions[partition_id] = LocalPartition(self, partition_id, topic.name, log, config)
+                break
+        self._opening.pop(partition_id, None)
+        self._apply(partition_id)
+
+    async def _open_log(self, partition_id: PartitionId, topic: str, config: TopicConfig) -> PartitionLog:
+        directory = self.directory_of(topic, partition_id)
+        if self._asides(topic, partition_id):
+            self._quarantined[partition_id] = None
+        try:
+            return await PartitionLog.open(self._disk, directory, config.log, self._clock.now_ms())
+        except StorageError as error:
+            if error.context.get("reason") != "rot":
+                raise
+            _log.error("the log of %s %s is rotten and is set aside: %s", topic, partition_id, error)
+            self._quarantined[partition_id] = None
+            await set_aside(self._disk, directory)
+            return await PartitionLog.open(self._disk, directory, config.log, self._clock.now_ms())
+
+    def _asides(self, topic: str, partition_id: PartitionId) -> list[str]:
+        directory = self.directory_of(topic, partition_id)
+        name = directory.rpartition("/")[2]
+        kept = [found for found in self._disk.list(self._config.log_dir) if found.startswith(f"{name}.quarantined-")]
+        return [f"{self._config.log_dir}/{found}" for found in kept]
+
+    async def _forget_quarantine(self, partition: LocalPartition) -> None:
+        """The replica was repaired from a healthy one: it is in the ISR."""
+        if self._quarantined.pop(partition.id, "absent") is None:
+            for directory in self._asides(partition.topic, partition.id):
+                self._disk.remove(directory)
+            await self._disk.sync_dir(self._config.log_dir)
+
+    async def _reopen(self, partition_id: PartitionId) -> None:
+        partition = self.partitions.pop(partition_id, None)
+        if partition is None:
+            return
+        self._opening[partition_id] = None
+        try:
+            await partition.close(clean=False)
+        except OncelogError as error:
+            _log.warning("closing the failed log of %s: %s", partition_id, error)
+        await self._open(partition_id)
+
+    async def _delete(self, partition: LocalPartition) -> None:
+        if self.partitions.get(partition.id) is not partition:
+            return
+        del self.partitions[partition.id]
+        _log.info("deleting %s-%d: the topic is gone", partition.topic, partition.id.partition)
+        partition.stop_leading(UnknownTopicError("the topic was deleted", topic=partition.topic))
+        try:
+            await partition.close(clean=False)
+            self._disk.remove(self.directory_of(partition.topic, partition.id))
+        except OncelogError as error:
+            _log.warning("deleting %s: %s", partition.id, error)
+
+    async def close(self, *, clean: bool) -> None:
+        """Closes every log."""
+        self._closing = True
+        for partition in list(self.partitions.values()):
+            try:
+                await partition.close(clean=clean)
+            except OncelogError as error:
+                _log.warning("closing %s: %s", partition.id, error)
+
+    # ------------------------------------------------------------ asked by handlers
+
+    def find(self, partition_id: PartitionId) -> LocalPartition:
+        """A local partition. Raises `UnknownTopicError`, or what `require_leader` does when it is not here."""
+        partition = self.partitions.get(partition_id)
+        if partition is None:
+            self._view.require_leader(partition_id)
+            raise NotLeaderError("this broker does not lead the partition", partition=partition_id.partition)
+        return partition
+
+    def is_quarantined(self, partition_id: PartitionId) -> bool:
+        """The log was set aside as rotten, and this replica has not been in an ISR since."""
+        return partition_id in self._quarantined
+
+    # ------------------------------------------------------------ housekeeping
+
+    def tick(self) -> None:
+        """Answers whoever waited too long."""
+        now_ms = self._clock.monotonic_ms()
+        for leadership in list(self.led):
+            leadership.expire(now_ms)
+
+    def look_at_isrs(self) -> None:
+        """Shrinks and grows ISRs, and syncs what is due."""
+        for leadership in list(self.led):
+            self._isr.look(leadership)
+        for partition in self.partitions.values():
+            if partition.failed is None and partition.log.wants_sync:
+                partition.sync.request()
+
+    async def trim(self) -> None:
+        """Retention over all partitions, one after the other."""
+        for partition in list(self.partitions.values()):
+            try:
+                await partition.trim(self._clock.now_ms())
+            except StorageError as error:
+                if partition.log.failed is not None:
+                    partition.fail(error)
+                _log.warning("retention of %s: %s", partition.id, error)

@@ -1,0 +1,691 @@
+"""One partition's log on one disk: appends, reads, syncs, cuts. It applies what the cores decide, and decides nothing.
+
+Rule 1: check everything, then write, then change: a refused or failed append leaves no trace (S2, S6), except that a
+        disk that failed for good (an I/O error, a failed sync) makes the log refuse everything from then on (S8, S9).
+Rule 2: log end, indexes, epochs, producer state and aborted index move together, by the same batches, on every path:
+        leader, follower, recovery, truncation.
+Rule 3: what is below the synced end is on disk with its directory entry; nothing else is claimed to be.
+Rule 4: one task writes a log (DESIGN 3); nothing here takes a lock. `sync` may run beside appends and reads.
+Rule 5: bytes from a file are checked before anybody sees them; rot ends the log (`StorageError`, reason rot), and the
+        file stays where it is (S11, S12, S31).
+
+The caller owns group commit. In `replicated` flush mode it should still call `sync` when `wants_sync` says so: rolled
+segments, indexes and snapshots become durable there.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from oncelog.core.control import Control, control_of
+from oncelog.core.header import HEADER_BYTES, PREFIX_BYTES, BatchHeader, read_header, stamp_prefix
+from oncelog.errors import (
+    CorruptMessageError,
+    FencedLeaderEpochError,
+    OffsetOutOfRangeError,
+    OncelogError,
+    PolicyViolationError,
+    RecordListTooLargeError,
+    StorageError,
+)
+from oncelog.types import Buffer
+from oncelog_partition_leader.checkpoints import (
+    CLEAN_SHUTDOWN,
+    LEADER_EPOCHS,
+    RESETTING,
+    Checkpoint,
+    pack_clean,
+    prune_snapshots,
+    snapshot_offsets,
+    snapshot_path,
+)
+from oncelog_partition_leader.core.aborted_index import AbortedEntry
+from oncelog_partition_leader.core.producer_state import ProducerStates
+from oncelog_partition_leader.core.retention import segments_to_delete
+from oncelog_partition_leader.core.segment import must_roll, timestamp_of
+from oncelog_partition_leader.log_config import LogConfig
+from oncelog_partition_leader.segment_file import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    Segment,
+    check_whole,
+)
+from oncelog_partition_leader.storage_recovery import Recovered, recover, replay_states
+from oncelog_partition_leader.tail_cache import TailCache
+from oncelog_runtime.ports import Disk
+
+__all__ = ["Appended", "LogConfig", "PartitionLog", "set_aside"]
+
+OFFSET_MAX: Final = (1 << 63) - 1
+_COLD_READ_BYTES: Final = 1 << 16
+_HARMLESS: Final = ("full", "short")
+"""Reasons of a failed append after which the file is as before and the log goes on."""
+
+
+class Appended(NamedTuple):
+    """A batch as it stands in the log. `header` has the leader's fields; `data` are the log's own bytes."""
+
+    header: BatchHeader
+    data: bytes
+    base_offset: int
+    next_offset: int
+
+
+class PartitionLog:
+    """A partition's log. Make one with `open`."""
+
+    def __init__(self, disk: Disk, directory: str, config: LogConfig, state: Recovered) -> None:
+        self._disk = disk
+        self._config = config
+        self._tag = state.tag
+        self._segments = state.segments
+        self._point = state.point
+        self._tail = TailCache(config.tail_cache_bytes)
+        self._log_end = state.log_end_offset
+        self._synced_end = state.log_end_offset
+        self._failed: StorageError | None = None
+        self._generation = 0
+        self._dirty_directory = False
+        self._unsynced: list[Segment] = []
+        self._checkpoints: list[Checkpoint] = []
+        self._since_checkpoint = state.segments[-1].index.size if state.scanned else 0
+        self.directory = directory
+        self.producers = state.producers
+        self.epochs = state.epochs
+        self.aborted = state.aborted
+        self.producers.log_start_offset = state.point.log_start_offset
+
+    @classmethod
+    async def open(cls, disk: Disk, directory: str, config: LogConfig, now_ms: int) -> PartitionLog:
+        """Creates the log, or recovers it; `directory` is named `<topic>-<topic id>-<partition>`.
+
+        After a clean stop nothing is scanned; else everything from the recovery point on is. A bad batch at or above
+        what was synced is a torn tail and is cut; below, it is rot.
+
+        Raises `StorageError`: reason rot (a quarantined log: set it aside and fetch it from a healthy replica),
+        identity (the directory belongs to another partition), or the disk's own.
+        """
+        state = await recover(disk, directory, config, now_ms)
+        return cls(disk, directory, config, state)
+
+    # ------------------------------------------------------------ what it is
+
+    @property
+    def log_start_offset(self) -> int:
+        """First offset that may be read."""
+        return self._point.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """Offset of the next record."""
+        return self._log_end
+
+    @property
+    def synced_end_offset(self) -> int:
+        """Everything below is on disk."""
+        return self._synced_end
+
+    @property
+    def last_epoch(self) -> int:
+        """Leader epoch of the last batch; -1 = empty log."""
+        return self.epochs.last_epoch
+
+    @property
+    def config(self) -> LogConfig:
+        """May be replaced by `reconfigure`."""
+        return self._config
+
+    @property
+    def tag(self) -> int:
+        """The partition tag that every batch here carries."""
+        return self._tag
+
+    @property
+    def failed(self) -> StorageError | None:
+        """Why the log refuses everything; None while it works."""
+        return self._failed
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes in all segments."""
+        return sum(segment.index.size for segment in self._segments)
+
+    @property
+    def wants_sync(self) -> bool:
+        """A sync now would make rolled segments, or a checkpoint that is due, durable."""
+        return bool(self._unsynced or self._checkpoints) or self._since_checkpoint >= self._config.checkpoint_bytes
+
+    def reconfigure(self, config: LogConfig) -> None:
+        """New limits from now on; the expiry of producers changes at the next opening."""
+        self._config = config
+
+    # ------------------------------------------------------------ appends
+
+    def append_as_leader(
+        self, batches: Sequence[tuple[BatchHeader, Buffer]], leader_epoch: int, now_ms: int
+    ) -> list[Appended]:
+        """Gives offsets, stamps the leader's fields, writes all batches with one call, applies them.
+
+        The batches were judged before (`producers.decide`); control batches come the same way. `now_ms` becomes their
+        append timestamp. Raises `FencedLeaderEpochError`, `RecordListTooLargeError`, `PolicyViolationError` (offsets
+        used up) or `StorageError`; then nothing was appended.
+        """
+        self._usable()
+        if leader_epoch < self.epochs.last_epoch:
+            raise FencedLeaderEpochError(leader_epoch=leader_epoch, last_epoch=self.epochs.last_epoch)
+        appended, total = self._stamp(batches, leader_epoch, now_ms)
+        if not appended:
+            return appended
+        controls = [control_of(batch.data) if batch.header.is_control else None for batch in appended]
+        self._write([batch.data for batch in appended], total, appended[-1].next_offset, now_ms)
+        for batch, control in zip(appended, controls, strict=True):
+            self._apply(batch.header, control)
+            self._tail.push(batch.base_offset, batch.next_offset, batch.data)
+        return appended
+
+    def _stamp(
+        self, batches: Sequence[tuple[BatchHeader, Buffer]], leader_epoch: int, now_ms: int
+    ) -> tuple[list[Appended], int]:
+        offset, total, appended = self._log_end, 0, []
+        for header, data in batches:
+            if header.batch_length > self._config.segment_bytes:
+                raise RecordListTooLargeError(batch_bytes=header.batch_length, segment_bytes=self._config.segment_bytes)
+            prefix = stamp_prefix(offset, header.batch_length, leader_epoch, now_ms)
+            stamped = header._replace(
+                base_offset=offset,
+                leader_epoch=leader_epoch,
+                append_timestamp_ms=now_ms,
+                delete_horizon_ms=-1,
+                prefix_crc=int.from_bytes(prefix[-4:], "little"),
+            )
+            next_offset = offset + header.last_offset_delta + 1
+            if next_offset > OFFSET_MAX:
+                raise PolicyViolationError("the partition's offsets are used up", log_end_offset=self._log_end)
+            joined = b"".join((prefix, memoryview(data)[PREFIX_BYTES:]))
+            appended.append(Appended(stamped, joined, offset, next_offset))
+            total += header.batch_length
+            offset = next_offset
+        return appended, total
+
+    def append_as_follower(self, data: Buffer, leader_epoch: int) -> None:
+        """Appends whole batches just as the leader pushed them.
+
+        Every checksum and the partition tag are checked first (S12, S31); the first batch begins at the log end, each
+        next one where the last ended; epochs never fall and none is above `leader_epoch`.
+        Raises `CorruptMessageError`, `UnsupportedMessageFormatError`, `OffsetOutOfRangeError` (a gap or an overlap),
+        `FencedLeaderEpochError` or `StorageError`; then nothing was appended.
+        """
+        self._usable()
+        headers, controls = self._check_chunk(data, leader_epoch)
+        if not headers:
+            return
+        self._write([data], len(data), headers[-1].next_offset, headers[-1].append_timestamp_ms)
+        for header, control in zip(headers, controls, strict=True):
+            self._apply(header, control)
+        self._tail.clear()
+
+    def _check_chunk(self, data: Buffer, leader_epoch: int) -> tuple[list[BatchHeader], list[Control | None]]:
+        headers: list[BatchHeader] = []
+        controls: list[Control | None] = []
+        offset, epoch, position, end = self._log_end, self.epochs.last_epoch, 0, len(data)
+        while position < end:
+            header = read_header(data, position)
+            check_whole(data, header, position, self._tag)
+            if header.base_offset != offset:
+                raise OffsetOutOfRangeError("not at the log end", base_offset=header.base_offset, log_end_offset=offset)
+            if not epoch <= header.leader_epoch <= leader_epoch:
+                raise FencedLeaderEpochError(
+                    "the batch's epoch does not follow", leader_epoch=header.leader_epoch, last_epoch=epoch
+                )
+            next_position = position + header.batch_length
+            batch = memoryview(data)[position:next_position] if header.is_control else b""
+            controls.append(control_of(batch) if header.is_control else None)
+            headers.append(header)
+            offset, epoch, position = header.next_offset, header.leader_epoch, next_position
+        return headers, controls
+
+    def _write(self, buffers: Sequence[Buffer], total: int, end_offset: int, append_ms: int) -> None:
+        config = self._config
+        if must_roll(
+            self._segments[-1].index,
+            incoming_bytes=total,
+            incoming_end_offset=end_offset,
+            append_timestamp_ms=append_ms,
+            segment_bytes=config.segment_bytes,
+            segment_ms=config.segment_ms,
+            index_bytes=config.segment_index_bytes,
+        ):
+            self._roll()
+        try:
+            self._segments[-1].file.append(buffers)
+        except StorageError as error:
+            if error.context.get("reason") not in _HARMLESS:
+                self._fail(error)
+            raise
+
+    def _apply(self, header: BatchHeader, control: Control | None) -> None:
+        """The one place where the log's parts move on by a batch that was written."""
+        self._segments[-1].index.add(header, self._config.index_interval_bytes)
+        self.epochs.assign(header.leader_epoch, header.base_offset, header.next_offset)
+        entry = self.producers.apply(header, header.base_offset, control)
+        if entry is not None:
+            self.aborted.add(entry)
+        self._log_end = header.next_offset
+        self._since_checkpoint += header.batch_length
+
+    def _roll(self) -> None:
+        """Begins a new segment; the old one, its indexes and the producer state become durable at the next sync."""
+        old = self._segments[-1]
+        fresh = Segment(self._disk, self.directory, self._log_end)
+        fresh.open_new()
+        self._checkpoints.append(self._checkpoint(self._segments[-1:]))
+        self._unsynced.append(old)
+        self._segments.append(fresh)
+        self._dirty_directory = True
+        self._since_checkpoint = 0
+
+    # ------------------------------------------------------------ syncs and checkpoints
+
+    async def sync(self) -> int:
+        """Makes everything that was appended before this call durable; returns the synced end offset.
+
+        Raises `StorageError`: then the log has failed, and no later sync can help (S9, S10): take a new incarnation,
+        close it without `clean`, open it again. What belongs to a checkpoint may fail without harm (S7): it is tried
+        again at the next sync.
+        """
+        self._usable()
+        if self._since_checkpoint >= self._config.checkpoint_bytes:
+            self._checkpoints.append(self._checkpoint(self._segments[-1:]))
+            self._since_checkpoint = 0
+        end, generation, sealed = self._log_end, self._generation, list(self._unsynced)
+        await self._sync_files([*sealed, self._segments[-1]], generation)
+        if generation != self._generation:
+            return self._synced_end
+        self._unsynced = [segment for segment in self._unsynced if segment not in sealed]
+        if end > self._synced_end:
+            self._synced_end = end
+            self._point.note(end)
+        await self._store_checkpoints(generation)
+        return self._synced_end
+
+    async def _sync_files(self, segments: Sequence[Segment], generation: int) -> None:
+        try:
+            for segment in segments:
+                await segment.file.sync()
+            if self._dirty_directory:
+                self._dirty_directory = False
+                await self._disk.sync_dir(self.directory)
+        except StorageError as error:
+            if generation == self._generation:
+                self._fail(error)
+            raise
+
+    def _checkpoint(self, segments: Sequence[Segment]) -> Checkpoint:
+        """What a recovery would otherwise have to scan for, as it is now; `segments` end at the log end."""
+        checkpoint = Checkpoint(self._log_end)
+        files = checkpoint.files
+        files[f"{self.directory}/{LEADER_EPOCHS}"] = self.epochs.dump()
+        for segment in segments:
+            files[segment.path + TXN_INDEX_SUFFIX] = self.aborted.dump(segment.base_offset, segment.next_offset)
+            files[segment.path + INDEX_SUFFIX] = segment.index.dump()
+        files[snapshot_path(self.directory, self._log_end)] = self.producers.snapshot()
+        return checkpoint
+
+    async def _store_checkpoints(self, generation: int) -> None:
+        due = [checkpoint for checkpoint in self._checkpoints if checkpoint.end_offset <= self._synced_end]
+        if not due and not self._point.is_full:
+            return
+        try:
+            for checkpoint in due:
+                for path, data in checkpoint.files.items():
+                    await self._disk.write_atomic(path, data)
+                    if generation != self._generation:
+                        return
+                self._checkpoints.remove(checkpoint)
+            await self._point.store(self._synced_end, self.log_start_offset)
+            prune_snapshots(self._disk, self.directory, {segment.base_offset for segment in self._segments})
+        except StorageError:
+            return  # S7: the log itself is sound; the checkpoint stays due
+
+    # ------------------------------------------------------------ reads
+
+    def read(self, offset: int, max_bytes: int, end_offset: int) -> Buffer:
+        """Whole batches, from the one that contains `offset` on, none that reaches above `end_offset`.
+
+        At least one batch if there is any, else as many as fit into `max_bytes` (of one segment when they come from
+        the file). Empty at `end_offset`. Raises `OffsetOutOfRangeError` outside [log start, log end], and
+        `StorageError` (rot: the log has failed).
+        """
+        self._usable()
+        if not self.log_start_offset <= offset <= self._log_end:
+            raise OffsetOutOfRangeError(
+                offset=offset, log_start_offset=self.log_start_offset, log_end_offset=self._log_end
+            )
+        if offset >= min(end_offset, self._log_end):
+            return b""
+        if self._tail.holds(offset):
+            return self._tail.read(offset, max_bytes, end_offset)
+        return self._read_cold(offset, max_bytes, end_offset)
+
+    def is_cached(self, offset: int) -> bool:
+        """True when `read` of this offset needs no file."""
+        return self._tail.holds(offset)
+
+    def _read_cold(self, offset: int, max_bytes: int, end_offset: int) -> Buffer:
+        segment = self._segment_of(offset)
+        try:
+            start = self._position_of(segment, offset)[1]
+            end = segment.index.size
+            data = segment.file.read(start, min(end - start, max(max_bytes, _COLD_READ_BYTES)))
+            taken = self._whole_batches(data, end - start, max_bytes, end_offset)
+            if not taken and end > start:
+                length = read_header(data, 0, end - start).batch_length
+                data = segment.file.read(start, length)
+                taken = self._whole_batches(data, len(data), length, end_offset)
+        except OncelogError as error:
+            raise self._rotten(error) from error
+        return data if taken == len(data) else memoryview(data)[:taken]
+
+    def _whole_batches(self, data: bytes, present: int, max_bytes: int, end_offset: int) -> int:
+        """How many bytes of `data` are checked whole batches within the bounds."""
+        position = 0
+        while len(data) - position >= HEADER_BYTES:
+            header = read_header(data, position, present - position)
+            after = position + header.batch_length
+            if after > len(data) or header.next_offset > end_offset or (position and after > max_bytes):
+                break
+            check_whole(data, header, position, self._tag)
+            position = after
+        return position
+
+    def _segment_of(self, offset: int) -> Segment:
+        return self._segments[bisect_right(self._segments, offset, key=lambda segment: segment.base_offset) - 1]
+
+    def _position_of(self, segment: Segment, offset: int) -> tuple[int, int]:
+        """Base offset and byte position of the batch that contains `offset`; the end when there is none."""
+        _, position = segment.index.position_below(offset)
+        for found in segment.walk(position, segment.index.size, self._tag, bodies=False):
+            if offset < found.header.next_offset:
+                return found.header.base_offset, found.position
+        return segment.next_offset, segment.index.size
+
+    # ------------------------------------------------------------ times
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> tuple[int, int] | None:
+        """The first data batch with a record at or after this time: (its first offset, its time); None = none.
+
+        Precise to the batch, whose records the broker does not decode: a reader that starts there misses nothing. The
+        time is the batch's first when that is late enough, else its largest.
+        """
+        self._usable()
+        for segment in self._segments:
+            if segment.index.max_timestamp_ms < timestamp_ms or segment.next_offset <= self.log_start_offset:
+                continue
+            found = self._first_at(segment, timestamp_ms)
+            if found is not None:
+                return found
+        return None
+
+    def _first_at(self, segment: Segment, timestamp_ms: int) -> tuple[int, int] | None:
+        position = segment.index.position_before_time(timestamp_ms)
+        try:
+            for batch in segment.walk(position, segment.index.size, self._tag, bodies=False):
+                header = batch.header
+                if header.is_control or timestamp_of(header) < timestamp_ms:
+                    continue
+                if header.next_offset > self.log_start_offset:
+                    first = header.base_timestamp_ms
+                    time = first if timestamp_ms <= first <= timestamp_of(header) else timestamp_of(header)
+                    return max(header.base_offset, self.log_start_offset), time
+        except (CorruptMessageError, StorageError) as error:
+            raise self._rotten(error) from error
+        return None
+
+    def max_timestamp(self) -> tuple[int, int] | None:
+        """(offset, time) of the last record of the batch with the largest time; None without data."""
+        newest = max(self._segments, key=lambda segment: segment.index.max_timestamp_ms).index
+        return None if newest.max_timestamp_ms < 0 else (newest.max_timestamp_offset, newest.max_timestamp_ms)
+
+    # ------------------------------------------------------------ transactions
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """First offset of a transaction that is open, or whose marker is not below the high watermark."""
+        first = self.producers.first_unstable_offset(high_watermark)
+        return None if first is None else max(first, self.log_start_offset)
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """How far a read_committed reader may see: never above the high watermark (semantics 1.3)."""
+        first = self.first_unstable_offset(high_watermark)
+        return high_watermark if first is None else min(first, high_watermark)
+
+    def aborted_between(self, from_offset: int, to_offset: int) -> list[AbortedEntry]:
+        """What a read_committed reader of [from_offset, to_offset) must skip."""
+        return self.aborted.between(from_offset, to_offset)
+
+    def producer_snapshot(self) -> bytes:
+        """The producer state at the log end, for a follower that begins above this log's start (hole 23)."""
+        return self.producers.snapshot()
+
+    # ------------------------------------------------------------ cuts
+
+    async def truncate_to(self, offset: int) -> None:
+        """Cuts the log at `offset`, or at the start of the batch that contains it; everything derived goes with it.
+
+        Raises `OffsetOutOfRangeError` below the first segment, and `StorageError`.
+        """
+        self._usable()
+        if offset >= self._log_end:
+            return
+        if offset < self._segments[0].base_offset:
+            raise OffsetOutOfRangeError(offset=offset, first_offset=self._segments[0].base_offset)
+        segment = self._segment_of(offset)
+        cut_offset, position = self._position_of(segment, offset)
+        self._generation += 1
+        try:
+            await self._cut(segment, cut_offset, position)
+        except StorageError as error:
+            self._fail(error)
+            raise
+
+    async def _cut(self, segment: Segment, offset: int, position: int) -> None:
+        self._tail.clear()
+        self._checkpoints.clear()
+        log_start = min(self.log_start_offset, offset)
+        await self._point.store(min(self._point.end_offset, offset), log_start)
+        for end_offset in snapshot_offsets(self._disk, self.directory):
+            if end_offset > offset:
+                self._disk.remove(snapshot_path(self.directory, end_offset))
+        keep = self._segments.index(segment) + 1
+        for later in reversed(self._segments[keep:]):
+            later.remove()
+        segment.remove((INDEX_SUFFIX, TXN_INDEX_SUFFIX))
+        await self._disk.sync_dir(self.directory)
+        del self._segments[keep:]
+        self._unsynced = [old for old in self._unsynced if old in self._segments]
+        segment.file.truncate(position)
+        await self._restore_at(segment, offset, position)
+        await segment.file.sync()
+        self._synced_end = min(self._synced_end, offset)
+
+    async def _restore_at(self, segment: Segment, offset: int, position: int) -> None:
+        """Rebuilds what is derived from the log, which now ends at `offset`, in the middle of `segment` maybe."""
+        self.epochs.truncate_tail(offset)
+        self.aborted.truncate_tail(offset)
+        self._log_end = offset
+        index = segment.index
+        segment.index = type(index)(segment.base_offset)
+
+        def rebuild() -> ProducerStates:
+            for batch in segment.walk(0, position, self._tag, bodies=False):
+                segment.index.add(batch.header, self._config.index_interval_bytes)
+            return replay_states(self._disk, self.directory, self._config, self._segments, self._tag, offset)
+
+        try:
+            self.producers = await self._disk.run(rebuild)
+        except CorruptMessageError as error:
+            raise self._rotten(error) from error
+        self.producers.log_start_offset = self.log_start_offset
+
+    async def reset_to(self, offset: int, snapshot: bytes | None) -> None:
+        """Drops everything and begins anew at `offset`, with the leader's producer state there.
+
+        For a follower that begins above what it has, and for a log that is fetched again. A crash in the middle leaves
+        an empty log at 0. Raises `CorruptMessageError` for a bad snapshot (nothing changed), and `StorageError`.
+        """
+        self._usable()
+        states = self._states_from(snapshot, offset)
+        self._generation += 1
+        try:
+            await self._replace_all(offset, states)
+        except StorageError as error:
+            self._fail(error)
+            raise
+
+    def _states_from(self, snapshot: bytes | None, offset: int) -> ProducerStates:
+        if snapshot is None:
+            states = ProducerStates(self._config.producer_id_expiration_ms)
+        else:
+            states = ProducerStates.restore(snapshot, self._config.producer_id_expiration_ms)
+            if states.end_offset > offset:
+                raise CorruptMessageError("the snapshot is of a later offset", end_offset=states.end_offset)
+        states.end_offset = offset
+        return states
+
+    async def _replace_all(self, offset: int, states: ProducerStates) -> None:
+        await self._point.store(RESETTING, 0)
+        for segment in self._segments:
+            segment.remove()
+        for end_offset in snapshot_offsets(self._disk, self.directory):
+            self._disk.remove(snapshot_path(self.directory, end_offset))
+        self._disk.remove(f"{self.directory}/{LEADER_EPOCHS}")
+        fresh = Segment(self._disk, self.directory, offset)
+        fresh.open_new()
+        await fresh.file.sync()
+        await self._disk.write_atomic(snapshot_path(self.directory, offset), states.snapshot())
+        await self._disk.sync_dir(self.directory)
+        await self._point.store(offset, offset)
+        self._segments[:] = [fresh]
+        self._unsynced.clear()
+        self._checkpoints.clear()
+        self._tail.clear()
+        self.producers = states
+        states.log_start_offset = offset
+        self.epochs.reset(offset)
+        self.aborted.truncate_tail(-1)
+        self._log_end = self._synced_end = offset
+        self._since_checkpoint = 0
+
+    # ------------------------------------------------------------ retention
+
+    async def advance_log_start(self, offset: int) -> None:
+        """Nothing below `offset` may be read any more, durably; whole segments go at the next retention.
+
+        Never moves back. Raises `OffsetOutOfRangeError` above the log end (the caller refuses what is above the high
+        watermark), and `StorageError`.
+        """
+        self._usable()
+        if offset > self._log_end:
+            raise OffsetOutOfRangeError(offset=offset, log_end_offset=self._log_end)
+        if offset <= self.log_start_offset:
+            return
+        if offset > self._synced_end:
+            await self.sync()
+        await self._point.store(self._point.end_offset, offset)
+        self.producers.log_start_offset = offset
+        self.epochs.truncate_head(offset)
+
+    async def apply_retention(self, now_ms: int, high_watermark: int) -> None:
+        """Deletes the oldest segments that time, size or log start offset no longer hold. Raises `StorageError`."""
+        self._usable()
+        config = self._config
+        count = segments_to_delete(
+            [segment.index for segment in self._segments],
+            now_ms=now_ms,
+            high_watermark=high_watermark,
+            log_start_offset=self.log_start_offset,
+            retention_ms=config.retention_ms if "delete" in config.cleanup_policy else -1,
+            retention_bytes=config.retention_bytes if "delete" in config.cleanup_policy else -1,
+        )
+        if not count:
+            return
+        first = self._segments[count].base_offset
+        if self._unsynced or self._checkpoints:
+            await self.sync()
+        if not self._disk.exists(snapshot_path(self.directory, first)):
+            return  # without the state at its start the rest of the log could not be recovered: next time
+        await self.advance_log_start(first)
+        for segment in self._segments[:count]:
+            segment.remove()
+        del self._segments[:count]
+        self.aborted.truncate_head(first)
+        prune_snapshots(self._disk, self.directory, {segment.base_offset for segment in self._segments})
+        await self._disk.sync_dir(self.directory)
+
+    # ------------------------------------------------------------ ends
+
+    async def close(self, clean: bool = True) -> None:
+        """Ends the log. `clean` syncs and stores everything, so that the next opening scans nothing.
+
+        A failed log is closed as it is. Raises `StorageError` when a clean close does not succeed; it is closed then.
+        """
+        try:
+            if clean and self._failed is None:
+                await self._close_clean()
+        finally:
+            self._failed = self._failed or StorageError("the log is closed", reason="closed")
+            self._generation += 1
+            self._point.close()
+            for segment in self._segments:
+                segment.close()
+
+    async def _close_clean(self) -> None:
+        self._checkpoints.append(self._checkpoint(self._segments[-1:]))
+        self._since_checkpoint = 0
+        await self.sync()
+        if self._checkpoints:
+            raise StorageError("the last checkpoint could not be stored", reason="full")
+        marker = pack_clean(self._log_end, self._segments[-1].index.size)
+        await self._disk.write_atomic(f"{self.directory}/{CLEAN_SHUTDOWN}", marker)
+
+    def _usable(self) -> None:
+        if self._failed is not None:
+            raise StorageError("this log has failed", reason=self._failed.context.get("reason", "io"))
+
+    def _fail(self, error: StorageError) -> None:
+        self._failed = self._failed or error
+
+    def _rotten(self, error: OncelogError) -> StorageError:
+        """A failed read: I/O errors keep their reason, anything that does not match is rot."""
+        reason = error.context.get("reason", "io") if isinstance(error, StorageError) else "rot"
+        failure = StorageError("a part of this log cannot be read", reason=reason, cause=error.message)
+        self._fail(failure)
+        return failure
+
+    def check(self) -> None:
+        """Asserts every invariant."""
+        self.producers.check()
+        self.epochs.check()
+        self.aborted.check()
+        assert self.log_start_offset <= self._log_end
+        assert self._synced_end <= self._log_end
+        assert self.producers.end_offset == self._log_end
+        for one, two in zip(self._segments, self._segments[1:], strict=False):
+            assert one.next_offset == two.base_offset, "segments are contiguous"
+        assert self._segments[-1].next_offset == self._log_end
+        for segment in self._segments:
+            segment.index.check()
+            assert segment.file.size == segment.index.size, f"{segment.path}{LOG_SUFFIX} has its size"
+
+
+async def set_aside(disk: Disk, directory: str) -> str:
+    """Moves a quarantined log out of the way, so that a new one can be opened there; returns where it is kept."""
+    number = 0
+    while disk.exists(f"{directory}.quarantined-{number}"):
+        number += 1
+    kept = f"{directory}.quarantined-{number}"
+    disk.rename(directory, kept)
+    await disk.sync_dir(directory.rpartition("/")[0])
+    return kept

@@ -1,0 +1,340 @@
+"""Opening a log: what of its files can be trusted, where it ends, and the state that follows from it.
+
+    identity -> recovery point -> segments -> indexes -> scan -> cut or quarantine -> producer state by replay
+
+Rule 1: what a checkpoint covers is trusted by its checksums; everything after it is scanned, and from the recovery
+        point on with the bodies' checksums.
+Rule 2: a bad batch at or above the recovery point is a torn tail: the log is cut there, and nothing after it is used,
+        be it whole or not (S3-S5). Below it, or missing there, it is rot: the log is quarantined, its files stay (S19).
+Rule 3: the recovery point can be too low, never too high; so a tail is never taken for rot, and rot in what was synced
+        but not noted is cut like a torn tail, which is safe too: this replica then rejoins as one that lost its tail.
+Rule 4: producer state is a snapshot and the batches after it. An invalid snapshot gives way to an older one (S16).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from oncelog.core.control import control_of
+from oncelog.core.header import partition_tag
+from oncelog.errors import CorruptMessageError, OncelogError, StorageError, UnsupportedMessageFormatError
+from oncelog_partition_leader.checkpoints import (
+    CLEAN_SHUTDOWN,
+    IDENTITY,
+    LEADER_EPOCHS,
+    RESETTING,
+    Identity,
+    RecoveryPoint,
+    numbered,
+    read_clean,
+    snapshot_offsets,
+    snapshot_path,
+)
+from oncelog_partition_leader.core.aborted_index import AbortedIndex, load_entries
+from oncelog_partition_leader.core.leader_epochs import LeaderEpochs
+from oncelog_partition_leader.core.producer_state import ProducerStates
+from oncelog_partition_leader.core.segment import SegmentIndex
+from oncelog_partition_leader.log_config import LogConfig
+from oncelog_partition_leader.segment_file import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    Located,
+    Segment,
+)
+from oncelog_runtime.ports import Disk
+
+_STRAY: tuple[str, ...] = (".tmp", ".swap", ".deleted", ".cleaned")
+
+
+@dataclass(slots=True)
+class Recovered:
+    """A log as `PartitionLog` takes it over. `scanned`: the stop before was not clean."""
+
+    tag: int
+    segments: list[Segment]
+    point: RecoveryPoint
+    producers: ProducerStates
+    epochs: LeaderEpochs
+    aborted: AbortedIndex
+    log_end_offset: int
+    scanned: bool
+
+
+async def recover(disk: Disk, directory: str, config: LogConfig, now_ms: int) -> Recovered:
+    """Opens, or makes, the log in `directory`. Raises `StorageError` (reason rot, identity, or the disk's own)."""
+    identity = Identity.of_directory(directory)
+    await _check_identity(disk, directory, identity)
+    recovery = _Recovery(disk, directory, config, partition_tag(identity.topic_id, identity.partition))
+    await disk.run(recovery.prepare)
+    if recovery.removed:
+        await disk.sync_dir(directory)
+    await disk.run(recovery.scan)
+    return await recovery.finish()
+
+
+async def _check_identity(disk: Disk, directory: str, identity: Identity) -> None:
+    """Refuses another partition's directory (S26); writes the identity into a new one."""
+    path = f"{directory}/{IDENTITY}"
+    if not disk.exists(directory):
+        disk.make_dirs(directory)
+        await disk.sync_dir(directory.rpartition("/")[0])
+    found = Identity.decode(disk.read_file(path)) if disk.exists(path) else None
+    if found is None:
+        await disk.write_atomic(path, identity.encode())
+    elif found != identity:
+        raise StorageError("this directory belongs to another partition", reason="identity")
+
+
+def replay_states(
+    disk: Disk, directory: str, config: LogConfig, segments: Sequence[Segment], tag: int, end_offset: int
+) -> ProducerStates:
+    """The producer state at `end_offset`, for a log that was just cut there; the aborted index is not touched."""
+    states = _snapshot_at_or_below(disk, directory, config, end_offset, segments[0].base_offset)
+    _replay(states, segments, tag, AbortedIndex(), aborted_from=end_offset)
+    assert states.end_offset == end_offset
+    return states
+
+
+def _snapshot_at_or_below(
+    disk: Disk, directory: str, config: LogConfig, offset: int, first_offset: int
+) -> ProducerStates:
+    """The newest sound snapshot; without one, nothing, if the log still has its first batch.
+
+    Raises `StorageError` (rot): from a log without its head nobody can tell what its producers wrote.
+    """
+    for end_offset in reversed(snapshot_offsets(disk, directory)):
+        if not first_offset <= end_offset <= offset:
+            continue
+        try:
+            states = ProducerStates.restore(
+                disk.read_file(snapshot_path(directory, end_offset)), config.producer_id_expiration_ms
+            )
+            if states.end_offset == end_offset:
+                return states
+        except CorruptMessageError:
+            continue
+    if first_offset > 0:
+        raise StorageError("the producer state of this log is lost", reason="rot")
+    return ProducerStates(config.producer_id_expiration_ms)
+
+
+def _replay(
+    states: ProducerStates, segments: Sequence[Segment], tag: int, aborted: AbortedIndex, *, aborted_from: int
+) -> None:
+    """Applies every batch from the state's end on; entries of markers below `aborted_from` are in the index already."""
+    for segment in segments:
+        if segment.next_offset <= states.end_offset:
+            continue
+        for batch in _from_offset(segment, states.end_offset, tag):
+            header = batch.header
+            control = None
+            if header.is_control:
+                control = control_of(memoryview(batch.data)[batch.start : batch.start + header.batch_length])
+            entry = states.apply(header, header.base_offset, control)
+            if entry is not None and entry.marker_offset >= aborted_from:
+                aborted.add(entry)
+
+
+def _from_offset(segment: Segment, offset: int, tag: int) -> Iterable[Located]:
+    _, position = segment.index.position_below(offset)
+    for batch in segment.walk(position, segment.index.size, tag, bodies=True):
+        if batch.header.base_offset >= offset:
+            yield batch
+
+
+class _Recovery:
+    """One opening of a log."""
+
+    def __init__(self, disk: Disk, directory: str, config: LogConfig, tag: int) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._config = config
+        self._tag = tag
+        self._point = RecoveryPoint(disk, directory)
+        self._segments: list[Segment] = []
+        self._epochs = LeaderEpochs()
+        self._aborted = AbortedIndex()
+        self._clean: tuple[int, int] | None = None
+        self._covered_offset = 0
+        self._first_uncovered = 0
+        self._synced = 0
+        self._end = 0
+        self.removed = False
+        """Names were removed: the directory is to be synced before anything is written."""
+
+    # ------------------------------------------------------------ what there is
+
+    def prepare(self) -> None:
+        """Reads the small files, removes what is stray, and lists the segments."""
+        for name in self._disk.list(self._directory):
+            if name.endswith(_STRAY):
+                self._remove(name)
+        known = self._point.read()
+        if known and self._point.end_offset == RESETTING:
+            self._wipe()
+        if self._disk.exists(f"{self._directory}/{CLEAN_SHUTDOWN}"):
+            self._clean = read_clean(self._disk.read_file(f"{self._directory}/{CLEAN_SHUTDOWN}"))
+            self._remove(CLEAN_SHUTDOWN)
+        bases = numbered(self._disk.list(self._directory), LOG_SUFFIX)
+        self._segments = [Segment(self._disk, self._directory, base) for base in bases]
+        self._check_start()
+
+    def _remove(self, name: str) -> None:
+        self._disk.remove(f"{self._directory}/{name}")
+        self.removed = True
+
+    def _wipe(self) -> None:
+        """A replacement of the whole log did not come to its end: begin with nothing."""
+        for name in self._disk.list(self._directory):
+            if name != IDENTITY:
+                self._remove(name)
+        self._point.end_offset = self._point.log_start_offset = 0
+
+    def _check_start(self) -> None:
+        point = self._point
+        if not self._segments:
+            if point.end_offset > point.log_start_offset:
+                raise StorageError("synced segments are missing", reason="rot", recovery_point=point.end_offset)
+            self._make_first()
+        if self._segments[0].base_offset > point.log_start_offset:
+            raise StorageError("the first segment is missing", reason="rot", log_start_offset=point.log_start_offset)
+
+    def _make_first(self) -> None:
+        segment = Segment(self._disk, self._directory, self._point.log_start_offset)
+        segment.open_new()
+        self._segments = [segment]
+        self.removed = True
+
+    # ------------------------------------------------------------ what can be trusted, and the rest
+
+    def scan(self) -> None:
+        """Loads what checkpoints cover, scans what they do not, and finds where the log ends."""
+        self._load_covered()
+        self._load_epochs()
+        self._synced = max(self._synced, self._point.end_offset, self._covered_offset)
+        self._end = self._segments[0].base_offset
+        for number, segment in enumerate(self._segments):
+            if number and segment.base_offset != self._end:
+                self._stop(number, "a segment is missing")
+                return
+            if number >= self._first_uncovered and not self._scan_segment(number, segment):
+                return
+            self._end = segment.next_offset
+        if self._end < self._point.end_offset:
+            raise StorageError("synced batches are missing", reason="rot", log_end_offset=self._end)
+
+    def _load_covered(self) -> None:
+        """Indexes of the segments, up to the first one whose indexes do not cover its file."""
+        for number, segment in enumerate(self._segments):
+            self._first_uncovered = number
+            self._covered_offset = segment.base_offset
+            if not self._load_index(segment):
+                return
+            self._covered_offset = segment.next_offset
+            if segment.index.size < segment.file.size:
+                return
+        if self._clean == (self._segments[-1].next_offset, self._segments[-1].file.size):
+            self._first_uncovered = len(self._segments)
+
+    def _load_index(self, segment: Segment) -> bool:
+        """Offset index and aborted index together, or neither (S14, S15)."""
+        try:
+            data = self._disk.read_file(segment.path + INDEX_SUFFIX)
+            index = SegmentIndex.load(data, segment.base_offset, segment.file.size)
+            data = self._disk.read_file(segment.path + TXN_INDEX_SUFFIX)
+            entries = load_entries(data, index.base_offset, index.next_offset)
+        except (CorruptMessageError, StorageError):
+            return False
+        for entry in entries:
+            self._aborted.add(entry)
+        segment.index = index
+        return True
+
+    def _load_epochs(self) -> None:
+        """The epoch table up to what is covered; without it everything is scanned for it (S17)."""
+        path = f"{self._directory}/{LEADER_EPOCHS}"
+        try:
+            self._epochs = LeaderEpochs.load(self._disk.read_file(path), self._covered_offset)
+            self._epochs.truncate_tail(self._covered_offset)
+        except (CorruptMessageError, StorageError):
+            self._epochs = LeaderEpochs(self._segments[0].base_offset)
+            if self._covered_offset > self._segments[0].base_offset:
+                self._forget_covered()
+
+    def _forget_covered(self) -> None:
+        for segment in self._segments:
+            segment.index = SegmentIndex(segment.base_offset)
+        self._aborted = AbortedIndex()
+        self._first_uncovered = 0
+        self._synced = max(self._synced, self._covered_offset)
+        self._covered_offset = self._segments[0].base_offset
+
+    def _scan_segment(self, number: int, segment: Segment) -> bool:
+        """Takes every good batch that the index does not cover; False when the log was cut in this segment."""
+        size, next_offset = segment.file.size, segment.next_offset
+        position = segment.index.size
+        try:
+            while position < size:
+                bodies = next_offset >= self._point.end_offset
+                for batch in segment.walk(position, size, self._tag, bodies=bodies):
+                    self._take(segment, batch, next_offset)
+                    next_offset, position = segment.next_offset, segment.index.size
+                    if not bodies and next_offset >= self._point.end_offset:
+                        break
+        except (CorruptMessageError, UnsupportedMessageFormatError) as error:
+            self._stop(number + 1, str(error))
+            return False
+        return True
+
+    def _take(self, segment: Segment, batch: Located, expected_offset: int) -> None:
+        header = batch.header
+        if header.base_offset != expected_offset:
+            raise CorruptMessageError("a batch has another offset than follows", base_offset=header.base_offset)
+        self._epochs.assign(header.leader_epoch, header.base_offset, header.next_offset)
+        segment.index.add(header, self._config.index_interval_bytes)
+
+    def _stop(self, keep: int, why: str) -> None:
+        """The log ends at the end of segment `keep - 1`: a torn tail is cut there, rot is refused."""
+        last = self._segments[keep - 1]
+        self._end = last.next_offset
+        if self._end < self._synced:
+            raise StorageError("a synced part of the log is damaged", reason="rot", offset=self._end, cause=why)
+        for later in reversed(self._segments[keep:]):
+            later.remove()
+        del self._segments[keep:]
+        if last.file.size > last.index.size:
+            last.file.truncate(last.index.size)
+        for end_offset in snapshot_offsets(self._disk, self._directory):
+            if end_offset > self._end:
+                self._disk.remove(snapshot_path(self._directory, end_offset))
+
+    # ------------------------------------------------------------ the state that follows
+
+    async def finish(self) -> Recovered:
+        """Replays the producer state, and makes durable what was found."""
+        try:
+            producers = await self._disk.run(self._producers)
+        except OncelogError as error:
+            if isinstance(error, StorageError):
+                raise
+            raise StorageError("the log cannot be replayed", reason="rot", cause=error.message) from error
+        scanned = self._first_uncovered < len(self._segments)
+        if scanned:
+            for segment in self._segments[self._first_uncovered :]:
+                await segment.file.sync()
+        await self._disk.sync_dir(self._directory)
+        self._epochs.truncate_tail(self._end)
+        self._epochs.truncate_head(self._point.log_start_offset)
+        await self._point.store(self._end, self._point.log_start_offset)
+        return Recovered(
+            self._tag, self._segments, self._point, producers, self._epochs, self._aborted, self._end, scanned
+        )
+
+    def _producers(self) -> ProducerStates:
+        first = self._segments[0].base_offset
+        limit = min(self._covered_offset, self._end)
+        states = _snapshot_at_or_below(self._disk, self._directory, self._config, limit, first)
+        _replay(states, self._segments, self._tag, self._aborted, aborted_from=limit)
+        return states

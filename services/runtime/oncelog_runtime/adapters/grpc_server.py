@@ -1,0 +1,278 @@
+"""Serves the methods of a process over gRPC: as frames of links, and one by one as unary calls.
+
+Rule 1: both ways end in the same handler, which gets the message without its bulk field, and the bulk bytes.
+Rule 2: a taken port is an error at the start: two processes never share one in silence (SO_REUSEPORT is off).
+Rule 3: a unary caller that gives up does not cancel the handler, see `grpc_link`.
+Rule 4: `stop` refuses new work first, then waits for what runs, then asks peers to hang up, and only then closes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+from google.protobuf.message import DecodeError
+
+from oncelog import errors, methods
+from oncelog.ports import Handler
+from oncelog.trace_context import TRACEPARENT
+from oncelog.types import Buffer
+from oncelog_runtime.adapters import grpc_status
+from oncelog_runtime.adapters.grpc_link import LinkHost, ServerLink, unexpected
+from oncelog_runtime.call_context import CALL, CallInfo
+from oncelog_runtime.startup import AddressInUseError
+
+log = logging.getLogger(__name__)
+
+_PACKAGE: Final = "oncelog.v1."
+_HANG_UP_S: Final = 0.5
+_CANCEL_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """Bounds of a `GrpcServer`. Twice what `GrpcOptions` lets a client send, so a well-behaved one never meets them."""
+
+    max_message_bytes: int = 64 << 20
+    max_requests_per_link: int = 8192
+    max_bytes_per_link: int = 128 << 20
+    max_links: int = 4096
+    max_unary_calls: int = 1024
+    max_streams_per_connection: int = 1024
+    max_metadata_bytes: int = 16 << 10
+    handshake_timeout_ms: int = 10_000
+    default_timeout_ms: int = 30_000
+    """For a frame that names no time-out."""
+    software: str = "oncelog-server"
+    """Named in the hello, for the peer's logs."""
+
+
+class GrpcServer:
+    """Implements `oncelog_runtime.ports.RpcServer` on grpc.aio.
+
+    `port` 0 = any free one. `cluster_id` empty = every peer is welcome; it may be set later (`cluster_id` attribute),
+    when etcd has told it. `credentials` None = plaintext.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        cluster_id: str = "",
+        options: ServerOptions | None = None,
+        credentials: grpc.ServerCredentials | None = None,
+    ) -> None:
+        self._listen_host = host
+        self._port = port
+        self._options = o = options or ServerOptions()
+        self._credentials = credentials
+        self._unary_calls = 0
+        self._server: grpc.aio.Server | None = None
+        self._host = LinkHost(
+            handlers={},
+            software=o.software,
+            cluster_id=cluster_id,
+            max_message_bytes=o.max_message_bytes,
+            max_requests_per_link=o.max_requests_per_link,
+            max_bytes_per_link=o.max_bytes_per_link,
+            max_links=o.max_links,
+            default_timeout_ms=o.default_timeout_ms,
+        )
+
+    @property
+    def cluster_id(self) -> str:
+        """What links must agree with, once known."""
+        return self._host.cluster_id
+
+    @cluster_id.setter
+    def cluster_id(self, cluster_id: str) -> None:
+        self._host.cluster_id = cluster_id
+
+    def register(self, method: str, handler: Handler) -> None:
+        """See `oncelog_runtime.ports.RpcServer.register`. Raises `ConfigError` for an unknown method."""
+        assert self._server is None, "register before start"
+        if method not in methods.ALL:
+            raise errors.ConfigError(f"{method} is not in oncelog.methods")
+        self._host.handlers[method] = handler
+
+    # ------------------------------------------------------------ life
+
+    async def start(self) -> str:
+        """See `oncelog_runtime.ports.RpcServer.start`. Raises `AddressInUseError`, or `ConfigError` for a bad host."""
+        server = grpc.aio.server(options=self._channel_options())
+        services: dict[str, dict[str, grpc.RpcMethodHandler]] = {}
+        for name, handler in self._host.handlers.items():
+            service, _, method = name.partition(".")
+            table = services.setdefault(service, {})
+            table[method] = grpc.unary_unary_rpc_method_handler(self._unary(methods.ALL[name], handler))
+            table["Connect"] = grpc.stream_stream_rpc_method_handler(self._connect(service))
+        server.add_generic_rpc_handlers(
+            tuple(
+                grpc.method_handlers_generic_handler(_PACKAGE + service, table) for service, table in services.items()
+            )
+        )
+        host = f"[{self._listen_host}]" if ":" in self._listen_host else self._listen_host
+        port = self._bind(server, f"{host}:{self._port}")
+        await server.start()
+        self._server = server
+        return f"{host}:{port}"
+
+    def _bind(self, server: grpc.aio.Server, address: str) -> int:
+        try:
+            if self._credentials is None:
+                port = server.add_insecure_port(address)
+            else:
+                port = server.add_secure_port(address, self._credentials)
+        except RuntimeError:
+            port = 0
+        if port == 0:
+            raise explain_bind_failure(self._listen_host, self._port)
+        return int(port)
+
+    async def stop(self, grace_ms: int) -> None:
+        """See `oncelog_runtime.ports.RpcServer.stop`. Any number of times."""
+        server, self._server = self._server, None
+        if server is None:
+            return
+        self._host.stopping = True
+        running = self._host.running
+        if running:
+            await asyncio.wait(list(running), timeout=grace_ms / 1000)
+        for link in list(self._host.links.values()):
+            link.say_goodbye(errors.ShuttingDownError())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_HANG_UP_S):
+                await self._host.no_links.wait()
+        await server.stop(0)
+        for task in list(running):
+            task.cancel()
+        if running:
+            await asyncio.wait(list(running), timeout=_CANCEL_S)
+
+    def _channel_options(self) -> list[tuple[str, int]]:
+        o = self._options
+        return [
+            ("grpc.so_reuseport", 0),
+            ("grpc.max_send_message_length", o.max_message_bytes),
+            ("grpc.max_receive_message_length", o.max_message_bytes),
+            ("grpc.max_concurrent_streams", o.max_streams_per_connection),
+            ("grpc.max_metadata_size", o.max_metadata_bytes),
+            ("grpc.absolute_max_metadata_size", 2 * o.max_metadata_bytes),
+            ("grpc.server_handshake_timeout_ms", o.handshake_timeout_ms),
+            ("grpc.keepalive_time_ms", 20_000),
+            ("grpc.keepalive_timeout_ms", 10_000),
+            ("grpc.keepalive_permit_without_calls", 1),
+            ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+            ("grpc.http2.max_pings_without_data", 0),
+        ]
+
+    # ------------------------------------------------------------ links
+
+    def _connect(self, service: str) -> Callable[[Any, Any], Awaitable[None]]:
+        async def connect(_requests: Any, context: Any) -> None:
+            await ServerLink(self._host, service, context, self._caller(context)).run()
+
+        return connect
+
+    def _caller(self, context: Any) -> CallInfo:
+        metadata = dict(context.invocation_metadata() or ())
+        principals: tuple[str, ...] = ()
+        if self._credentials is not None:
+            names = context.auth_context().get("x509_subject_alternative_name", ())
+            principals = tuple(name.decode() for name in names)
+        return CallInfo(context.peer(), principals, str(metadata.get("authorization", "")))
+
+    # ------------------------------------------------------------ unary
+
+    def _unary(self, spec: methods.MethodSpec[Any, Any], handler: Handler) -> Callable[[bytes, Any], Awaitable[bytes]]:
+        async def unary(data: bytes, context: Any) -> bytes:
+            try:
+                header, payload = split_bulk(spec, data)
+                self._admit_unary()
+            except errors.OncelogError as error:
+                await grpc_status.abort(context, error)
+            self._set_context(context)
+            task = asyncio.get_running_loop().create_task(self._run_unary(spec.name, handler, header, payload))
+            self._host.running.add(task)  # type: ignore[arg-type]
+            task.add_done_callback(self._unary_done)
+            answer = await asyncio.shield(task)
+            if isinstance(answer, errors.OncelogError):
+                await grpc_status.abort(context, answer)
+            return join_bulk(spec, *answer)
+
+        return unary
+
+    def _admit_unary(self) -> None:
+        if self._host.stopping:
+            raise errors.ShuttingDownError()
+        if self._unary_calls >= self._options.max_unary_calls:
+            raise errors.ResourceExhaustedError("too many unary calls to this process", retry_after_ms=50)
+        self._unary_calls += 1
+
+    def _set_context(self, context: Any) -> None:
+        CALL.set(self._caller(context))
+        TRACEPARENT.set(str(dict(context.invocation_metadata() or ()).get("traceparent", "")))
+
+    async def _run_unary(
+        self, method: str, handler: Handler, header: bytes, payload: Buffer
+    ) -> tuple[bytes, Buffer] | errors.OncelogError:
+        try:
+            return await handler(header, payload)
+        except errors.OncelogError as error:
+            return error
+        except Exception as error:
+            return unexpected(error, method)
+
+    def _unary_done(self, task: asyncio.Task[Any]) -> None:
+        self._unary_calls -= 1
+        self._host.running.discard(task)
+
+
+def split_bulk(spec: methods.MethodSpec[Any, Any], data: bytes) -> tuple[bytes, bytes]:
+    """A whole request message -> (message without its bulk field, bulk bytes). Raises `InvalidRequestError`."""
+    if not spec.request_bulk:
+        return data, b""
+    try:
+        request = spec.request.FromString(data)
+    except DecodeError as error:
+        raise errors.InvalidRequestError(f"the request of {spec.name} cannot be parsed") from error
+    payload = bytes(getattr(request, spec.request_bulk))
+    request.ClearField(spec.request_bulk)
+    return request.SerializeToString(), payload
+
+
+def join_bulk(spec: methods.MethodSpec[Any, Any], header: bytes, payload: Buffer) -> bytes:
+    """(reply without its bulk field, bulk bytes) -> the whole message: two halves of a message merge when joined."""
+    if not spec.reply_bulk or not payload:
+        return header
+    return header + bytes(spec.reply(**{spec.reply_bulk: bytes(payload)}).SerializeToString())
+
+
+def explain_bind_failure(host: str, port: int, flag: str = "--listen-port") -> errors.OncelogError:
+    """gRPC says only that it could not bind; one more try with a plain socket says why."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.bind(address)
+            probe.listen(1)
+    except socket.gaierror:
+        return errors.ConfigError(f"the listen host {host!r} cannot be resolved", host=host)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            return AddressInUseError(
+                f"port {port} of {host} is in use: stop the process that listens there, or choose another {flag}",
+                host=host,
+                port=port,
+            )
+        if error.errno == errno.EADDRNOTAVAIL:
+            return errors.ConfigError(f"{host} is no address of this machine: see --listen-host", host=host)
+        return errors.ConfigError(f"cannot listen on {host}:{port}: {error.strerror}", host=host, port=port)
+    return errors.ConfigError(f"gRPC cannot listen on {host}:{port}", host=host, port=port)

@@ -1,0 +1,92 @@
+"""The real clock, and the one function that gives a process its real ports."""
+
+from __future__ import annotations
+
+import os
+import time
+from random import Random
+from typing import Any, cast
+
+from oncelog.client.grpc_transport import GrpcOptions, GrpcTransport
+from oncelog_runtime.adapters.etcd import EtcdMetadata
+from oncelog_runtime.adapters.grpc_server import GrpcServer, ServerOptions
+from oncelog_runtime.adapters.os_disk import OsDisk
+from oncelog_runtime.cluster import CLUSTER_KEY, Cluster
+from oncelog_runtime.config import NodeConfig
+from oncelog_runtime.ports import Change, Disk, Listing, NodePorts
+
+
+class SystemClock:
+    """Implements `oncelog.ports.WallClock`."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since 1970; may step back."""
+        return time.time_ns() // 1_000_000
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds since some start; never steps back."""
+        return time.monotonic_ns() // 1_000_000
+
+
+class _LazyDisk:
+    """An `OsDisk` from the first use on: a process that keeps no files makes and locks no directory."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._disk: OsDisk | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        if self._disk is None:
+            self._disk = OsDisk(self._root)
+        return getattr(self._disk, name)
+
+    def close(self) -> None:
+        """Gives the directory back."""
+        if self._disk is not None:
+            self._disk.close()
+
+
+def build_ports(config: NodeConfig, component: str) -> NodePorts:
+    """The ports of a service process. Call it on the running event loop; `close_ports` ends them."""
+    software = f"oncelog-{component}"
+    return NodePorts(
+        transport=GrpcTransport(options=GrpcOptions(max_message_bytes=config.max_message_bytes, software=software)),
+        server=GrpcServer(
+            config.listen_host,
+            config.listen_port,
+            options=ServerOptions(max_message_bytes=config.max_message_bytes, software=software),
+        ),
+        disk=cast(Disk, _LazyDisk(config.data_dir)),
+        metadata=EtcdMetadata(config.etcd_endpoints),
+        clock=SystemClock(),
+        random=Random(os.urandom(16)),
+    )
+
+
+async def close_ports(ports: NodePorts) -> None:
+    """Ends links, listeners and watches, the ones that others depend on last."""
+    await ports.server.stop(0)
+    await ports.transport.close()
+    await ports.metadata.close()
+    if isinstance(ports.disk, _LazyDisk):
+        ports.disk.close()
+
+
+async def learn_cluster_id(ports: NodePorts) -> None:
+    """Waits until the cluster's id stands in etcd, then holds every link to it, in and out."""
+    async for event in ports.metadata.watch(CLUSTER_KEY):
+        value = _cluster_value(event)
+        if value is None:
+            continue
+        cluster_id = Cluster.decode(value).cluster_id
+        if isinstance(ports.transport, GrpcTransport):
+            ports.transport.cluster_id = cluster_id
+        if isinstance(ports.server, GrpcServer):
+            ports.server.cluster_id = cluster_id
+        return
+
+
+def _cluster_value(event: Listing | Change) -> bytes | None:
+    if isinstance(event, Change):
+        return event.value if event.key == CLUSTER_KEY else None
+    return next((item.value for item in event.items if item.key == CLUSTER_KEY), None)

@@ -1,0 +1,250 @@
+"""What etcd says, as typed values: one watch over everything, so that all of it is of one revision.
+
+Rule 1: nobody goes back: a key never takes an older mod revision, a listing older than the view is ignored, and one's
+        own writes may be entered ahead of the watch (`learn`).
+Rule 2: values are immutable; a change replaces one. Listeners hear which keys changed, after all of them are in.
+Rule 3: a value that cannot be parsed is kept out and reported, and harms nobody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from oncelog.errors import LeaderNotAvailableError, UnknownTopicError
+from oncelog.types import BrokerRef, PartitionId
+from oncelog_runtime import cluster
+from oncelog_runtime.cluster import Broker, Cluster, Partition, ShardOwner, Topic
+from oncelog_runtime.ports import Change, KeyValue, Listing, MetadataStore
+
+_log = logging.getLogger(__name__)
+
+V = TypeVar("V")
+ShardKey = tuple[str, int]
+"""(kind, number)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Versioned(Generic[V]):
+    """A value and the mod revision of its key."""
+
+    value: V
+    mod_revision: int
+
+
+class ClusterView:
+    """The cluster as this process last saw it. Read freely; only the watch task and `learn` write."""
+
+    def __init__(self) -> None:
+        self.revision = 0
+        self.cluster: Cluster | None = None
+        self.controller: Versioned[BrokerRef] | None = None
+        self.brokers: dict[int, Versioned[Broker]] = {}
+        self.topics: dict[str, Versioned[Topic]] = {}
+        self.topic_names: dict[str, str] = {}
+        self.partitions: dict[PartitionId, Versioned[Partition]] = {}
+        self.shard_epochs: dict[ShardKey, int] = {}
+        self.shard_owners: dict[ShardKey, ShardOwner] = {}
+        self.coordinators: dict[str, int] = {}
+        self.allocators: dict[str, int] = {}
+        self._revisions: dict[str, int] = {}
+        self._listeners: list[Callable[[list[str]], None]] = []
+        self._waiters: list[asyncio.Future[None]] = []
+
+    # ------------------------------------------------------------ reading
+
+    def live(self) -> dict[int, int]:
+        """Broker id -> incarnation of every registered broker."""
+        return {broker_id: entry.mod_revision for broker_id, entry in self.brokers.items()}
+
+    def is_live(self, ref: BrokerRef) -> bool:
+        """The broker is registered under just this incarnation."""
+        entry = self.brokers.get(ref.broker_id)
+        return entry is not None and entry.mod_revision == ref.incarnation
+
+    def address_of(self, broker_id: int) -> str | None:
+        """Where other services reach a registered broker."""
+        entry = self.brokers.get(broker_id)
+        return entry.value.address if entry is not None else None
+
+    def topic_by_id(self, topic_id: str) -> Topic | None:
+        """A topic by id."""
+        entry = self.topics.get(self.topic_names.get(topic_id, ""))
+        return entry.value if entry is not None and entry.value.topic_id == topic_id else None
+
+    def topic(self, name: str) -> Topic:
+        """A topic by name. Raises `UnknownTopicError`."""
+        entry = self.topics.get(name)
+        if entry is None:
+            raise UnknownTopicError(f"no topic {name!r}; create it with `oncelog topic create {name}`", topic=name)
+        return entry.value
+
+    def owner_of(self, kind: str, shard: int) -> ShardOwner | None:
+        """Who owns a coordinator shard; None when nobody does."""
+        owner = self.shard_owners.get((kind, shard))
+        return owner if owner is not None and owner.epoch >= self.shard_epochs.get((kind, shard), 0) else None
+
+    def require_leader(self, partition: PartitionId) -> BrokerRef:
+        """The living leader of a partition. Raises `UnknownTopicError` or `LeaderNotAvailableError`."""
+        entry = self.partitions.get(partition)
+        if entry is None:
+            raise UnknownTopicError("no such partition", topic_id=partition.topic_id, partition=partition.partition)
+        leader = entry.value.leader
+        if leader is None or not self.is_live(leader):
+            raise LeaderNotAvailableError("the partition has no leader", partition=partition.partition)
+        return leader
+
+    def revision_of(self, key: str) -> int:
+        """Mod revision of a key as last seen; 0 = absent."""
+        return self._revisions.get(key, 0)
+
+    # ------------------------------------------------------------ listening
+
+    def listen(self, listener: Callable[[list[str]], None]) -> None:
+        """`listener(keys)` is called after each change, with the keys that changed."""
+        self._listeners.append(listener)
+
+    async def changed(self) -> None:
+        """Returns after the next change."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        await waiter
+
+    # ------------------------------------------------------------ writing
+
+    async def follow(self, metadata: MetadataStore) -> None:
+        """The watch task; never ends by itself."""
+        async for event in metadata.watch(f"{cluster.ROOT}/"):
+            if isinstance(event, Listing):
+                self.listed(event)
+            else:
+                self.change(event)
+
+    def listed(self, listing: Listing) -> None:
+        """Everything under the root at a revision: the first event, and after each gap."""
+        if listing.revision < self.revision:
+            return
+        changed = [item.key for item in listing.items if self._put(item)]
+        present = {item.key for item in listing.items}
+        for key in sorted(self._revisions):
+            if key not in present and self._revisions[key] <= listing.revision:
+                self._drop(key, listing.revision)
+                changed.append(key)
+        self.revision = listing.revision
+        self._tell(changed)
+
+    def change(self, change: Change) -> None:
+        """One key changed."""
+        if change.mod_revision < self.revision:
+            return
+        self.revision = change.mod_revision
+        if change.value is None:
+            changed = self._drop(change.key, change.mod_revision)
+        else:
+            changed = self._put(KeyValue(change.key, change.value, change.mod_revision))
+        if changed:
+            self._tell([change.key])
+
+    def learn(self, items: Iterable[KeyValue]) -> None:
+        """Own writes that succeeded, or linearizable reads, ahead of the watch."""
+        self._tell([item.key for item in items if item.mod_revision > self.revision and self._put(item)])
+
+    def _tell(self, changed: list[str]) -> None:
+        if not changed:
+            return
+        for listener in self._listeners:
+            listener(changed)
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _put(self, item: KeyValue) -> bool:
+        if item.mod_revision <= self._revisions.get(item.key, 0):
+            return False
+        try:
+            known = self._parse(item)
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            _log.error("the value of %s cannot be parsed: %s", item.key, error)
+            return False
+        if known:
+            self._revisions[item.key] = item.mod_revision
+        return known
+
+    def _parse(self, item: KeyValue) -> bool:
+        key, value, revision = item.key, item.value, item.mod_revision
+        if key.startswith(cluster.PARTITIONS):
+            self.partitions[partition_of(key)] = Versioned(Partition.decode(value), revision)
+        elif key.startswith(cluster.BROKERS):
+            self.brokers[int(key.removeprefix(cluster.BROKERS))] = Versioned(Broker.decode(value), revision)
+        elif key.startswith(cluster.TOPICS):
+            self._put_topic(key.removeprefix(cluster.TOPICS), Versioned(Topic.decode(value), revision))
+        elif key.startswith(cluster.SHARDS):
+            self._put_shard(key, value)
+        elif key.startswith(cluster.COORDINATORS):
+            self.coordinators[key.removeprefix(cluster.COORDINATORS)] = revision
+        elif key.startswith(cluster.ALLOCATORS):
+            self.allocators[key.removeprefix(cluster.ALLOCATORS)] = revision
+        elif key == cluster.CONTROLLER_KEY:
+            self.controller = Versioned(cluster.decode_ref(value), revision)
+        elif key == cluster.CLUSTER_KEY:
+            self.cluster = Cluster.decode(value)
+        else:
+            return False
+        return True
+
+    def _put_topic(self, name: str, topic: Versioned[Topic]) -> None:
+        old = self.topics.get(name)
+        if old is not None:
+            self.topic_names.pop(old.value.topic_id, None)
+        self.topics[name] = topic
+        self.topic_names[topic.value.topic_id] = name
+
+    def _put_shard(self, key: str, value: bytes) -> None:
+        shard, what = shard_of(key)
+        if what == "epoch":
+            self.shard_epochs[shard] = max(int(value), self.shard_epochs.get(shard, 0))
+        else:
+            self.shard_owners[shard] = ShardOwner.decode(value)
+
+    def _drop(self, key: str, revision: int) -> bool:
+        known = self._revisions.pop(key, 0)
+        if not known:
+            return False
+        if known > revision:  # our own later write
+            self._revisions[key] = known
+            return False
+        if key.startswith(cluster.PARTITIONS):
+            self.partitions.pop(partition_of(key), None)
+        elif key.startswith(cluster.BROKERS):
+            self.brokers.pop(int(key.removeprefix(cluster.BROKERS)), None)
+        elif key.startswith(cluster.TOPICS):
+            topic = self.topics.pop(key.removeprefix(cluster.TOPICS), None)
+            if topic is not None:
+                self.topic_names.pop(topic.value.topic_id, None)
+        elif key.startswith(cluster.SHARDS):
+            shard, what = shard_of(key)
+            if what == "owner":  # the epoch outlives its key: nobody goes back
+                self.shard_owners.pop(shard, None)
+        elif key.startswith(cluster.COORDINATORS):
+            self.coordinators.pop(key.removeprefix(cluster.COORDINATORS), None)
+        elif key.startswith(cluster.ALLOCATORS):
+            self.allocators.pop(key.removeprefix(cluster.ALLOCATORS), None)
+        elif key == cluster.CONTROLLER_KEY:
+            self.controller = None
+        return True
+
+
+def partition_of(key: str) -> PartitionId:
+    """The partition that a key is about. Raises `ValueError`."""
+    topic_id, _, number = key.removeprefix(cluster.PARTITIONS).partition("/")
+    return PartitionId(topic_id, int(number))
+
+
+def shard_of(key: str) -> tuple[ShardKey, str]:
+    """((kind, number), epoch | owner). Raises `ValueError`."""
+    kind, number, what = key.removeprefix(cluster.SHARDS).split("/")
+    return (kind, int(number)), what

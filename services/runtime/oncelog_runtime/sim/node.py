@@ -1,0 +1,128 @@
+"""One simulated machine: a name, a disk that outlives its processes, and at most one process at a time.
+
+Rule 1: a crash unplugs first and cancels then: `finally` blocks of dying code reach no disk, no peer and no etcd.
+Rule 2: `kill` is kill -9 (the kernel lives: written bytes stay, peers get a refused connection at once);
+        `crash` is a power cut (unsynced bytes are lost; with `silent`, peers are told nothing).
+Rule 3: everything that the process's code starts belongs to its life, however deep: the context variable is inherited.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from random import Random
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from oncelog_runtime.ports import NodePorts
+from oncelog_runtime.sim.clock import SimClock
+from oncelog_runtime.sim.disk import SimDisk
+from oncelog_runtime.sim.loop import Life, SimTask
+from oncelog_runtime.sim.metadata import SimMetadataClient
+from oncelog_runtime.sim.network import SimServer, SimTransport
+
+if TYPE_CHECKING:
+    from oncelog_runtime.sim.world import SimWorld
+
+T = TypeVar("T")
+Main = Callable[[NodePorts], Awaitable[object]]
+
+
+class SimNode:
+    """`main(ports)` is started with each life, if given. `disturbable` False: the fault driver leaves it alone."""
+
+    def __init__(self, world: SimWorld, name: str, main: Main | None = None, port: int = 9092) -> None:
+        self.name = name
+        self.address = f"{name}:{port}"
+        self.lives = 0
+        self.disturbable = True
+        self.paused = False
+        self._world = world
+        self._main = main
+        self._random = Random(f"{world.seed}:node:{name}")
+        skew = self._random.randint(-world.plan.skew_max_ms, world.plan.skew_max_ms)
+        drift = world.plan.drift_max * (2 * self._random.random() - 1)
+        self.clock = SimClock(world.loop, skew, drift)
+        self.disk = SimDisk(world.loop, Random(f"{world.seed}:disk:{name}"), world.plan, name)
+        self.life: Life
+        self.ports: NodePorts
+        self.main_task: SimTask[object] | None = None
+        self._transport: SimTransport
+        self._metadata: SimMetadataClient
+        self._begin()
+
+    @property
+    def is_up(self) -> bool:
+        """True while a process runs and is not paused."""
+        return not self.life.dead and not self.paused
+
+    def spawn(self, coro: Coroutine[Any, Any, T], name: str | None = None) -> SimTask[T]:
+        """Runs a coroutine as code of the current process."""
+        return self._world.loop.create_task(
+            coro, name=f"{self.name}:{name or 'task'}", context=self.life.context.copy()
+        )
+
+    def crash(self, *, silent: bool = False) -> None:
+        """A power cut."""
+        self._die(silent)
+        self.disk = self.disk.after_power_cut()
+
+    def kill(self) -> None:
+        """kill -9."""
+        self._die(silent=False)
+        self.disk = self.disk.after_kill()
+
+    def pause(self, ms: float) -> None:
+        """SIGSTOP, or a long garbage collection: nothing of this process runs, messages wait."""
+        life = self.life
+        if life.dead or self.paused:
+            return
+        life.pause()
+        self.paused = True
+        self._world.loop.trace(f"pause {self.name}")
+        self._world.loop.call_later(ms / 1000, self._resume, life, context=self._world.loop.world)
+
+    def restart(self) -> NodePorts:
+        """A new process on the same disk; the old one, if any, is killed. Returns its ports."""
+        if not self.life.dead:
+            self.kill()
+        self._begin()
+        return self.ports
+
+    def _begin(self) -> None:
+        world = self._world
+        self.lives += 1
+        self.paused = False
+        self.life = life = Life(world.loop, f"{self.name}#{self.lives}")
+        world.network.plug(self.name)
+        self._transport = world.network.transport(self.name, life)
+        self._metadata = world.metadata.client(self.name, life)
+        server: SimServer = world.network.server(self.address, life)
+        random = Random(f"{world.seed}:life:{self.name}:{self.lives}")
+        self.ports = NodePorts(self._transport, server, self.disk, self._metadata, self.clock, random)
+        world.loop.trace(f"start {life.name}")
+        if self._main is not None:
+            self.main_task = self.spawn(self._run(self._main, self.ports), "main")
+
+    @staticmethod
+    async def _run(main: Main, ports: NodePorts) -> object:
+        return await main(ports)
+
+    def _resume(self, life: Life) -> None:
+        if life is self.life:
+            self.paused = False
+        life.resume()
+
+    def _die(self, silent: bool) -> None:
+        if self.life.dead:
+            raise RuntimeError(f"{self.name} is dead already")
+        self._world.loop.trace(f"die {self.life.name} {silent}")
+        self.life.dead = True
+        self._world.network.unplug(self.name, self.life, silent=silent)
+        self._metadata.unplug()
+        self.disk.dead = True
+        self.life.kill()
+
+    async def stopped(self) -> None:
+        """Waits until `main` has returned (a clean stop)."""
+        if self.main_task is not None:
+            await asyncio.wait([self.main_task])
