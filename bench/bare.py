@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import os
 import socket
 import statistics
@@ -61,11 +62,12 @@ class BareResult:
         return self.latencies_ms[int(len(self.latencies_ms) * 0.99)]
 
 
-def _channel(address: str) -> Any:
-    stub = grpc.aio.insecure_channel(address, options=OPTIONS)
-    return stub.stream_stream(
+def _call(channel: Any) -> Any:
+    """One stream to the peer."""
+    method = channel.stream_stream(
         METHOD, request_serializer=BytesValue.SerializeToString, response_deserializer=BytesValue.FromString
     )
+    return method()
 
 
 def _server(handler: Callable[[AsyncIterator[BytesValue], Any], Any], port: int) -> Any:
@@ -99,8 +101,10 @@ async def _follower(port: int, path: str) -> None:
 async def _leader(port: int, path: str, followers: list[str]) -> None:
     file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
 
+    channels = [grpc.aio.insecure_channel(address, options=OPTIONS) for address in followers]
+
     async def run(_requests: AsyncIterator[BytesValue], context: Any) -> None:
-        calls = [_channel(address)() for address in followers]
+        calls = [_call(channel) for channel in channels]
 
         async def answer() -> None:
             while True:
@@ -123,8 +127,8 @@ async def _leader(port: int, path: str, followers: list[str]) -> None:
     await server.wait_for_termination()
 
 
-async def _client(address: str, payload: bytes, messages: int, in_flight: int) -> BareResult:
-    call = _channel(address)()
+async def _client(channel: Any, payload: bytes, messages: int, in_flight: int) -> BareResult:
+    call = _call(channel)
     message = BytesValue(value=payload)
     started: deque[float] = deque()
     latencies: list[float] = []
@@ -146,6 +150,13 @@ async def _client(address: str, payload: bytes, messages: int, in_flight: int) -
     seconds = time.perf_counter() - begin
     await call.done_writing()
     return BareResult(len(payload), messages, seconds, tuple(sorted(latencies)))
+
+
+async def _measure(port: int, message_bytes: int, messages: int, in_flight: int) -> BareResult:
+    payload = os.urandom(message_bytes)
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=OPTIONS) as channel:
+        await _client(channel, payload, max(2, messages // 10), in_flight)
+        return await _client(channel, payload, messages, in_flight)
 
 
 def free_port() -> int:
@@ -188,15 +199,12 @@ class BarePipeline:
         self._processes.append(subprocess.Popen(command))
 
     def run(self, message_bytes: int, messages: int, in_flight: int) -> BareResult:
-        """One measured run after a tenth of it as warm-up."""
-        payload = os.urandom(message_bytes)
-        address = f"127.0.0.1:{self._ports[0]}"
-
-        async def both() -> BareResult:
-            await _client(address, payload, max(2, messages // 10), in_flight)
-            return await _client(address, payload, messages, in_flight)
-
-        return uvloop.run(both())
+        """One measured run after a tenth of it as warm-up, from a fresh client process."""
+        numbers = [str(self._ports[0]), "-", str(message_bytes), str(messages), str(in_flight)]
+        command = [sys.executable, "-m", "bench.bare", "client", *numbers]
+        printed = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
+        found = json.loads(printed)
+        return BareResult(message_bytes, messages, found["seconds"], tuple(found["latencies_ms"]))
 
     def __exit__(self, *_exc: object) -> None:
         for process in self._processes:
@@ -210,15 +218,18 @@ def main() -> None:
     """A server role (started by `BarePipeline`), or the whole table when called without arguments."""
     tune_malloc()
     parser = argparse.ArgumentParser()
-    parser.add_argument("role", nargs="?", choices=("leader", "follower"))
+    parser.add_argument("role", nargs="?", choices=("leader", "follower", "client"))
     parser.add_argument("port", nargs="?", type=int)
     parser.add_argument("path", nargs="?")
-    parser.add_argument("followers", nargs="*")
+    parser.add_argument("more", nargs="*")
     args = parser.parse_args()
     if args.role == "follower":
         uvloop.run(_follower(args.port, args.path))
     elif args.role == "leader":
-        uvloop.run(_leader(args.port, args.path, args.followers))
+        uvloop.run(_leader(args.port, args.path, args.more))
+    elif args.role == "client":
+        result = uvloop.run(_measure(args.port, *(int(number) for number in args.more)))
+        print(json.dumps({"seconds": result.seconds, "latencies_ms": result.latencies_ms}))
     else:
         with BarePipeline() as pipeline:
             for size, messages, in_flight in ((400, 2000, 1), (64 << 10, 3000, 16), (1 << 20, 600, 16)):

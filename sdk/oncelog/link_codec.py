@@ -32,6 +32,9 @@ SLICE_BYTES: Final = 16 * 1024
 FRAME_OVERHEAD_BYTES: Final = 1024
 """More than the tags, lengths, numbers, method and traceparent of one frame ever need."""
 
+USUAL_OVERHEAD_BYTES: Final = 256
+"""The same for a method and a traceparent of ours: what a frame is reckoned at when envelopes are filled."""
+
 _ENVELOPE_FRAME: Final = 0x0A
 _CORRELATION_ID: Final = 0x08
 _KIND: Final = 0x10

@@ -26,7 +26,7 @@ TYPES: Final[Mapping[str, tuple[str, ...]]] = {
     "timestamp": ("timestamp", "timestamp_ntz"),
 }
 """Spark types that each column may have; `void` (all null) is allowed for every optional column."""
-_PAYLOAD: Final = ("key", "value", "timestamp", "headers")
+_PAYLOAD: Final = ("key", "value", "timestamp", "headers", "partition")
 
 
 def check_write_schema(fields: Sequence[tuple[str, str]], topic_option: str) -> None:
@@ -58,15 +58,14 @@ def _check_type(name: str, spark_type: str, allowed: tuple[str, ...]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Rows that go to one topic. `partition` None = by key, or any for rows without one."""
+    """Rows that go to one topic: a `pyarrow.RecordBatch` of `value` and maybe `key`, `timestamp`, `headers`, `partition`."""
 
     topic: str
-    partition: int | None
-    rows: Any  # pyarrow.RecordBatch of key, value and maybe timestamp and headers
+    rows: Any
 
 
 def pieces(batch: Any, topic_option: str) -> Iterator[Piece]:
-    """The rows of an Arrow batch as the log takes them, by topic and by partition where a column names it.
+    """The rows of an Arrow batch as the client takes them, by topic; it chooses partitions by column `partition` or key.
 
     Raises `ConfigError` for a row without a topic.
     """
@@ -75,13 +74,10 @@ def pieces(batch: Any, topic_option: str) -> Iterator[Piece]:
     columns = {name.lower(): batch.column(i) for i, name in enumerate(batch.schema.names)}
     rows = _payload(columns)
     topics = None if topic_option else columns.get("topic")
-    partitions = columns.get("partition")
-    if partitions is not None and partitions.null_count == len(partitions):
-        partitions = None
-    if topics is None and partitions is None:
-        yield Piece(_required_topic(topic_option), None, rows)
+    if topics is None:
+        yield Piece(_required_topic(topic_option), rows)
     else:
-        yield from _grouped(rows, topics, partitions, topic_option)
+        yield from _by_topic(rows, topics)
 
 
 def _required_topic(topic: str | None) -> str:
@@ -91,7 +87,7 @@ def _required_topic(topic: str | None) -> str:
 
 
 def _payload(columns: Mapping[str, Any]) -> Any:
-    """Key and value as binary (from a string without a copy), timestamp and headers as they are."""
+    """Key and value as binary (from a string without a copy), the others as they are."""
     import pyarrow as pa
 
     found: dict[str, Any] = {}
@@ -114,38 +110,20 @@ def _binary(name: str, column: Any) -> Any:
         raise ConfigError(f"column {name} has type {column.type}, and must be binary or string") from error
 
 
-def _grouped(rows: Any, topics: Any, partitions: Any, topic_option: str) -> Iterator[Piece]:
-    """One stable sort by (topic, partition), then one slice per group."""
+def _by_topic(rows: Any, topics: Any) -> Iterator[Piece]:
+    """One stable sort by topic, then one slice per topic."""
     import numpy as np
     import pyarrow as pa
 
-    names, codes = _topic_codes(rows.num_rows, topics, topic_option)
-    numbers = np.full(rows.num_rows, -1, np.int64)
-    if partitions is not None:
-        numbers = partitions.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-    group = codes.astype(np.int64) << 32 | (numbers + 1)
-    order = np.argsort(group, kind="stable")
-    borders = np.flatnonzero(np.diff(group[order])) + 1
-    starts = [0, *borders.tolist()]
-    ends = [*borders.tolist(), rows.num_rows]
-    in_order = rows if len(starts) == 1 else rows.take(pa.array(order))
-    for start, end in zip(starts, ends, strict=True):
-        row = order[start]
-        number = int(numbers[row])
-        yield Piece(_required_topic(names[codes[row]]), _partition(number), in_order.slice(start, end - start))
-
-
-def _partition(number: int) -> int | None:
-    if number < -1:
-        raise ConfigError("column partition is negative", partition=number)
-    return None if number == -1 else number
-
-
-def _topic_codes(count: int, topics: Any, topic_option: str) -> tuple[list[str | None], Any]:
-    """Distinct topics, and for each row the index of its topic."""
-    import numpy as np
-
-    if topics is None:
-        return [_required_topic(topic_option)], np.zeros(count, np.int32)
     encoded = topics.dictionary_encode(null_encoding="encode")
-    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy(zero_copy_only=False)
+    names = [_required_topic(name) for name in encoded.dictionary.to_pylist()]
+    if len(names) == 1:
+        yield Piece(names[0], rows)
+        return
+    codes = encoded.indices.to_numpy(zero_copy_only=False)
+    order = np.argsort(codes, kind="stable")
+    arranged, ends = rows.take(pa.array(order)), np.cumsum(np.bincount(codes, minlength=len(names)))
+    start = 0
+    for name, end in zip(names, ends.tolist(), strict=True):
+        yield Piece(name, arranged.slice(start, end - start))
+        start = end

@@ -7,7 +7,7 @@ its own. So all messages must agree on the batch, and a streaming batch id must 
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from pyspark.sql.datasource import WriterCommitMessage
@@ -89,6 +89,6 @@ def first_joined(messages: Sequence[WriterCommitMessage | None]) -> TaskMessage 
     return None
 
 
-def _require_one(values: set[object] | set[TaskResult] | set[int], what: str) -> None:
+def _require_one(values: Set[object], what: str) -> None:
     if len(values) != 1:
         raise IllegalStateError(f"the tasks of one batch speak of different {what}", found=len(values))

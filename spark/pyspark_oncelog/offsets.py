@@ -90,7 +90,9 @@ def parse_offsets_option(text: str) -> StartingOffsets:
         parsed = json.loads(text)
         explicit = {str(t): {int(p): int(o) for p, o in ps.items()} for t, ps in parsed.items()}
     except (ValueError, TypeError, AttributeError):
-        raise ConfigError('offsets are earliest, latest, or JSON such as {"topic":{"0":23,"1":-2}}', given=text) from None
+        raise ConfigError(
+            'offsets are earliest, latest, or JSON such as {"topic":{"0":23,"1":-2}}', given=text
+        ) from None
     if any(offset < EARLIEST for ps in explicit.values() for offset in ps.values()):
         raise ConfigError("offsets are 0 and up, -2 for earliest or -1 for latest", given=text)
     return StartingOffsets("earliest", explicit)

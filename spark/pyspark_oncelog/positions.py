@@ -42,7 +42,9 @@ def resolve(offsets: StartingOffsets, view: View) -> Position:
         known = view[topic].partitions if topic in view else {}
         for partition in named:
             if partition not in known:
-                raise ConfigError("an offset is given for a partition that is not read", topic=topic, partition=partition)
+                raise ConfigError(
+                    "an offset is given for a partition that is not read", topic=topic, partition=partition
+                )
     return Position({name: _resolve_topic(name, topic, offsets) for name, topic in view.items()})
 
 
@@ -60,63 +62,108 @@ def latest(view: View) -> Position:
     return resolve(StartingOffsets("latest"), view)
 
 
+def clamp(end: Position, view: View) -> tuple[Position, list[str]]:
+    """An end that the user gave, not above what can be read; what lies beyond is named, as a loss is."""
+    beyond: list[str] = []
+    topics: dict[str, TopicPosition] = {}
+    for name, topic in end.topics.items():
+        found: dict[int, PartitionPosition] = {}
+        for number, at in topic.partitions.items():
+            last = view[name].partitions[number].latest
+            if at.offset > last:
+                beyond.append(
+                    f"partition {number} of topic {name} ends at offset {last}, below the {at.offset} asked for"
+                )
+            found[number] = PartitionPosition(min(at.offset, last), at.leader_epoch)
+        topics[name] = TopicPosition(topic.topic_id, found)
+    return Position(topics), beyond
+
+
+def capped(end: Position, target: Position) -> Position:
+    """`end`, but not beyond `target`: nothing that came after it, be it records, partitions or another topic."""
+    topics: dict[str, TopicPosition] = {}
+    for name, topic in target.topics.items():
+        now = end.topics.get(name)
+        if now is not None and now.topic_id == topic.topic_id:
+            topics[name] = TopicPosition(
+                topic.topic_id,
+                {p: min(at, now.partitions.get(p, at), key=_offset_of) for p, at in topic.partitions.items()},
+            )
+    return Position(topics)
+
+
+def _offset_of(at: PartitionPosition) -> int:
+    return at.offset
+
+
 def next_end(start: Position, available: Position, view: View, max_rows: int | None) -> Position:
     """The end of the micro-batch that begins at `start`, of about `max_rows` offsets at most (None = all)."""
-    begin = {(t, p): at for t, p, at in _begins(start, available, view)}
     ends = {(t, p): at.offset for t, topic in available.topics.items() for p, at in topic.partitions.items()}
     if max_rows is not None:
-        ends = limit_rows(begin, ends, max_rows)
+        begins = {(t, p): max(at, _earliest(view, t, p)) for t, p, at in _begins(start, available)}
+        ends = limit_rows(begins, ends, max_rows)
     return Position({name: _moved(name, topic, start, ends) for name, topic in available.topics.items()})
 
 
-def _begins(start: Position, end: Position, view: View) -> list[tuple[str, int, int]]:
-    """Where reading begins per partition: as `start` says, at the log's start for what is new since."""
-    found: list[tuple[str, int, int]] = []
-    for name, topic in end.topics.items():
-        before = start.topics.get(name)
-        old = before.partitions if before is not None and before.topic_id == topic.topic_id else {}
-        now = view.get(name)
-        for number in topic.partitions:
-            if number in old:
-                found.append((name, number, old[number].offset))
-            elif now is not None and now.topic_id == topic.topic_id and number in now.partitions:
-                found.append((name, number, now.partitions[number].earliest))
-    return found
+def _begins(start: Position, end: Position) -> list[tuple[str, int, int]]:
+    """Where reading begins per partition: as `start` says, and at 0 for a partition that came since."""
+    return [
+        (name, number, at.offset)
+        for name, topic in end.topics.items()
+        for number, at in _before(start, name, topic, PartitionPosition(0)).items()
+    ]
+
+
+def _before(start: Position, name: str, topic: TopicPosition, new: PartitionPosition) -> dict[int, PartitionPosition]:
+    """The partitions of `topic` as `start` has them; `new` for those it has not, or has of another topic of this name."""
+    before = start.topics.get(name)
+    old = before.partitions if before is not None and before.topic_id == topic.topic_id else {}
+    return {number: old.get(number, new) for number in topic.partitions}
+
+
+def _earliest(view: View, topic: str, partition: int) -> int:
+    known = view[topic].partitions.get(partition) if topic in view else None
+    return known.earliest if known is not None else 0
 
 
 def _moved(name: str, topic: TopicPosition, start: Position, ends: Mapping[tuple[str, int], int]) -> TopicPosition:
-    before = start.topics.get(name)
-    old = before.partitions if before is not None and before.topic_id == topic.topic_id else {}
+    before = _before(start, name, topic, PartitionPosition(-1))
     found: dict[int, PartitionPosition] = {}
     for number, at in topic.partitions.items():
         offset = ends[(name, number)]
-        same = number in old and old[number].offset == offset
-        found[number] = old[number] if same else PartitionPosition(offset, at.leader_epoch)
+        same = before[number].offset == offset
+        found[number] = before[number] if same else PartitionPosition(offset, at.leader_epoch)
     return TopicPosition(topic.topic_id, found)
 
 
 def ranges(start: Position, end: Position, view: View) -> tuple[list[OffsetRange], list[str]]:
     """What to read from `start` to `end`, and what of it is lost, as sentences."""
-    losses: list[str] = []
+    losses = _lost_topics(start, end, view)
     found: list[OffsetRange] = []
+    for name, number, first in _begins(start, end):
+        topic = end.topics[name]
+        last = topic.partitions[number].offset
+        if name not in view or view[name].topic_id != topic.topic_id:
+            continue
+        earliest = _earliest(view, name, number)
+        if first > last:
+            losses.append(f"partition {number} of topic {name} was cut to offset {last}, below {first}, which was read")
+        elif first < earliest and first < last:
+            losses.append(
+                f"partition {number} of topic {name} begins at offset {earliest}: {first} and up were deleted unread"
+            )
+        begin = max(first, earliest)
+        if begin < last:
+            found.append(OffsetRange(name, number, topic.topic_id, begin, last))
+    return found, losses
+
+
+def _lost_topics(start: Position, end: Position, view: View) -> list[str]:
+    losses: list[str] = []
     for name, topic in end.topics.items():
         before = start.topics.get(name)
         if before is not None and before.topic_id != topic.topic_id:
             losses.append(f"topic {name} was deleted and created again: what was not read of the old one is gone")
-        now = view.get(name)
-        if now is None or now.topic_id != topic.topic_id:
+        if name not in view or view[name].topic_id != topic.topic_id:
             losses.append(f"topic {name} was deleted before it was read to its end")
-    for name, number, first in _begins(start, end, view):
-        now = view.get(name)
-        if now is None or now.topic_id != end.topics[name].topic_id:
-            continue
-        last = end.topics[name].partitions[number].offset
-        if first > last:
-            losses.append(f"partition {number} of topic {name} was cut to offset {last}, below {first} that was read")
-        earliest = now.partitions[number].earliest if number in now.partitions else first
-        if first < earliest and first < last:
-            losses.append(
-                f"partition {number} of topic {name} begins at offset {earliest}: {first} and up were deleted unread"
-            )
-        found.append(OffsetRange(name, number, now.topic_id, min(max(first, earliest), max(last, first)), last))
-    return [r for r in found if r.size > 0], losses
+    return losses + [f"topic {name} was deleted" for name in start.topics if name not in end.topics]

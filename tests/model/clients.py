@@ -75,6 +75,10 @@ class Producer(NamedTuple):
         """The unit that this batch belongs to, or None when it is not this client's or is not to be shown."""
         return batch.n if batch.session == self.session else None
 
+    def __str__(self) -> str:
+        told = ", ".join(f"{outcome} of {n}" for n, outcome in self.told) or "nothing"
+        return f"producer      session {self.session}, {self.status}, in transaction {self.n}, was told {told}"
+
     def _commits(self) -> bool:
         return self.wants[0] == "COMMITTED" and not self.giving_up
 
@@ -165,6 +169,10 @@ class SparkJob(NamedTuple):
     def whole(self, batch: Batch) -> object:
         winners = dict(self.asked).get(self._of(batch), ())
         return self._of(batch) if batch.writer in dict(winners) else None
+
+    def __str__(self) -> str:
+        told = ", ".join(f"{outcome} of attempt {attempt}" for attempt, outcome in self.told) or "nothing"
+        return f"Spark job     attempt {self.attempt}, {self.stage}, was told {told}"
 
     def _of(self, batch: Batch) -> int:
         return int(batch.writer[1:])

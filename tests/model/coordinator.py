@@ -48,7 +48,7 @@ def enrol(record: Record, command: Enrol, rules: Rules) -> Plan:
     if _is_fenced(record, batch.session, rules):
         return Plan(FENCED)
     n = batch.n if rules.name_transactions else record.number + (not record.ongoing)
-    if _is_stale(record, n, batch.session):
+    if _is_stale(record, n, batch.session, rules):
         return Plan(WAIT)
     here = frozenset({batch.partition})
     if record.ongoing:
@@ -75,7 +75,7 @@ def end(record: Record, command: End, rules: Rules) -> Plan:
         n = record.number or 1
     elif any(written_in != n for _, written_in in command.winners):
         return Plan(ENDED)
-    if _is_stale(record, n, command.session):
+    if _is_stale(record, n, command.session, rules):
         return Plan(WAIT)
     if n == record.number + 1 and not record.ongoing:
         record = _opened(record, n) if rules.end_always_recorded else record
@@ -83,7 +83,10 @@ def end(record: Record, command: End, rules: Rules) -> Plan:
             return Plan(Reply(command.outcome, n))
     if n == record.number and record.ongoing:
         winners = tuple(sorted(writer for writer, _ in command.winners))
-        return Plan(Reply(command.outcome, n), decide(record, command.outcome, winners))
+        reply = Reply(command.outcome, n) if rules.name_transactions else WAIT
+        return Plan(reply, decide(record, command.outcome, winners))
+    if not rules.name_transactions and record.decided:
+        return Plan(WAIT)
     return Plan(outcome_of(record, n, rules))
 
 
@@ -172,11 +175,13 @@ def _is_fenced(record: Record, session: int, rules: Rules) -> bool:
     return rules.session_epoch_checked and session < record.session
 
 
-def _is_stale(record: Record, n: int, session: int) -> bool:
+def _is_stale(record: Record, n: int, session: int, rules: Rules) -> bool:
     """Whether the command speaks of what this memory cannot know: then another coordinator owns the shard.
 
     It says nothing then; "ended" or "forgotten" would be false, since the number is yet to come here.
     """
+    if not rules.stale_coordinator_is_silent:
+        return False
     return n > record.number + (not record.ongoing) or session > record.session
 
 

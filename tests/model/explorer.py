@@ -8,6 +8,7 @@ model **hangs** when from some state no progress step, in any order, ever leads 
 
 from __future__ import annotations
 
+import gc
 from collections import deque
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
@@ -62,17 +63,27 @@ class Trace(Generic[S]):
 
 @dataclass
 class Exploration(Generic[S]):
-    """What an exploration found.  `complete` says that no reachable state was left out."""
+    """What an exploration found.  `complete` says that no reachable state was left out.
+
+    `happened` is the text of every step that was taken, by which a test can see that nothing was ruled out by mistake.
+    """
 
     states: int = 0
     at_rest: int = 0
     complete: bool = False
     violations: dict[str, Trace[S]] = field(default_factory=dict)
+    happened: set[str] = field(default_factory=set)
 
 
 def explore(model: Model[S], max_states: int = 1_000_000, until: frozenset[str] = frozenset()) -> Exploration[S]:
     """Visit every reachable state.  Stops early, and is then not complete, at `max_states` or with all of `until` found."""
-    return _Search(model, until).run(max_states)
+    collecting = gc.isenabled()
+    gc.disable()  # a search makes no cycles, and the collector would walk all its states again and again
+    try:
+        return _Search(model, until).run(max_states)
+    finally:
+        if collecting:
+            gc.enable()
 
 
 LIVELOCK = Broken("hanging", "from here no order of the system's own steps ever leads to rest")
@@ -125,6 +136,7 @@ class _Search(Generic[S]):
         for step, after in self.model.steps(state):
             if after == state:
                 continue
+            self.found.happened.add(step.text)
             there = self._reach(after, (here, step))
             if not step.fault:
                 rest = False

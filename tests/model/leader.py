@@ -7,7 +7,7 @@ as much as the old one.  It opens a transaction only on the coordinator's own an
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache
 from typing import NamedTuple
 
 from tests.model.rules import Rules
@@ -26,7 +26,7 @@ class View(NamedTuple):
     coordinator_epoch: int
 
 
-@lru_cache(maxsize=None)
+@cache
 def replay(log: Log, named: bool) -> View:
     """A marker ends the open batches of the transaction that it names, or whatever is open when nothing has a name."""
     waiting: list[Batch] = []
@@ -106,7 +106,7 @@ def take_marker(partition: Partition, marker: Marker, rules: Rules) -> Taken:
     if marker.epoch < view.coordinator_epoch:
         return Taken(partition, Reply("FENCED"))
     if rules.marker_always_appended:
-        repeated = rules.name_transactions and marker.n in view.marked
+        repeated = rules.name_transactions and marker.n in view.marked - view.open
         return Taken(partition if repeated else _appended(partition, marker), Reply("OK"))
     has_work = marker.n in view.open if rules.name_transactions else bool(view.open)
     return Taken(_appended(partition, marker) if has_work else partition, Reply("OK"))

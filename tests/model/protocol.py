@@ -185,10 +185,10 @@ class Protocol:
         failing = state.spend("failovers")
         if failing is None:
             return
-        text = step.text + "; before it answers, coordinator {2} takes over"
+        text = step.text + "; before anybody hears of that, coordinator {2} takes over"
         step = Step(text, (*(*step.about, None)[:2], append.epoch + 1), True)
         yield step, self._taken_over(self._remembered(failing, append))
-        text = step.text + "; its record is still on its way to the log"
+        text = step.text + "; the record is still on its way to the log"
         on_its_way = self._taken_over(self._silenced(failing, append))
         if append.epoch >= on_its_way.shard.fence:
             yield step._replace(text=text), on_its_way
@@ -204,7 +204,9 @@ class Protocol:
     def _late_append(self, state: State, append: Append) -> Steps:
         """A record that was on its way when the shard changed hands arrives: refused, if the log knows of that."""
         if append.epoch >= state.shard.fence:
-            step = Step("the shard log takes the late record of coordinator {0} for {1}", (append.epoch, append.command))
+            step = Step(
+                "the shard log takes the late record of coordinator {0} for {1}", (append.epoch, append.command)
+            )
             yield from self._land(state, append, step)
         else:
             yield Step("the shard log refuses the late record of coordinator {0}", (append.epoch,)), state
@@ -243,8 +245,11 @@ class Protocol:
         """A marker goes to a leader until it is confirmed; its answer may be lost, and a deposed leader may answer."""
         marker = Marker(decided.n, decided.outcome, decided.winners, coordinator.epoch)
         partition = state.partitions[index]
+        if coordinator.epoch < state.shard.fence:
+            yield from self._deposed_marker(state, marker, index)
+            return
         taken = leader.take_marker(partition, marker, self.rules)
-        confirmed = self._confirmed(state, coordinator, decided.n, index)
+        confirmed = coordinator._replace(acked=coordinator.acked | {(decided.n, index)})
         if leader.deposed_confirms(partition, marker, self.rules):
             step = Step("P{0}'s DEPOSED leader says OK to {1}", (index, marker))
             yield from self._completed(state.with_coordinator(confirmed), confirmed, decided, step)
@@ -257,11 +262,13 @@ class Protocol:
         if losing is not None and taken.partition != partition:
             yield Step("P{0}'s leader takes {1}, its answer is lost", (index, marker), True), losing
 
-    def _confirmed(self, state: State, coordinator: Coordinator, n: int, index: int) -> Coordinator:
-        """Which markers a deposed coordinator has confirmed matters no more, since it completes nothing."""
-        if coordinator.epoch < state.shard.fence:
-            return coordinator
-        return coordinator._replace(acked=coordinator.acked | {(n, index)})
+    def _deposed_marker(self, state: State, marker: Marker, index: int) -> Steps:
+        """The marker of a coordinator that was deposed, and completes nothing: one that comes very late."""
+        after = state.spend("slow_markers")
+        taken = leader.take_marker(state.partitions[index], marker, self.rules)
+        if after is not None and taken.partition != state.partitions[index]:
+            step = Step("P{0}'s leader takes {1} of a deposed coordinator", (index, marker), True)
+            yield step, after.with_partition(index, taken.partition)
 
     def _completed(self, state: State, coordinator: Coordinator, decided: Decided, step: Step) -> Steps:
         """COMPLETE with the last marker, or nothing more as long as markers are missing or the core is at work."""

@@ -14,8 +14,8 @@ class Rules:
     """How careful the build is.  The number is that of the hole which the rule closes (docs: transactions)."""
 
     name_transactions: bool = True
-    """Every message names its transaction, and every check is equality.  Else a message means "the one that is open",
-    as in the protocol of Kafka before KIP-890."""
+    """Every message names its transaction, and every check is equality.  Else a message means "the one that is open", as
+    in the protocol of Kafka before KIP-890, and as there the next transaction waits for the markers of the last."""
 
     epoch_record_before_answer: bool = True
     """(1) A shard begins each life with a committed epoch record, which fences every append of an earlier life.  Else the
@@ -49,6 +49,10 @@ class Rules:
 
     end_always_recorded: bool = True
     """(20) END(n) writes a record also when nothing was enrolled.  Else it is answered and n stays free to be opened."""
+
+    stale_coordinator_is_silent: bool = True
+    """(Found by this model.)  A coordinator that hears of a number or session which its memory cannot know has been
+    deposed, and says nothing.  Else it takes the number for one that ended: FORGOTTEN, of a transaction in good health."""
 
     def without(self, *names: str) -> Rules:
         """These rules with some taken out."""

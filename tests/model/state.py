@@ -11,7 +11,7 @@ uncommitted one that is lost with its leader is a request that never arrived; a 
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ class Batch(NamedTuple):
     n: int
     partition: int
 
+    def __str__(self) -> str:
+        return f"{self.writer}'s batch in transaction {self.n} for P{self.partition} (session {self.session})"
+
 
 class Marker(NamedTuple):
     """The end of transaction n on a partition, in the epoch of the coordinator that sent it."""
@@ -41,6 +44,10 @@ class Marker(NamedTuple):
     outcome: Outcome
     winners: Winners
     epoch: int
+
+    def __str__(self) -> str:
+        winners = "everybody" if self.winners is None else ", ".join(self.winners) or "nobody"
+        return f"marker {self.outcome}({self.n}) for {winners}, coordinator epoch {self.epoch}"
 
 
 Entry: TypeAlias = Batch | Marker
@@ -66,6 +73,10 @@ class Decided(NamedTuple):
     winners: Winners
     partitions: frozenset[int]
 
+    def __str__(self) -> str:
+        at = ", ".join(f"P{index}" for index in sorted(self.partitions)) or "all markers in"
+        return f"{self.outcome}({self.n}): {at}"
+
 
 class Record(NamedTuple):
     """The state of one transactional id, which every record of the shard log holds whole."""
@@ -80,6 +91,12 @@ class Record(NamedTuple):
     ended_attempt: int = 0
     token: bool = False
 
+    def __str__(self) -> str:
+        now = f"{self.number} ongoing" if self.ongoing else f"{self.number} ended"
+        past = [str(known) for known in (*self.decided, *self.kept)]
+        token = ["token stored"] if self.token else []
+        return "; ".join([f"session {self.session}, {now}", *past, *token])
+
 
 class Coordinator(NamedTuple):
     """A living owner, or former owner, of the shard: `record` is its memory, `acked` the (n, partition) it has markers of.
@@ -91,6 +108,9 @@ class Coordinator(NamedTuple):
     record: Record
     acked: frozenset[tuple[int, int]] = frozenset()
     busy: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.epoch}: {self.record}{' (waits for the log)' if self.busy else ''}"
 
 
 class Shard(NamedTuple):
@@ -121,6 +141,9 @@ class Init(NamedTuple):
 
     session: int
 
+    def __str__(self) -> str:
+        return f"INIT of session {self.session}"
+
 
 class Join(NamedTuple):
     """A task of one attempt at the micro-batch joins the open transaction as a participant."""
@@ -128,6 +151,9 @@ class Join(NamedTuple):
     session: int
     attempt: int
     writer: str
+
+    def __str__(self) -> str:
+        return f"JOIN of task {self.writer}"
 
 
 class End(NamedTuple):
@@ -139,12 +165,19 @@ class End(NamedTuple):
     winners: tuple[tuple[str, int], ...]
     attempt: int = 0
 
+    def __str__(self) -> str:
+        winners = ", ".join(f"{writer} in {n}" for writer, n in self.winners) or "nobody"
+        return f"END({self.n}, {self.outcome}) with {winners} (session {self.session})"
+
 
 class Enrol(NamedTuple):
     """A leader with a batch for a transaction that is not open there asks whether it may open it."""
 
     batch: Batch
     leader_epoch: int
+
+    def __str__(self) -> str:
+        return f"the leader's question about {self.batch}"
 
 
 class Enrolled(NamedTuple):
@@ -161,6 +194,9 @@ class Ask(NamedTuple):
 
     n: int
     partition: int
+
+    def __str__(self) -> str:
+        return f"whether {self.n} has ended"
 
 
 class Send(NamedTuple):
@@ -185,12 +221,12 @@ class Append(NamedTuple):
 Message: TypeAlias = Batch | Init | Join | End | Enrol | Enrolled | Send | Append
 
 
-@lru_cache(maxsize=None)
+@cache
 def _order(message: Message) -> str:
     return repr(message)
 
 
-@lru_cache(maxsize=None)
+@cache
 def in_order(messages: frozenset[Message]) -> tuple[Message, ...]:
     """In an order that is the same in every run."""
     return tuple(sorted(messages, key=_order))
@@ -210,7 +246,7 @@ class Budget(NamedTuple):
     crashes: int = 0
 
 
-@lru_cache(maxsize=None)
+@cache
 def _spent(budget: Budget, kind: str) -> Budget | None:
     """The budget after one more fault of that kind, or None when there is none left."""
     left: int = getattr(budget, kind)
@@ -269,8 +305,8 @@ class State(NamedTuple):
         return next((found for found in self.coordinators if found.epoch == epoch), None)
 
     def __str__(self) -> str:
-        lines = [f"shard log   fence {self.shard.fence}, {self.shard.record}"]
+        lines = [f"shard log     {self.shard.record} (fence {self.shard.fence})"]
         lines += [f"coordinator {coordinator}" for coordinator in self.coordinators]
         for index, partition in enumerate(self.partitions):
-            lines += [f"P{index} in epoch {partition.leader_epoch}", *(f"   {entry}" for entry in partition.log)]
-        return "\n".join([*lines, *(f"client      {client}" for client in self.clients)])
+            lines += [f"P{index}, leader epoch {partition.leader_epoch}", *(f"    {entry}" for entry in partition.log)]
+        return "\n".join([*lines, *(str(client) for client in self.clients)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from typing import Any
 
 from oncelog.cli.output import Printer
@@ -73,7 +74,7 @@ def _describe(args: argparse.Namespace, printer: Printer) -> int:
                 "epoch": p.leader_epoch,
                 "replicas": p.replicas,
                 "isr": p.isr,
-                **offsets.get(p.partition, {}),
+                **(dataclasses.asdict(offsets[p.partition]) if p.partition in offsets else {}),
             }
             for p in topic.partitions
         ]

@@ -51,6 +51,16 @@ class Caller:
 
         return await self._call(locate, spec, request, timeout_ms)
 
+    async def to_any_broker(self, spec: MethodSpec[Req, Rep], request: Req, timeout_ms: int | None = None) -> Rep:
+        """Calls some broker, another one at each try."""
+
+        async def locate(deadline_ms: int) -> str:
+            if not self._metadata.broker_addresses():
+                await self._metadata.refresh(deadline_ms)
+            return self._context.random.choice(list(self._metadata.broker_addresses().values()))
+
+        return await self._call(locate, spec, request, timeout_ms)
+
     async def to_controller(self, spec: MethodSpec[Req, Rep], request: Req, timeout_ms: int | None = None) -> Rep:
         """Calls the broker that is the controller."""
 

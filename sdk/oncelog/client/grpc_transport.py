@@ -118,6 +118,7 @@ class _Link:
         self.address = address
         self.service = service
         self._options = transport.options
+        self._envelope_bytes = min(ENVELOPE_BYTES, self._options.max_message_bytes)
         self._connect_timeout_ms = timeout_ms
         self._ready = False
         self._leaving = False  # the peer goes away: nothing new, wait for what is open
@@ -184,11 +185,12 @@ class _Link:
 
     async def _run(self, pause_s: float) -> None:
         """Connects, greets, reads until the end. The one reader of the stream."""
-        if pause_s > 0:
-            await asyncio.sleep(pause_s)
-        channel = self.transport.open_channel(self.address, self._connect_timeout_ms)
-        stream = channel.stream_stream(f"/oncelog.v1.{self.service}/Connect")(metadata=self.transport.metadata)
+        channel = stream = None
         try:
+            if pause_s > 0:
+                await asyncio.sleep(pause_s)
+            channel = self.transport.open_channel(self.address, self._connect_timeout_ms)
+            stream = channel.stream_stream(f"/oncelog.v1.{self.service}/Connect")(metadata=self.transport.metadata)
             await self._greet(stream)
             self._writer = asyncio.get_running_loop().create_task(self._write(stream))
             await self._read(stream)
@@ -203,8 +205,10 @@ class _Link:
         finally:
             if self._writer is not None:
                 self._writer.cancel()
-            stream.cancel()
-            await channel.close()
+            if stream is not None:
+                stream.cancel()
+            if channel is not None:
+                await channel.close()
 
     async def _greet(self, stream: Any) -> None:
         hello = link_pb2.Hello(
@@ -234,11 +238,11 @@ class _Link:
     async def _explain(self, stream: Any, error: BaseException) -> errors.OncelogError:
         """What ended the stream, as a `NetworkError`."""
         status, details = "", str(error)
-        if stream.done():
+        if stream is not None and stream.done():
             code = await stream.code()
             status, details = getattr(code, "name", str(code)), await stream.details() or ""
         context: dict[str, Any] = {"address": self.address, "status": status}
-        if not self._ready and "refused" in details:
+        if not self._ready and ("Connection refused" in details or "actively refused" in details):
             return errors.NetworkError(f"nobody listens at {self.address}", refused="true", **context)
         return errors.NetworkError(f"the link to {self.address} broke: {details or type(error).__name__}", **context)
 
@@ -288,8 +292,8 @@ class _Link:
                 self._outbox.popleft()  # nobody waits for it any more, and the peer never heard of it
                 continue
             frame = item if isinstance(item, Frame) else item.frame
-            total += len(frame.header) + len(frame.payload) + 64
-            if frames and total > ENVELOPE_BYTES:
+            total += len(frame.header) + len(frame.payload) + link_codec.USUAL_OVERHEAD_BYTES
+            if frames and total > self._envelope_bytes:
                 break
             frames.append(frame)
             self._outbox.popleft()
@@ -298,7 +302,7 @@ class _Link:
         return frames
 
     async def _read(self, stream: Any) -> None:
-        while True:
+        while not self._over:
             data = await stream.read()
             if data is grpc.aio.EOF:
                 raise EOFError

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any
 
 from oncelog import errors, methods
@@ -19,7 +19,7 @@ from oncelog.client.calls import Caller
 from oncelog.client.context import Context, now_ms
 from oncelog.client.delivery import wait_done
 from oncelog.client.metadata import Metadata, Topic, unknown_topic
-from oncelog.client.turns import Turns
+from oncelog.client.produce_calls import Lane, ProduceCalls, Request
 from oncelog.config import ProducerConfig
 from oncelog.core import batch as codec
 from oncelog.core.accumulator import Accumulator, Batch
@@ -29,7 +29,6 @@ from oncelog.core.record import HeaderList
 from oncelog.core.sequence import last_sequence
 from oncelog.types import PartitionId
 from oncelog.v1 import partition_pb2 as pb
-from oncelog.wire_errors import from_detail
 
 _SWEEP_MS = 500
 _SUSPICIOUS_MS = 1_000
@@ -38,33 +37,6 @@ _SETTLE_TIMEOUT_MS = 5_000
 _FAILURES_KEPT = 100
 
 Renew = Callable[[], Awaitable[Identity]]
-
-
-class _Lane:
-    """The calls in flight to one broker."""
-
-    __slots__ = ("address", "blocked", "in_flight", "turns")
-
-    def __init__(self, address: str) -> None:
-        self.address = address
-        self.in_flight = 0
-        self.turns = Turns()
-        self.blocked: dict[PartitionId, None] = {}
-
-
-class _Request:
-    """One Produce call."""
-
-    __slots__ = ("batches", "is_abandoned", "lane", "size", "started_ms", "task", "turn")
-
-    def __init__(self, lane: _Lane, started_ms: int) -> None:
-        self.lane = lane
-        self.batches: list[Batch] = []
-        self.size = 0
-        self.started_ms = started_ms
-        self.turn = lane.turns.draw()
-        self.is_abandoned = False
-        self.task: asyncio.Task[None] | None = None
 
 
 class Sender:
@@ -83,9 +55,15 @@ class Sender:
             config.batch_size, config.linger_ms, config.buffer_memory, config.delivery_timeout_ms
         )
         self._windows: dict[PartitionId, ProducerWindow] = {}
-        self._lanes: dict[str, _Lane] = {}
         self._outstanding: dict[Batch, None] = {}
-        self._requests: dict[_Request, None] = {}
+        self._calls = ProduceCalls(
+            context,
+            config.acks_number,
+            config.max_in_flight_requests_per_connection,
+            on_answer=self._answered,
+            on_free=self._wake_all,
+            on_crash=self._crashed,
+        )
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._settling: dict[PartitionId, None] = {}
         self._dirty: dict[PartitionId, None] = {}
@@ -155,30 +133,33 @@ class Sender:
             self._refuse_when_over()
 
     async def _wait_for_room(self, size: int) -> None:
-        """First come, first served."""
+        """First come, first served. Who is admitted has its room counted until it adds its record."""
         freed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         entry = (size, freed)
         self._room.append(entry)
         try:
             async with asyncio.timeout(self._config.max_block_ms / 1000):
                 await freed
-        except TimeoutError:
+        except BaseException as error:
+            if entry in self._room:
+                self._room.remove(entry)
+            else:
+                self._accumulator.used_bytes -= size
+            self._admit()
+            if not isinstance(error, TimeoutError):
+                raise
             raise errors.BufferExhaustedError(
                 f"no room within {self._config.max_block_ms} ms", buffer_memory=self._config.buffer_memory
             ) from None
-        finally:
-            if entry in self._room:
-                self._room.remove(entry)
-            self._admit()
+        self._accumulator.used_bytes -= size
 
     def _admit(self) -> None:
-        """Wakes the first waiter if there is room for it; it adds its record before it admits the next."""
-        while self._room and (self._room[0][1].done() or self._is_over()):
-            _, freed = self._room.popleft()
+        """Admits waiters in order while there is room; all of them once this producer is over."""
+        while self._room and (self._is_over() or self._accumulator.has_room(self._room[0][0])):
+            size, freed = self._room.popleft()
+            self._accumulator.used_bytes += size
             if not freed.done():
                 freed.set_result(None)
-        if self._room and self._accumulator.has_room(self._room[0][0]):
-            self._room[0][1].set_result(None)
 
     def _is_over(self) -> bool:
         return self._is_closed or self.failure is not None
@@ -195,8 +176,7 @@ class Sender:
         """Sends everything that was added before this call, and waits until each outcome is known; raises nothing."""
         self._flushes += 1
         try:
-            for partition in self._accumulator.waiting():
-                self._wake(partition)
+            self._wake_all(self._accumulator.waiting())
             await wait_done(list(self._outstanding))
         finally:
             self._flushes -= 1
@@ -216,6 +196,7 @@ class Sender:
 
     def drop(self, error: errors.OncelogError) -> None:
         """Fails everything that is not resolved, and ends the calls in flight: their answers no longer matter."""
+        self._calls.cancel_all()
         for task in list(self._tasks):
             task.cancel()
         for window in self._windows.values():
@@ -247,6 +228,10 @@ class Sender:
             self._is_draining = True
             asyncio.get_running_loop().call_soon(self._drain)
 
+    def _wake_all(self, partitions: Iterable[PartitionId]) -> None:
+        for partition in partitions:
+            self._wake(partition)
+
     def _wake_at(self, partition: PartitionId, when_ms: int) -> None:
         timer = self._timers.pop(partition, None)
         if timer is not None:
@@ -264,19 +249,19 @@ class Sender:
             return
         dirty, self._dirty = self._dirty, {}
         now = now_ms()
-        requests: dict[str, _Request] = {}
-        for partition in dirty:
-            self._look_at(partition, now, requests)
+        requests: dict[Lane, Request] = {}
+        try:
+            for partition in dirty:
+                self._look_at(partition, now, requests)
+        except Exception as error:
+            self._crashed(error)
         for request in requests.values():
-            self._start(request)
+            self._calls.start(request)
 
-    def _look_at(self, partition: PartitionId, now: int, requests: dict[str, _Request]) -> None:
-        window = self._windows.get(partition)
+    def _look_at(self, partition: PartitionId, now: int, requests: dict[Lane, Request]) -> None:
+        window = self._window(partition)
         if window is None:
-            if self._accumulator.peek(partition) is None:
-                return
-            window = ProducerWindow(self._config.max_in_flight_requests_per_connection)
-            self._windows[partition] = window
+            return
         self._settle_resolved(window.expire(now))
         doubtful = window.in_question(now)
         if doubtful is not None:
@@ -285,8 +270,8 @@ class Sender:
         lane = self._lane_for(partition, window)
         if lane is None:
             return
-        request = requests.get(lane.address)
-        if request is None and lane.in_flight >= self._config.max_in_flight_requests_per_connection:
+        request = requests.get(lane)
+        if request is None and not self._calls.has_room(lane):
             lane.blocked[partition] = None
             return
         batch = self._next_batch(partition, window, now)
@@ -294,14 +279,21 @@ class Sender:
             return
         if request is None or request.size + len(batch.encoded) > self._config.max_request_size:
             if request is not None:
-                self._start(request)
-            request = requests[lane.address] = self._new_request(lane, now)
-        request.batches.append(batch)
-        request.size += len(batch.encoded)
+                self._calls.start(request)
+            request = requests[lane] = self._calls.prepare(lane)
+        request.add(batch)
         if window.may_send_new() and self._accumulator.peek(partition) is not None:
             self._wake(partition)
 
-    def _lane_for(self, partition: PartitionId, window: ProducerWindow) -> _Lane | None:
+    def _window(self, partition: PartitionId) -> ProducerWindow | None:
+        """The partition's window; None when there is nothing to do for it."""
+        window = self._windows.get(partition)
+        if window is None and self._accumulator.peek(partition) is not None:
+            window = ProducerWindow(self._config.max_in_flight_requests_per_connection)
+            self._windows[partition] = window
+        return window
+
+    def _lane_for(self, partition: PartitionId, window: ProducerWindow) -> Lane | None:
         """Where to send; None, and a refresh on its way, when nobody leads the partition."""
         if window.is_empty and self._accumulator.peek(partition) is None:
             return None
@@ -311,10 +303,7 @@ class Sender:
             self._refresh()
             return None
         self._leaderless.pop(partition, None)
-        lane = self._lanes.get(leader.address)
-        if lane is None:
-            lane = self._lanes[leader.address] = _Lane(leader.address)
-        return lane
+        return self._calls.lane(leader.address)
 
     def _next_batch(self, partition: PartitionId, window: ProducerWindow, now: int) -> Batch | None:
         batch = window.resend(now)
@@ -365,77 +354,9 @@ class Sender:
             raise errors.MessageTooLargeError("the batch is larger than max_request_size", bytes=len(encoded))
         return encoded
 
-    # ------------------------------------------------------------ calling
+    # ------------------------------------------------------------ answers
 
-    def _new_request(self, lane: _Lane, now: int) -> _Request:
-        lane.in_flight += 1
-        return _Request(lane, now)
-
-    def _start(self, request: _Request) -> None:
-        self._requests[request] = None
-        request.task = self._spawn(self._send(request))
-
-    def _spawn(self, work: Any) -> asyncio.Task[None]:
-        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
-        self._tasks[task] = None
-        task.add_done_callback(self._task_done)
-        return task
-
-    def _task_done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.pop(task, None)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            # A defect of ours: nothing that waits may hang because of it.
-            self.failure = errors.InvalidTxnStateError(f"the producer failed: {error!r}")
-            self.drop(self.failure)
-
-    async def _send(self, request: _Request) -> None:
-        lane, batches = request.lane, request.batches
-        try:
-            reply = await lane.turns.run(request.turn, self._call(request))
-            outcomes = [from_detail(item.error) if item.HasField("error") else None for item in reply.partitions]
-            if len(outcomes) != len(batches):
-                raise errors.UnknownServerError("the leader answered for another number of batches")
-        except errors.OncelogError as error:
-            reply, outcomes = None, [error] * len(batches)
-        except asyncio.CancelledError:
-            if not request.is_abandoned:
-                raise
-            asyncio.current_task().uncancel()  # type: ignore[union-attr]
-            reply, outcomes = None, [errors.NetworkError("the partition has another leader now")] * len(batches)
-        finally:
-            self._finish(request)
-        for i, (batch, error) in enumerate(zip(batches, outcomes, strict=True)):
-            self._answered(batch, error, reply.partitions[i] if reply is not None else None)
-
-    async def _call(self, request: _Request) -> pb.ProduceReply:
-        timeout_ms = self._timeout_ms(request)
-        message = pb.ProduceRequest(acks=self._config.acks_number, timeout_ms=timeout_ms)
-        for batch in request.batches:
-            message.partitions.add(
-                topic_id=batch.partition.topic_id,
-                partition=batch.partition.partition,
-                length=len(batch.encoded),
-                transactional_id=batch.identity.transactional_id,
-            )
-        encoded = [batch.encoded for batch in request.batches]
-        payload = encoded[0] if len(encoded) == 1 else b"".join(encoded)
-        transport, address = self._context.transport, request.lane.address
-        reply, _ = await methods.PRODUCE.call(transport, address, message, timeout_ms, payload)
-        return reply
-
-    def _timeout_ms(self, request: _Request) -> int:
-        left_ms = max(batch.deadline_ms for batch in request.batches) - now_ms()
-        return max(1, min(self._context.config.request_timeout_ms, left_ms))
-
-    def _finish(self, request: _Request) -> None:
-        lane = request.lane
-        lane.in_flight -= 1
-        self._requests.pop(request, None)
-        blocked, lane.blocked = lane.blocked, {}
-        for partition in blocked:
-            self._wake(partition)
-
-    def _answered(self, batch: Batch, error: errors.OncelogError | None, item: Any) -> None:
+    def _answered(self, batch: Batch, error: errors.OncelogError | None, base_offset: int) -> None:
         window = self._windows.get(batch.partition)
         if window is None:
             return
@@ -445,14 +366,12 @@ class Sender:
             retry_at += self._context.delay_ms(batch.attempts, error.retry_after_ms)
             if batch.attempts > self._config.retries:
                 batch.deadline_ms = min(batch.deadline_ms, now)
-        resolved = window.answered(batch, error, retry_at)
-        base_offset = -1 if item is None or error is not None else item.base_offset
-        self._settle_resolved(resolved, base_offset)
+        self._settle_resolved(window.answered(batch, error, retry_at), -1 if error is not None else base_offset)
         if error is not None and not batch.done:
-            self._after_failure(batch, error)
+            self._after_failure(error)
         self._wake(batch.partition)
 
-    def _after_failure(self, batch: Batch, error: errors.OncelogError) -> None:
+    def _after_failure(self, error: errors.OncelogError) -> None:
         lost = isinstance(error, (errors.NetworkError, errors.RequestTimedOutError, errors.UnknownTopicError))
         if lost or error.action is errors.ErrorAction.REFRESH:
             self._refresh()
@@ -480,6 +399,23 @@ class Sender:
             self.failure = error
             queued = self._accumulator.drop()
             self._settle_resolved([(later, error) for later in queued])
+
+    # ------------------------------------------------------------ tasks
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work, name="oncelog-sender")
+        self._tasks[task] = None
+        task.add_done_callback(self._task_done)
+
+    def _task_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.pop(task, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._crashed(error)
+
+    def _crashed(self, error: BaseException) -> None:
+        """A defect of ours: nothing that waits may hang because of it."""
+        self.failure = errors.InvalidTxnStateError(f"the producer failed: {error!r}")
+        self.drop(self.failure)
 
     # ------------------------------------------------------------ doubt
 
@@ -549,8 +485,7 @@ class Sender:
             self._is_renewing = False
             waiting, self._without_identity = self._without_identity, {}
             if not self._is_closed:
-                for partition in waiting:
-                    self._wake(partition)
+                self._wake_all(waiting)
 
     # ------------------------------------------------------------ metadata and time
 
@@ -572,10 +507,9 @@ class Sender:
                 self._wake(partition)
             else:
                 self._wake_at(partition, now + self._context.delay_ms(self._leaderless[partition]))
-        for request in list(self._requests):
-            if now - request.started_ms > _SUSPICIOUS_MS and self._is_deposed(request) and request.task is not None:
-                request.is_abandoned = True
-                request.task.cancel()
+        for request in self._calls.slow(_SUSPICIOUS_MS):
+            if self._is_deposed(request):
+                self._calls.abandon(request)
 
     def _is_gone(self, partition: PartitionId) -> bool:
         return self._metadata.topic_name(partition.topic_id) is None
@@ -589,7 +523,7 @@ class Sender:
         self._leaderless.pop(partition, None)
         self._settle_resolved([(batch, unknown_topic(batch.topic)) for batch in failed])
 
-    def _is_deposed(self, request: _Request) -> bool:
+    def _is_deposed(self, request: Request) -> bool:
         leaders = [self._metadata.leader(batch.partition).address for batch in request.batches]
         return all(address is not None and address != request.lane.address for address in leaders)
 
@@ -607,7 +541,7 @@ class Sender:
         for partition, window in self._windows.items():
             if not window.is_empty:
                 self._wake(partition)
-        if any(now - request.started_ms > _SUSPICIOUS_MS for request in self._requests):
+        if self._calls.slow(_SUSPICIOUS_MS):
             self._refresh()
         if self._outstanding:
             self._sweep_timer = asyncio.get_running_loop().call_later(_SWEEP_MS / 1000, self._sweep)

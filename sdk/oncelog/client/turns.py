@@ -36,11 +36,14 @@ class Turns:
                 await self._waiting[number]
         except BaseException:
             call.close()
-            self._pass(number)
+            self.give_up(number)
             raise
-        return await _begin(call, lambda: self._pass(number))
+        return await _begin(call, lambda: self.give_up(number))
 
-    def _pass(self, number: int) -> None:
+    def give_up(self, number: int) -> None:
+        """Whoever waits behind this number need not. Any number of times."""
+        if number < self._next or number in self._passed:
+            return
         self._waiting.pop(number, None)
         self._passed.add(number)
         while self._next in self._passed:

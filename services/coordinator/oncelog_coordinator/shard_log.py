@@ -78,6 +78,7 @@ class ShardLog:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._lost is not None:
             done.set_exception(self._lost)
+            done.exception()  # looked at, so that it is no error when nobody waits
             return done
         sequence = self._next_sequence
         self._next_sequence = (sequence + len(items)) % _SEQUENCE_RING
@@ -265,5 +266,3 @@ class ShardLog:
         """See `LogPort.close`."""
         self._lose(LogLostError("this life of the shard has ended"))
         await self._tasks.stop()
-
-

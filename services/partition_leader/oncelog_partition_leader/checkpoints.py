@@ -110,24 +110,20 @@ class RecoveryPoint:
             if self._file is None:
                 self._file = self._disk.open(self._path, create=True)
             if self._file.size < _POINT_FILE_MAX:
-                self._file.append([self._record()])
+                self._file.append([_record(end_offset, self.log_start_offset)])
         except StorageError:
             self._close()
 
     async def store(self, end_offset: int, log_start_offset: int) -> None:
         """Replaces the file, durably. Raises `StorageError`."""
         self._close()
+        await self._disk.write_atomic(self._path, _record(end_offset, log_start_offset))
         self.end_offset, self.log_start_offset = end_offset, log_start_offset
-        await self._disk.write_atomic(self._path, self._record())
 
     @property
     def is_full(self) -> bool:
         """True: `store` should replace the file soon."""
         return self._file is not None and self._file.size >= _POINT_FILE_MAX
-
-    def _record(self) -> bytes:
-        body = struct.pack("<qq", self.end_offset, self.log_start_offset)
-        return _POINT.pack(self.end_offset, self.log_start_offset, crc32c(body))
 
     def _close(self) -> None:
         if self._file is not None:
@@ -137,6 +133,10 @@ class RecoveryPoint:
     def close(self) -> None:
         """Closes the file."""
         self._close()
+
+
+def _record(end_offset: int, log_start_offset: int) -> bytes:
+    return _POINT.pack(end_offset, log_start_offset, crc32c(struct.pack("<qq", end_offset, log_start_offset)))
 
 
 def pack_clean(log_end_offset: int, active_bytes: int) -> bytes:

@@ -1,68 +1,79 @@
-"""The configuration of one broker. Kafka's names with underscores, unit last.
+"""Settings of one broker. Kafka's names with underscores, unit last.
 
 Rule: checked on construction, each value and the relations between them; nothing below reads the environment.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
-from oncelog.errors import ConfigError
+from oncelog_runtime.config import NodeConfig, setting
+
+_UNITS = ("_ms", "_max", "_bytes", "_shards", "_factor", "_replicas")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerConfig:
-    """Values of one broker. `address` and `client_address` empty = what the server listens at."""
+@dataclass(frozen=True, kw_only=True)
+class BrokerConfig(NodeConfig):
+    """What a broker can be told; `node_id` is the broker's id."""
 
-    broker_id: int
-    rack: str = ""
-    address: str = ""
-    client_address: str = ""
-    transaction_shards: int = 50
-    group_shards: int = 50
-    default_replication_factor: int = 3
-    internal_topic_replication_factor: int = 3
-    min_insync_replicas: int = 1
-    max_message_bytes: int = 16 << 20
-    log_dir: str = "logs"
+    rack: str = setting("", "where this broker stands; replicas of a partition are spread over racks")
+    client_address: str = setting("", "host:port that clients use; empty = as other services")
+    transaction_shards: int = setting(50, "transaction shards of a new cluster; never changes afterwards")
+    group_shards: int = setting(50, "group shards of a new cluster; never changes afterwards")
+    default_replication_factor: int = setting(3, "replicas of a topic that names none")
+    internal_topic_replication_factor: int = setting(3, "replicas of the cluster's own topics, and brokers waited for")
+    min_insync_replicas: int = setting(1, "default of the topic option")
+    message_max_bytes: int = setting(8 << 20, "default of the topic option max_message_bytes")
+    partitions_max: int = setting(10_000, "most partitions of one topic")
     # liveness
-    session_timeout_ms: int = 3_000
-    peer_hold_ms: int = 500
-    peer_silence_max_ms: int = 1_500
-    probe_timeout_ms: int = 300
+    session_timeout_ms: int = setting(3_000, "life of the registration's lease without renewal, 2000 and up")
+    peer_hold_ms: int = setting(500, "how long a peer holds the call that watches it")
+    peer_silence_max_ms: int = setting(1_500, "silence after which a peer is reported")
+    probe_timeout_ms: int = setting(300, "how long the controller waits for a suspect, twice")
     # replication
-    replica_lag_time_max_ms: int = 10_000
-    replicate_max_bytes: int = 1 << 20
-    replicate_in_flight_max: int = 4
-    replicate_timeout_ms: int = 5_000
-    replicate_backoff_ms: int = 50
-    watermark_push_delay_ms: int = 5
-    tail_cache_bytes: int = 4 << 20
+    replica_lag_time_max_ms: int = setting(10_000, "a follower not caught up for so long leaves the ISR")
+    replicate_max_bytes: int = setting(1 << 20, "bytes gathered into one replication request")
+    replicate_in_flight_max: int = setting(4, "replication requests on the way per follower and flush mode")
+    replicate_timeout_ms: int = setting(5_000, "a replication request without answer for so long is lost")
+    replicate_backoff_ms: int = setting(50, "wait before a follower is tried again")
+    watermark_push_delay_ms: int = setting(5, "how long a new high watermark waits for data to go with")
+    tail_cache_bytes: int = setting(4 << 20, "newest batches kept in memory, per partition")
     # requests
-    request_timeout_max_ms: int = 120_000
-    inbox_bytes_max: int = 64 << 20
-    inbox_batches_max: int = 10_000
-    fetch_max_bytes: int = 64 << 20
-    fetch_max_wait_ms: int = 60_000
-    partitions_max: int = 10_000
+    request_timeout_max_ms: int = setting(120_000, "longest time-out of a produce request")
+    inbox_bytes_max: int = setting(64 << 20, "bytes that may wait for their append, per partition")
+    inbox_batches_max: int = setting(10_000, "batches that may wait for append or acknowledgement, per partition")
+    fetch_reply_bytes: int = setting(55 << 20, "largest answer of a fetch, below max_message_bytes")
+    fetch_wait_max: int = setting(60_000, "longest long poll of a fetch, ms")
     # transactions
-    transaction_resolve_after_ms: int = 60_000
-    transaction_resolve_interval_ms: int = 10_000
-    coordinator_timeout_ms: int = 5_000
+    transaction_resolve_after_ms: int = setting(60_000, "a transaction open for so long is asked about")
+    transaction_resolve_interval_ms: int = setting(10_000, "how often open transactions are looked at")
+    coordinator_timeout_ms: int = setting(5_000, "how long a coordinator may take to answer a broker")
     # housekeeping
-    tick_ms: int = 100
-    isr_check_interval_ms: int = 500
-    retention_interval_ms: int = 60_000
-    leader_rebalance_interval_ms: int = 300_000
+    tick_ms: int = setting(100, "precision of request time-outs")
+    isr_check_interval_ms: int = setting(500, "how often ISRs are looked at")
+    retention_interval_ms: int = setting(60_000, "how often retention runs")
+    leader_rebalance_interval_ms: int = setting(300_000, "how often leadership goes back to preferred replicas")
 
     def __post_init__(self) -> None:
-        positive = [name for name in self.__dataclass_fields__ if name.endswith(("_ms", "_max", "_bytes", "_shards"))]
-        for name in positive:
-            if getattr(self, name) <= 0:
-                raise ConfigError(f"{name} must be above 0", name=name, value=getattr(self, name))
-        if self.broker_id < 0:
-            raise ConfigError("broker_id must be 0 or above", name="broker_id", value=self.broker_id)
-        if self.min_insync_replicas < 1 or self.default_replication_factor < 1:
-            raise ConfigError("min_insync_replicas and default_replication_factor are at least 1")
-        if self.peer_hold_ms >= self.peer_silence_max_ms:
-            raise ConfigError("peer_silence_max_ms must be above peer_hold_ms", name="peer_silence_max_ms")
+        NodeConfig.__post_init__(self)
+        base = {field.name for field in dataclasses.fields(NodeConfig)}
+        for field in dataclasses.fields(self):
+            if field.name not in base and field.name.endswith(_UNITS):
+                self.check(field.name, getattr(self, field.name) > 0, "above 0")
+        self.check("session_timeout_ms", self.session_timeout_ms >= 2_000, "2000 and up")
+        self.check("peer_silence_max_ms", self.peer_silence_max_ms > self.peer_hold_ms, "above peer_hold_ms")
+        self.check("partitions_max", self.partitions_max <= 10_000, "at most 10000")
+        self.check("transaction_shards", self.transaction_shards <= 10_000, "at most 10000")
+        self.check("group_shards", self.group_shards <= 10_000, "at most 10000")
+        self.check("fetch_reply_bytes", self.fetch_reply_bytes < self.max_message_bytes, "below max_message_bytes")
+
+    @property
+    def broker_id(self) -> int:
+        """This broker's id."""
+        return self.node_id
+
+    @property
+    def log_dir(self) -> str:
+        """Folder of the partition logs, below the data directory."""
+        return "logs"

@@ -20,9 +20,9 @@ from oncelog.ports import Transport
 from oncelog.types import PartitionId
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import types_pb2
-from oncelog_partition_leader.cluster_view import ClusterView
 from oncelog_partition_leader.core.transactions import OpenTransaction, TxnSession
 from oncelog_runtime.cluster import KIND_TXN
+from oncelog_runtime.cluster_view import ClusterView
 
 _NO_ANSWER = (ErrorCode.NETWORK_ERROR, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.UNKNOWN_ERROR)
 
@@ -59,7 +59,9 @@ class Coordinators:
                 txn_no=session.txn_no,
                 producer_epoch=session.session_epoch,
             ),
-            partitions=[types_pb2.TopicPartition(topic=topic, topic_id=p.topic_id, partition=p.partition) for p in partitions],
+            partitions=[
+                types_pb2.TopicPartition(topic=topic, topic_id=p.topic_id, partition=p.partition) for p in partitions
+            ],
         )
         try:
             reply, _ = await methods.ENROL_PARTITIONS.call(

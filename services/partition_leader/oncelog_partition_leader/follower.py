@@ -25,7 +25,7 @@ from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import types_pb2
 from oncelog.wire_errors import to_detail
 from oncelog_partition_leader.partition import LocalPartition
-from oncelog_partition_leader.tasks import TaskOwner
+from oncelog_runtime.tasks import TaskOwner
 
 _log = logging.getLogger(__name__)
 _UNKNOWN_EPOCH = -1

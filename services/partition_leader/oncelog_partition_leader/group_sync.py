@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from oncelog.errors import OncelogError, StorageError
-from oncelog_partition_leader.tasks import TaskOwner
+from oncelog_runtime.tasks import TaskOwner
 
 
 class GroupSync:

@@ -67,8 +67,6 @@ class Healer:
         _log.info("ending %s on %s: committed=%s", opened.name, leadership.partition, marker.committed)
         done: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
         deadline_ms = self._clock.monotonic_ms() + self._config.coordinator_timeout_ms
-        command = AppendMarkerCommand(
-            done, deadline_ms, name=opened.name, txn_shard=opened.txn_shard, marker=marker
-        )
+        command = AppendMarkerCommand(done, deadline_ms, name=opened.name, txn_shard=opened.txn_shard, marker=marker)
         leadership.submit(command)
         await done

@@ -12,12 +12,12 @@ import logging
 from dataclasses import replace
 
 from oncelog.errors import OncelogError
-from oncelog_partition_leader.cluster_view import ClusterView
 from oncelog_partition_leader.core.replica_set import Isr
 from oncelog_partition_leader.leadership import Leadership
-from oncelog_partition_leader.tasks import TaskOwner
 from oncelog_runtime.cluster import Partition, broker_key, partition_key
+from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.ports import Compare, KeyValue, MetadataStore, Put, WallClock
+from oncelog_runtime.tasks import TaskOwner
 
 _log = logging.getLogger(__name__)
 _RETRY_S = 0.1
@@ -66,9 +66,7 @@ class IsrKeeper:
                 leadership.isr_is(state.isr, found.mod_revision)
         leadership.isr_settled()
 
-    async def _settle(
-        self, leadership: Leadership, key: str, value: bytes, compares: list[Compare]
-    ) -> KeyValue | None:
+    async def _settle(self, leadership: Leadership, key: str, value: bytes, compares: list[Compare]) -> KeyValue | None:
         """Repeats the write until it has happened, or cannot happen any more; returns the key as it then is."""
         async with self._slots:
             while leadership.ended is None:

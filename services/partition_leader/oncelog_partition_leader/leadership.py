@@ -33,8 +33,8 @@ from oncelog_partition_leader.commands import (
     AppendBatch,
     AppendMarkerCommand,
     Command,
-    Settled,
     SettleCommand,
+    Settled,
     Written,
 )
 from oncelog_partition_leader.config import BrokerConfig
@@ -65,9 +65,7 @@ class Host(Protocol):
         """A follower may join the ISR."""
         ...
 
-    def enrol(
-        self, leadership: Leadership, session: TxnSession, txn_shard: int, transactional_id: str
-    ) -> None:
+    def enrol(self, leadership: Leadership, session: TxnSession, txn_shard: int, transactional_id: str) -> None:
         """Ask the coordinator; `leadership.enrolled(session, error)` is called with the outcome."""
         ...
 

@@ -27,9 +27,9 @@ from oncelog_partition_leader.core.sessions import FollowerEnd
 from oncelog_partition_leader.group_sync import GroupSync
 from oncelog_partition_leader.leadership import Host, Leadership
 from oncelog_partition_leader.storage import PartitionLog
-from oncelog_partition_leader.tasks import TaskOwner
 from oncelog_partition_leader.topic_config import TopicConfig
 from oncelog_runtime.cluster import Partition
+from oncelog_runtime.tasks import TaskOwner
 
 Session = tuple[int, int]
 """(leader epoch, number): newer ones are greater."""
@@ -40,10 +40,6 @@ class PartitionHost(Host, Protocol):
 
     @property
     def tasks(self) -> TaskOwner: ...
-    def readable_moved(self, partition: LocalPartition) -> None:
-        """What readers may see has changed."""
-        ...
-
     def leadership_ended(self, leadership: Leadership) -> None:
         """Followers are not fed by it any more."""
         ...

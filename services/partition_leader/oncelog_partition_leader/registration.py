@@ -17,8 +17,8 @@ from random import Random
 
 from oncelog.errors import MetadataUnavailableError, OncelogError
 from oncelog.types import BrokerRef
-from oncelog_partition_leader.cluster_view import ClusterView
 from oncelog_runtime.cluster import Broker, broker_key
+from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.ports import Compare, KeyValue, MetadataStore, Put
 
 _log = logging.getLogger(__name__)
@@ -52,6 +52,7 @@ class Registration:
         self._rack = ""
         self._nonces: set[str] = set()
         self._renew = asyncio.Event()
+        self._retired = False
         self.ref = BrokerRef(broker_id, 0)
         self.lease_id = 0
         view.listen(self._saw)
@@ -70,9 +71,16 @@ class Registration:
         _log.warning("broker %d takes a new incarnation: %s", self._broker_id, reason)
         self._renew.set()
 
+    def retire(self) -> None:
+        """Never registers again; the incarnation is none."""
+        self._retired = True
+        self.ref = BrokerRef(self._broker_id, 0)
+        self.lease_id = 0
+        self._renew.set()
+
     async def run(self) -> None:
-        """Registers, keeps alive, registers again; for ever."""
-        while True:
+        """Registers, keeps alive, registers again; until another process takes the id."""
+        while not self._retired:
             try:
                 await self._register()
                 await self._keep_alive()
@@ -112,7 +120,7 @@ class Registration:
         self._adopt(found.mod_revision)
 
     def _adopt(self, incarnation: int) -> None:
-        if incarnation <= self.ref.incarnation:
+        if incarnation <= self.ref.incarnation or self._retired:
             return
         self.ref = BrokerRef(self._broker_id, incarnation)
         _log.info("broker %d is registered with incarnation %d", self._broker_id, incarnation)

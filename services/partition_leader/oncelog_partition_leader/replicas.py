@@ -16,9 +16,9 @@ from collections.abc import Callable
 from oncelog.errors import NotLeaderError, OncelogError, StorageError, UnknownTopicError
 from oncelog.ports import Transport, WallClock
 from oncelog.types import BrokerRef, PartitionId
-from oncelog_partition_leader.cluster_view import ClusterView, Versioned, partition_of
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.coordinators import Coordinators
+from oncelog_partition_leader.core.election import QUARANTINED, LogState
 from oncelog_partition_leader.core.transactions import TxnSession
 from oncelog_partition_leader.isr import IsrKeeper
 from oncelog_partition_leader.leadership import Leadership
@@ -26,11 +26,12 @@ from oncelog_partition_leader.log_config import LogConfig
 from oncelog_partition_leader.partition import LocalPartition
 from oncelog_partition_leader.replication import Replicator
 from oncelog_partition_leader.storage import PartitionLog, set_aside
-from oncelog_partition_leader.tasks import TaskOwner
 from oncelog_partition_leader.topic_config import TopicConfig, effective
 from oncelog_runtime import cluster
 from oncelog_runtime.cluster import Partition
+from oncelog_runtime.cluster_view import ClusterView, Versioned, partition_of
 from oncelog_runtime.ports import Disk, NodePorts
+from oncelog_runtime.tasks import TaskOwner
 
 _log = logging.getLogger(__name__)
 _OPEN_AT_ONCE = 4
@@ -64,7 +65,7 @@ class ReplicaManager:
         self._unreachable = unreachable
         self._defaults = TopicConfig(
             min_insync_replicas=config.min_insync_replicas,
-            log=LogConfig(max_message_bytes=config.max_message_bytes, tail_cache_bytes=config.tail_cache_bytes),
+            log=LogConfig(max_message_bytes=config.message_max_bytes, tail_cache_bytes=config.tail_cache_bytes),
         )
         self._replicator = Replicator(self, tasks)
         self._isr = IsrKeeper(ports.metadata, view, ports.clock, tasks)
@@ -232,9 +233,7 @@ class ReplicaManager:
 
     def _lead(self, partition: LocalPartition, entry: Versioned[Partition]) -> None:
         state = entry.value
-        leadership = partition.lead(
-            self._me(), state, entry.mod_revision, partition.topic_config.min_insync_replicas
-        )
+        leadership = partition.lead(self._me(), state, entry.mod_revision, partition.topic_config.min_insync_replicas)
         if leadership is None:
             if state.leader_epoch <= partition.log.last_epoch:
                 _log.error("%s: epoch %d is not above the log's; not leading", partition.id, state.leader_epoch)
@@ -336,9 +335,14 @@ class ReplicaManager:
             raise NotLeaderError("this broker does not lead the partition", partition=partition_id.partition)
         return partition
 
-    def is_quarantined(self, partition_id: PartitionId) -> bool:
-        """The log was set aside as rotten, and this replica has not been in an ISR since."""
-        return partition_id in self._quarantined
+    def status(self, partition_id: PartitionId) -> LogState:
+        """How far a log goes; below everything when the old one was set aside as rotten. Raises `StorageError`."""
+        partition = self.partitions.get(partition_id)
+        if partition is None or partition.failed is not None or partition.exclusive.locked():
+            raise StorageError("the log is not open", reason="opening")
+        if partition_id in self._quarantined:
+            return QUARANTINED
+        return LogState(partition.log.last_epoch, partition.log.log_end_offset)
 
     # ------------------------------------------------------------ housekeeping
 

@@ -24,12 +24,11 @@ from oncelog.types import BrokerRef, Buffer
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import types_pb2
 from oncelog.wire_errors import from_detail
-from oncelog_partition_leader.cluster_view import ClusterView
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.core.sessions import FollowerEnd, Reset, Stream, Truncate, next_step
 from oncelog_partition_leader.leadership import Leadership
-from oncelog_partition_leader.log_snapshot import snapshot_at
-from oncelog_partition_leader.tasks import TaskOwner
+from oncelog_runtime.cluster_view import ClusterView
+from oncelog_runtime.tasks import TaskOwner
 
 _log = logging.getLogger(__name__)
 _BASE_AND_LENGTH = struct.Struct("<qi")
@@ -58,11 +57,10 @@ class Feed:
         self.ref = ref
         self.state = State.HELLO
         self.session = 0
-        self.snapshot = None
+        self.snapshot: bytes | None = None
         self.next_offset = 0
         self.sent_watermark = -1
         self.to = 0
-        self.snapshot: bytes | None = None
         self.retry = False
 
     def restart(self) -> None:
@@ -119,7 +117,8 @@ class Feed:
         elif self.state is State.TRUNCATE:
             item.truncate_to = self.to
         else:
-            assert self.state is State.RESET and self.snapshot is not None
+            assert self.state is State.RESET, "the other states say nothing"
+            assert self.snapshot is not None, "a reset was prepared"
             item.reset = True
             item.base_offset = self.to
             return self.snapshot
@@ -130,7 +129,7 @@ class Feed:
         session, log = self.session, self.leadership.log
         data = log.read(log.log_start_offset, 1, log.log_end_offset)
         at = span_of(data)[0] if len(data) else log.log_start_offset
-        snapshot = await snapshot_at(log, at)
+        snapshot = await log.producer_snapshot_at(at)
         if self.session == session and self.state is State.PREPARE:
             self.to, self.snapshot, self.state = at, snapshot, State.RESET
 
@@ -362,9 +361,7 @@ class FollowerLink:
         feed.restart()
         self._later(feed)
 
-    def _lost(
-        self, request: pb.ReplicateRequest, feeds: list[Feed], sessions: list[int], error: OncelogError
-    ) -> None:
+    def _lost(self, request: pb.ReplicateRequest, feeds: list[Feed], sessions: list[int], error: OncelogError) -> None:
         """No answer: nothing is known of what was sent. New sessions, after a while."""
         again = [f for f, session in zip(feeds, sessions, strict=True) if f.session == session]
         for feed in again:

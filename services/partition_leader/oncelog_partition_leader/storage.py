@@ -15,15 +15,16 @@ segments, indexes and snapshots become durable there.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from oncelog.core.control import Control, control_of
-from oncelog.core.header import HEADER_BYTES, PREFIX_BYTES, BatchHeader, read_header, stamp_prefix
+from oncelog.core.header import PREFIX_BYTES, BatchHeader, read_header, stamp_prefix
 from oncelog.errors import (
     CorruptMessageError,
     FencedLeaderEpochError,
+    MisdirectedBatchError,
     OffsetOutOfRangeError,
     OncelogError,
     PolicyViolationError,
@@ -44,8 +45,9 @@ from oncelog_partition_leader.checkpoints import (
 from oncelog_partition_leader.core.aborted_index import AbortedEntry
 from oncelog_partition_leader.core.producer_state import ProducerStates
 from oncelog_partition_leader.core.retention import segments_to_delete
-from oncelog_partition_leader.core.segment import must_roll, timestamp_of
+from oncelog_partition_leader.core.segment import must_roll
 from oncelog_partition_leader.log_config import LogConfig
+from oncelog_partition_leader.log_reader import first_at, locate, read_batches, scrub_segment, segment_of
 from oncelog_partition_leader.segment_file import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -170,8 +172,8 @@ class PartitionLog:
         """Gives offsets, stamps the leader's fields, writes all batches with one call, applies them.
 
         The batches were judged before (`producers.decide`); control batches come the same way. `now_ms` becomes their
-        append timestamp. Raises `FencedLeaderEpochError`, `RecordListTooLargeError`, `PolicyViolationError` (offsets
-        used up) or `StorageError`; then nothing was appended.
+        append timestamp. Raises `FencedLeaderEpochError`, `MisdirectedBatchError`, `RecordListTooLargeError`,
+        `PolicyViolationError` (offsets used up) or `StorageError`; then nothing was appended.
         """
         self._usable()
         if leader_epoch < self.epochs.last_epoch:
@@ -191,6 +193,8 @@ class PartitionLog:
     ) -> tuple[list[Appended], int]:
         offset, total, appended = self._log_end, 0, []
         for header, data in batches:
+            if header.partition_tag != self._tag:
+                raise MisdirectedBatchError(base_sequence=header.base_sequence)
             if header.batch_length > self._config.segment_bytes:
                 raise RecordListTooLargeError(batch_bytes=header.batch_length, segment_bytes=self._config.segment_bytes)
             prefix = stamp_prefix(offset, header.batch_length, leader_epoch, now_ms)
@@ -368,49 +372,29 @@ class PartitionLog:
             return b""
         if self._tail.holds(offset):
             return self._tail.read(offset, max_bytes, end_offset)
-        return self._read_cold(offset, max_bytes, end_offset)
+        try:
+            segment = segment_of(self._segments, offset)
+            return read_batches(segment, offset, max_bytes, end_offset, self._tag)
+        except OncelogError as error:
+            raise self._rotten(error) from error
 
     def is_cached(self, offset: int) -> bool:
         """True when `read` of this offset needs no file."""
         return self._tail.holds(offset)
 
-    def _read_cold(self, offset: int, max_bytes: int, end_offset: int) -> Buffer:
-        segment = self._segment_of(offset)
-        try:
-            start = self._position_of(segment, offset)[1]
-            end = segment.index.size
-            data = segment.file.read(start, min(end - start, max(max_bytes, _COLD_READ_BYTES)))
-            taken = self._whole_batches(data, end - start, max_bytes, end_offset)
-            if not taken and end > start:
-                length = read_header(data, 0, end - start).batch_length
-                data = segment.file.read(start, length)
-                taken = self._whole_batches(data, len(data), length, end_offset)
-        except OncelogError as error:
-            raise self._rotten(error) from error
-        return data if taken == len(data) else memoryview(data)[:taken]
+    async def scrub(self) -> AsyncIterator[int]:
+        """Reads and checks every batch of the log, a segment at a time; yields each one's checked bytes (S32).
 
-    def _whole_batches(self, data: bytes, present: int, max_bytes: int, end_offset: int) -> int:
-        """How many bytes of `data` are checked whole batches within the bounds."""
-        position = 0
-        while len(data) - position >= HEADER_BYTES:
-            header = read_header(data, position, present - position)
-            after = position + header.batch_length
-            if after > len(data) or header.next_offset > end_offset or (position and after > max_bytes):
-                break
-            check_whole(data, header, position, self._tag)
-            position = after
-        return position
-
-    def _segment_of(self, offset: int) -> Segment:
-        return self._segments[bisect_right(self._segments, offset, key=lambda segment: segment.base_offset) - 1]
-
-    def _position_of(self, segment: Segment, offset: int) -> tuple[int, int]:
-        """Base offset and byte position of the batch that contains `offset`; the end when there is none."""
-        _, position = segment.index.position_below(offset)
-        for found in segment.walk(position, segment.index.size, self._tag, bodies=False):
-            if offset < found.header.next_offset:
-                return found.header.base_offset, found.position
-        return segment.next_offset, segment.index.size
+        The caller paces it. Raises `StorageError` (rot): the log has failed.
+        """
+        for segment in list(self._segments):
+            self._usable()
+            if segment not in self._segments:
+                continue
+            try:
+                yield await self._disk.run(partial(scrub_segment, segment, segment.index.size, self._tag))
+            except OncelogError as error:
+                raise self._rotten(error) from error
 
     # ------------------------------------------------------------ times
 
@@ -424,24 +408,12 @@ class PartitionLog:
         for segment in self._segments:
             if segment.index.max_timestamp_ms < timestamp_ms or segment.next_offset <= self.log_start_offset:
                 continue
-            found = self._first_at(segment, timestamp_ms)
+            try:
+                found = first_at(segment, timestamp_ms, self.log_start_offset, self._tag)
+            except OncelogError as error:
+                raise self._rotten(error) from error
             if found is not None:
                 return found
-        return None
-
-    def _first_at(self, segment: Segment, timestamp_ms: int) -> tuple[int, int] | None:
-        position = segment.index.position_before_time(timestamp_ms)
-        try:
-            for batch in segment.walk(position, segment.index.size, self._tag, bodies=False):
-                header = batch.header
-                if header.is_control or timestamp_of(header) < timestamp_ms:
-                    continue
-                if header.next_offset > self.log_start_offset:
-                    first = header.base_timestamp_ms
-                    time = first if timestamp_ms <= first <= timestamp_of(header) else timestamp_of(header)
-                    return max(header.base_offset, self.log_start_offset), time
-        except (CorruptMessageError, StorageError) as error:
-            raise self._rotten(error) from error
         return None
 
     def max_timestamp(self) -> tuple[int, int] | None:
@@ -469,6 +441,20 @@ class PartitionLog:
         """The producer state at the log end, for a follower that begins above this log's start (hole 23)."""
         return self.producers.snapshot()
 
+    async def producer_snapshot_at(self, offset: int) -> bytes:
+        """The producer state at `offset`, a batch's beginning or the log end. Raises `StorageError`."""
+        self._usable()
+        if offset == self._log_end:
+            return self.producers.snapshot()
+        segments, config = list(self._segments), self._config
+        try:
+            states = await self._disk.run(
+                lambda: replay_states(self._disk, self.directory, config, segments, self._tag, offset)
+            )
+        except CorruptMessageError as error:
+            raise self._rotten(error) from error
+        return states.snapshot()
+
     # ------------------------------------------------------------ cuts
 
     async def truncate_to(self, offset: int) -> None:
@@ -481,8 +467,11 @@ class PartitionLog:
             return
         if offset < self._segments[0].base_offset:
             raise OffsetOutOfRangeError(offset=offset, first_offset=self._segments[0].base_offset)
-        segment = self._segment_of(offset)
-        cut_offset, position = self._position_of(segment, offset)
+        segment = segment_of(self._segments, offset)
+        try:
+            cut_offset, position = locate(segment, offset, self._tag)
+        except OncelogError as error:
+            raise self._rotten(error) from error
         self._generation += 1
         try:
             await self._cut(segment, cut_offset, position)
@@ -508,7 +497,18 @@ class PartitionLog:
         segment.file.truncate(position)
         await self._restore_at(segment, offset, position)
         await segment.file.sync()
+        self._begin_file(segment)
+        await self._disk.sync_dir(self.directory)
         self._synced_end = min(self._synced_end, offset)
+
+    def _begin_file(self, cut: Segment) -> None:
+        """Nothing is appended to a file that was cut: what was there may come back after a crash."""
+        if not cut.index.size:
+            cut.remove()
+            self._segments.remove(cut)
+        fresh = Segment(self._disk, self.directory, self._log_end)
+        fresh.open_new()
+        self._segments.append(fresh)
 
     async def _restore_at(self, segment: Segment, offset: int, position: int) -> None:
         """Rebuilds what is derived from the log, which now ends at `offset`, in the middle of `segment` maybe."""
@@ -519,7 +519,7 @@ class PartitionLog:
         segment.index = type(index)(segment.base_offset)
 
         def rebuild() -> ProducerStates:
-            for batch in segment.walk(0, position, self._tag, bodies=False):
+            for batch in segment.walk(0, position, self._tag, bodies=True):
                 segment.index.add(batch.header, self._config.index_interval_bytes)
             return replay_states(self._disk, self.directory, self._config, self._segments, self._tag, offset)
 
@@ -609,13 +609,14 @@ class PartitionLog:
             retention_ms=config.retention_ms if "delete" in config.cleanup_policy else -1,
             retention_bytes=config.retention_bytes if "delete" in config.cleanup_policy else -1,
         )
+        if count and (self._unsynced or self._checkpoints):
+            await self.sync()
+        snapshots = snapshot_offsets(self._disk, self.directory)
+        while count and self._segments[count].base_offset not in snapshots:
+            count -= 1  # without the state at its start the rest of the log could not be recovered
         if not count:
             return
         first = self._segments[count].base_offset
-        if self._unsynced or self._checkpoints:
-            await self.sync()
-        if not self._disk.exists(snapshot_path(self.directory, first)):
-            return  # without the state at its start the rest of the log could not be recovered: next time
         await self.advance_log_start(first)
         for segment in self._segments[:count]:
             segment.remove()

@@ -2,19 +2,23 @@
 
     identity -> recovery point -> segments -> indexes -> scan -> cut or quarantine -> producer state by replay
 
-Rule 1: what a checkpoint covers is trusted by its checksums; everything after it is scanned, and from the recovery
-        point on with the bodies' checksums.
+Rule 1: what a checkpoint covers is trusted by its checksums; everything after it is scanned, bodies too: a field is
+        believed only when its checksum was checked.
 Rule 2: a bad batch at or above the recovery point is a torn tail: the log is cut there, and nothing after it is used,
         be it whole or not (S3-S5). Below it, or missing there, it is rot: the log is quarantined, its files stay (S19).
 Rule 3: the recovery point can be too low, never too high; so a tail is never taken for rot, and rot in what was synced
         but not noted is cut like a torn tail, which is safe too: this replica then rejoins as one that lost its tail.
-Rule 4: producer state is a snapshot and the batches after it. An invalid snapshot gives way to an older one (S16).
+Rule 4: after an unclean stop the tail that was not synced is written again, into a new file, and nothing is appended to
+        an old one: after a failed sync the kernel may show bytes that are not on the disk, and say of the next sync
+        that it succeeded (S9).
+Rule 5: producer state is a snapshot and the batches after it. An invalid snapshot gives way to an older one (S16).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from oncelog.core.control import control_of
 from oncelog.core.header import partition_tag
@@ -31,11 +35,12 @@ from oncelog_partition_leader.checkpoints import (
     snapshot_offsets,
     snapshot_path,
 )
-from oncelog_partition_leader.core.aborted_index import AbortedIndex, load_entries
+from oncelog_partition_leader.core.aborted_index import AbortedEntry, AbortedIndex, load_entries
 from oncelog_partition_leader.core.leader_epochs import LeaderEpochs
 from oncelog_partition_leader.core.producer_state import ProducerStates
 from oncelog_partition_leader.core.segment import SegmentIndex
 from oncelog_partition_leader.log_config import LogConfig
+from oncelog_partition_leader.log_reader import locate
 from oncelog_partition_leader.segment_file import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -45,7 +50,8 @@ from oncelog_partition_leader.segment_file import (
 )
 from oncelog_runtime.ports import Disk
 
-_STRAY: tuple[str, ...] = (".tmp", ".swap", ".deleted", ".cleaned")
+_STRAY: Final = (".tmp", ".swap", ".deleted", ".cleaned")
+_COPY_BYTES: Final = 1 << 20
 
 
 @dataclass(slots=True)
@@ -77,9 +83,7 @@ async def recover(disk: Disk, directory: str, config: LogConfig, now_ms: int) ->
 async def _check_identity(disk: Disk, directory: str, identity: Identity) -> None:
     """Refuses another partition's directory (S26); writes the identity into a new one."""
     path = f"{directory}/{IDENTITY}"
-    if not disk.exists(directory):
-        disk.make_dirs(directory)
-        await disk.sync_dir(directory.rpartition("/")[0])
+    await _make_directory(disk, directory)
     found = Identity.decode(disk.read_file(path)) if disk.exists(path) else None
     if found is None:
         await disk.write_atomic(path, identity.encode())
@@ -87,13 +91,28 @@ async def _check_identity(disk: Disk, directory: str, identity: Identity) -> Non
         raise StorageError("this directory belongs to another partition", reason="identity")
 
 
+async def _make_directory(disk: Disk, directory: str) -> None:
+    """Makes a directory and its parents, durably."""
+    parts = directory.split("/")
+    paths = ["/".join(parts[:end]) for end in range(1, len(parts) + 1)]
+    missing = [path for path in paths if not disk.exists(path)]
+    if missing:
+        disk.make_dirs(directory)
+    for path in missing:
+        await disk.sync_dir(path.rpartition("/")[0])
+
+
 def replay_states(
     disk: Disk, directory: str, config: LogConfig, segments: Sequence[Segment], tag: int, end_offset: int
 ) -> ProducerStates:
-    """The producer state at `end_offset`, for a log that was just cut there; the aborted index is not touched."""
+    """The producer state at `end_offset`, a batch's beginning or the log end; the aborted index is not touched.
+
+    Raises `CorruptMessageError` for a damaged batch, and `StorageError`.
+    """
     states = _snapshot_at_or_below(disk, directory, config, end_offset, segments[0].base_offset)
-    _replay(states, segments, tag, AbortedIndex(), aborted_from=end_offset)
-    assert states.end_offset == end_offset
+    for _ in _replay(states, segments, tag, end_offset):
+        pass
+    assert states.end_offset == end_offset, "the end is a batch's beginning"
     return states
 
 
@@ -120,21 +139,21 @@ def _snapshot_at_or_below(
     return ProducerStates(config.producer_id_expiration_ms)
 
 
-def _replay(
-    states: ProducerStates, segments: Sequence[Segment], tag: int, aborted: AbortedIndex, *, aborted_from: int
-) -> None:
-    """Applies every batch from the state's end on; entries of markers below `aborted_from` are in the index already."""
+def _replay(states: ProducerStates, segments: Sequence[Segment], tag: int, end_offset: int) -> Iterator[AbortedEntry]:
+    """Applies every batch from the state's end to `end_offset`; yields what the aborted index must remember."""
     for segment in segments:
         if segment.next_offset <= states.end_offset:
             continue
         for batch in _from_offset(segment, states.end_offset, tag):
             header = batch.header
+            if header.base_offset >= end_offset:
+                return
             control = None
             if header.is_control:
                 control = control_of(memoryview(batch.data)[batch.start : batch.start + header.batch_length])
             entry = states.apply(header, header.base_offset, control)
-            if entry is not None and entry.marker_offset >= aborted_from:
-                aborted.add(entry)
+            if entry is not None:
+                yield entry
 
 
 def _from_offset(segment: Segment, offset: int, tag: int) -> Iterable[Located]:
@@ -142,6 +161,16 @@ def _from_offset(segment: Segment, offset: int, tag: int) -> Iterable[Located]:
     for batch in segment.walk(position, segment.index.size, tag, bodies=True):
         if batch.header.base_offset >= offset:
             yield batch
+
+
+def _copy(disk: Disk, segment: Segment, position: int, path: str) -> None:
+    """Appends a segment's bytes from `position` on to a new file."""
+    disk.remove(path)
+    target = disk.open(path, create=True)
+    while data := segment.file.read(position, _COPY_BYTES):
+        target.append([data])
+        position += len(data)
+    target.close()
 
 
 class _Recovery:
@@ -227,10 +256,10 @@ class _Recovery:
 
     def _load_covered(self) -> None:
         """Indexes of the segments, up to the first one whose indexes do not cover its file."""
+        self._covered_offset = self._segments[0].base_offset
         for number, segment in enumerate(self._segments):
             self._first_uncovered = number
-            self._covered_offset = segment.base_offset
-            if not self._load_index(segment):
+            if segment.base_offset != self._covered_offset or not self._load_index(segment):
                 return
             self._covered_offset = segment.next_offset
             if segment.index.size < segment.file.size:
@@ -272,25 +301,26 @@ class _Recovery:
         self._covered_offset = self._segments[0].base_offset
 
     def _scan_segment(self, number: int, segment: Segment) -> bool:
-        """Takes every good batch that the index does not cover; False when the log was cut in this segment."""
-        size, next_offset = segment.file.size, segment.next_offset
-        position = segment.index.size
+        """Takes every good batch that the index does not cover; False when the log was cut in this segment.
+
+        What lies at or above the next segment's base was moved there by an earlier recovery, and is cut.
+        """
+        later = self._segments[number + 1 :]
+        limit = later[0].base_offset if later else 1 << 63
         try:
-            while position < size:
-                bodies = next_offset >= self._point.end_offset
-                for batch in segment.walk(position, size, self._tag, bodies=bodies):
-                    self._take(segment, batch, next_offset)
-                    next_offset, position = segment.next_offset, segment.index.size
-                    if not bodies and next_offset >= self._point.end_offset:
-                        break
+            for batch in segment.walk(segment.index.size, segment.file.size, self._tag, bodies=True):
+                if batch.header.base_offset >= limit:
+                    segment.file.truncate(batch.position)
+                    break
+                self._take(segment, batch)
         except (CorruptMessageError, UnsupportedMessageFormatError) as error:
             self._stop(number + 1, str(error))
             return False
         return True
 
-    def _take(self, segment: Segment, batch: Located, expected_offset: int) -> None:
+    def _take(self, segment: Segment, batch: Located) -> None:
         header = batch.header
-        if header.base_offset != expected_offset:
+        if header.base_offset != segment.next_offset:
             raise CorruptMessageError("a batch has another offset than follows", base_offset=header.base_offset)
         self._epochs.assign(header.leader_epoch, header.base_offset, header.next_offset)
         segment.index.add(header, self._config.index_interval_bytes)
@@ -322,8 +352,7 @@ class _Recovery:
             raise StorageError("the log cannot be replayed", reason="rot", cause=error.message) from error
         scanned = self._first_uncovered < len(self._segments)
         if scanned:
-            for segment in self._segments[self._first_uncovered :]:
-                await segment.file.sync()
+            await self._rewrite_tail()
         await self._disk.sync_dir(self._directory)
         self._epochs.truncate_tail(self._end)
         self._epochs.truncate_head(self._point.log_start_offset)
@@ -332,9 +361,50 @@ class _Recovery:
             self._tag, self._segments, self._point, producers, self._epochs, self._aborted, self._end, scanned
         )
 
+    async def _rewrite_tail(self) -> None:
+        """Makes the tail durable in new files; the last segment is a new file afterwards."""
+        for segment in self._segments[self._first_uncovered :]:
+            if segment.next_offset > self._synced:
+                await self._move_tail(segment, *locate(segment, max(self._synced, segment.base_offset), self._tag))
+            await segment.file.sync()
+        last = self._segments[-1]
+        if not last.index.size:
+            last.remove()
+            self._segments.pop()
+        if not last.index.size or self._end <= self._synced:
+            fresh = Segment(self._disk, self._directory, self._end)
+            fresh.open_new()
+            self._segments.append(fresh)
+
+    async def _move_tail(self, segment: Segment, base_offset: int, position: int) -> None:
+        """Copies everything from `position` on into a file of its own, and only then cuts it off."""
+        moved = Segment(self._disk, self._directory, base_offset)
+        swap = f"{moved.path}{LOG_SUFFIX}.swap"
+        await self._disk.run(lambda: _copy(self._disk, segment, position, swap))
+        file = self._disk.open(swap)
+        await file.sync()
+        file.close()
+        segment.remove((INDEX_SUFFIX, TXN_INDEX_SUFFIX))
+        if position == 0:
+            segment.close()
+        self._disk.rename(swap, f"{moved.path}{LOG_SUFFIX}")
+        await self._disk.sync_dir(self._directory)
+        if position:
+            segment.file.truncate(position)
+            self._segments.insert(self._segments.index(segment) + 1, moved)
+            self._index_again(segment)
+            self._index_again(moved)
+
+    def _index_again(self, segment: Segment) -> None:
+        segment.index = SegmentIndex(segment.base_offset)
+        for batch in segment.walk(0, segment.file.size, self._tag, bodies=True):
+            segment.index.add(batch.header, self._config.index_interval_bytes)
+
     def _producers(self) -> ProducerStates:
         first = self._segments[0].base_offset
         limit = min(self._covered_offset, self._end)
         states = _snapshot_at_or_below(self._disk, self._directory, self._config, limit, first)
-        _replay(states, self._segments, self._tag, self._aborted, aborted_from=limit)
+        for entry in _replay(states, self._segments, self._tag, self._end):
+            if entry.marker_offset >= limit:
+                self._aborted.add(entry)
         return states

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from oncelog.errors import ConfigError
@@ -33,7 +33,7 @@ class TopicConfig:
     """Effective options of one topic."""
 
     min_insync_replicas: int = 1
-    log: LogConfig = LogConfig()
+    log: LogConfig = field(default_factory=LogConfig)
 
     @property
     def fsync(self) -> bool:
@@ -49,7 +49,7 @@ def canonical(explicit: Mapping[str, str]) -> dict[str, str]:
         if name not in OPTIONS:
             near = difflib.get_close_matches(name, OPTIONS, 1)
             hint = f"; did you mean {near[0]}?" if near else ""
-            raise ConfigError(f"no topic option {ascii(given[:64])}{hint}", name=ascii(given[:64]))
+            raise ConfigError(f"no topic option {given[:64]!a}{hint}", name=ascii(given[:64]))
         if name in checked:
             raise ConfigError(f"option {name} is given twice", name=name)
         checked[name] = value

@@ -108,15 +108,15 @@ class LocalCluster:
     # ------------------------------------------------------------ layout
 
     def _names(self) -> list[str]:
-        names = [f"pid-allocator-{i}" for i in range(self.allocators)]
+        names = [f"broker-{i}" for i in range(self.brokers)]
         names += [f"coordinator-{i}" for i in range(self.coordinators)]
-        return names + [f"broker-{i}" for i in range(self.brokers)]
+        return names + [f"pid-allocator-{i}" for i in range(self.allocators)]
 
     def _ports(self) -> dict[str, int]:
         """Name to port; kept in the data directory."""
         path = self.data_dir / "cluster.json"
         ports: dict[str, int] = json.loads(path.read_text())["ports"] if path.exists() else {}
-        wanted = ["etcd-client", "etcd-peer", *self._names()]
+        wanted = [*self._names(), "etcd-client", "etcd-peer"]  # brokers first: they get the first ports
         missing = [name for name in wanted if name not in ports]
         if self.first_port:
             fresh = list(range(self.first_port + len(ports), self.first_port + len(ports) + len(missing)))
@@ -148,7 +148,8 @@ class LocalCluster:
         command = [sys.executable, "-m", module, "--listen-port", str(port), "--etcd-endpoints", etcd_address]
         command += ["--node-id", number, "--data-dir", str(self.data_dir / name)]
         if kind == "broker":
-            command += ["--expected-brokers", str(self.brokers)]
+            replicas = str(min(3, self.brokers))
+            command += ["--default-replication-factor", replicas, "--internal-topic-replication-factor", replicas]
         return command + list(self.flags)
 
     @property

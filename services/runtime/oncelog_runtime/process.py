@@ -57,6 +57,7 @@ def run_service(
     """
     tune_malloc()
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # it writes lines that are no JSON, of things that we report anyway
     try:
         config = load(
             component, config_class, sys.argv[1:] if argv is None else argv, os.environ if environ is None else environ

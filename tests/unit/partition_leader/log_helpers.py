@@ -77,9 +77,7 @@ def marker(
 ) -> bytes:
     """A marker's batch."""
     record = Marker(commit, coordinator_epoch, session_epoch, winners, expected, lost)
-    return seal_marker(
-        record, txn_producer_id=txn[0], txn_no=txn[1], txn_shard=shard, timestamp_ms=NOW_MS, tag=TAG
-    )
+    return seal_marker(record, txn_producer_id=txn[0], txn_no=txn[1], txn_shard=shard, timestamp_ms=NOW_MS, tag=TAG)
 
 
 def fence(producer_id: int, epoch: int) -> bytes:
@@ -147,5 +145,4 @@ def run(test: Callable[[SimDisk], Coroutine[Any, Any, T]], seed: int = 0, plan: 
     """Runs a coroutine on a simulated loop with a simulated disk."""
     with SimLoop(seed) as loop:
         disk = SimDisk(loop, Random(seed), plan)
-        disk.make_dirs("logs")
         return loop.run(test(disk))

@@ -64,7 +64,9 @@ def test_a_position_survives_the_checkpoint() -> None:
     assert Position.from_json(position.to_json()) == position
 
 
-@pytest.mark.parametrize("data", [{}, {"v": 2, "topics": {}}, {"v": 1, "topics": {"t": {"p": {}}}}, {"v": 1, "topics": []}])
+@pytest.mark.parametrize(
+    "data", [{}, {"v": 2, "topics": {}}, {"v": 1, "topics": {"t": {"p": {}}}}, {"v": 1, "topics": []}]
+)
 def test_a_foreign_checkpoint_is_refused(data: dict[str, object]) -> None:
     with pytest.raises(ConfigError):
         Position.from_json(data)

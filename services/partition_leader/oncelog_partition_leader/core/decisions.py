@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from oncelog_partition_leader.core.transactions import TxnSession
 
@@ -67,8 +67,7 @@ class MarkerWritten:
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(NamedTuple):
     """Whether a batch in doubt is in the log. `base_offset` -1: written, offset no longer known, or not written.
 
     True counts once the high watermark is at or above `stable_after`; False is final only after a fence (hole 22).

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from oncelog.types import BrokerRef
 from oncelog_runtime.cluster import Partition
@@ -25,6 +25,10 @@ class LogState(NamedTuple):
 
     last_epoch: int
     log_end_offset: int
+
+
+QUARANTINED: Final = LogState(-2, -1)
+"""A replica whose log was set aside as rotten: it has nothing, and is never the greatest of all."""
 
 
 def _living(isr: Sequence[BrokerRef], live: Mapping[int, int], dead: Collection[BrokerRef]) -> tuple[BrokerRef, ...]:

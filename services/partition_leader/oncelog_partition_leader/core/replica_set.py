@@ -96,7 +96,8 @@ class ReplicaSet:
 
     def wrote(self, log_end: int, own_end: int, now_ms: int) -> bool:
         """The leader's own log grew or was synced. True when the high watermark moved."""
-        assert log_end >= self._log_end and own_end >= self._own_end, "a leader's log only grows"
+        assert log_end >= self._log_end, "a leader's log only grows"
+        assert own_end >= self._own_end, "and what is synced stays so"
         for follower in self._followers.values():
             if follower.end >= self._log_end:  # it had everything until now, however long ago that was written
                 follower.caught_up_ms = now_ms

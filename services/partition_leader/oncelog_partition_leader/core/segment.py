@@ -162,5 +162,5 @@ def must_roll(
         index.size + incoming_bytes > segment_bytes
         or append_timestamp_ms - index.first_append_ms >= segment_ms
         or (len(index) + 1) * ENTRY_BYTES > index_bytes
-        or incoming_end_offset - index.base_offset > RELATIVE_OFFSET_MAX
+        or incoming_end_offset - 1 - index.base_offset > RELATIVE_OFFSET_MAX
     )

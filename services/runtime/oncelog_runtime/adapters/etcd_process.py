@@ -9,14 +9,13 @@ Rule 3: the child ends with us: it is stopped by `stop`, and by the kernel if we
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import json
 import logging
 import re
 import shutil
-import signal
 import socket
 import subprocess
+import sys
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
@@ -26,8 +25,14 @@ from typing import Final
 from oncelog.errors import MetadataUnavailableError
 
 _log = logging.getLogger(__name__)
-_PR_SET_PDEATHSIG: Final = 1
-_LIBC: Final = ctypes.CDLL(None)
+_DIE_WITH_PARENT: Final = """
+import ctypes, os, signal, sys
+prctl = getattr(ctypes.CDLL(None), "prctl", None)  # Linux only
+if prctl is not None:
+    prctl(1, signal.SIGTERM)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+"""Runs in the child before etcd, as a program of its own: Python code between fork and exec breaks gRPC (tried)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,12 +160,11 @@ class EtcdProcess:
         self._data_dir.mkdir(parents=True, exist_ok=True)
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
-                command,
+                [sys.executable, "-c", _DIE_WITH_PARENT, *command],
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
-                process_group=0,
-                preexec_fn=_die_with_parent,
+                process_group=0,  # Ctrl-C is for us to handle
             )
 
     def kill(self) -> None:
@@ -207,10 +211,3 @@ class EtcdProcess:
                 return bool(json.load(answer).get("health") == "true")
         except (OSError, urllib.error.URLError, ValueError):
             return False
-
-
-def _die_with_parent() -> None:
-    """Runs in the child: SIGTERM when its parent dies. (Its process group is its own: Ctrl-C is ours to handle.)"""
-    prctl = getattr(_LIBC, "prctl", None)
-    if prctl is not None:  # Linux
-        prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -307,12 +307,13 @@ class ServerLink:
 
     def _gather(self) -> list[Frame]:
         """What waits, up to 1 MiB, or one larger frame."""
+        envelope_bytes = min(grpc_transport.ENVELOPE_BYTES, self._host.max_message_bytes)
         frames: list[Frame] = []
         total = 0
         while self._outbox:
             frame = self._outbox[0]
-            total += len(frame.header) + len(frame.payload) + 64
-            if frames and total > grpc_transport.ENVELOPE_BYTES:
+            total += len(frame.header) + len(frame.payload) + link_codec.USUAL_OVERHEAD_BYTES
+            if frames and total > envelope_bytes:
                 break
             frames.append(self._outbox.popleft())
         return frames

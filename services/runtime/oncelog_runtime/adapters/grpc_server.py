@@ -151,7 +151,7 @@ class GrpcServer:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_HANG_UP_S):
                 await self._host.no_links.wait()
-        await server.stop(0)
+        await server.stop(0 if self._host.links else _HANG_UP_S)  # 0 is rude: it resets connections
         for task in list(running):
             task.cancel()
         if running:

@@ -37,7 +37,8 @@ class FaultPlan:
     """A copy of the request is delivered again much later (up to `replay_max_ms`)."""
     replay_max_ms: float = 60_000.0
     cancel_handler: float = 0.0
-    """The handler is cancelled when its caller gives up or the link breaks, as grpc.aio does."""
+    """The handler is cancelled when its caller gives up or the link breaks, as grpc.aio does to unary calls. Not drawn:
+    links never do it."""
     silent_break_ms: float = 3_000.0
     """Until a link without any traffic (partition, power cut) is seen to be broken."""
 
@@ -127,7 +128,6 @@ _PROBABILITIES = {
     "lose_reply": 0.02,
     "duplicate_request": 0.1,
     "replay_request": 0.05,
-    "cancel_handler": 1.0,
     "slow_sync": 0.1,
     "short_write": 0.005,
     "disk_full": 0.002,

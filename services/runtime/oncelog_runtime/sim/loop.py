@@ -36,6 +36,7 @@ _MASK: Final = (1 << 64) - 1
 _PRIME: Final = 0x100000001B3
 _COLLECT_STEPS: Final = 100_000
 _MAX_STEPS_IN_ONE_INSTANT: Final = 2_000_000
+_MAX_STEPS_TO_CLOSE: Final = 100_000
 
 
 class SimStuckError(AssertionError):
@@ -416,7 +417,17 @@ class SimLoop(asyncio.AbstractEventLoop):
         return self._closed
 
     def close(self) -> None:
-        """Drops everything that has not run."""
+        """Cancels what still runs, lets it end without time passing, and drops the rest. Errors are no longer heard."""
+        if self._closed or self._running:
+            return
+        self._hooks = ()
+        with self._entered():
+            for task in self._live_tasks():
+                if not task.done():
+                    task.cancel()
+            last = self.steps + _MAX_STEPS_TO_CLOSE
+            while self._ready and self.steps < last:
+                self._step()
         self._closed = True
         self._ready.clear()
         self._timers.clear()

@@ -29,10 +29,6 @@ MAX_OPERATIONS: Final = 128
 """etcd's own bound on the conditions, and on the writes, of one transaction."""
 
 
-class LeaseGoneError(MetadataUnavailableError):
-    """A put names a lease that does not exist any more; nothing was written."""
-
-
 class _Lease:
     __slots__ = ("deadline", "keys", "lease_id", "ttl")
 
@@ -132,7 +128,7 @@ class SimMetadata:
                 return CommitResult(False, self.revision)
         for put in puts:
             if put.lease_id and put.lease_id not in self._leases:
-                raise LeaseGoneError("the lease is gone", reason="lease_gone", lease_id=put.lease_id)
+                raise MetadataUnavailableError("the lease is gone", reason="lease_gone")
         changes = [key for key in deletes if key in self._items]
         if not puts and not changes:
             return CommitResult(True, self.revision)

@@ -122,6 +122,11 @@ class SimNode:
         self.disk.dead = True
         self.life.kill()
 
+    def unplug(self) -> None:
+        """Ends the process, if any, for good: nothing of it can be seen afterwards."""
+        if not self.life.dead:
+            self._die(silent=True)
+
     async def stopped(self) -> None:
         """Waits until `main` has returned (a clean stop)."""
         if self.main_task is not None:

@@ -70,9 +70,7 @@ def test_winners_are_strictly_ascending(winners: tuple[int, ...]) -> None:
         marker_payload(Marker(True, 1, 1, winners))
 
 
-@pytest.mark.parametrize(
-    ("position", "value"), [(0, 2), (1, 0), (1, 4), (2, 4), (12, 3), (15, 0xFF)], ids=str
-)
+@pytest.mark.parametrize(("position", "value"), [(0, 2), (1, 0), (1, 4), (2, 4), (12, 3), (15, 0xFF)], ids=str)
 def test_a_changed_field_is_refused(position: int, value: int) -> None:
     payload = bytearray(marker_payload(Marker(True, 1, 1, (1, 2))))
     payload[position] = value

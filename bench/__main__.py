@@ -1,0 +1,113 @@
+"""`make bench`: every figure beside its limit, measured in one run. Prints a table, writes bench/out/latest.json.
+
+ARGS="--only produce,transactions" runs parts; ARGS="--quick" makes runs short (for trying, not for quoting).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import uvloop
+
+from bench.bare import BarePipeline
+from bench.produce import single_records, throughput
+from bench.results import Row, save, table
+from bench.transactions import back_to_back
+from oncelog.malloc import tune_malloc
+from oncelog.sync import Client as SyncClient
+from oncelog_runtime.local import LocalCluster
+
+PARTS = ("produce", "transactions", "spark")
+OUT = Path(__file__).parent / "out" / "latest.json"
+
+
+def _create(cluster: LocalCluster, name: str, partitions: int) -> str:
+    with SyncClient(cluster.bootstrap_servers) as client:
+        client.admin.create_topic(name, partitions=partitions, replication_factor=3)
+    return name
+
+
+def _produce(cluster: LocalCluster, bare: BarePipeline, scale: float) -> list[Row]:
+    topic = _create(cluster, "bench-produce", 1)
+    servers = cluster.bootstrap_servers
+    rows: list[Row] = []
+    for name, size, count, target in (("1 MiB", 1 << 20, 600, ">= 0.5"), ("64 KiB", 64 << 10, 4000, "")):
+        count = max(20, int(count * scale))
+        limit = bare.run(size, count, 16)
+        ours = uvloop.run(throughput(servers, topic, size, count))
+        again = bare.run(size, count, 16)
+        best = max(limit.mb_per_s, again.mb_per_s)
+        rows.append(Row(f"acks=all, {name} batches", ours.mb_per_s, "MB/s", "MB/s bare pipeline", best, target))
+        rows.append(Row(f"acks=all, {name} batches, records", ours.records_per_s / 1e3, "k records/s"))
+    count = max(200, int(4000 * scale))
+    limit = bare.run(400, count, 1)
+    ours = uvloop.run(single_records(servers, topic, count))
+    rows.append(Row("acks=all, single record, p50", ours.p50_ms, "ms", "ms bare pipeline", limit.p50_ms, "<= 2.5"))
+    rows.append(Row("acks=all, single record, p99", ours.p99_ms, "ms", "ms bare pipeline", limit.p99_ms))
+    return rows
+
+
+def _transactions(cluster: LocalCluster, scale: float) -> list[Row]:
+    topic = _create(cluster, "bench-transactions", 3)
+    rows: list[Row] = []
+    for records, wait, target in ((1, "decided", "<= 10 ms"), (1, "visible", ""), (100, "decided", ""), (100, "visible", "")):
+        count = max(50, int(500 * scale))
+        found = uvloop.run(back_to_back(cluster.bootstrap_servers, topic, records, count, wait))
+        name = f"transaction of {records}, back to back, {wait}"
+        rows.append(Row(f"{name}, p50", found.p50_ms, "ms", target=target))
+        rows.append(Row(f"{name}, p99", found.p99_ms, "ms"))
+    return rows
+
+
+def _spark(cluster: LocalCluster, scale: float) -> list[Row]:
+    topic = _create(cluster, "bench-spark", 6)
+    count = int(2_000_000 * scale) // 20_000 * 20_000
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "times.json"
+        command = [sys.executable, "-m", "bench.spark_job", cluster.bootstrap_servers, topic, str(count), str(out)]
+        subprocess.run(command, check=True)
+        seconds = json.loads(out.read_text())
+    million = count / 1e6
+    return [
+        Row("Spark write, exactly once", million / seconds["write"], "M rows/s", "M rows/s counting writer",
+            million / seconds["count_write"], ">= 0.3"),
+        Row("Spark read, read_committed", million / seconds["read"], "M rows/s", "M rows/s counting reader",
+            million / seconds["count_read"]),
+    ]  # fmt: skip
+
+
+def main() -> int:
+    """Exit code 0 also when a target is missed: a benchmark informs, it does not gate."""
+    parser = argparse.ArgumentParser(prog="make bench")
+    parser.add_argument("--only", default=",".join(PARTS), help=f"parts to run, of {', '.join(PARTS)}")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the work")
+    args = parser.parse_args()
+    parts = args.only.split(",")
+    if unknown := set(parts) - set(PARTS):
+        parser.error(f"unknown parts: {', '.join(sorted(unknown))}")
+    tune_malloc()
+    scale = 0.1 if args.quick else 1.0
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory(prefix="oncelog-bench-") as folder, LocalCluster(Path(folder)) as cluster:
+        if "produce" in parts:
+            print("produce ...", flush=True)
+            with BarePipeline() as bare:
+                rows += _produce(cluster, bare, scale)
+        if "transactions" in parts:
+            print("transactions ...", flush=True)
+            rows += _transactions(cluster, scale)
+        if "spark" in parts:
+            print("Spark ...", flush=True)
+            rows += _spark(cluster, scale)
+    save(rows, OUT)
+    print(table(rows))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,224 @@
+"""The entrance: one `Client` per cluster and process; producers, consumers and administration come from it.
+
+    async with oncelog.Client("broker-0:9092,broker-1:9092") as client:
+        async with client.producer() as producer:
+            metadata = await producer.send_and_wait("orders", value=b"42", key=b"7")
+
+Rule 1: a client, and what it made, belongs to one event loop and one process.
+Rule 2: configuration has the names that Kafka users type; what `Client` takes may also be given to `producer(...)` or
+        `consumer(...)`, for that one alone. Unknown names raise `ConfigError` with the nearest known one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from random import Random
+from types import TracebackType
+from typing import Any
+
+from oncelog import methods
+from oncelog.client.admin import Admin
+from oncelog.client.calls import Caller
+from oncelog.client.consumer import Consumer
+from oncelog.client.context import Context
+from oncelog.client.metadata import Metadata
+from oncelog.client.participant import BatchCommit, Batches, BatchToken, JoinOptions, Participant, ParticipantResult
+from oncelog.client.producer import Producer
+from oncelog.config import ClientConfig, ConsumerConfig, ProducerConfig, addresses, load
+from oncelog.ports import Transport, WallClock
+from oncelog.v1 import coordinator_pb2 as co
+from oncelog.v1 import types_pb2
+
+_SHARED = frozenset(item.name for item in dataclasses.fields(ClientConfig))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TransactionOutcome:
+    """`outcome` is "committed", "aborted" or "ongoing"; `visible`: every partition has its marker."""
+
+    outcome: str
+    visible: bool
+
+
+class Client:
+    """See the module. `transport`, `clock` and `random` are for the simulation and for tests."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str] = (),
+        client_id: str = "oncelog-python",
+        *,
+        transport: Transport | None = None,
+        clock: WallClock | None = None,
+        random: Random | None = None,
+        **config: Any,
+    ) -> None:
+        """`bootstrap_servers`: "host:port,host:port", or a list. Raises `ConfigError`. Connects with the first call."""
+        servers = config.pop("bootstrap.servers", None) or bootstrap_servers
+        given = {"client_id": client_id, **config, "bootstrap_servers": addresses(servers)}
+        self.config = load(ClientConfig, given)
+        self._context = _context(self.config, transport, clock, random)
+        self._metadata = Metadata(self._context)
+        self._caller = Caller(self._context, self._metadata)
+        self._made: dict[int, Producer | Consumer | Participant] = {}
+        self.admin = Admin(self._context, self._metadata, self._caller)
+
+    # ------------------------------------------------------------ life
+
+    async def start(self) -> Client:
+        """Looks for the cluster. Raises `ClusterUnreachableError` that says what happened at each address."""
+        await self._metadata.refresh(self._context.deadline_ms())
+        return self
+
+    async def __aenter__(self) -> Client:
+        try:
+            return await self.start()
+        except BaseException:
+            await self._context.transport.close()
+            raise
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes what is still open of its producers and consumers, then the connections. Idempotent."""
+        made, self._made = self._made, {}
+        try:
+            for item in made.values():
+                await item.close()
+        finally:
+            await self._metadata.close()
+            await self._context.transport.close()
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id; empty before the first answer."""
+        return self._metadata.cluster_id
+
+    # ------------------------------------------------------------ what it makes
+
+    def producer(self, **config: Any) -> Producer:
+        """A producer; see `ProducerConfig` for its options. Raises `ConfigError`."""
+        context, own = self._for_one(config)
+        caller = Caller(context, self._metadata)
+        return self._keep(Producer(context, self._metadata, caller, load(ProducerConfig, own)))
+
+    def consumer(self, *topics: str, **config: Any) -> Consumer:
+        """A consumer of all partitions of these topics, or, without topics, of what you `assign`.
+
+        See `ConsumerConfig` for its options: read_committed is the default (unlike Kafka's Java client), and a
+        `group_id` keeps offsets. Raises `ConfigError`.
+        """
+        context, own = self._for_one(config)
+        caller = Caller(context, self._metadata)
+        return self._keep(Consumer(context, self._metadata, caller, load(ConsumerConfig, own), topics))
+
+    def _for_one(self, config: Mapping[str, Any]) -> tuple[Context, dict[str, Any]]:
+        """Options of the client apply to this one alone; the others are its own."""
+        plain = {name.replace(".", "_"): value for name, value in config.items()}
+        shared = {name: plain.pop(name) for name in list(plain) if name in _SHARED - {"bootstrap_servers"}}
+        if not shared:
+            return self._context, plain
+        before = {name: getattr(self.config, name) for name in _SHARED}
+        context = self._context
+        return Context(load(ClientConfig, before | shared), context.transport, context.clock, context.random), plain
+
+    def _keep(self, item: Any) -> Any:
+        self._made = {key: kept for key, kept in self._made.items() if not kept.is_closed}
+        self._made[id(item)] = item
+        return item
+
+    # ------------------------------------------------------------ transactions of many writers
+
+    async def join_transaction(
+        self,
+        transactional_id: str,
+        owner_run: str,
+        app_id: str,
+        batch_id: int,
+        *,
+        write_attempt: str = "",
+        task_attempt: str = "",
+        lease_ms: int = 60_000,
+        max_duration_ms: int = 0,
+        **config: Any,
+    ) -> Participant:
+        """Joins the open transaction of a batch as one of its writers (a Spark task); see `Participant`.
+
+        `config` are a producer's options. Raises `ProducerFencedError`, `BatchRolledBackError`, `TxnEndedError`.
+        """
+        context, own = self._for_one(config)
+        options = JoinOptions(
+            transactional_id,
+            owner_run,
+            BatchToken(app_id, batch_id),
+            write_attempt,
+            task_attempt,
+            lease_ms,
+            max_duration_ms,
+        )
+        caller = Caller(context, self._metadata)
+        participant = Participant(context, self._metadata, caller, load(ProducerConfig, own), options)
+        self._keep(participant)
+        return await participant.join()
+
+    async def commit_transaction(
+        self,
+        transactional_id: str,
+        owner_run: str,
+        app_id: str,
+        batch_id: int,
+        txn_no: int,
+        winners: Sequence[ParticipantResult],
+        *,
+        write_attempt: str = "",
+        wait: str = "decided",
+        timeout_ms: int | None = None,
+    ) -> BatchCommit:
+        """Commits what the winners wrote, with the batch's token, in one decision; see `Batches.commit`."""
+        return await Batches(self._context, self._caller).commit(
+            transactional_id,
+            owner_run,
+            BatchToken(app_id, batch_id),
+            txn_no,
+            winners,
+            write_attempt=write_attempt,
+            wait=wait,
+            timeout_ms=timeout_ms,
+        )
+
+    async def abort_batch(
+        self,
+        transactional_id: str,
+        owner_run: str,
+        app_id: str,
+        batch_id: int,
+        txn_no: int,
+        *,
+        timeout_ms: int | None = None,
+    ) -> bool:
+        """Aborts what is open under this name. False: nothing was."""
+        token = BatchToken(app_id, batch_id)
+        batches = Batches(self._context, self._caller)
+        return await batches.abort(transactional_id, owner_run, token, txn_no, timeout_ms=timeout_ms)
+
+    async def get_outcome(self, transactional_id: str, txn_no: int) -> TransactionOutcome:
+        """What became of a transaction. Raises `OutcomeForgottenError` when that is no longer kept, never guesses."""
+        request = co.GetOutcomeRequest(transactional_id=transactional_id, txn_no=txn_no)
+        reply = await self._caller.to_txn_coordinator(transactional_id, methods.GET_OUTCOME, request)
+        names = {types_pb2.COMMITTED: "committed", types_pb2.ABORTED: "aborted"}
+        return TransactionOutcome(names.get(reply.outcome, "ongoing"), reply.visible)
+
+
+def _context(
+    config: ClientConfig, transport: Transport | None, clock: WallClock | None, random: Random | None
+) -> Context:
+    """Ports as given, else the real ones."""
+    from oncelog.client.defaults import LazyGrpcTransport, SystemClock, system_random
+
+    return Context(
+        config, transport or LazyGrpcTransport(config.client_id), clock or SystemClock(), random or system_random()
+    )

@@ -1,0 +1,445 @@
+"""Reads records: read_committed by default, with positions that the caller may set, and offsets kept for a group.
+
+Rule 1: the position is what was returned to the caller, never what was fetched; `commit` commits positions.
+Rule 2: partitions are assigned by the caller (`assign`, or topics given to `Client.consumer`). Groups whose members
+        share the work among themselves come later; `subscribe` says so.
+Rule 3: what an aborted transaction wrote is never returned under read_committed, and neither is a marker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from types import TracebackType
+from typing import Any
+
+from oncelog import errors, methods
+from oncelog.client.calls import Caller
+from oncelog.client.context import Context, now_ms
+from oncelog.client.fetched_records import ConsumerRecord, Leftover, Records, arrow_of, decode
+from oncelog.client.fetcher import Fetched, Fetcher
+from oncelog.client.metadata import Metadata
+from oncelog.client.offset_lookup import EARLIEST, LATEST, FoundOffset, OffsetLookup
+from oncelog.client.offsets import (
+    GroupMetadata,
+    OffsetAndMetadata,
+    as_partition,
+    as_partitions,
+    offset_entries,
+)
+from oncelog.config import ConsumerConfig
+from oncelog.core.consumer import Cursor
+from oncelog.core.names import check_group_id
+from oncelog.types import PartitionId, TopicPartition
+from oncelog.v1 import coordinator_pb2 as co
+from oncelog.v1 import types_pb2
+from oncelog.wire_errors import from_detail
+
+_FOREVER_MS = 3_600_000
+
+
+class Consumer:
+    """See the module. Made by `Client.consumer(...)`; use it with `async with`."""
+
+    def __init__(
+        self, context: Context, metadata: Metadata, caller: Caller, config: ConsumerConfig, topics: tuple[str, ...]
+    ) -> None:
+        self.config = config
+        self._context = context
+        self._metadata = metadata
+        self._caller = caller
+        self._topics = topics
+        self._fetcher = Fetcher(context, metadata, config)
+        self._lookup = OffsetLookup(context, metadata)
+        self._leftover: Leftover | None = None
+        self._commit_sequence = 0
+        self._is_started = False
+        self._is_closed = False
+        if config.group_id is not None:
+            check_group_id(config.group_id)
+
+    # ------------------------------------------------------------ life
+
+    async def start(self) -> Consumer:
+        """Assigns all partitions of the topics that were given. Idempotent. Raises `UnknownTopicError`."""
+        if not self._is_started:
+            self._is_started = True
+            if self._topics:
+                await self.assign_topics(*self._topics)
+        return self
+
+    async def __aenter__(self) -> Consumer:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def is_closed(self) -> bool:
+        """True after `close`."""
+        return self._is_closed
+
+    async def close(self) -> None:
+        """Stops reading; commits nothing. Idempotent."""
+        self._is_closed = True
+        await self._fetcher.close()
+
+    # ------------------------------------------------------------ assignment
+
+    def subscribe(self, *topics: str, **options: Any) -> None:
+        """Not available yet: always raises `IllegalStateError`."""
+        raise errors.IllegalStateError(
+            "group membership is not available yet: use assign([...]) or client.consumer(topic, ...), which read the "
+            "partitions that you name; a group_id keeps their offsets"
+        )
+
+    async def assign(self, partitions: Iterable[Any]) -> None:
+        """Reads exactly these (topic, partition) pairs from now on; positions of kept ones stay.
+
+        Raises `UnknownTopicError`.
+        """
+        deadline_ms = self._context.deadline_ms()
+        positions = {p: c.position for p, c in self._fetcher.cursors.items()}
+        cursors: list[Cursor] = []
+        for partition in as_partitions(partitions):
+            topic = await self._metadata.topic(partition.topic, deadline_ms)
+            if not 0 <= partition.partition < topic.partitions:
+                raise errors.UnknownTopicError(
+                    f"topic `{topic.name}` has the partitions 0 to {topic.partitions - 1}",
+                    partition=partition.partition,
+                )
+            cursors.append(Cursor(partition, PartitionId(topic.topic_id, partition.partition)))
+        self._is_started = True
+        self._leftover = None
+        self._fetcher.assign(cursors)
+        for cursor in cursors:
+            if positions.get(cursor.partition, -1) >= 0:
+                cursor.seek(positions[cursor.partition])
+
+    async def assign_topics(self, *topics: str) -> None:
+        """Reads all partitions of these topics."""
+        deadline_ms = self._context.deadline_ms()
+        found = [await self._metadata.topic(name, deadline_ms) for name in topics]
+        await self.assign(TopicPartition(topic.name, i) for topic in found for i in range(topic.partitions))
+
+    def assignment(self) -> list[TopicPartition]:
+        """What is read."""
+        return list(self._fetcher.cursors)
+
+    def pause(self, *partitions: Any) -> None:
+        """Returns nothing of these partitions until `resume`."""
+        for partition in partitions:
+            self._cursor(partition).is_paused = True
+
+    def resume(self, *partitions: Any) -> None:
+        """Ends a pause."""
+        for partition in partitions:
+            self._cursor(partition).is_paused = False
+        self._fetcher.kick()
+
+    def _cursor(self, partition: Any) -> Cursor:
+        found = self._fetcher.cursors.get(as_partition(partition))
+        if found is None:
+            raise errors.IllegalStateError("this partition is not assigned", partition=partition)
+        return found
+
+    # ------------------------------------------------------------ positions
+
+    async def position(self, partition: Any) -> int:
+        """The next offset to return. Looks it up first where none is known."""
+        cursor = self._cursor(partition)
+        await self._find_positions()
+        return cursor.position
+
+    def seek(self, partition: Any, offset: int) -> None:
+        """Goes on from this offset. Raises `OffsetOutOfRangeError` for a negative one."""
+        if offset < 0:
+            raise errors.OffsetOutOfRangeError("an offset is 0 or above", offset=offset)
+        self._cursor(partition).seek(offset)
+        self._fetcher.kick()
+
+    async def seek_to_beginning(self, *partitions: Any) -> None:
+        """Goes to the first record that is kept; without arguments in all partitions."""
+        await self._seek_all(partitions, EARLIEST)
+
+    async def seek_to_end(self, *partitions: Any) -> None:
+        """Goes to the end of what may be read now; without arguments in all partitions."""
+        await self._seek_all(partitions, LATEST)
+
+    async def _seek_all(self, partitions: tuple[Any, ...], where: int) -> None:
+        chosen = as_partitions(partitions) or self.assignment()
+        for partition, offset in (await self._list_offsets(dict.fromkeys(chosen, where))).items():
+            self.seek(partition, offset.offset)
+
+    async def offsets_for_times(self, times: Mapping[Any, int]) -> dict[TopicPartition, FoundOffset | None]:
+        """Per partition the first record at or after this time (ms since 1970); None = there is none."""
+        found = await self._list_offsets({as_partition(item): time for item, time in times.items()})
+        return {partition: at if at.offset >= 0 else None for partition, at in found.items()}
+
+    async def beginning_offsets(self, partitions: Iterable[Any]) -> dict[TopicPartition, int]:
+        """First offset that is kept."""
+        found = await self._list_offsets(dict.fromkeys(as_partitions(partitions), EARLIEST))
+        return {partition: at.offset for partition, at in found.items()}
+
+    async def end_offsets(self, partitions: Iterable[Any]) -> dict[TopicPartition, int]:
+        """End of what may be read: last stable offset under read_committed, else high watermark."""
+        found = await self._list_offsets(dict.fromkeys(as_partitions(partitions), LATEST))
+        return {partition: at.offset for partition, at in found.items()}
+
+    async def _list_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundOffset]:
+        deadline_ms = self._context.deadline_ms()
+        ids: dict[TopicPartition, PartitionId] = {}
+        for partition in wanted:
+            topic = await self._metadata.topic(partition.topic, deadline_ms)
+            ids[partition] = PartitionId(topic.topic_id, partition.partition)
+        asked = {ids[partition]: time for partition, time in wanted.items()}
+        found = await self._lookup.find(asked, self.config.isolation_level)
+        return {partition: found[ids[partition]] for partition in wanted}
+
+    async def _find_positions(self) -> None:
+        """Committed offsets first, `auto_offset_reset` where there are none."""
+        unknown = [cursor for cursor in self._fetcher.cursors.values() if cursor.position < 0]
+        if not unknown:
+            return
+        at: dict[TopicPartition, int] = {}
+        if self.config.group_id is not None:
+            fresh = [c.partition for c in unknown if c.generation == 0]  # not after a reset: that offset is gone
+            at = {p: c.offset for p, c in (await self.committed(*fresh)).items() if c is not None} if fresh else {}
+        rest = [c.partition for c in unknown if c.partition not in at]
+        if rest and self.config.auto_offset_reset == "none":
+            raise errors.OffsetOutOfRangeError(
+                "no committed offset, and auto_offset_reset is none: seek first", partition=rest[0]
+            )
+        where = EARLIEST if self.config.auto_offset_reset == "earliest" else LATEST
+        at |= {p: o.offset for p, o in (await self._list_offsets(dict.fromkeys(rest, where))).items()}
+        for cursor in unknown:
+            if cursor.position < 0 and cursor.partition in at:
+                cursor.seek(at[cursor.partition])
+        self._fetcher.kick()
+
+    # ------------------------------------------------------------ reading
+
+    async def getmany(self, timeout_ms: int | None = None, max_records: int | None = None) -> Records:
+        """Up to `max_records` (None = `max_poll_records`) records; waits for the first one, at most `timeout_ms`.
+
+        The list is empty when none came (None = waits for ever). It knows its `offsets` and `group`, for
+        `Transaction.send_offsets`. Raises what makes a partition unreadable, once per try; others are unharmed.
+        """
+        limit = self.config.max_poll_records if max_records is None else max_records
+        if limit < 1:
+            raise errors.ConfigError("max_records is at least 1", given=limit)
+        records = Records(self.group())
+        deadline_ms = now_ms() + (_FOREVER_MS if timeout_ms is None else timeout_ms)
+        while True:
+            await self._find_positions()
+            while len(records) < limit:
+                part = self._leftover or self._next_part(may_raise=not records)
+                if part is None:
+                    break
+                self._take(part, limit, records)
+            left_ms = deadline_ms - now_ms()
+            if records or self._is_closed or (left_ms <= 0 and timeout_ms is not None):
+                return records
+            await self._fetcher.wait(max(1, left_ms))
+
+    def _next_part(self, may_raise: bool) -> Leftover | None:
+        """The next answer, decoded and filtered."""
+        fetched = self._fetcher.peek()
+        if fetched is None or (fetched.error is not None and not may_raise):
+            return None
+        self._fetcher.pop(fetched)
+        if fetched.error is not None:
+            raise fetched.error
+        try:
+            return Leftover(fetched, decode(fetched, self.config))
+        except errors.OncelogError:
+            fetched.cursor.seek(fetched.cursor.position)  # nothing of it was returned: it may be asked for again
+            self._fetcher.kick()
+            raise
+
+    def _take(self, part: Leftover, limit: int, records: Records) -> None:
+        fetched, cursor = part.fetched, part.fetched.cursor
+        if not fetched.is_current or cursor.is_paused:
+            self._leftover = None
+            if fetched.is_current:
+                cursor.seek(cursor.position)
+            return
+        taken, rest = part.rows[: limit - len(records)], part.rows[limit - len(records) :]
+        position = rest[0].offset if rest else fetched.next_offset
+        cursor.returned(position, fetched.leader_epoch)
+        records.extend(taken)
+        if taken:
+            records.offsets[cursor.partition] = OffsetAndMetadata(position, cursor.last_leader_epoch)
+        self._leftover = Leftover(fetched, rest) if rest else None
+
+    async def getone(self, timeout_ms: int | None = None) -> ConsumerRecord | None:
+        """The next record; None when none came within `timeout_ms`."""
+        records = await self.getmany(timeout_ms, max_records=1)
+        return records[0] if records else None
+
+    def __aiter__(self) -> Consumer:
+        return self
+
+    async def __anext__(self) -> ConsumerRecord:
+        await self.start()
+        while not self._is_closed:
+            record = await self.getone()
+            if record is not None:
+                return record
+        raise StopAsyncIteration
+
+    async def batches(self, max_records: int | None = None, timeout_ms: int = 1_000) -> AsyncIterator[Records]:
+        """Lists of records for ever, none of them empty; `timeout_ms` is only how often it looks whether to stop."""
+        await self.start()
+        while not self._is_closed:
+            records = await self.getmany(timeout_ms, max_records)
+            if records:
+                yield records
+
+    # ------------------------------------------------------------ Arrow
+
+    async def read_arrow(self, timeout_ms: int | None = None, include_headers: bool = False) -> Any:
+        """The next rows of one partition as a `pyarrow.RecordBatch`, or None when none came within `timeout_ms`.
+
+        Columns: key, value, timestamp (us, UTC), partition, offset, topic, and on request headers.
+        """
+        deadline_ms = now_ms() + (_FOREVER_MS if timeout_ms is None else timeout_ms)
+        self._forget_leftover()
+        while True:
+            await self._find_positions()
+            fetched = self._fetcher.peek()
+            if fetched is not None:
+                rows = self._arrow(fetched, include_headers)
+                if rows is not None:
+                    return rows
+                continue
+            left_ms = deadline_ms - now_ms()
+            if self._is_closed or (left_ms <= 0 and timeout_ms is not None):
+                return None
+            await self._fetcher.wait(max(1, left_ms))
+
+    def _arrow(self, fetched: Fetched, include_headers: bool) -> Any:
+        self._fetcher.pop(fetched)
+        if fetched.error is not None:
+            raise fetched.error
+        try:
+            rows = arrow_of(fetched, self.config, include_headers)
+        except errors.OncelogError:
+            fetched.cursor.seek(fetched.cursor.position)
+            self._fetcher.kick()
+            raise
+        fetched.cursor.returned(fetched.next_offset, fetched.leader_epoch)
+        return rows
+
+    def _forget_leftover(self) -> None:
+        """Records that were decoded but not returned are fetched again."""
+        leftover, self._leftover = self._leftover, None
+        if leftover is not None and leftover.fetched.is_current:
+            leftover.fetched.cursor.seek(leftover.fetched.cursor.position)
+            self._fetcher.kick()
+
+    async def arrow_batches(self, include_headers: bool = False) -> AsyncIterator[Any]:
+        """`read_arrow` for ever. The fast path: no work per row."""
+        await self.start()
+        while not self._is_closed:
+            rows = await self.read_arrow(1_000, include_headers)
+            if rows is not None:
+                yield rows
+
+    async def read_range(
+        self, partition: Any, start: int, end: int, include_headers: bool = False, timeout_ms: int | None = None
+    ) -> AsyncIterator[Any]:
+        """The rows with `start` <= offset < `end` of one partition, as `read_arrow` gives them; then it is over.
+
+        Replaces the assignment. Raises `RequestTimedOutError` when nothing comes for `timeout_ms`.
+        """
+        where = as_partition(partition)
+        await self.assign([where])
+        self.seek(where, start)
+        cursor = self._cursor(where)
+        wait_ms = self._context.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        while cursor.position < end:
+            before = cursor.position
+            rows = await self._read_towards(cursor, wait_ms, include_headers)
+            if rows is not None:
+                within = _below(rows, end)
+                if within.num_rows:
+                    yield within
+            elif cursor.position == before:
+                raise errors.RequestTimedOutError(
+                    f"no records for {wait_ms} ms", partition=where, position=before, end=end
+                )
+
+    async def _read_towards(self, cursor: Cursor, wait_ms: int, include_headers: bool) -> Any:
+        """The next rows; None also when the position moved over rows that may not be seen."""
+        deadline_ms = now_ms() + wait_ms
+        while True:
+            await self._find_positions()
+            fetched = self._fetcher.peek()
+            if fetched is not None:
+                return self._arrow(fetched, include_headers)
+            left_ms = deadline_ms - now_ms()
+            if left_ms <= 0:
+                return None
+            await self._fetcher.wait(left_ms)
+
+    # ------------------------------------------------------------ committed offsets
+
+    def group(self) -> GroupMetadata | None:
+        """The group whose offsets this consumer keeps."""
+        return None if self.config.group_id is None else GroupMetadata(self.config.group_id)
+
+    def _group(self) -> GroupMetadata:
+        group = self.group()
+        if group is None:
+            raise errors.IllegalStateError("offsets belong to a group: give the consumer a group_id")
+        return group
+
+    async def commit(self, offsets: Mapping[Any, Any] | None = None) -> None:
+        """Commits offsets (None = the positions of all partitions) for the group. Raises the first refusal."""
+        group = self._group()
+        if offsets is None:
+            offsets = {
+                cursor.partition: OffsetAndMetadata(cursor.position, cursor.last_leader_epoch)
+                for cursor in self._fetcher.cursors.values()
+                if cursor.position >= 0
+            }
+        if not offsets:
+            return
+        self._commit_sequence += 1
+        request = co.CommitOffsetsRequest(
+            member=group.to_proto(),
+            commit_sequence=self._commit_sequence,
+            offsets=await offset_entries(self._metadata, offsets, self._context.deadline_ms()),
+        )
+        reply = await self._caller.to_group_coordinator(group.group_id, methods.COMMIT_OFFSETS, request)
+        for failed in reply.errors:
+            raise from_detail(failed.error)
+
+    async def committed(self, *partitions: Any) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """The group's committed offsets; None = none yet. Waits for open transactions that hold one."""
+        group = self._group()
+        chosen = as_partitions(partitions)
+        deadline_ms = self._context.deadline_ms()
+        asked: list[types_pb2.TopicPartition] = []
+        for partition in chosen:
+            topic = await self._metadata.topic(partition.topic, deadline_ms)
+            asked.append(
+                types_pb2.TopicPartition(topic=topic.name, partition=partition.partition, topic_id=topic.topic_id)
+            )
+        request = co.FetchOffsetsRequest(group_id=group.group_id, partitions=asked, require_stable=True)
+        reply = await self._caller.to_group_coordinator(group.group_id, methods.FETCH_OFFSETS, request)
+        current = {(item.topic_id, item.partition) for item in asked}
+        found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(chosen)
+        for entry in reply.offsets:
+            if not chosen or (entry.topic_id, entry.partition) in current:
+                at = OffsetAndMetadata(entry.offset, entry.leader_epoch, entry.metadata)
+                found[TopicPartition(entry.topic, entry.partition)] = at
+        return found
+
+
+def _below(rows: Any, end: int) -> Any:
+    """The rows with an offset below `end`."""
+    offsets = rows.column("offset").to_numpy()
+    return rows.slice(0, int(offsets.searchsorted(end)))

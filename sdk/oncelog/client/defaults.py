@@ -1,0 +1,68 @@
+"""The real ports of a client: gRPC, the system's clock, the system's randomness. Nothing here runs in the simulation.
+
+Rule 1: grpc is imported with the first call, so that making a client costs nothing.
+Rule 2: a client belongs to the process that made it: a forked child has a copy of its random state, and would draw the
+        same nonces as its siblings. Its use raises `ForkedClientError`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from random import Random
+from typing import TYPE_CHECKING
+
+from oncelog.errors import ForkedClientError
+from oncelog.malloc import tune_malloc
+from oncelog.types import Buffer
+
+if TYPE_CHECKING:
+    from oncelog.client.grpc_transport import GrpcTransport
+
+
+class SystemClock:
+    """Implements `oncelog.ports.WallClock`."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since 1970."""
+        return time.time_ns() // 1_000_000
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds since some start."""
+        return time.monotonic_ns() // 1_000_000
+
+
+def system_random() -> Random:
+    """A generator that no other process repeats."""
+    return Random(int.from_bytes(os.urandom(32), "little"))
+
+
+class LazyGrpcTransport:
+    """Implements `oncelog.ports.Transport`: a `GrpcTransport` from the first call on."""
+
+    def __init__(self, software: str) -> None:
+        self._software = software
+        self._pid = os.getpid()
+        self._inner: GrpcTransport | None = None
+
+    async def call(
+        self, address: str, method: str, header: bytes, payload: Buffer, timeout_ms: int
+    ) -> tuple[bytes, Buffer]:
+        """See `oncelog.ports.Transport.call`. Raises `ForkedClientError` in a forked child."""
+        inner = self._inner or self._make()
+        return await inner.call(address, method, header, payload, timeout_ms)
+
+    def _make(self) -> GrpcTransport:
+        if os.getpid() != self._pid:
+            raise ForkedClientError("this client was created before the fork: create it in the child, or use spawn")
+        tune_malloc()
+        from oncelog.client.grpc_transport import GrpcOptions, GrpcTransport
+
+        self._inner = GrpcTransport(options=GrpcOptions(software=self._software))
+        return self._inner
+
+    async def close(self) -> None:
+        """Ends all links."""
+        inner, self._inner = self._inner, None
+        if inner is not None:
+            await inner.close()

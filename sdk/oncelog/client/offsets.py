@@ -1,0 +1,70 @@
+"""Offsets of a group, as users hold them and as they travel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from oncelog.client.metadata import Metadata
+from oncelog.errors import ConfigError, OffsetMetadataTooLargeError
+from oncelog.types import TopicPartition
+from oncelog.v1 import coordinator_pb2 as co
+
+MAX_METADATA_BYTES = 4_096
+NO_EPOCH = -1
+
+
+class OffsetAndMetadata(NamedTuple):
+    """The next offset to read; `leader_epoch` of the last record read (-1 = unknown); a note of at most 4096 bytes."""
+
+    offset: int
+    leader_epoch: int = NO_EPOCH
+    metadata: str = ""
+
+
+class GroupMetadata(NamedTuple):
+    """Who commits offsets. Without a member (epoch -1): a simple group, whose user assigns partitions himself."""
+
+    group_id: str
+    member_id: str = ""
+    member_epoch: int = NO_EPOCH
+
+    def to_proto(self) -> co.GroupMember:
+        """As it travels."""
+        return co.GroupMember(group_id=self.group_id, member_id=self.member_id, member_epoch=self.member_epoch)
+
+
+def as_partition(item: Any) -> TopicPartition:
+    """A `TopicPartition` from one, or from a plain (topic, partition) pair. Raises `ConfigError`."""
+    try:
+        topic, partition = item
+        return TopicPartition(str(topic), int(partition))
+    except (TypeError, ValueError) as error:
+        raise ConfigError("a partition is (topic, number)", given=repr(item)[:64]) from error
+
+
+def as_partitions(items: Iterable[Any]) -> list[TopicPartition]:
+    """Each of them once, in order."""
+    return list(dict.fromkeys(as_partition(item) for item in items))
+
+
+async def offset_entries(metadata: Metadata, offsets: Mapping[Any, Any], deadline_ms: int) -> list[co.OffsetEntry]:
+    """Offsets as they travel; a plain number is an offset. Raises `UnknownTopicError`, `OffsetMetadataTooLargeError`."""
+    entries = []
+    for item, given in offsets.items():
+        partition = as_partition(item)
+        at = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(int(given))
+        if len(at.metadata.encode()) > MAX_METADATA_BYTES:
+            raise OffsetMetadataTooLargeError(limit=MAX_METADATA_BYTES)
+        topic = await metadata.topic(partition.topic, deadline_ms)
+        entries.append(
+            co.OffsetEntry(
+                topic_id=topic.topic_id,
+                topic=topic.name,
+                partition=partition.partition,
+                offset=at.offset,
+                leader_epoch=at.leader_epoch,
+                metadata=at.metadata,
+            )
+        )
+    return entries

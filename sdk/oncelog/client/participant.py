@@ -1,0 +1,296 @@
+"""Many writers, one transaction: what each Spark task and the driver do.
+
+A task joins the open transaction of its micro-batch as a participant, with a producer id of its own, writes, flushes,
+and hands its result to the driver. The driver commits the winners in one call; everybody else's data aborts with the
+same decision.
+
+Rule 1: join, renew, commit and abort may be repeated; commit and abort name the transaction that join returned.
+Rule 2: a join of a batch whose token is committed says `already_committed`: write nothing, hand in no winner.
+Rule 3: while a participant is open it renews the lease; what ends the transaction stops its writes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from oncelog import errors, methods
+from oncelog.client.calls import Caller
+from oncelog.client.context import Context
+from oncelog.client.delivery import BatchDelivery, Delivery
+from oncelog.client.metadata import Metadata
+from oncelog.client.sender import Sender
+from oncelog.client.writer import Headers, Writer
+from oncelog.config import ProducerConfig
+from oncelog.core.identity import Identity
+from oncelog.core.names import check_transactional_id
+from oncelog.v1 import coordinator_pb2 as co
+
+_WAITS = {"decided": co.DECIDED, "visible": co.VISIBLE}
+
+
+@dataclass(frozen=True, slots=True)
+class BatchToken:
+    """Which batch of which application: Spark's query id and batch id, or Delta's `txnAppId` and `txnVersion`."""
+
+    app_id: str
+    batch_id: int
+
+    def to_proto(self) -> co.CommitToken:
+        """As it travels."""
+        return co.CommitToken(app_id=self.app_id, batch_id=self.batch_id)
+
+
+@dataclass(frozen=True, slots=True)
+class ParticipantResult:
+    """What a participant wrote; plain values, so it can be pickled into a commit message.
+
+    `counts` are (topic id, partition, acknowledged records).
+    """
+
+    txn_no: int
+    producer_id: int
+    rows: int
+    counts: tuple[tuple[str, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchCommit:
+    """The answer to a commit of a batch. `committed_rows` are those of the committed token."""
+
+    already_committed: bool
+    committed_rows: int
+    txn_no: int
+
+
+@dataclass(frozen=True, slots=True)
+class JoinOptions:
+    """Who joins what. `lease_ms`: idle time after which the transaction aborts; `max_duration_ms`: hard cap; 0 = the
+    coordinator's default. A later `write_attempt` (by order of text) beats an earlier one.
+    """
+
+    transactional_id: str
+    owner_run: str
+    token: BatchToken
+    write_attempt: str = ""
+    task_attempt: str = ""
+    lease_ms: int = 60_000
+    max_duration_ms: int = 0
+
+
+class Participant:
+    """See the module. Made by `Client.join_transaction(...)`; use it with `async with`, and `flush` before you leave."""
+
+    def __init__(
+        self, context: Context, metadata: Metadata, caller: Caller, config: ProducerConfig, options: JoinOptions
+    ) -> None:
+        check_transactional_id(options.transactional_id)
+        self.options = options
+        self.already_committed = False
+        self.committed_rows = 0
+        self._context = context
+        self._caller = caller
+        self._sender = Sender(context, metadata, caller, config, None)
+        self._writer = Writer(context, metadata, config, self._sender)
+        self._identity: Identity | None = None
+        self._is_closed = False
+        self._renewing: asyncio.Task[None] | None = None
+
+    # ------------------------------------------------------------ life
+
+    async def join(self) -> Participant:
+        """Joins; look at `already_committed` before you write.
+
+        Raises `ProducerFencedError` (a newer run owns the id), `BatchRolledBackError`, `TxnEndedError`.
+        """
+        options = self.options
+        request = co.JoinTransactionRequest(
+            transactional_id=options.transactional_id,
+            owner_run=options.owner_run,
+            token=options.token.to_proto(),
+            write_attempt=options.write_attempt,
+            task_attempt=options.task_attempt,
+            lease_ms=options.lease_ms,
+            max_duration_ms=options.max_duration_ms,
+        )
+        reply = await self._caller.to_txn_coordinator(options.transactional_id, methods.JOIN_TRANSACTION, request)
+        self.already_committed = reply.already_committed
+        self.committed_rows = reply.committed_rows
+        if not reply.already_committed:
+            self._identity = Identity(
+                producer_id=reply.producer_id,
+                producer_epoch=reply.producer_epoch,
+                txn_producer_id=reply.txn_producer_id,
+                txn_no=reply.txn_no,
+                txn_shard=reply.txn_shard,
+                transactional_id=options.transactional_id,
+            )
+            self._sender.reset(self._identity, errors.TxnEndedError("the participant has left"))
+            if options.lease_ms > 0:
+                self._renewing = asyncio.get_running_loop().create_task(self._renew_for_ever(), name="oncelog-renew")
+        return self
+
+    async def __aenter__(self) -> Participant:
+        return self if self._identity is not None or self.already_committed else await self.join()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def is_closed(self) -> bool:
+        """True after `close`."""
+        return self._is_closed
+
+    async def close(self) -> None:
+        """Stops renewing and drops what was not flushed; the transaction itself stays as it is. Idempotent."""
+        self._is_closed = True
+        renewing, self._renewing = self._renewing, None
+        if renewing is not None:
+            renewing.cancel()
+            await asyncio.wait((renewing,))
+        self._sender.drop(errors.IllegalStateError("the participant is closed"))
+        await self._sender.close(self._context.config.close_timeout_ms)
+
+    # ------------------------------------------------------------ writing
+
+    @property
+    def txn_no(self) -> int:
+        """Number of the transaction that was joined; 0 when its batch is committed already."""
+        return 0 if self.already_committed else self._joined().txn_no
+
+    @property
+    def producer_id(self) -> int:
+        """This participant's own producer id."""
+        return self._joined().producer_id
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+    ) -> Delivery:
+        """As `Producer.send`, inside the joined transaction."""
+        self._joined()
+        return await self._writer.send(topic, value, key, partition, timestamp_ms, headers)
+
+    async def send_batch(self, topic: str, data: Any, partition: int | None = None) -> BatchDelivery:
+        """As `Producer.send_batch`, inside the joined transaction."""
+        self._joined()
+        return await self._writer.send_batch(topic, data, partition)
+
+    async def flush(self) -> ParticipantResult:
+        """Waits for every acknowledgement; what to hand to the driver. Raises the first failure."""
+        identity = self._joined()
+        await self._sender.flush()
+        if self._sender.failure is not None:
+            raise self._sender.failure
+        counts = tuple((p.topic_id, p.partition, records) for p, records in sorted(self._sender.acked.items()))
+        rows = sum(records for _, _, records in counts)
+        return ParticipantResult(identity.txn_no, identity.producer_id, rows, counts)
+
+    def _joined(self) -> Identity:
+        if self._identity is None:
+            said = "its batch is committed already: write nothing" if self.already_committed else "await join() first"
+            raise errors.IllegalStateError(f"the participant writes nothing: {said}")
+        return self._identity
+
+    # ------------------------------------------------------------ lease
+
+    async def renew(self) -> None:
+        """Keeps the transaction alive. Raises `TxnEndedError`, `TxnAbortedError` or `ProducerFencedError` when it is over."""
+        who = self._joined()
+        name = co.TransactionName(
+            transactional_id=who.transactional_id,
+            txn_shard=who.txn_shard,
+            txn_producer_id=who.txn_producer_id,
+            txn_no=who.txn_no,
+            producer_epoch=who.producer_epoch,
+        )
+        request = co.RenewTransactionRequest(name=name, owner_run=self.options.owner_run)
+        lease_ms = self.options.lease_ms
+        await self._caller.to_txn_coordinator(
+            who.transactional_id, methods.RENEW_TRANSACTION, request, lease_ms or None
+        )
+
+    async def _renew_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(self.options.lease_ms / 3000)
+            try:
+                await self.renew()
+            except errors.OncelogError as error:
+                if not error.retriable:
+                    self._sender.failure = error
+                    self._sender.drop(error)
+                    return
+
+
+class Batches:
+    """The driver's side: commits or aborts a batch that participants wrote."""
+
+    def __init__(self, context: Context, caller: Caller) -> None:
+        self._context = context
+        self._caller = caller
+
+    async def commit(
+        self,
+        transactional_id: str,
+        owner_run: str,
+        token: BatchToken,
+        txn_no: int,
+        winners: Sequence[ParticipantResult],
+        *,
+        write_attempt: str = "",
+        wait: str = "decided",
+        timeout_ms: int | None = None,
+    ) -> BatchCommit:
+        """Commits the winners' data and the token in one decision; `txn_no` 0: a batch that nobody joined.
+
+        Asks until the answer is definite. Raises `ProducerFencedError`, `UnknownParticipantError`, `TxnAbortedError`,
+        `BatchRolledBackError`, or `CommitOutcomeUnknownError` at the deadline (repeat it: it is idempotent).
+        """
+        if wait not in _WAITS:
+            raise errors.ConfigError('wait is "decided" or "visible"', given=wait)
+        request = co.CommitTransactionRequest(
+            transactional_id=check_transactional_id(transactional_id),
+            owner_run=owner_run,
+            txn_no=txn_no,
+            token=token.to_proto(),
+            winners=[_winner(result) for result in winners],
+            wait=_WAITS[wait],
+            write_attempt=write_attempt,
+        )
+        try:
+            reply = await self._caller.to_txn_coordinator(
+                transactional_id, methods.COMMIT_TRANSACTION, request, timeout_ms
+            )
+        except errors.OncelogError as error:
+            if error.retriable:
+                raise errors.CommitOutcomeUnknownError(f"no answer to the commit: {error}", txn_no=txn_no) from error
+            raise
+        return BatchCommit(reply.already_committed, reply.committed_rows, reply.txn_no)
+
+    async def abort(
+        self, transactional_id: str, owner_run: str, token: BatchToken, txn_no: int, *, timeout_ms: int | None = None
+    ) -> bool:
+        """Aborts what is open under this name. False: nothing was."""
+        request = co.AbortTransactionRequest(
+            transactional_id=check_transactional_id(transactional_id),
+            owner_run=owner_run,
+            txn_no=txn_no,
+            token=token.to_proto(),
+        )
+        reply = await self._caller.to_txn_coordinator(transactional_id, methods.ABORT_TRANSACTION, request, timeout_ms)
+        return bool(reply.aborted)
+
+
+def _winner(result: ParticipantResult) -> co.Winner:
+    counts = [co.PartitionCount(topic_id=t, partition=p, records=n) for t, p, n in result.counts]
+    return co.Winner(producer_id=result.producer_id, rows=result.rows, counts=counts)

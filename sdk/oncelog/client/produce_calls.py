@@ -1,0 +1,162 @@
+"""The Produce calls of one producer: which are in flight to which broker, and what came back.
+
+Rule 1: at most `max_in_flight` calls per broker; who comes later waits in `blocked` and is named when one ends.
+Rule 2: calls to one broker begin in the order in which their requests were made.
+Rule 3: every batch of a request gets exactly one answer, unless the call was cancelled by `cancel_all`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from oncelog import errors, methods
+from oncelog.client.context import Context, now_ms
+from oncelog.client.turns import Turns
+from oncelog.core.accumulator import Batch
+from oncelog.types import PartitionId
+from oncelog.v1 import partition_pb2 as pb
+from oncelog.wire_errors import from_detail
+
+Answered = Callable[[Batch, errors.OncelogError | None, int], None]
+"""(batch, error or None, base offset)."""
+
+
+class Lane:
+    """The calls in flight to one broker."""
+
+    __slots__ = ("address", "blocked", "in_flight", "turns")
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.in_flight = 0
+        self.turns = Turns()
+        self.blocked: dict[PartitionId, None] = {}
+
+
+class Request:
+    """One Produce call: at most one batch per partition."""
+
+    __slots__ = ("batches", "is_abandoned", "lane", "size", "started_ms", "task", "turn")
+
+    def __init__(self, lane: Lane, started_ms: int) -> None:
+        self.lane = lane
+        self.batches: list[Batch] = []
+        self.size = 0
+        self.started_ms = started_ms
+        self.turn = lane.turns.draw()
+        self.is_abandoned = False
+        self.task: asyncio.Task[None] | None = None
+
+    def add(self, batch: Batch) -> None:
+        """Another partition's batch."""
+        self.batches.append(batch)
+        self.size += len(batch.encoded)
+
+
+class ProduceCalls:
+    """See the module. `on_free` names partitions that waited for room in a lane; `on_crash` gets our own defects."""
+
+    def __init__(
+        self,
+        context: Context,
+        acks: int,
+        max_in_flight: int,
+        on_answer: Answered,
+        on_free: Callable[[Iterable[PartitionId]], None],
+        on_crash: Callable[[BaseException], None],
+    ) -> None:
+        self._context = context
+        self._acks = acks
+        self._max_in_flight = max_in_flight
+        self._on_answer = on_answer
+        self._on_free = on_free
+        self._on_crash = on_crash
+        self._lanes: dict[str, Lane] = {}
+        self._requests: dict[Request, None] = {}
+
+    def lane(self, address: str) -> Lane:
+        """The lane to a broker."""
+        lane = self._lanes.get(address)
+        if lane is None:
+            lane = self._lanes[address] = Lane(address)
+        return lane
+
+    def has_room(self, lane: Lane) -> bool:
+        """True when another call may begin now."""
+        return lane.in_flight < self._max_in_flight
+
+    def prepare(self, lane: Lane) -> Request:
+        """A request to fill and `start`; it holds its place in the lane."""
+        lane.in_flight += 1
+        return Request(lane, now_ms())
+
+    def start(self, request: Request) -> None:
+        """Makes the call."""
+        self._requests[request] = None
+        request.task = asyncio.get_running_loop().create_task(self._run(request), name="oncelog-produce")
+        request.task.add_done_callback(partial(self._finish, request))
+
+    def slow(self, older_than_ms: int) -> list[Request]:
+        """Calls that have been under way for longer than this."""
+        now = now_ms()
+        return [request for request in self._requests if now - request.started_ms > older_than_ms]
+
+    def abandon(self, request: Request) -> None:
+        """Waits no longer; its batches are answered with `NetworkError`."""
+        assert request.task is not None
+        request.is_abandoned = True
+        request.task.cancel()
+
+    def cancel_all(self) -> None:
+        """Ends every call; nobody is answered."""
+        for request in self._requests:
+            if request.task is not None:
+                request.task.cancel()
+
+    def _finish(self, request: Request, task: asyncio.Task[None]) -> None:
+        """In a callback, since a task that is cancelled before its first step runs no `finally`."""
+        lane = request.lane
+        lane.turns.give_up(request.turn)
+        lane.in_flight -= 1
+        self._requests.pop(request, None)
+        blocked, lane.blocked = lane.blocked, {}
+        self._on_free(blocked)
+        if task.cancelled():
+            if request.is_abandoned:
+                self._answer_all(request, errors.NetworkError("the partition has another leader now"))
+        elif (error := task.exception()) is not None:
+            self._on_crash(error)
+
+    async def _run(self, request: Request) -> None:
+        try:
+            reply = await request.lane.turns.run(request.turn, self._call(request))
+            if len(reply.partitions) != len(request.batches):
+                raise errors.UnknownServerError("the leader answered for another number of batches")
+        except errors.OncelogError as error:
+            self._answer_all(request, error)
+            return
+        for batch, item in zip(request.batches, reply.partitions, strict=True):
+            self._on_answer(batch, from_detail(item.error) if item.HasField("error") else None, item.base_offset)
+
+    def _answer_all(self, request: Request, error: errors.OncelogError) -> None:
+        for batch in request.batches:
+            self._on_answer(batch, error, -1)
+
+    async def _call(self, request: Request) -> pb.ProduceReply:
+        left_ms = max(batch.deadline_ms for batch in request.batches) - now_ms()
+        timeout_ms = max(1, min(self._context.config.request_timeout_ms, left_ms))
+        message = pb.ProduceRequest(acks=self._acks, timeout_ms=timeout_ms)
+        for batch in request.batches:
+            message.partitions.add(
+                topic_id=batch.partition.topic_id,
+                partition=batch.partition.partition,
+                length=len(batch.encoded),
+                transactional_id=batch.identity.transactional_id,
+            )
+        encoded = [batch.encoded for batch in request.batches]
+        payload = encoded[0] if len(encoded) == 1 else b"".join(encoded)
+        address = request.lane.address
+        reply, _ = await methods.PRODUCE.call(self._context.transport, address, message, timeout_ms, payload)
+        return reply

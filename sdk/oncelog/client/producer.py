@@ -1,0 +1,199 @@
+"""Writes records: idempotent by default, transactional with a `transactional_id`.
+
+Rule 1: `send` waits for room, not for the acknowledgement; `flush` and `close` raise the first failure nobody awaited.
+Rule 2: whoever starts a transactional producer fences the former one with the same transactional id.
+Rule 3: one transaction is open at a time; the next may begin as soon as the last one is decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any
+
+from oncelog import errors, methods
+from oncelog.client.calls import Caller
+from oncelog.client.context import Context
+from oncelog.client.delivery import BatchDelivery, Delivery, RecordMetadata
+from oncelog.client.metadata import Metadata
+from oncelog.client.sender import Sender
+from oncelog.client.transaction import Transaction
+from oncelog.client.writer import Headers, Writer
+from oncelog.config import ProducerConfig
+from oncelog.core.identity import Identity
+from oncelog.core.names import check_transactional_id
+from oncelog.core.transaction import TransactionState
+from oncelog.v1 import coordinator_pb2 as co
+
+
+class Producer:
+    """See the module. Made by `Client.producer(...)`; use it with `async with`."""
+
+    def __init__(self, context: Context, metadata: Metadata, caller: Caller, config: ProducerConfig) -> None:
+        self.config = config
+        self._context = context
+        self._metadata = metadata
+        self._caller = caller
+        if config.transactional_id is not None:
+            check_transactional_id(config.transactional_id)
+        renew = self._init_producer_id if config.transactional_id is None else None
+        self._sender = Sender(context, metadata, caller, config, renew)
+        self._writer = Writer(context, metadata, config, self._sender)
+        self._session: Identity | None = None
+        self._next_txn_no = 0
+        self._current: Transaction | None = None
+        self._fatal: errors.OncelogError | None = None
+        self._is_closed = False
+
+    # ------------------------------------------------------------ life
+
+    async def start(self) -> Producer:
+        """Gets the producer id; for a transactional producer this fences its predecessor. Idempotent.
+
+        Raises `ProducerFencedError`, `ClusterUnreachableError`, or what refused the transactional id.
+        """
+        if self.config.transactional_id is not None:
+            if self._session is None:
+                self._session = await self._init_producer_id()
+        elif self.config.enable_idempotence and self._sender.identity is None:
+            self._sender.identity = await self._init_producer_id()
+        return self
+
+    async def __aenter__(self) -> Producer:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self.close()
+        except errors.OncelogError:
+            if error is None:
+                raise
+
+    @property
+    def is_closed(self) -> bool:
+        """True after `close`."""
+        return self._is_closed
+
+    async def close(self, timeout_ms: int | None = None) -> None:
+        """Aborts an open transaction, waits for what is on its way, at most `timeout_ms` (None = `close_timeout_ms`).
+
+        Raises the first failure that nobody awaited. Idempotent.
+        """
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if self._current is not None and self._current.state in (TransactionState.OPEN, TransactionState.FAILED):
+            try:
+                await self._current.abort()
+            except errors.OncelogError:
+                pass  # the coordinator's time-out ends it
+        await self._sender.close(self._context.config.close_timeout_ms if timeout_ms is None else timeout_ms)
+        self._raise_unseen()
+
+    def _raise_unseen(self) -> None:
+        failure = self._sender.unseen_failure()
+        if failure is not None and self.config.transactional_id is None:
+            raise failure
+
+    # ------------------------------------------------------------ writing
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+    ) -> Delivery:
+        """Queues one record and returns at once, or when there is room.
+
+        `await` the result for its `RecordMetadata`. Without `partition` the key decides, or any partition takes it.
+        `timestamp_ms` None = now. Raises `UnknownTopicError`, `MessageTooLargeError`, `InvalidRecordError`,
+        `BufferExhaustedError` after `max_block_ms`; later failures come from the result.
+        """
+        self._check_plain()
+        return await self._writer.send(topic, value, key, partition, timestamp_ms, headers)
+
+    async def send_and_wait(self, topic: str, value: Any = None, key: Any = None, **options: Any) -> RecordMetadata:
+        """`send`, and its acknowledgement."""
+        return await (await self.send(topic, value, key, **options))
+
+    async def send_many(self, topic: str, rows: Iterable[Any]) -> BatchDelivery:
+        """Queues many records: values, `(key, value)` pairs, or `Message`s. Raises as `send`."""
+        self._check_plain()
+        return await self._writer.send_many(topic, rows)
+
+    async def send_batch(self, topic: str, data: Any, partition: int | None = None) -> BatchDelivery:
+        """Queues Arrow data (`RecordBatch` or `Table`) without work per row: columns `value`, and optionally `key`
+        (binary or text), `timestamp` (Arrow timestamp or milliseconds), `headers`, `partition`. Raises as `send`.
+        """
+        self._check_plain()
+        return await self._writer.send_batch(topic, data, partition)
+
+    async def flush(self) -> None:
+        """Waits until everything sent so far is acknowledged. Raises the first failure that nobody awaited."""
+        await self._sender.flush()
+        self._raise_unseen()
+
+    def _check_plain(self) -> None:
+        if self.config.transactional_id is not None:
+            raise errors.IllegalStateError("a transactional producer writes inside a transaction: use transaction()")
+
+    # ------------------------------------------------------------ transactions
+
+    def transaction(self) -> Transaction:
+        """A new transaction: `async with producer.transaction() as txn:`. Raises `IllegalStateError`."""
+        if self.config.transactional_id is None:
+            raise errors.IllegalStateError("transactions need a producer with a transactional_id")
+        return Transaction(self, self._context, self._metadata, self._caller, self._sender)
+
+    async def begin_transaction(self) -> Transaction:
+        """`transaction()`, begun; end it with `commit` or `abort`."""
+        return await self.transaction().begin()
+
+    async def _take_turn(self, transaction: Transaction) -> Identity:
+        """The identity of the next transaction."""
+        if self._is_closed:
+            raise errors.IllegalStateError("the producer is closed")
+        if self._fatal is not None:
+            raise self._fatal
+        await self.start()
+        assert self._session is not None
+        before = self._current
+        if before is not None and before.state is TransactionState.ABORTING:
+            await before.abort()
+            before = self._current
+        if before is not None:
+            raise errors.IllegalStateError("another transaction of this producer is open", state=before.state.value)
+        self._current = transaction
+        return self._session._replace(txn_no=self._next_txn_no)
+
+    def _transaction_over(self, transaction: Transaction, fatal: errors.OncelogError | None) -> None:
+        """Called by the transaction when it is decided, or its session is fenced."""
+        assert transaction is self._current
+        self._current = None
+        self._fatal = self._fatal or fatal
+        if transaction._begun().is_touched:
+            self._next_txn_no += 1
+
+    async def _init_producer_id(self) -> Identity:
+        transactional_id = self.config.transactional_id
+        request = co.InitProducerIdRequest(nonce=self._context.nonce())
+        if transactional_id is None:
+            reply = await self._caller.to_any_coordinator(methods.INIT_PRODUCER_ID, request)
+            return Identity(reply.producer_id, reply.producer_epoch)
+        request.transactional_id = transactional_id
+        request.transaction_timeout_ms = self.config.transaction_timeout_ms
+        reply = await self._caller.to_txn_coordinator(transactional_id, methods.INIT_PRODUCER_ID, request)
+        self._next_txn_no = reply.next_txn_no
+        return Identity(
+            producer_id=reply.producer_id,
+            producer_epoch=reply.producer_epoch,
+            txn_producer_id=reply.producer_id,
+            txn_no=reply.next_txn_no,
+            txn_shard=reply.txn_shard,
+            transactional_id=transactional_id,
+        )

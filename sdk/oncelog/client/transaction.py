@@ -1,0 +1,337 @@
+"""A transaction of one producer: `async with producer.transaction() as txn:` commits on exit, aborts on error.
+
+Rule 1: the coordinator's word is the outcome. A commit without an answer is asked for again, never aborted; only at the
+        deadline it raises `CommitOutcomeUnknownError`, and `commit()` may then be called again.
+Rule 2: a commit first waits for every send; if one failed, nothing is committed and that failure is raised.
+Rule 3: cancellation aborts, and neither an abort nor a commit under way is cut short by it.
+Rule 4: one partition is enrolled by its leader with the first write; several, known up front, in one call before it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from oncelog import errors, methods
+from oncelog.client.calls import Caller
+from oncelog.client.context import Context
+from oncelog.client.delivery import BatchDelivery, Delivery
+from oncelog.client.metadata import Metadata
+from oncelog.client.offsets import GroupMetadata, OffsetAndMetadata, offset_entries
+from oncelog.client.sender import Sender
+from oncelog.client.writer import Headers, Writer
+from oncelog.config import ProducerConfig
+from oncelog.core.identity import Identity
+from oncelog.core.transaction import TransactionCore, TransactionState
+from oncelog.types import PartitionId, TopicPartition
+from oncelog.v1 import coordinator_pb2 as co
+from oncelog.v1 import types_pb2
+
+if TYPE_CHECKING:
+    from oncelog.client.producer import Producer
+
+T = TypeVar("T")
+_WAITS = {"decided": co.DECIDED, "visible": co.VISIBLE}
+
+
+class HasOffsets(Protocol):
+    """What a consumer returns: records that know where reading goes on, and for which group."""
+
+    @property
+    def offsets(self) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        """Next offsets to read."""
+        ...
+
+    @property
+    def group(self) -> GroupMetadata | None:
+        """The group that they were read for."""
+        ...
+
+
+class Transaction:
+    """See the module. Made by `Producer.transaction()`; used once."""
+
+    def __init__(
+        self, producer: Producer, context: Context, metadata: Metadata, caller: Caller, sender: Sender
+    ) -> None:
+        self._producer = producer
+        self._context = context
+        self._metadata = metadata
+        self._caller = caller
+        self._sender = sender
+        self._config: ProducerConfig = producer.config
+        self._writer = Writer(context, metadata, self._config, sender, self._enrol_ahead)
+        self._core: TransactionCore | None = None
+        self._identity = Identity()
+        self._visible = False
+
+    # ------------------------------------------------------------ what it is
+
+    @property
+    def txn_no(self) -> int:
+        """Number of this transaction under its transactional id. Raises `IllegalStateError` before `begin`."""
+        return self._begun().txn_no
+
+    @property
+    def state(self) -> TransactionState:
+        """Where it stands."""
+        return self._begun().state
+
+    @property
+    def outcome(self) -> str:
+        """ "committed", "aborted", or the state's name while neither is known."""
+        return self._begun().state.value
+
+    @property
+    def visible(self) -> bool:
+        """True: every partition has its marker; set by `commit(wait="visible")`, maybe by others."""
+        return self._visible
+
+    def _begun(self) -> TransactionCore:
+        if self._core is None:
+            raise errors.IllegalStateError("the transaction has not begun: use `async with`, or await begin()")
+        return self._core
+
+    # ------------------------------------------------------------ begin
+
+    async def begin(self) -> Transaction:
+        """Begins: ends what the producer's last transaction left behind, and takes the next number.
+
+        Raises `IllegalStateError` while another transaction of the producer is open, `ProducerFencedError`.
+        """
+        if self._core is not None:
+            raise errors.IllegalStateError(
+                "this transaction has begun already; call producer.transaction() for a new one"
+            )
+        self._identity = await self._producer._take_turn(self)
+        self._core = TransactionCore(self._identity.txn_no)
+        self._sender.reset(self._identity, errors.TxnEndedError("the transaction is over"))
+        return self
+
+    async def __aenter__(self) -> Transaction:
+        return await self.begin()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Commits, or aborts when the block raised. An error of that abort does not hide the block's."""
+        if self._begun().is_over:
+            return
+        if error is None:
+            try:
+                await self.commit()
+            except errors.CommitOutcomeUnknownError:
+                raise
+            except BaseException:
+                await self._abort_quietly()
+                raise
+        elif self._begun().state is not TransactionState.COMMITTING:
+            await self._abort_quietly()
+
+    async def _abort_quietly(self) -> None:
+        try:
+            if not self._begun().is_over:
+                await self.abort()
+        except errors.OncelogError:
+            pass  # the coordinator's time-out ends it; the error that is under way says more
+
+    # ------------------------------------------------------------ writing
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+    ) -> Delivery:
+        """As `Producer.send`, inside this transaction. Raises the first failure of the transaction."""
+        self._touch()
+        return await self._writer.send(topic, value, key, partition, timestamp_ms, headers)
+
+    async def send_many(self, topic: str, rows: Iterable[Any]) -> BatchDelivery:
+        """As `Producer.send_many`, inside this transaction."""
+        self._touch()
+        return await self._writer.send_many(topic, rows)
+
+    async def send_batch(self, topic: str, data: Any, partition: int | None = None) -> BatchDelivery:
+        """As `Producer.send_batch`, inside this transaction; several partitions are enrolled in one call."""
+        self._touch()
+        return await self._writer.send_batch(topic, data, partition)
+
+    async def send_offsets(
+        self, read: HasOffsets | Mapping[TopicPartition, Any], group: GroupMetadata | None = None
+    ) -> None:
+        """Commits offsets with this transaction: those of a consumer's batch, or a mapping and the group's metadata.
+
+        Raises `IllegalStateError` without a group, and what fences a stale member (`FencedMemberEpochError`, ...).
+        """
+        offsets: Mapping[TopicPartition, Any] = read if isinstance(read, Mapping) else read.offsets
+        found = group if isinstance(read, Mapping) else group or read.group
+        if found is None or not found.group_id:
+            raise errors.IllegalStateError("offsets belong to a group: give the consumer a group_id")
+        core = self._touch()
+        if not offsets:
+            return
+        request = co.SendOffsetsRequest(
+            name=self._name(),
+            member=found.to_proto(),
+            commit_sequence=core.next_offset_sequence(found.group_id),
+            offsets=await offset_entries(self._metadata, offsets, self._context.deadline_ms()),
+        )
+        try:
+            await self._caller.to_group_coordinator(found.group_id, methods.SEND_OFFSETS, request)
+        except errors.OncelogError as error:
+            core.fail(error)
+            raise
+
+    async def flush(self) -> None:
+        """Waits until every send of this transaction is acknowledged. Raises the first failure."""
+        await self._sender.flush()
+        self._touch()
+
+    def _touch(self) -> TransactionCore:
+        core = self._begun()
+        if self._sender.failure is not None and core.state is TransactionState.OPEN:
+            core.fail(self._sender.failure)
+        core.check_open()
+        core.is_touched = True
+        return core
+
+    async def _enrol_ahead(self, partitions: list[PartitionId]) -> None:
+        core = self._begun()
+        new = core.to_enrol(partitions)
+        if not new:
+            return
+        request = co.EnrolPartitionsRequest(
+            name=self._name(),
+            partitions=[
+                types_pb2.TopicPartition(
+                    topic=self._metadata.topic_name(p.topic_id) or "", partition=p.partition, topic_id=p.topic_id
+                )
+                for p in new
+            ],
+        )
+        try:
+            await self._caller.to_txn_coordinator(self._identity.transactional_id, methods.ENROL_PARTITIONS, request)
+        except errors.OncelogError as error:
+            core.fail(error)
+            raise
+        core.enrolled(new)
+
+    # ------------------------------------------------------------ end
+
+    async def commit(self, wait: str = "decided") -> None:
+        """Commits. `wait` "decided": the decision is durable; "visible": every partition has its marker as well.
+
+        Raises the first failed send (then abort), `TxnAbortedError` when the coordinator had aborted it,
+        `CommitOutcomeUnknownError` when no answer came in time (then call `commit` again), `ProducerFencedError`.
+        """
+        if wait not in _WAITS:
+            raise errors.ConfigError('wait is "decided" or "visible"', given=wait)
+        await _to_its_end(self._commit(_WAITS[wait]), self._context.config.close_timeout_ms)
+
+    async def _commit(self, wait: co.EndWait) -> None:
+        core = self._begun()
+        if core.state is TransactionState.OPEN and self._sender.failure is not None:
+            core.fail(self._sender.failure)
+        core.begin_commit()
+        await self._sender.flush()
+        if self._sender.failure is not None:
+            core.reopen_for_abort()
+            core.error = core.error or self._sender.failure
+            raise self._sender.failure
+        if not core.is_touched:
+            self._finished(is_committed=True)
+            return
+        counts = dict.fromkeys(core.enrolled_partitions(), 0) | self._sender.acked
+        request = co.EndTransactionRequest(
+            name=self._name(),
+            outcome=types_pb2.COMMITTED,
+            wait=wait,
+            counts=[
+                co.PartitionCount(topic_id=p.topic_id, partition=p.partition, records=records)
+                for p, records in counts.items()
+            ],
+        )
+        try:
+            reply = await self._end(request)
+        except errors.TxnAbortedError:
+            self._finished(is_committed=False)
+            raise
+        except errors.OncelogError as error:
+            if error.retriable:
+                raise errors.CommitOutcomeUnknownError(
+                    f"no answer to the commit; call commit() again, it is idempotent: {error}", txn_no=core.txn_no
+                ) from error
+            raise
+        self._visible = reply.visible
+        self._finished(is_committed=reply.outcome == types_pb2.COMMITTED)
+        if reply.outcome != types_pb2.COMMITTED:
+            raise errors.TxnAbortedError("the coordinator had aborted the transaction", txn_no=core.txn_no)
+
+    async def abort(self) -> None:
+        """Aborts; a second call does nothing. Raises `IllegalStateError` once a commit was asked for."""
+        if self._begun().state is TransactionState.ABORTED:
+            return
+        await _to_its_end(self._abort(), self._context.config.close_timeout_ms)
+
+    async def _abort(self) -> None:
+        core = self._begun()
+        core.begin_abort()
+        self._sender.drop(errors.TxnAbortedError("the transaction was aborted"))
+        if core.is_touched:
+            request = co.EndTransactionRequest(name=self._name(), outcome=types_pb2.ABORTED, wait=co.DECIDED)
+            try:
+                reply = await self._end(request)
+            except errors.TxnAbortedError:
+                pass
+            else:
+                self._visible = reply.visible
+        self._finished(is_committed=False)
+
+    async def _end(self, request: co.EndTransactionRequest) -> co.EndTransactionReply:
+        """Asks until the answer is definite, or the deadline passes."""
+        try:
+            return await self._caller.to_txn_coordinator(
+                self._identity.transactional_id, methods.END_TRANSACTION, request
+            )
+        except errors.TxnAbortedError:
+            raise
+        except errors.OncelogError as error:
+            if not error.retriable:
+                self._begun().die(error)
+                self._producer._transaction_over(self, error)
+            raise
+
+    def _finished(self, is_committed: bool) -> None:
+        self._begun().decided(is_committed)
+        self._producer._transaction_over(self, None)
+
+    def _name(self) -> co.TransactionName:
+        who = self._identity
+        return co.TransactionName(
+            transactional_id=who.transactional_id,
+            txn_shard=who.txn_shard,
+            txn_producer_id=who.txn_producer_id,
+            txn_no=who.txn_no,
+            producer_epoch=who.producer_epoch,
+        )
+
+
+async def _to_its_end(work: Coroutine[Any, Any, T], grace_ms: int) -> T:
+    """Runs the work; a cancellation waits for it (at most `grace_ms`) before it goes on."""
+    task = asyncio.get_running_loop().create_task(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        if not task.done():
+            await asyncio.wait((task,), timeout=grace_ms / 1000)
+        if not task.done():
+            task.cancel()
+        elif not task.cancelled():
+            task.exception()  # seen: the cancellation says more
+        raise

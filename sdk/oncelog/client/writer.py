@@ -1,0 +1,192 @@
+"""Rows and Arrow data on their way into a sender: serialised, checked, and given a partition.
+
+Rule 1: everything about one record is checked before it is queued, so a mistake is the caller's, at once.
+Rule 2: without a serializer, text becomes UTF-8 and bytes stay; anything else is refused with a hint.
+Rule 3: rows without a key stay on one partition until a batch is full (and, outside transactions, until it is sent).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from oncelog.client.context import Context
+from oncelog.client.delivery import BatchDelivery, Delivery
+from oncelog.client.metadata import Metadata, Topic
+from oncelog.client.sender import Sender
+from oncelog.config import ProducerConfig, Serializer
+from oncelog.core.accumulator import Batch, row_bytes
+from oncelog.core.batch import MAX_RECORD_HEADERS
+from oncelog.core.hashing import partition_for_key
+from oncelog.core.record import HeaderList
+from oncelog.errors import InvalidRecordError, InvalidTimestampError, UnknownTopicError
+from oncelog.types import PartitionId
+
+_CHUNK_BYTES = 16 << 20
+Headers = Mapping[str, bytes | str | None] | Sequence[tuple[str, bytes | str | None]]
+Enrol = Callable[[list[PartitionId]], Awaitable[None]]
+
+
+class Message(NamedTuple):
+    """One record for `send_many`; what is left out is null or chosen."""
+
+    value: Any = None
+    key: Any = None
+    headers: Headers = ()
+    partition: int | None = None
+    timestamp_ms: int | None = None
+
+
+class Writer:
+    """See the module. `enrol` is told the partitions of a `send_batch` before they are written."""
+
+    def __init__(
+        self, context: Context, metadata: Metadata, config: ProducerConfig, sender: Sender, enrol: Enrol | None = None
+    ) -> None:
+        self._context = context
+        self._metadata = metadata
+        self._config = config
+        self._sender = sender
+        self._enrol = enrol
+        self._sticky: dict[str, int] = {}
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+    ) -> Delivery:
+        """Queues one record; waits for metadata and room, not for the acknowledgement."""
+        return Delivery(*await self._add(topic, value, key, partition, timestamp_ms, headers))
+
+    async def _add(
+        self, topic: str, value: Any, key: Any, partition: int | None, timestamp_ms: int | None, headers: Headers
+    ) -> tuple[Batch, int]:
+        key_bytes = _serialized(key, self._config.key_serializer, "key")
+        value_bytes = _serialized(value, self._config.value_serializer, "value")
+        pairs = checked_headers(headers) if headers else ()
+        time = self._context.clock.now_ms() if timestamp_ms is None else timestamp_ms
+        if time < 0:
+            raise InvalidTimestampError("a timestamp lies before 1970", timestamp_ms=time)
+        found = self._metadata.known_topic(topic) or await self._topic(topic)
+        number = self._choose(found, key_bytes) if partition is None else _checked_partition(found, partition)
+        size = row_bytes(key_bytes, value_bytes, pairs)
+        batch, index = await self._sender.add_row(found, number, key_bytes, value_bytes, time, pairs, size)
+        if partition is None and key_bytes is None and (index == 0 or batch.size_bytes >= self._config.batch_size):
+            self._turn(found, is_full=index > 0)
+        return batch, index
+
+    async def send_many(self, topic: str, rows: Iterable[Any]) -> BatchDelivery:
+        """Queues many records: values, `(key, value)` pairs, or `Message`s."""
+        batches: dict[Batch, None] = {}
+        for row in rows:
+            if isinstance(row, Message):
+                added = await self._add(topic, row.value, row.key, row.partition, row.timestamp_ms, row.headers)
+            elif isinstance(row, tuple) and len(row) == 2:
+                added = await self._add(topic, row[1], row[0], None, None, ())
+            else:
+                added = await self._add(topic, row, None, None, None, ())
+            batches[added[0]] = None
+        return BatchDelivery(list(batches))
+
+    async def send_batch(self, topic: str, data: Any, partition: int | None = None) -> BatchDelivery:
+        """Queues Arrow data (`RecordBatch` or `Table`): columns `value`, and optionally `key`, `headers`, `timestamp`,
+        `partition`. No work per row; waits for room as it goes.
+        """
+        found = self._metadata.known_topic(topic) or await self._topic(topic)
+        if partition is not None:
+            _checked_partition(found, partition)
+        batches: list[Batch] = []
+        for chunk in _chunks(data):
+            batches += await self._send_chunk(found, chunk, partition)
+        return BatchDelivery(batches)
+
+    async def _send_chunk(self, topic: Topic, chunk: Any, partition: int | None) -> list[Batch]:
+        from oncelog.core import partitioner
+
+        if "value" not in chunk.schema.names:
+            raise InvalidRecordError("the Arrow data has no column `value`", columns=", ".join(chunk.schema.names))
+        if partition is None:
+            routed = partitioner.route(chunk, topic.partitions, self._sticky_partition(topic))
+            self._turn(topic, is_full=True)
+        else:
+            routed = [(partition, chunk)]
+        if self._enrol is not None and len(routed) > 1:
+            await self._enrol([PartitionId(topic.topic_id, number) for number, _ in routed])
+        now = self._context.clock.now_ms()
+        queues = [(number, partitioner.cut(rows, self._config.batch_size)) for number, rows in routed]
+        added: list[Batch] = []
+        # One piece of each partition after the other, so that all brokers have work from the start.
+        for i in range(max((len(pieces) for _, pieces in queues), default=0)):
+            for number, pieces in queues:
+                if i < len(pieces):
+                    rows, size = pieces[i]
+                    added.append(await self._sender.add_arrow(topic, number, rows, size, now))
+        return added
+
+    async def _topic(self, name: str) -> Topic:
+        return await self._metadata.topic(name, self._context.deadline_ms(self._config.max_block_ms or 1))
+
+    # ------------------------------------------------------------ partitions
+
+    def _choose(self, topic: Topic, key: bytes | None) -> int:
+        if self._config.partitioner is not None:
+            return _checked_partition(topic, self._config.partitioner(key, topic.partitions))
+        return self._sticky_partition(topic) if key is None else partition_for_key(key, topic.partitions)
+
+    def _sticky_partition(self, topic: Topic) -> int:
+        chosen = self._sticky.get(topic.topic_id)
+        if chosen is None:
+            chosen = self._sticky[topic.topic_id] = self._context.random.randrange(topic.partitions)
+        return chosen % topic.partitions
+
+    def _turn(self, topic: Topic, is_full: bool) -> None:
+        """The next row without a key goes to the next partition."""
+        identity = self._sender.identity
+        if is_full or identity is None or not identity.is_transactional:
+            self._sticky[topic.topic_id] = (self._sticky_partition(topic) + 1) % topic.partitions
+
+
+def checked_headers(headers: Headers) -> HeaderList:
+    """Headers as a tuple of pairs. Raises `InvalidRecordError`."""
+    pairs: Iterable[tuple[Any, Any]] = headers.items() if isinstance(headers, Mapping) else headers
+    checked: list[tuple[str, bytes | None]] = []
+    for name, value in pairs:
+        if not isinstance(name, str) or not name:
+            raise InvalidRecordError("the name of a header is empty or no text", given=repr(name)[:64])
+        checked.append((name, value.encode() if isinstance(value, str) else value))
+    if len(checked) > MAX_RECORD_HEADERS:
+        raise InvalidRecordError("too many headers in one record", limit=MAX_RECORD_HEADERS)
+    return tuple(checked)
+
+
+def _serialized(item: Any, serializer: Serializer | None, name: str) -> bytes | None:
+    if serializer is not None:
+        item = serializer(item)
+    if item is None or type(item) is bytes:
+        return item
+    if isinstance(item, str):
+        return item.encode()
+    if isinstance(item, bytes | bytearray | memoryview):
+        return bytes(item)
+    raise InvalidRecordError(f"the {name} is a {type(item).__name__}; give bytes or text, or set {name}_serializer")
+
+
+def _checked_partition(topic: Topic, partition: int) -> int:
+    if not 0 <= partition < topic.partitions:
+        raise UnknownTopicError(
+            f"topic `{topic.name}` has the partitions 0 to {topic.partitions - 1}", partition=partition
+        )
+    return partition
+
+
+def _chunks(data: Any) -> Iterable[Any]:
+    """Arrow record batches of bounded size."""
+    for batch in data.to_batches() if hasattr(data, "to_batches") else (data,):
+        rows, size = batch.num_rows, batch.nbytes
+        step = rows if size <= _CHUNK_BYTES else max(1, rows * _CHUNK_BYTES // size)
+        for start in range(0, rows, max(step, 1)):
+            yield batch.slice(start, step)

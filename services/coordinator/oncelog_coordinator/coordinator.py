@@ -1,0 +1,138 @@
+"""One coordinator process: the cluster view, the ownership of shards, and the service over them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from oncelog_coordinator.config import CoordinatorConfig
+from oncelog_coordinator.core.offsets import OffsetTable
+from oncelog_coordinator.core.transaction import TransactionTable
+from oncelog_coordinator.group_effects import GroupEffects
+from oncelog_coordinator.log_port import LogPort
+from oncelog_coordinator.markers import MarkerSender
+from oncelog_coordinator.node_shards import NodeShards
+from oncelog_coordinator.offset_service import OffsetService
+from oncelog_coordinator.ownership import ShardOwnership
+from oncelog_coordinator.pid_pool import PidPool
+from oncelog_coordinator.service import TransactionService
+from oncelog_coordinator.shard import EffectRunner, Shard
+from oncelog_coordinator.shard_life import ShardLife, Table
+from oncelog_coordinator.shard_log import ShardLog
+from oncelog_coordinator.steady_clock import SteadyClock
+from oncelog_runtime.cluster import KIND_TXN
+from oncelog_runtime.cluster_view import ClusterView
+from oncelog_runtime.ports import NodePorts
+from oncelog_runtime.tasks import TaskOwner
+
+_log = logging.getLogger(__name__)
+
+
+class CoordinatorNode:
+    """`start` returns when the process listens; shards come as they are won."""
+
+    def __init__(self, config: CoordinatorConfig, ports: NodePorts) -> None:
+        self._config = config
+        self._ports = ports
+        self._clock = SteadyClock(ports.clock)
+        self._limits = config.limits()
+        self._shard_config = config.shard()
+        self._tasks = TaskOwner(self._task_failed)
+        self._ownership_task: asyncio.Task[None] | None = None
+        self._ownership: ShardOwnership | None = None
+        self.view = ClusterView()
+        self.address = ""
+        self.failure: BaseException | None = None
+        owned: dict[tuple[str, int], Shard] = {}
+        self.shards = NodeShards(self.view, owned, "")
+        self._owned = owned
+        self._producer_ids = PidPool(
+            ports.transport, self.view, f"coordinator-{config.node_id}", config.producer_ids_prefetch
+        )
+        TransactionService(self.shards, self._producer_ids, config.visible_wait_max_ms).register(ports.server)
+        OffsetService(self.shards, ports.transport, self.view, config.marker_timeout_ms).register(ports.server)
+
+    async def start(self) -> None:
+        """Listens and begins to own shards; `address` is what others use."""
+        listening = await self._ports.server.start()
+        self.address = self.shards.address = self._config.advertised_address or listening
+        self._ownership = ShardOwnership(
+            address=self.address,
+            nonce=f"{self._ports.random.getrandbits(64):016x}",
+            metadata=self._ports.metadata,
+            view=self.view,
+            clock=self._clock,
+            make_shard=self._make_shard,
+            lease_ttl_ms=self._config.lease_ttl_ms,
+            handover_delay_ms=self._config.handover_delay_ms,
+            shards=self._owned,
+        )
+        self._tasks.spawn(self.view.follow(self._ports.metadata), "cluster view")
+        self._tasks.spawn(self._tick_for_ever(), "ticker")
+        self._ownership_task = self._tasks.spawn(self._ownership.run(), "shard ownership")
+
+    async def stop(self, grace_ms: int) -> None:
+        """Hands the shards over at once, then answers what is still asked."""
+        if self._ownership_task is not None:
+            self._ownership_task.cancel()
+            await asyncio.gather(self._ownership_task, return_exceptions=True)
+        if self._ownership is not None:
+            await self._ownership.stop()
+        await self._ports.server.stop(grace_ms)
+        await self._producer_ids.close()
+        await self._tasks.stop()
+
+    @property
+    def is_ready(self) -> bool:
+        """True when the cluster is seen and every owned shard serves."""
+        return self.view.cluster is not None and all(shard.is_serving for shard in self._owned.values())
+
+    def check(self) -> None:
+        """Asserts the invariants of every serving core."""
+        for shard in self._owned.values():
+            if shard.is_serving:
+                shard.life.table.check()
+
+    # ------------------------------------------------------------ parts
+
+    def _make_shard(self, kind: str, number: int) -> Shard:
+        assert self._ownership is not None
+        return Shard(
+            kind=kind,
+            number=number,
+            config=self._shard_config,
+            clock=self._clock,
+            make_table=self._make_transactions if kind == KIND_TXN else self._make_offsets,
+            open_log=self._open_log,
+            make_runner=self._make_runner,
+            next_epoch=self._ownership.next_epoch,
+        )
+
+    def _make_transactions(self) -> Table:
+        return TransactionTable(self._limits)
+
+    def _make_offsets(self) -> Table:
+        return OffsetTable(self._limits)
+
+    def _open_log(self, kind: str, number: int, epoch: int) -> LogPort:
+        return ShardLog(self._ports.transport, self.view, kind, number, epoch, self._shard_config, self._clock)
+
+    def _make_runner(self, shard: Shard, life: ShardLife) -> EffectRunner:
+        transport, timeout_ms = self._ports.transport, self._config.marker_timeout_ms
+        if shard.kind != KIND_TXN:
+            return GroupEffects(life, shard.number, transport, self.view, timeout_ms)
+        sender = MarkerSender(life, shard.number, transport, self.view, self._ports.metadata, timeout_ms)
+        return self.shards.follow(life, sender)
+
+    async def _tick_for_ever(self) -> None:
+        """One timer for all shards: each looks for itself whether something is due."""
+        while True:
+            await asyncio.sleep(self._config.tick_ms / 1000)
+            if self.view.allocators:
+                self._producer_ids.prefetch()
+            for shard in list(self._owned.values()):
+                shard.look_at_clock()
+
+    def _task_failed(self, error: BaseException) -> None:
+        self.failure = error
+        _log.error("a task of the coordinator failed", exc_info=error)

@@ -1,0 +1,245 @@
+"""The Coordinator service about transactions: wire messages in, commands to the right shard, wire messages out.
+
+Rule 1: a request goes to the shard of its transactional id (or to the shard that it names, when a leader knows only the
+        log's names); who does not own that shard says NotCoordinatorError.
+Rule 2: answers to other services carry the shard's epoch; a request that knows a higher one is refused (hole 6).
+Rule 3: a handler changes nothing itself: it may be cancelled at any await.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from google.protobuf.message import Message
+
+from oncelog import methods
+from oncelog.core.names import check_group_id, check_transactional_id
+from oncelog.errors import InvalidRequestError, NotCoordinatorError
+from oncelog.ports import Handler
+from oncelog.types import Buffer
+from oncelog.v1 import coordinator_pb2 as co
+from oncelog_coordinator import wire
+from oncelog_coordinator.core import commands as cmd
+from oncelog_coordinator.node_shards import NodeShards
+from oncelog_coordinator.pid_pool import PidPool
+from oncelog_coordinator.shard import Shard
+from oncelog_runtime.cluster import KIND_TXN
+from oncelog_runtime.ports import RpcServer
+
+_LOOK_AGAIN_S: Final = 0.02
+
+
+def register(server: RpcServer, spec: methods.MethodSpec[Any, Any], call: Callable[[Any], Awaitable[Message]]) -> None:
+    """Serves one method."""
+
+    async def handle(header: bytes, _payload: Buffer) -> tuple[bytes, Buffer]:
+        return (await call(spec.decode_request(header))).SerializeToString(), b""
+
+    handler: Handler = handle
+    server.register(spec.name, handler)
+
+
+class TransactionService:
+    """Handlers of sessions, transactions and participants."""
+
+    def __init__(self, shards: NodeShards, producer_ids: PidPool, visible_wait_max_ms: int) -> None:
+        self._shards = shards
+        self._producer_ids = producer_ids
+        self._visible_wait_max_ms = visible_wait_max_ms
+
+    def register(self, server: RpcServer) -> None:
+        """Serves every method."""
+        register(server, methods.INIT_PRODUCER_ID, self.init_producer_id)
+        register(server, methods.ENROL_PARTITIONS, self.enrol_partitions)
+        register(server, methods.END_TRANSACTION, self.end_transaction)
+        register(server, methods.GET_OUTCOME, self.get_outcome)
+        register(server, methods.JOIN_TRANSACTION, self.join_transaction)
+        register(server, methods.RENEW_TRANSACTION, self.renew_transaction)
+        register(server, methods.COMMIT_TRANSACTION, self.commit_transaction)
+        register(server, methods.ABORT_TRANSACTION, self.abort_transaction)
+        register(server, methods.RESOLVE_TRANSACTION, self.resolve_transaction)
+        register(server, methods.LIST_TRANSACTIONS, self.list_transactions)
+        register(server, methods.DESCRIBE_TRANSACTION, self.describe_transaction)
+        register(server, methods.FORCE_ABORT, self.force_abort)
+
+    # ------------------------------------------------------------ routing
+
+    def _shard(self, transactional_id: str) -> Shard:
+        check_transactional_id(transactional_id)
+        return self._shards.transaction_shard(transactional_id)
+
+    def _shard_of_name(self, name: co.TransactionName) -> Shard:
+        if name.transactional_id:
+            return self._shard(name.transactional_id)
+        return self._shards.owned(KIND_TXN, name.txn_shard)
+
+    # ------------------------------------------------------------ clients
+
+    async def init_producer_id(self, request: co.InitProducerIdRequest) -> co.InitProducerIdReply:
+        """Without a transactional id: a producer id. With one: a new session."""
+        if not request.transactional_id:
+            if request.transaction_timeout_ms:
+                raise InvalidRequestError("a time-out needs a transactional id")
+            (producer_id,) = await self._producer_ids.take(1)
+            return co.InitProducerIdReply(producer_id=producer_id)
+        shard = self._shard(request.transactional_id)
+        fresh = 0 if self._shards.knows(shard, request.transactional_id) else (await self._producer_ids.take(1))[0]
+        command = cmd.InitProducerId(
+            request.transactional_id,
+            request.transaction_timeout_ms,
+            wire.nonce(request.nonce),
+            fresh,
+            request.expected_producer_id,
+            request.expected_producer_epoch,
+        )
+        reply: cmd.SessionReply = await shard.ask(command)
+        return co.InitProducerIdReply(
+            producer_id=reply.producer_id,
+            producer_epoch=reply.producer_epoch,
+            next_txn_no=reply.next_txn_no,
+            txn_shard=shard.number,
+        )
+
+    async def enrol_partitions(self, request: co.EnrolPartitionsRequest) -> co.EnrolPartitionsReply:
+        """Answers when the partitions are durably part of the transaction."""
+        shard = self._shard_of_name(request.name)
+        partitions = tuple(wire.partition_id(item.topic_id, item.partition) for item in request.partitions)
+        groups = tuple(check_group_id(group) for group in request.groups)
+        epoch = shard.life.epoch
+        await shard.ask(cmd.Enrol(wire.txn_name(request.name), partitions, groups))
+        return co.EnrolPartitionsReply(coordinator_epoch=epoch)
+
+    async def end_transaction(self, request: co.EndTransactionRequest) -> co.EndTransactionReply:
+        """Decides; with VISIBLE answers when every marker is in, or says that they are not yet."""
+        shard = self._shard(request.name.transactional_id)
+        command = cmd.End(wire.txn_name(request.name), wire.is_commit(request.outcome), wire.counts(request.counts))
+        reply: cmd.EndReply = await shard.ask(command)
+        visible = reply.visible
+        if not visible and request.wait == co.VISIBLE:
+            visible = await self._wait_visible(shard, request.name.transactional_id, reply.txn_no)
+        return co.EndTransactionReply(outcome=wire.outcome_of(reply.committed), visible=visible)
+
+    async def _wait_visible(self, shard: Shard, transactional_id: str, txn_no: int) -> bool:
+        """No await lies between a look and the wait after it, so nothing is missed. Raises `NotCoordinatorError`."""
+        try:
+            async with asyncio.timeout(self._visible_wait_max_ms / 1000):
+                while True:
+                    owned = self._shards.owned(KIND_TXN, shard.number)
+                    if not owned.is_serving:
+                        await asyncio.sleep(_LOOK_AGAIN_S)
+                    elif self._shards.is_visible(owned, transactional_id, txn_no):
+                        return True
+                    else:
+                        await self._shards.wait_visible(owned, transactional_id, txn_no)
+        except TimeoutError:
+            return False
+
+    async def get_outcome(self, request: co.GetOutcomeRequest) -> co.GetOutcomeReply:
+        """The outcome of a number."""
+        shard = self._shard(request.transactional_id)
+        reply: cmd.OutcomeReply = await shard.ask(cmd.GetOutcome(request.transactional_id, request.txn_no))
+        return co.GetOutcomeReply(outcome=wire.outcome_of(reply.committed), visible=reply.visible)
+
+    # ------------------------------------------------------------ participants
+
+    async def join_transaction(self, request: co.JoinTransactionRequest) -> co.JoinTransactionReply:
+        """A participant, or ALREADY_COMMITTED."""
+        shard = self._shard(request.transactional_id)
+        own = await self._producer_ids.take(1 if self._shards.knows(shard, request.transactional_id) else 2)
+        command = cmd.Join(
+            transactional_id=request.transactional_id,
+            owner_run=request.owner_run,
+            batch=wire.batch_name(request.token, request.write_attempt),
+            fresh_producer_ids=(own[0], own[-1] if len(own) > 1 else 0),
+            lease_ms=request.lease_ms,
+            max_duration_ms=request.max_duration_ms,
+        )
+        reply: cmd.JoinReply = await shard.ask(command)
+        return co.JoinTransactionReply(
+            already_committed=reply.already_committed,
+            committed_rows=reply.committed_rows,
+            producer_id=reply.producer_id,
+            producer_epoch=reply.producer_epoch,
+            txn_producer_id=reply.txn_producer_id,
+            txn_no=reply.txn_no,
+            txn_shard=shard.number,
+        )
+
+    async def renew_transaction(self, request: co.RenewTransactionRequest) -> co.RenewTransactionReply:
+        """A sign of life."""
+        shard = self._shard_of_name(request.name)
+        await shard.ask(cmd.Renew(wire.txn_name(request.name), request.owner_run))
+        return co.RenewTransactionReply()
+
+    async def commit_transaction(self, request: co.CommitTransactionRequest) -> co.CommitTransactionReply:
+        """One decision for all participants."""
+        shard = self._shard(request.transactional_id)
+        fresh = 0
+        if not request.txn_no and not self._shards.knows(shard, request.transactional_id):
+            (fresh,) = await self._producer_ids.take(1)
+        command = cmd.Commit(
+            transactional_id=request.transactional_id,
+            owner_run=request.owner_run,
+            txn_no=request.txn_no,
+            batch=wire.batch_name(request.token, request.write_attempt),
+            winners=tuple(wire.winner(item) for item in request.winners),
+            fresh_producer_id=fresh,
+        )
+        reply: cmd.CommitReply = await shard.ask(command)
+        if not reply.visible and request.wait == co.VISIBLE:
+            await self._wait_visible(shard, request.transactional_id, reply.txn_no)
+        return co.CommitTransactionReply(
+            already_committed=reply.already_committed, committed_rows=reply.committed_rows, txn_no=reply.txn_no
+        )
+
+    async def abort_transaction(self, request: co.AbortTransactionRequest) -> co.AbortTransactionReply:
+        """Always a success."""
+        shard = self._shard(request.transactional_id)
+        command = cmd.Abort(
+            request.transactional_id, request.owner_run, request.txn_no, request.token.app_id, request.token.batch_id
+        )
+        return co.AbortTransactionReply(aborted=await shard.ask(command))
+
+    # ------------------------------------------------------------ healing and operators
+
+    async def resolve_transaction(self, request: co.ResolveTransactionRequest) -> co.ResolveTransactionReply:
+        """What became of a transaction that stays open at the asker."""
+        shard = self._shards.owned(KIND_TXN, request.txn_shard)
+        epoch = shard.life.epoch
+        if request.known_coordinator_epoch > epoch:
+            raise NotCoordinatorError("a newer owner of this shard is known", shard=shard.name)
+        if request.topic_id:
+            wire.partition_id(request.topic_id, request.partition)
+        command = cmd.Resolve(request.txn_producer_id, request.txn_no, request.topic_id, request.partition)
+        reply: cmd.ResolveReply = await shard.ask(command)
+        return co.ResolveTransactionReply(
+            outcome=wire.outcome_of(reply.committed),
+            coordinator_epoch=epoch,
+            has_winners=reply.winners is not None,
+            winners=reply.winners or (),
+            expected_records=reply.expected_records,
+            session_epoch=reply.session_epoch,
+        )
+
+    async def list_transactions(self, request: co.ListTransactionsRequest) -> co.ListTransactionsReply:
+        """All ids of the shards that this process owns; a caller asks every coordinator."""
+        wanted = wire.states(request.states)
+        found: list[co.TransactionInfo] = []
+        for shard in self._shards.all_owned(KIND_TXN):
+            views: tuple[cmd.TransactionView, ...] = await shard.ask(cmd.ListIds(wanted))
+            found += [wire.transaction_info(view, self._shards.address, shard.number) for view in views]
+        return co.ListTransactionsReply(transactions=found)
+
+    async def describe_transaction(self, request: co.DescribeTransactionRequest) -> co.DescribeTransactionReply:
+        """One id."""
+        shard = self._shard(request.transactional_id)
+        view: cmd.TransactionView = await shard.ask(cmd.Describe(request.transactional_id))
+        info = wire.transaction_info(view, self._shards.address, shard.number)
+        return co.DescribeTransactionReply(transaction=info)
+
+    async def force_abort(self, request: co.ForceAbortRequest) -> co.ForceAbortReply:
+        """Aborts what is open."""
+        shard = self._shard(request.transactional_id)
+        return co.ForceAbortReply(txn_no=await shard.ask(cmd.ForceAbort(request.transactional_id)))

@@ -1,0 +1,146 @@
+"""One shard that this process owns: life after life, each in a higher epoch, until the ownership ends.
+
+Rule 1: the first life runs in the epoch that the take-over won; each later one in an epoch won by compare-and-swap on
+        the owner and epoch keys, so a process that is no longer the owner never begins another life.
+Rule 2: a shard serves everything or nothing: while it loads, callers hear CoordinatorLoadInProgressError.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from oncelog.errors import (
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    NotCoordinatorError,
+    OncelogError,
+)
+from oncelog_coordinator.config import ShardConfig
+from oncelog_coordinator.log_port import LogLostError, LogPort
+from oncelog_coordinator.shard_life import ShardLife, Table, first_cause
+from oncelog_coordinator.steady_clock import SteadyClock
+
+_log = logging.getLogger(__name__)
+
+
+class EffectRunner(Protocol):
+    """Runs the effects of one life."""
+
+    def run(self, effect: Any) -> None:
+        """Starts an effect; returns at once."""
+        ...
+
+    async def close(self) -> None:
+        """Ends what is running."""
+        ...
+
+
+class Shard:
+    """`run` is its task. `next_epoch(kind, number)` returns None when somebody else owns the shard."""
+
+    def __init__(
+        self,
+        kind: str,
+        number: int,
+        config: ShardConfig,
+        clock: SteadyClock,
+        make_table: Callable[[], Table],
+        open_log: Callable[[str, int, int], LogPort],
+        make_runner: Callable[[Shard, ShardLife], EffectRunner],
+        next_epoch: Callable[[str, int], Awaitable[int | None]],
+    ) -> None:
+        self.kind = kind
+        self.number = number
+        self.epoch = 0
+        self._config = config
+        self._clock = clock
+        self._make_table = make_table
+        self._open_log = open_log
+        self._make_runner = make_runner
+        self._next_epoch = next_epoch
+        self._life: ShardLife | None = None
+        self.lives = 0
+
+    @property
+    def name(self) -> str:
+        """For logs."""
+        return f"{self.kind}-{self.number}"
+
+    @property
+    def life(self) -> ShardLife:
+        """The serving life. Raises `CoordinatorLoadInProgressError` while there is none."""
+        if self._life is None:
+            raise CoordinatorLoadInProgressError("the shard is replaying its log", retry_after_ms=20, shard=self.name)
+        return self._life
+
+    @property
+    def is_serving(self) -> bool:
+        """True while commands are taken."""
+        return self._life is not None
+
+    async def ask(self, command: Any) -> Any:
+        """The committed answer to a command. Raises what the core refuses with."""
+        return await self.life.submit(command)
+
+    def look_at_clock(self) -> None:
+        """Called now and then."""
+        if self._life is not None:
+            self._life.look_at_clock()
+
+    async def run(self, epoch: int) -> None:
+        """Lives until cancelled, or until somebody else owns the shard."""
+        next_epoch: int | None = epoch
+        while next_epoch is not None:
+            assert next_epoch > self.epoch, "an epoch never comes twice"
+            self.epoch = next_epoch
+            self.lives += 1
+            await self._live_once(next_epoch)
+            await asyncio.sleep(self._config.life_backoff_ms / 1000)
+            next_epoch = await self._win_epoch()
+        _log.info("shard %s belongs to another process now", self.name)
+
+    async def _live_once(self, epoch: int) -> None:
+        log = self._open_log(self.kind, self.number, epoch)
+        effects: list[Any] = []
+        life = ShardLife(self._make_table(), log, epoch, self._config, self._clock, effects.append)
+        runner = self._make_runner(self, life)
+        error: OncelogError | None = None
+        try:
+            await life.load()
+            life.on_effect = runner.run
+            self._life = life
+            _log.info("shard %s serves in epoch %d", self.name, epoch)
+            for effect in effects:
+                runner.run(effect)
+            await life.serve()
+        except asyncio.CancelledError:
+            error = NotCoordinatorError("this process no longer owns the shard", shard=self.name)
+            raise
+        except (Exception, BaseExceptionGroup) as failure:
+            error = self._end_of(failure, epoch)
+        finally:
+            self._life = None
+            await life.close(error)
+            await runner.close()
+
+    def _end_of(self, failure: BaseException, epoch: int) -> OncelogError:
+        """What those who wait are told when a life ends by itself."""
+        cause = first_cause(failure)
+        if isinstance(cause, LogLostError):
+            _log.warning("shard %s in epoch %d lost its log: %s", self.name, epoch, cause)
+            if cause.fenced:
+                return NotCoordinatorError("a newer owner of the shard exists", shard=self.name)
+        else:
+            _log.error("shard %s in epoch %d is dropped", self.name, epoch, exc_info=cause)
+        return CoordinatorNotAvailableError("the shard starts anew", retry_after_ms=20, shard=self.name)
+
+    async def _win_epoch(self) -> int | None:
+        while True:
+            try:
+                return await self._next_epoch(self.kind, self.number)
+            except OncelogError as error:
+                _log.warning("shard %s cannot win an epoch: %s", self.name, error)
+                await asyncio.sleep(self._config.retry_backoff_max_ms / 1000)

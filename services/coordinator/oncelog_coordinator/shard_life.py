@@ -1,0 +1,294 @@
+"""One life of one shard: a core, its log, and the two loops between them (DESIGN 3).
+
+    handlers -> inbox -> decide and apply all that waits -> ONE append -> (committed) -> answer, run effects
+
+Rule 1: one task owns the core.  Handlers only put a command into the bounded inbox and wait: they may be cancelled at
+        any time.
+Rule 2: deciding goes on while appends are under way; answers are given in the order of the decisions, each when
+        everything decided before it is committed, so nobody is told uncommitted state.
+Rule 3: an append that fails ends the life.  Whoever waits hears a retriable error: the outcome is unknown to them and
+        every command is safe to repeat.
+Rule 4: a life answers only after its epoch record is committed and everything up to it is replayed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from oncelog.errors import CoordinatorNotAvailableError, OncelogError, ResourceExhaustedError, UnknownServerError
+from oncelog_coordinator.config import ShardConfig
+from oncelog_coordinator.core.commands import Tick
+from oncelog_coordinator.core.decision import Decision
+from oncelog_coordinator.core.records import EpochRecord
+from oncelog_coordinator.log_port import LogItem, LogLostError, LogPort
+from oncelog_coordinator.steady_clock import SteadyClock
+
+_log = logging.getLogger(__name__)
+_YIELD_EVERY = 500
+"""Records applied in a replay before others get a turn."""
+
+
+class Table(Protocol):
+    """What both cores have in common."""
+
+    def decide(self, command: Any, now_ms: int) -> Decision:
+        """Reads only; refuses by raising."""
+        ...
+
+    def apply(self, record: Any) -> None:
+        """The only writer."""
+        ...
+
+    def decode(self, key: str, value: bytes | None) -> Any:
+        """A record of the log; None = nothing to apply."""
+        ...
+
+    def loaded(self, now_ms: int) -> None:
+        """The replay is complete."""
+        ...
+
+    def pending(self, now_ms: int) -> tuple[Any, ...]:
+        """Effects to resume."""
+        ...
+
+    def next_deadline_ms(self) -> int | None:
+        """When a `Tick` is due."""
+        ...
+
+    def check(self) -> None:
+        """Asserts every invariant."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    command: Any
+    answer: asyncio.Future[Any] | None
+
+
+@dataclass(slots=True)
+class _Step:
+    """What was decided together: answers and effects wait for the append, if there was one."""
+
+    committed: asyncio.Future[None] | None
+    answers: list[tuple[asyncio.Future[Any], Any]] = field(default_factory=list)
+    effects: list[Any] = field(default_factory=list)
+    size: int = 0
+    confirm: bool = False
+
+
+class ShardLife:
+    """Runs from `load` to the first failure. `on_effect` must not block and must not raise."""
+
+    def __init__(
+        self,
+        table: Table,
+        log: LogPort,
+        epoch: int,
+        config: ShardConfig,
+        clock: SteadyClock,
+        on_effect: Callable[[Any], None],
+    ) -> None:
+        self.table = table
+        self.epoch = epoch
+        self.on_effect = on_effect
+        self._log = log
+        self._config = config
+        self._clock = clock
+        self._inbox: deque[_Asked] = deque()
+        self._steps: deque[_Step] = deque()
+        self._wake = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._ended: OncelogError | None = None
+
+    # ------------------------------------------------------------ begin
+
+    async def load(self) -> None:
+        """Commits the epoch record and replays up to it. Raises `LogLostError`, or `OncelogError` for an unreadable log."""
+        await self._log.append([_item(EpochRecord(self.epoch))])
+        newest: dict[str, bytes | None] = {}
+        async for items in self._log.replay():
+            for key, value in items:
+                newest.pop(key, None)
+                newest[key] = value
+        for count, (key, value) in enumerate(newest.items()):
+            record = self.table.decode(key, value)
+            if record is not None:
+                self.table.apply(record)
+            if count % _YIELD_EVERY == _YIELD_EVERY - 1:
+                await asyncio.sleep(0)
+        now_ms = self._clock.now_ms()
+        self.table.loaded(now_ms)
+        self.table.check()
+        for effect in self.table.pending(now_ms):
+            self.on_effect(effect)
+
+    # ------------------------------------------------------------ callers
+
+    def submit(self, command: Any) -> asyncio.Future[Any]:
+        """Queues a command; the future is its answer. Raises `ResourceExhaustedError` when too many wait."""
+        self._require_room()
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._inbox.append(_Asked(command, answer))
+        self._wake.set()
+        return answer
+
+    def tell(self, command: Any) -> None:
+        """Queues a command whose answer interests nobody. Never refused: it reports what has happened already."""
+        if self._ended is None:
+            self._inbox.append(_Asked(command, None))
+            self._wake.set()
+
+    def look_at_clock(self) -> None:
+        """Called now and then: wakes the life when something is due."""
+        if self._is_due():
+            self._wake.set()
+
+    def _require_room(self) -> None:
+        if self._ended is not None:
+            raise self._ended
+        if len(self._inbox) >= self._config.inbox_max:
+            raise ResourceExhaustedError("too many commands wait for this shard", retry_after_ms=100)
+
+    def _is_due(self) -> bool:
+        due_ms = self.table.next_deadline_ms()
+        return due_ms is not None and due_ms <= self._clock.now_ms()
+
+    # ------------------------------------------------------------ the two loops
+
+    async def serve(self) -> None:
+        """Serves until the log is lost (raises `LogLostError`) or a bug shows (raises it)."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._decide_loop())
+            group.create_task(self._answer_loop())
+
+    async def _decide_loop(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._inbox or self._is_due():
+                while self._in_flight() >= self._config.appends_in_flight:
+                    self._changed.clear()
+                    await self._changed.wait()
+                self._step()
+
+    def _in_flight(self) -> int:
+        return len(self._steps)
+
+    def _step(self) -> None:
+        """Decides what waits, without an await, so no lock is needed; then one append for all of it."""
+        now_ms = self._clock.now_ms()
+        step = _Step(None)
+        items: dict[str, bytes | None] = {}
+        if self._is_due():
+            self._decide(_Asked(Tick(), None), now_ms, step, items)
+        for _ in range(self._config.commands_per_append):
+            if not self._inbox or step.size > self._config.append_bytes:
+                break
+            self._decide(self._inbox.popleft(), now_ms, step, items)
+        if step.confirm and not items:
+            key, value = _item(EpochRecord(self.epoch))
+            items[key] = value
+        if self._config.check_invariants:
+            self.table.check()
+        self._append(step, items)
+
+    def _decide(self, asked: _Asked, now_ms: int, step: _Step, items: dict[str, bytes | None]) -> None:
+        """Decides and applies one command."""
+        reply: Any
+        try:
+            decision = self.table.decide(asked.command, now_ms)
+        except OncelogError as error:
+            reply = error
+        except AssertionError:
+            raise  # a broken invariant: this life ends
+        except Exception as error:
+            _log.exception("a bug: %s was not decided", type(asked.command).__name__)
+            reply = UnknownServerError(f"the coordinator failed on this request: {type(error).__name__}")
+        else:
+            reply = decision.reply
+            self._apply(decision, step, items)
+        if asked.answer is not None:
+            step.answers.append((asked.answer, reply))
+
+    def _apply(self, decision: Decision, step: _Step, items: dict[str, bytes | None]) -> None:
+        """The newest record of a key replaces older ones of the same append: it holds all that they say."""
+        for record in decision.records:
+            value = record.encode()
+            items.pop(record.key, None)
+            items[record.key] = value
+            step.size += len(record.key) + len(value or b"")
+            self.table.apply(record)
+        for note in decision.notes:
+            self.table.apply(note)
+        for notice in decision.notices:
+            self.on_effect(notice)
+        step.effects.extend(decision.effects)
+        step.confirm |= decision.confirm
+
+    def _append(self, step: _Step, items: dict[str, bytes | None]) -> None:
+        if items:
+            step.committed = self._log.append(list(items.items()))
+            self._steps.append(step)
+            self._changed.set()
+        elif self._steps:
+            # Nothing of its own to commit, but it may have seen what is not committed yet.
+            self._steps[-1].answers.extend(step.answers)
+            self._steps[-1].effects.extend(step.effects)
+        else:
+            self._finish(step)
+
+    async def _answer_loop(self) -> None:
+        while True:
+            while not self._steps:
+                self._changed.clear()
+                await self._changed.wait()
+            committed = self._steps[0].committed
+            assert committed is not None
+            await committed
+            self._finish(self._steps.popleft())
+            self._changed.set()
+
+    def _finish(self, step: _Step) -> None:
+        for answer, reply in step.answers:
+            if answer.done():
+                continue  # the caller has gone
+            if isinstance(reply, OncelogError):
+                answer.set_exception(reply)
+                answer.exception()
+            else:
+                answer.set_result(reply)
+        for effect in step.effects:
+            self.on_effect(effect)
+
+    # ------------------------------------------------------------ end
+
+    async def close(self, error: OncelogError | None = None) -> None:
+        """Ends the life; everybody who waits hears `error`."""
+        self._ended = error or CoordinatorNotAvailableError("the shard starts anew", retry_after_ms=20)
+        waiting = [asked.answer for asked in self._inbox]
+        waiting += [answer for step in self._steps for answer, _ in step.answers]
+        self._inbox.clear()
+        self._steps.clear()
+        for answer in waiting:
+            if answer is not None and not answer.done():
+                answer.set_exception(self._ended)
+                answer.exception()
+        await self._log.close()
+
+
+def _item(record: EpochRecord) -> LogItem:
+    return record.key, record.encode()
+
+
+def first_cause(error: BaseException) -> BaseException:
+    """The failure inside of an exception group; a lost log before anything else."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    causes = [first_cause(inner) for inner in error.exceptions]
+    return next((cause for cause in causes if isinstance(cause, LogLostError)), causes[0])

@@ -1,0 +1,19 @@
+"""Composition root of the broker: the only place that chooses adapters."""
+
+from __future__ import annotations
+
+import sys
+
+from oncelog_partition_leader.broker import Broker
+from oncelog_partition_leader.config import BrokerConfig
+
+
+def main() -> int:
+    """Runs the broker until SIGTERM."""
+    from oncelog_runtime.process import run_service
+
+    return run_service("partition_leader", BrokerConfig, Broker)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

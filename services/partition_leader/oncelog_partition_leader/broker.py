@@ -1,0 +1,193 @@
+"""One broker process: everything wired together, started and stopped in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from oncelog.errors import MetadataUnavailableError, OncelogError
+from oncelog.types import BrokerRef
+from oncelog_partition_leader.config import BrokerConfig
+from oncelog_partition_leader.controller import Controller
+from oncelog_partition_leader.coordinators import Coordinators
+from oncelog_partition_leader.core.election import hand_over
+from oncelog_partition_leader.follower import Follower
+from oncelog_partition_leader.healing import Healer
+from oncelog_partition_leader.leadership import Leadership
+from oncelog_partition_leader.peers import Peers
+from oncelog_partition_leader.reading import Reader
+from oncelog_partition_leader.records_service import RecordsService
+from oncelog_partition_leader.registration import Registration, learned
+from oncelog_partition_leader.replicas import ReplicaManager
+from oncelog_partition_leader.service import BrokerService
+from oncelog_runtime.cluster import broker_key, partition_key
+from oncelog_runtime.cluster_view import ClusterView
+from oncelog_runtime.ports import Compare, NodePorts, Put
+from oncelog_runtime.tasks import TaskOwner
+
+_log = logging.getLogger(__name__)
+_START_TIMEOUT_S = 60.0
+_HAND_OVER_TRIES = 5
+
+
+class Broker:
+    """A broker. `start` returns when it is registered; `stop` hands its leaderships over first."""
+
+    def __init__(self, config: BrokerConfig, ports: NodePorts) -> None:
+        self.config = config
+        self.ports = ports
+        self.view = ClusterView()
+        self.tasks = TaskOwner(self._failed)
+        self.registration = Registration(
+            ports.metadata,
+            self.view,
+            ports.random,
+            broker_id=config.broker_id,
+            ttl_ms=config.session_timeout_ms,
+            on_incarnation=self._incarnation_is,
+            on_replaced=self._replaced,
+        )
+        self.coordinators = Coordinators(ports.transport, self.view, config.coordinator_timeout_ms)
+        self.controller = Controller(
+            config,
+            ports.metadata,
+            ports.transport,
+            ports.clock,
+            ports.random,
+            self.view,
+            self.registration,
+            self.tasks,
+        )
+        self.peers = Peers(config, ports.transport, self.view, self.controller, self.tasks, self.me)
+        self.replicas = ReplicaManager(
+            config,
+            ports,
+            self.view,
+            self.coordinators,
+            self.tasks,
+            me=self.me,
+            renew=self.registration.renew,
+            unreachable=self.peers.unreachable,
+        )
+        reader = Reader(config, ports.clock, self.replicas)
+        follower = Follower(self.replicas.partitions, self.me, self.tasks)
+        self.healer = Healer(self.replicas.partitions, self.coordinators, config, ports.clock)
+        self.service = BrokerService(
+            config,
+            ports.clock,
+            self.view,
+            self.replicas,
+            reader,
+            follower,
+            self.controller,
+            self.coordinators,
+            self.me,
+        )
+        self.service.register(ports.server)
+        self.records = RecordsService(config, ports.clock, ports.transport, self.view, self.service)
+        self.records.register(ports.server)
+        self._registered = asyncio.Event()
+
+    def me(self) -> BrokerRef:
+        """This process's incarnation; 0 = not registered yet."""
+        return self.registration.ref
+
+    async def start(self) -> None:
+        """Listens, follows etcd, registers. Raises `MetadataUnavailableError` when that does not succeed."""
+        listening = await self.ports.server.start()
+        address = self.config.advertised_address or listening
+        self.registration.announce(address, self.config.client_address or address, self.config.rack)
+        self.ports.disk.make_dirs(self.config.log_dir)
+        self.tasks.spawn(self.view.follow(self.ports.metadata), "follow-etcd")
+        self.tasks.spawn(self.registration.run(), "registration")
+        self.tasks.spawn(self.controller.run(), "controller")
+        self.tasks.spawn(self.healer.run(), "healer")
+        self.tasks.spawn(self._tick(), "tick")
+        self.tasks.spawn(self._keep_house(), "housekeeping")
+        self.tasks.spawn(self._retain(), "retention")
+        try:
+            async with asyncio.timeout(_START_TIMEOUT_S):
+                await self._registered.wait()
+        except TimeoutError:
+            raise MetadataUnavailableError("the broker could not be registered in etcd") from None
+
+    async def stop(self, grace_ms: int) -> None:
+        """Hands leaderships over, leaves the cluster, answers what is running, closes every log cleanly."""
+        self.service.draining = True
+        try:
+            async with asyncio.timeout(max(grace_ms, 1) / 2000):
+                await self._hand_over_all()
+        except TimeoutError:
+            _log.warning("not every leadership was handed over in time")
+        await self.registration.withdraw()
+        await self.ports.server.stop(grace_ms // 2)
+        await self.tasks.stop()
+        await self.replicas.close(clean=True)
+
+    # ------------------------------------------------------------ leaving in peace
+
+    async def _hand_over_all(self) -> None:
+        for _ in range(_HAND_OVER_TRIES):
+            led = list(self.replicas.led)
+            if not led:
+                return
+            for start in range(0, len(led), 50):
+                await asyncio.gather(*(self._hand_over(leadership) for leadership in led[start : start + 50]))
+
+    async def _hand_over(self, leadership: Leadership) -> None:
+        entry = self.view.partitions.get(leadership.partition)
+        if entry is None:
+            return
+        wanted = hand_over(entry.value, self.me(), self.view.live())
+        if wanted is None:
+            return
+        key = partition_key(*leadership.partition)
+        compares = [Compare(key, entry.mod_revision)]
+        compares += [Compare(broker_key(ref.broker_id), ref.incarnation) for ref in wanted.isr]
+        put = Put(key, wanted.encode())
+        try:
+            result = await self.ports.metadata.commit(compares, [put])
+            if result.succeeded:
+                self.view.learn(learned(result.revision, [put]))
+            else:
+                found = await self.ports.metadata.get(key)
+                self.view.learn([found] if found is not None else [])
+        except OncelogError as error:
+            _log.warning("handing over %s: %s", leadership.partition, error)
+
+    # ------------------------------------------------------------ what happens to it
+
+    def _incarnation_is(self, ref: BrokerRef) -> None:
+        self.replicas.incarnation_is(ref)
+        self._registered.set()
+
+    def _replaced(self) -> None:
+        """Another process runs under our id: whatever we know of ourselves is over."""
+        _log.critical(
+            "another process is registered as broker %d; this one takes no part any more", self.config.node_id
+        )
+        self.service.draining = True
+        self.registration.retire()
+        self.replicas.incarnation_is(self.registration.ref)
+        self.ports.health.failed()
+
+    def _failed(self, error: BaseException) -> None:
+        message = "a task of the broker failed"
+        asyncio.get_running_loop().call_exception_handler({"message": message, "exception": error})
+
+    # ------------------------------------------------------------ housekeeping
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(self.config.tick_ms / 1000)
+            self.replicas.tick()
+
+    async def _keep_house(self) -> None:
+        while True:
+            await asyncio.sleep(self.config.isr_check_interval_ms / 1000)
+            self.replicas.look_at_isrs()
+
+    async def _retain(self) -> None:
+        while True:
+            await asyncio.sleep(self.config.retention_interval_ms / 1000)
+            await self.replicas.trim()

@@ -1,0 +1,401 @@
+"""The controller: one of the brokers, elected by a key in etcd; it elects leaders and keeps topics complete.
+
+Rule 1: every write compares the controller key's mod revision, the partition's, and the registration of each broker
+        that it names (holes 17, 18). A deposed controller can write nothing.
+Rule 2: one task decides (`_serve`). Probes and questions to replicas run beside it and come back as facts.
+Rule 3: a topic exists when its key does; partitions that it lacks are made, partitions without topic are removed. So a
+        controller that dies half-way leaves nothing that the next one does not finish.
+Rule 4: a lost answer is neither yes nor no: the keys are read again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from random import Random
+
+from oncelog import methods
+from oncelog.errors import MetadataUnavailableError, OncelogError, StaleControllerEpochError
+from oncelog.ports import Transport, WallClock
+from oncelog.types import BrokerRef, PartitionId
+from oncelog.v1 import partition_pb2 as pb
+from oncelog.v1 import types_pb2
+from oncelog_partition_leader.config import BrokerConfig
+from oncelog_partition_leader.core.election import (
+    QUARANTINED,
+    LogState,
+    elect,
+    prefer,
+    recover,
+    returned,
+    stopped_whole,
+)
+from oncelog_partition_leader.probes import is_dead
+from oncelog_partition_leader.registration import Registration, learned
+from oncelog_partition_leader.topics import Topics
+from oncelog_runtime import cluster
+from oncelog_runtime.cluster import Cluster, Partition, broker_key, partition_key
+from oncelog_runtime.cluster_view import ClusterView, Versioned, partition_of
+from oncelog_runtime.ports import Compare, MetadataStore, Put
+from oncelog_runtime.tasks import TaskOwner
+
+_log = logging.getLogger(__name__)
+_RETRY_S = 0.1
+_CHUNK = 50
+_PROBE_AGAIN_S = 1.0
+
+Proposal = tuple[PartitionId, int, Partition]
+"""(partition, mod revision that it replaces, new value)."""
+
+
+class Controller:
+    """Campaigns for the role, and fills it while it has it."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        metadata: MetadataStore,
+        transport: Transport,
+        clock: WallClock,
+        random: Random,
+        view: ClusterView,
+        registration: Registration,
+        tasks: TaskOwner,
+    ) -> None:
+        self._config = config
+        self._metadata = metadata
+        self._transport = transport
+        self._clock = clock
+        self._random = random
+        self._view = view
+        self._registration = registration
+        self._tasks = tasks
+        self._term = 0
+        self._wake = asyncio.Event()
+        self._dirty: dict[PartitionId, None] = {}
+        self._all_dirty = True
+        self._topics_dirty = True
+        self._dead: dict[BrokerRef, None] = {}
+        self._probing: dict[BrokerRef, None] = {}
+        self._recovering: dict[PartitionId, None] = {}
+        self._overthrow: BrokerRef | None = None
+        self._rebalance_at_ms = 0
+        self.topics = Topics(config, view, random, self.commit, self._topics_changed)
+        view.listen(self._saw)
+
+    # ------------------------------------------------------------ facts
+
+    @property
+    def is_controller(self) -> bool:
+        """As far as the view goes, this broker holds the role."""
+        entry = self._view.controller
+        return entry is not None and entry.mod_revision == self._term
+
+    def suspect(self, ref: BrokerRef) -> None:
+        """A report: probe this broker."""
+        if ref == self._registration.ref:
+            return
+        if self.is_controller and ref not in self._probing and self._view.is_live(ref):
+            self._probing[ref] = None
+            self._tasks.spawn(self._probe(ref), f"probe-{ref.broker_id}")
+
+    def take_over(self, dead: BrokerRef) -> None:
+        """The controller is dead, though its lease lives: overwrite its key."""
+        entry = self._view.controller
+        if entry is not None and entry.value == dead:
+            self._overthrow = dead
+            self._wake.set()
+
+    def _saw(self, keys: list[str]) -> None:
+        for key in keys:
+            if key.startswith(cluster.PARTITIONS):
+                self._dirty[partition_of(key)] = None
+            elif key.startswith(cluster.BROKERS):
+                self._all_dirty = self._topics_dirty = True
+            elif key.startswith(cluster.TOPICS):
+                self._topics_dirty = True
+            elif key != cluster.CONTROLLER_KEY:
+                continue
+            self._wake.set()
+
+    def _topics_changed(self) -> None:
+        self._topics_dirty = True
+        self._wake.set()
+
+    async def _probe(self, ref: BrokerRef) -> None:
+        """Declares it dead, and then asks again and again until it answers or its registration goes."""
+        timeout_ms = self._config.probe_timeout_ms
+        try:
+            while self.is_controller and self._view.is_live(ref):
+                dead = await is_dead(self._transport, self._view, ref, timeout_ms)
+                if not dead:
+                    if self._dead.pop(ref, "absent") is None:
+                        _log.info("broker %d answers again", ref.broker_id)
+                        self._look_at_all()
+                    return
+                if ref not in self._dead:
+                    _log.warning("broker %d (incarnation %d) is dead", ref.broker_id, ref.incarnation)
+                    self._dead[ref] = None
+                    self._look_at_all()
+                await asyncio.sleep(_PROBE_AGAIN_S)
+            self._dead.pop(ref, None)
+        finally:
+            self._probing.pop(ref, None)
+
+    def _look_at_all(self) -> None:
+        self._all_dirty = True
+        self._wake.set()
+
+    # ------------------------------------------------------------ the role
+
+    async def run(self) -> None:
+        """For ever: campaign, serve, campaign again."""
+        while True:
+            try:
+                if not await self._campaign():
+                    await self._woken()
+                    continue
+                _log.info("broker %d is the controller", self._config.broker_id)
+                await self._serve()
+            except OncelogError as error:
+                _log.warning("controller: %s", error)
+                await asyncio.sleep(_RETRY_S)
+
+    async def _woken(self) -> None:
+        await self._wake.wait()
+        self._wake.clear()
+
+    async def _campaign(self) -> bool:
+        """True when we hold the key."""
+        if not self._registration.registered or not self._registration.lease_id:
+            await asyncio.sleep(_RETRY_S)
+            return False
+        me, entry = self._registration.ref, self._view.controller
+        if entry is not None and entry.value == me:
+            self._term = entry.mod_revision
+            return True
+        if entry is not None and entry.value != self._overthrow and self._view.is_live(entry.value):
+            return False  # a holder that is registered anew is somebody else, though its lease lives on
+        dead, self._overthrow = self._overthrow, None
+        put = Put(cluster.CONTROLLER_KEY, cluster.encode_ref(me), self._registration.lease_id)
+        compares = [
+            Compare(cluster.CONTROLLER_KEY, entry.mod_revision if entry is not None else 0),
+            Compare(broker_key(me.broker_id), me.incarnation),
+        ]
+        try:
+            result = await self._metadata.commit(compares, [put])
+            if result.succeeded:
+                self._view.learn(learned(result.revision, [put]))
+        except MetadataUnavailableError as error:
+            _log.info("campaign: %s", error)
+        found = await self._metadata.get(cluster.CONTROLLER_KEY)
+        if found is None or cluster.decode_ref(found.value) != me:
+            return False
+        self._view.learn([found])
+        self._term = found.mod_revision
+        self._dead = {dead: None} if dead is not None else {}
+        if dead is not None:
+            self.suspect(dead)
+        return True
+
+    async def _serve(self) -> None:
+        """Until the role is lost."""
+        self._all_dirty = self._topics_dirty = True
+        self._rebalance_at_ms = self._clock.monotonic_ms() + self._config.leader_rebalance_interval_ms
+        while self._registration.ref == self._holder():
+            try:
+                await self._step()
+            except MetadataUnavailableError as error:
+                _log.warning("controller: %s", error)
+                self._all_dirty = self._topics_dirty = True
+                await asyncio.sleep(_RETRY_S)
+                continue
+            if not (self._dirty or self._all_dirty or self._topics_dirty):
+                await self._pause()
+        _log.info("broker %d is no longer the controller", self._config.broker_id)
+        self._term = 0
+
+    def _holder(self) -> BrokerRef | None:
+        entry = self._view.controller
+        return entry.value if entry is not None and entry.mod_revision == self._term else None
+
+    async def _pause(self) -> None:
+        left_ms = max(1, self._rebalance_at_ms - self._clock.monotonic_ms())
+        try:
+            async with asyncio.timeout(left_ms / 1000):
+                await self._woken()
+        except TimeoutError:
+            self._rebalance_at_ms = self._clock.monotonic_ms() + self._config.leader_rebalance_interval_ms
+            await self._rebalance()
+
+    async def _step(self) -> None:
+        await self._elect()
+        if self._view.cluster is None:
+            await self._found_cluster()
+        if self._topics_dirty and self._view.cluster is not None:
+            self._topics_dirty = False
+            await self.topics.reconcile()
+
+    async def _found_cluster(self) -> None:
+        value = Cluster(
+            f"{self._random.getrandbits(128):032x}", self._config.transaction_shards, self._config.group_shards
+        )
+        await self.commit([Compare(cluster.CLUSTER_KEY, 0)], [Put(cluster.CLUSTER_KEY, value.encode())])
+        found = await self._metadata.get(cluster.CLUSTER_KEY)
+        if found is not None:
+            self._view.learn([found])
+
+    async def commit(self, compares: list[Compare], puts: list[Put], deletes: list[str] | None = None) -> bool:
+        """A write under this controller's term. False: a condition did not hold.
+
+        Raises `StaleControllerEpochError` when the role is lost, `MetadataUnavailableError` without an answer.
+        """
+        if not self.is_controller:
+            raise StaleControllerEpochError("this broker is no longer the controller")
+        fence = Compare(cluster.CONTROLLER_KEY, self._term)
+        result = await self._metadata.commit([fence, *compares], puts, deletes or [])
+        if result.succeeded:
+            self._view.learn(learned(result.revision, puts))
+        return result.succeeded
+
+    # ------------------------------------------------------------ elections
+
+    async def _elect(self) -> None:
+        if self._all_dirty:
+            self._all_dirty = False
+            looked_at = list(self._view.partitions)
+        else:
+            looked_at = list(self._dirty)
+        self._dirty.clear()
+        live = self._view.live()
+        proposals: list[Proposal] = []
+        stopped: list[PartitionId] = []
+        for partition_id in looked_at:
+            entry = self._view.partitions.get(partition_id)
+            if entry is None:
+                continue
+            wanted = elect(entry.value, live, self._dead)
+            if wanted is not None:
+                proposals.append((partition_id, entry.mod_revision, wanted))
+            elif stopped_whole(entry.value, live) and partition_id not in self._recovering:
+                stopped.append(partition_id)
+        await self._write(proposals)
+        if stopped:
+            self._recover(stopped)
+
+    async def _write(self, proposals: list[Proposal]) -> None:
+        for start in range(0, len(proposals), _CHUNK):
+            chunk = proposals[start : start + _CHUNK]
+            if not await self._write_chunk(chunk) and len(chunk) > 1:
+                for one in chunk:
+                    await self._write_one(one)
+
+    async def _write_one(self, proposal: Proposal) -> None:
+        if not await self._write_chunk([proposal]):
+            found = await self._metadata.get(partition_key(*proposal[0]))
+            if found is not None:
+                self._view.learn([found])
+            self._dirty[proposal[0]] = None
+            await asyncio.sleep(_RETRY_S / 10)  # the view is behind: give the watch a chance
+
+    async def _write_chunk(self, chunk: list[Proposal]) -> bool:
+        named: dict[BrokerRef, None] = {}
+        for _, _, value in chunk:
+            named.update(dict.fromkeys(value.isr))
+        compares = [Compare(broker_key(ref.broker_id), ref.incarnation) for ref in named]
+        compares += [Compare(partition_key(*partition_id), revision) for partition_id, revision, _ in chunk]
+        puts = [Put(partition_key(*partition_id), value.encode()) for partition_id, _, value in chunk]
+        for partition_id, _, value in chunk:
+            _log.info("electing %s: leader %s, epoch %d", partition_id, value.leader, value.leader_epoch)
+        succeeded = await self.commit(compares, puts)
+        if not succeeded and len(chunk) == 1:
+            _log.info("the election of %s did not hold", chunk[0][0])
+        return succeeded
+
+    async def _rebalance(self) -> None:
+        live = self._view.live()
+        proposals: list[Proposal] = []
+        for partition_id, entry in self._view.partitions.items():
+            wanted = prefer(entry.value, live, self._dead)
+            if wanted is not None:
+                proposals.append((partition_id, entry.mod_revision, wanted))
+        await self._write(proposals)
+
+    # ------------------------------------------------------------ after a stop of a whole ISR
+
+    def _recover(self, partitions: list[PartitionId]) -> None:
+        """Asks the members of last ISRs that are all back how far their logs go."""
+        live = self._view.live()
+        ready: list[PartitionId] = []
+        for partition_id in partitions:
+            entry = self._view.partitions.get(partition_id)
+            if entry is not None and returned(entry.value, live) is not None:
+                ready.append(partition_id)
+                self._recovering[partition_id] = None
+        if ready:
+            self._tasks.spawn(self._recover_all(ready), "recover")
+
+    async def _recover_all(self, partitions: list[PartitionId]) -> None:
+        try:
+            before = {p: entry for p in partitions if (entry := self._view.partitions.get(p)) is not None}
+            states = await self._ask_members(before)
+            proposals: list[Proposal] = []
+            for partition_id, entry in before.items():
+                wanted = _recovered(entry, states.get(partition_id, {}))
+                if wanted is not None:
+                    proposals.append((partition_id, entry.mod_revision, wanted))
+            if proposals:
+                await self._write(proposals)
+            missing = len(before) - len(proposals)
+            if missing:
+                await asyncio.sleep(_RETRY_S * 2)
+        except OncelogError as error:
+            _log.warning("recovery: %s", error)
+            await asyncio.sleep(_RETRY_S * 2)
+        finally:
+            for partition_id in partitions:
+                self._recovering.pop(partition_id, None)
+                self._dirty[partition_id] = None
+            self._wake.set()
+
+    async def _ask_members(
+        self, before: dict[PartitionId, Versioned[Partition]]
+    ) -> dict[PartitionId, dict[BrokerRef, LogState]]:
+        live = self._view.live()
+        questions: dict[BrokerRef, list[PartitionId]] = {}
+        for partition_id, entry in before.items():
+            for ref in returned(entry.value, live) or ():
+                questions.setdefault(ref, []).append(partition_id)
+        states: dict[PartitionId, dict[BrokerRef, LogState]] = {}
+        for ref, asked in questions.items():
+            for partition_id, state in await self._ask(ref, asked):
+                states.setdefault(partition_id, {})[ref] = state
+        return states
+
+    async def _ask(self, ref: BrokerRef, partitions: list[PartitionId]) -> list[tuple[PartitionId, LogState]]:
+        address = self._view.address_of(ref.broker_id)
+        if address is None:
+            return []
+        request = pb.ReplicaStatusRequest(
+            broker=types_pb2.BrokerRef(broker_id=ref.broker_id, incarnation=ref.incarnation),
+            partitions=[types_pb2.TopicPartition(topic_id=p.topic_id, partition=p.partition) for p in partitions],
+        )
+        try:
+            reply, _ = await methods.REPLICA_STATUS.call(
+                self._transport, address, request, self._config.replicate_timeout_ms
+            )
+        except OncelogError as error:
+            _log.info("replica status of broker %d: %s", ref.broker_id, error)
+            return []
+        known = [item for item in reply.partitions if not item.HasField("error")]
+        return [
+            (PartitionId(item.topic_id, item.partition), LogState(item.last_epoch, item.log_end_offset))
+            for item in known
+        ]
+
+
+def _recovered(entry: Versioned[Partition], states: dict[BrokerRef, LogState]) -> Partition | None:
+    """None until everybody has answered, and while all of them are set aside."""
+    if len(states) != len(entry.value.isr) or max(states.values()) <= QUARANTINED:
+        return None
+    return recover(entry.value, states)

@@ -1,0 +1,84 @@
+"""Finding and reading batches in the segments of a log.
+
+Rule 1: a field is believed only when its checksum was checked: a lookup uses the prefix alone (base offset, length), and
+        what is handed out has its body checked, its partition, and the offset at which it must lie (S11-S13, S31).
+Rule 2: a reader never gets an empty answer for a batch that cannot be read: that is an error.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Final
+
+from oncelog.core.header import HEADER_BYTES, read_header
+from oncelog.errors import CorruptMessageError
+from oncelog.types import Buffer
+from oncelog_partition_leader.core.segment import timestamp_of
+from oncelog_partition_leader.segment_file import Segment, check_whole
+
+_READ_BYTES: Final = 1 << 16
+
+
+def segment_of(segments: Sequence[Segment], offset: int) -> Segment:
+    """The segment that holds `offset`, or the last one; not below the first."""
+    return segments[bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1]
+
+
+def locate(segment: Segment, offset: int, tag: int) -> tuple[int, int]:
+    """Base offset and byte position of the batch that contains `offset`: the last one that begins at or below it."""
+    base_offset, position = segment.index.position_below(offset)
+    for found in segment.walk(position, segment.index.size, tag, bodies=False):
+        if found.header.base_offset > offset:
+            break
+        base_offset, position = found.header.base_offset, found.position
+    return base_offset, position
+
+
+def read_batches(segment: Segment, offset: int, max_bytes: int, end_offset: int, tag: int) -> Buffer:
+    """Whole checked batches of one segment, from the one with `offset` on, none that reaches above `end_offset`.
+
+    The first one comes even when it is longer than `max_bytes`. Raises `CorruptMessageError` and `StorageError`.
+    """
+    base_offset, start = locate(segment, offset, tag)
+    present = segment.index.size - start
+    data = segment.file.read(start, min(present, max(max_bytes, _READ_BYTES)))
+    length = read_header(data, 0, present).batch_length
+    if length > len(data):
+        data = segment.file.read(start, length)
+    taken = _whole_batches(data, base_offset, present, max(max_bytes, length), end_offset, tag)
+    return data if taken == len(data) else memoryview(data)[:taken]
+
+
+def _whole_batches(data: bytes, offset: int, present: int, max_bytes: int, end_offset: int, tag: int) -> int:
+    """How many bytes of `data` are whole batches within the bounds."""
+    position = 0
+    while len(data) - position >= HEADER_BYTES:
+        header = read_header(data, position, present - position)
+        after = position + header.batch_length
+        if after > min(len(data), max_bytes):
+            break
+        check_whole(data, header, position, tag)
+        if header.base_offset != offset:
+            raise CorruptMessageError("a batch lies at another offset", base_offset=header.base_offset)
+        if header.next_offset > end_offset:
+            break
+        offset, position = header.next_offset, after
+    return position
+
+
+def first_at(segment: Segment, timestamp_ms: int, log_start_offset: int, tag: int) -> tuple[int, int] | None:
+    """(first offset, time) of the segment's first data batch with a record at or after a time; None = none."""
+    position = segment.index.position_before_time(timestamp_ms)
+    for batch in segment.walk(position, segment.index.size, tag, bodies=False):
+        header = batch.header
+        if header.is_control or timestamp_of(header) < timestamp_ms or header.next_offset <= log_start_offset:
+            continue
+        first, last = header.base_timestamp_ms, timestamp_of(header)
+        return max(header.base_offset, log_start_offset), first if timestamp_ms <= first <= last else last
+    return None
+
+
+def scrub_segment(segment: Segment, size: int, tag: int) -> int:
+    """Checks a segment's first `size` bytes; returns how many that were."""
+    return sum(batch.header.batch_length for batch in segment.walk(0, size, tag, bodies=True))

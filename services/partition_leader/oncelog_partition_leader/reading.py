@@ -1,0 +1,241 @@
+"""Reads: fetch with long polling, offsets by time, ends of epochs.
+
+Rule 1: `read_committed` ends at the last stable offset, `read_uncommitted` at the high watermark; both from the same
+        instant, with no await between.
+Rule 2: a range that lost records in a power cut is an error with its name, unless the reader says that it skips it.
+Rule 3: one partition's error answers the request at once and fails nothing else of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from oncelog.errors import (
+    InvalidRequestError,
+    OffsetNotAvailableError,
+    OffsetOutOfRangeError,
+    OncelogError,
+    StorageError,
+    TransactionDataLossError,
+    UnknownLeaderEpochError,
+)
+from oncelog.ports import WallClock
+from oncelog.types import Buffer, PartitionId
+from oncelog.v1 import partition_pb2 as pb
+from oncelog.v1 import types_pb2
+from oncelog.wire_errors import to_detail
+from oncelog_partition_leader.config import BrokerConfig
+from oncelog_partition_leader.core.aborted_index import AbortedEntry
+from oncelog_partition_leader.leadership import Leadership
+from oncelog_partition_leader.partition import LocalPartition
+from oncelog_partition_leader.replicas import ReplicaManager
+from oncelog_partition_leader.replication import span_of
+
+_LATEST = -1
+_EARLIEST = -2
+_MAX_TIMESTAMP = -3
+
+
+class Reader:
+    """Serves every kind of read."""
+
+    def __init__(self, config: BrokerConfig, clock: WallClock, replicas: ReplicaManager) -> None:
+        self._config = config
+        self._clock = clock
+        self._replicas = replicas
+
+    # ------------------------------------------------------------ fetch
+
+    async def fetch(self, request: pb.FetchRequest) -> tuple[pb.FetchReply, Buffer]:
+        """Answers as soon as `min_bytes` are there, one partition has an error, or `max_wait_ms` has passed.
+
+        Raises `InvalidRequestError`.
+        """
+        _check_isolation(request.isolation_level)
+        if request.max_wait_ms < 0 or request.max_bytes < 0:
+            raise InvalidRequestError("negative bounds")
+        deadline_ms = self._clock.monotonic_ms() + min(request.max_wait_ms, self._config.fetch_wait_max)
+        while True:
+            reply, bulks, urgent = self._collect(request)
+            size = sum(map(len, bulks))
+            left_ms = deadline_ms - self._clock.monotonic_ms()
+            if urgent or size >= max(request.min_bytes, 1) or left_ms <= 0:
+                return reply, bulks[0] if len(bulks) == 1 else b"".join(bulks)
+            await self._wait(request, left_ms)
+
+    async def _wait(self, request: pb.FetchRequest, left_ms: int) -> None:
+        """Until something in the request's partitions moves, or the time is over."""
+        loop = asyncio.get_running_loop()
+        wake: asyncio.Future[None] = loop.create_future()
+        watched: list[LocalPartition] = []
+        for item in request.partitions:
+            partition = self._replicas.partitions.get(PartitionId(item.topic_id, item.partition))
+            if partition is not None:
+                partition.watch(wake)
+                watched.append(partition)
+        timer = loop.call_later(left_ms / 1000, _wake, wake)
+        try:
+            await wake
+        finally:
+            timer.cancel()
+            for partition in watched:
+                partition.unwatch(wake)
+
+    def _collect(self, request: pb.FetchRequest) -> tuple[pb.FetchReply, list[Buffer], bool]:
+        """What is there now. The third value: somebody has an error."""
+        reply = pb.FetchReply()
+        bulks: list[Buffer] = []
+        room = min(request.max_bytes or self._config.fetch_reply_bytes, self._config.fetch_reply_bytes)
+        urgent = False
+        for item in request.partitions:
+            answer = reply.partitions.add(topic_id=item.topic_id, partition=item.partition)
+            try:
+                data = self._read(request, item, answer, room)
+            except OncelogError as error:
+                answer.error.CopyFrom(to_detail(error))
+                urgent = True
+                continue
+            if len(data):
+                answer.length = len(data)
+                room -= len(data)
+                bulks.append(data)
+        return reply, bulks, urgent
+
+    def _read(
+        self, request: pb.FetchRequest, item: pb.FetchPartition, answer: pb.FetchedPartition, room: int
+    ) -> Buffer:
+        partition = self._replicas.find(PartitionId(item.topic_id, item.partition))
+        leadership = partition.require_leadership(item.leader_epoch)
+        log = leadership.log
+        answer.leader_epoch = leadership.epoch
+        answer.high_watermark = leadership.high_watermark
+        answer.last_stable_offset = log.last_stable_offset(leadership.high_watermark)
+        answer.log_start_offset = log.log_start_offset
+        answer.next_offset = item.fetch_offset
+        _check_offset(leadership, item.fetch_offset)
+        committed_only = request.isolation_level == types_pb2.READ_COMMITTED
+        limit = answer.last_stable_offset if committed_only else answer.high_watermark
+        if room <= 0 or item.fetch_offset >= limit:
+            return b""
+        max_bytes = min(room, item.max_bytes) if item.max_bytes > 0 else room
+        data = self._read_log(partition, item.fetch_offset, max_bytes, limit)
+        if not len(data):
+            return b""
+        answer.next_offset = span_of(data)[1]
+        if committed_only:
+            aborted = log.aborted_between(item.fetch_offset, answer.next_offset)
+            lost = next((entry for entry in aborted if entry.lost), None)
+            if lost is not None and not request.skip_lost_transactions:
+                return self._before_loss(partition, item.fetch_offset, max_bytes, lost, answer)
+            answer.aborted.extend(map(_to_proto, aborted))
+        return data
+
+    def _before_loss(
+        self, partition: LocalPartition, offset: int, max_bytes: int, lost: AbortedEntry, answer: pb.FetchedPartition
+    ) -> Buffer:
+        """What lies before a transaction that lost records; at the loss itself its error."""
+        data = self._read_log(partition, offset, max_bytes, lost.first_offset) if lost.first_offset > offset else b""
+        if not len(data):
+            raise TransactionDataLossError(
+                txn_producer_id=lost.txn_producer_id,
+                txn_no=lost.txn_no,
+                first_offset=lost.first_offset,
+                marker_offset=lost.marker_offset,
+            )
+        answer.next_offset = span_of(data)[1]
+        aborted = partition.log.aborted_between(offset, answer.next_offset)
+        answer.aborted.extend(_to_proto(entry) for entry in aborted if not entry.lost)
+        return data
+
+    def _read_log(self, partition: LocalPartition, offset: int, max_bytes: int, limit: int) -> Buffer:
+        try:
+            return partition.log.read(offset, max_bytes, limit)
+        except StorageError as error:
+            if partition.log.failed is not None:
+                partition.fail(error)
+            raise
+
+    # ------------------------------------------------------------ offsets
+
+    def list_offsets(self, request: pb.ListOffsetsRequest) -> pb.ListOffsetsReply:
+        """Raises `InvalidRequestError`; a partition's own trouble stands in its item."""
+        _check_isolation(request.isolation_level)
+        reply = pb.ListOffsetsReply()
+        for item in request.partitions:
+            answer = reply.partitions.add(topic_id=item.topic_id, partition=item.partition, offset=-1, timestamp_ms=-1)
+            try:
+                self._list_one(request, item, answer)
+            except OncelogError as error:
+                answer.error.CopyFrom(to_detail(error))
+        return reply
+
+    def _list_one(self, request: pb.ListOffsetsRequest, item: pb.ListOffsetsPartition, answer: pb.ListedOffset) -> None:
+        partition = self._replicas.find(PartitionId(item.topic_id, item.partition))
+        leadership = partition.require_leadership()
+        log = leadership.log
+        answer.leader_epoch = leadership.epoch
+        if item.timestamp_ms == _EARLIEST:
+            answer.offset = log.log_start_offset
+            return
+        if not leadership.replicas.watermark_is_known:
+            raise OffsetNotAvailableError(high_watermark=leadership.high_watermark)
+        committed_only = request.isolation_level == types_pb2.READ_COMMITTED
+        high_watermark = leadership.high_watermark
+        bound = log.last_stable_offset(high_watermark) if committed_only else high_watermark
+        if item.timestamp_ms == _LATEST:
+            answer.offset = bound
+            return
+        if item.timestamp_ms < _MAX_TIMESTAMP:
+            raise InvalidRequestError("unknown kind of offset", timestamp_ms=item.timestamp_ms)
+        found = (
+            log.max_timestamp() if item.timestamp_ms == _MAX_TIMESTAMP else log.offset_for_timestamp(item.timestamp_ms)
+        )
+        if found is not None and found[0] < bound:
+            answer.offset, answer.timestamp_ms = found
+            answer.leader_epoch = log.epochs.epoch_of(found[0])
+
+    def offset_for_leader_epoch(self, request: pb.OffsetForLeaderEpochRequest) -> pb.OffsetForLeaderEpochReply:
+        """Where an epoch ended. Raises `UnknownLeaderEpochError` for one that is not known here yet."""
+        partition = self._replicas.find(PartitionId(request.topic_id, request.partition))
+        leadership = partition.require_leadership()
+        if request.leader_epoch > leadership.epoch:
+            raise UnknownLeaderEpochError(leader_epoch=request.leader_epoch, known_epoch=leadership.epoch)
+        if request.leader_epoch == leadership.epoch:
+            return pb.OffsetForLeaderEpochReply(leader_epoch=leadership.epoch, end_offset=leadership.log.log_end_offset)
+        epoch, end = leadership.log.epochs.end_offset_for(request.leader_epoch)
+        return pb.OffsetForLeaderEpochReply(leader_epoch=epoch, end_offset=end)
+
+
+def _wake(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _check_isolation(isolation: int) -> None:
+    if isolation not in (types_pb2.READ_COMMITTED, types_pb2.READ_UNCOMMITTED):
+        raise InvalidRequestError("name the isolation level: READ_COMMITTED or READ_UNCOMMITTED")
+
+
+def _check_offset(leadership: Leadership, offset: int) -> None:
+    log = leadership.log
+    if log.log_start_offset <= offset <= leadership.high_watermark:
+        return
+    if leadership.high_watermark < offset <= log.log_end_offset:
+        if not leadership.replicas.watermark_is_known:
+            raise OffsetNotAvailableError(offset=offset, high_watermark=leadership.high_watermark)
+        return  # appended, not committed yet: wait
+    raise OffsetOutOfRangeError(
+        offset=offset, log_start_offset=log.log_start_offset, high_watermark=leadership.high_watermark
+    )
+
+
+def _to_proto(entry: AbortedEntry) -> types_pb2.AbortedTransaction:
+    return types_pb2.AbortedTransaction(
+        txn_producer_id=entry.txn_producer_id,
+        txn_no=entry.txn_no,
+        first_offset=entry.first_offset,
+        marker_offset=entry.marker_offset,
+        all=entry.all,
+        winners=entry.winners,
+        data_loss=entry.lost,
+    )

@@ -1,0 +1,426 @@
+"""The broker's remote methods: from messages to the domain and back. No decision is made here.
+
+Rule: a handler checks the request's form, submits, and waits on futures. It may be cancelled at any await.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from oncelog import methods
+from oncelog.core.control import Marker
+from oncelog.core.header import BatchHeader
+from oncelog.errors import (
+    InvalidRequestError,
+    InvalidRequiredAcksError,
+    InvalidTopicError,
+    NotControllerError,
+    OffsetOutOfRangeError,
+    OncelogError,
+    RequestTimedOutError,
+    ShuttingDownError,
+    StaleBrokerEpochError,
+)
+from oncelog.methods import MethodSpec
+from oncelog.ports import Handler
+from oncelog.types import BrokerRef, Buffer, PartitionId
+from oncelog.v1 import partition_pb2 as pb
+from oncelog.v1 import types_pb2
+from oncelog.wire_errors import to_detail
+from oncelog_partition_leader.commands import ACKS_ALL, AppendBatch, AppendMarkerCommand, SettleCommand, Written
+from oncelog_partition_leader.config import BrokerConfig
+from oncelog_partition_leader.controller import Controller
+from oncelog_partition_leader.coordinators import Coordinators
+from oncelog_partition_leader.core.batch_check import BatchLimits, read_client_batch
+from oncelog_partition_leader.core.transactions import TxnName
+from oncelog_partition_leader.follower import Follower
+from oncelog_partition_leader.metadata import metadata_reply, to_ref
+from oncelog_partition_leader.reading import Reader
+from oncelog_partition_leader.replicas import ReplicaManager
+from oncelog_runtime.cluster import INTERNAL_TOPICS, SHARD_WRITER_BASE
+from oncelog_runtime.cluster_view import ClusterView
+from oncelog_runtime.ports import RpcServer, WallClock
+
+_HOLD_MAX_MS = 10_000
+Outcome = asyncio.Future[Written] | OncelogError
+Serve = Callable[[Any, Buffer], Awaitable[tuple[Any, Buffer]]]
+
+
+class BrokerService:
+    """All methods of `PartitionLeader`, except those on plain records (`records_service`)."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: WallClock,
+        view: ClusterView,
+        replicas: ReplicaManager,
+        reader: Reader,
+        follower: Follower,
+        controller: Controller,
+        coordinators: Coordinators,
+        me: Callable[[], BrokerRef],
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._view = view
+        self._replicas = replicas
+        self._reader = reader
+        self._follower = follower
+        self._controller = controller
+        self._coordinators = coordinators
+        self._me = me
+        self.draining = False
+
+    def register(self, server: RpcServer) -> None:
+        """Hands every method to the server."""
+        table: list[tuple[MethodSpec[Any, Any], Serve]] = [
+            (methods.PRODUCE, self.produce),
+            (methods.FETCH, self.fetch),
+            (methods.REPLICATE, self.replicate),
+            (methods.WRITE_TXN_MARKERS, self.write_txn_markers),
+            (methods.LIST_OFFSETS, self.list_offsets),
+            (methods.OFFSET_FOR_LEADER_EPOCH, self.offset_for_leader_epoch),
+            (methods.GET_PRODUCER_STATE, self.get_producer_state),
+            (methods.DESCRIBE_PRODUCERS, self.describe_producers),
+            (methods.DELETE_RECORDS, self.delete_records),
+            (methods.GET_METADATA, self.get_metadata),
+            (methods.CREATE_TOPIC, self.create_topic),
+            (methods.DELETE_TOPIC, self.delete_topic),
+            (methods.REPORT_BROKER, self.report_broker),
+            (methods.PING, self.ping),
+            (methods.REPLICA_STATUS, self.replica_status),
+        ]
+        for spec, serve in table:
+            server.register(spec.name, handler_of(spec, serve))
+
+    # ------------------------------------------------------------ writing
+
+    async def produce(self, request: pb.ProduceRequest, payload: Buffer) -> tuple[pb.ProduceReply, Buffer]:
+        """Appends at most one batch per partition; each has its own outcome."""
+        self._check_produce(request, payload)
+        pending = self._submit_all(request, payload)
+        reply = pb.ProduceReply()
+        if request.acks == 0:
+            for outcome in pending:
+                if isinstance(outcome, asyncio.Future):
+                    outcome.add_done_callback(_forget)
+            return reply, b""
+        try:
+            for item, outcome in zip(request.partitions, pending, strict=True):
+                await _add_outcome(reply.partitions.add(topic_id=item.topic_id, partition=item.partition), outcome)
+        except asyncio.CancelledError:
+            _cancel_all(pending)
+            raise
+        return reply, b""
+
+    def _check_produce(self, request: pb.ProduceRequest, payload: Buffer) -> None:
+        if request.acks not in (ACKS_ALL, 0, 1):
+            raise InvalidRequiredAcksError(acks=request.acks)
+        if self.draining:
+            raise ShuttingDownError()
+        lengths = [item.length for item in request.partitions]
+        if sum(lengths) != len(payload) or min(lengths, default=0) < 0:
+            raise InvalidRequestError("the lengths do not add up to the payload")
+
+    def _submit_all(self, request: pb.ProduceRequest, payload: Buffer) -> list[Outcome]:
+        """One future, or one refusal, per partition."""
+        timeout_ms = min(max(request.timeout_ms, 1), self._config.request_timeout_max_ms)
+        now_ms = self._clock.now_ms()
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms
+        view = memoryview(payload)
+        position = 0
+        pending: list[Outcome] = []
+        for item in request.partitions:
+            data = view[position : position + item.length]
+            position += item.length
+            try:
+                pending.append(self.submit_batch(item, data, request.acks, deadline_ms, now_ms))
+            except OncelogError as error:
+                pending.append(error)
+        return pending
+
+    def submit_batch(
+        self, item: pb.ProducePartition, data: Buffer, acks: int, deadline_ms: int, now_ms: int
+    ) -> asyncio.Future[Written]:
+        """Checks a batch by itself and queues it. Raises its refusal."""
+        partition_id = PartitionId(item.topic_id, item.partition)
+        partition = self._replicas.find(partition_id)
+        leadership = partition.require_leadership()
+        limits = BatchLimits(now_ms=now_ms, max_message_bytes=partition.topic_config.log.max_message_bytes)
+        header = read_client_batch(data, limits, item.topic_id, item.partition)
+        _check_writer(partition.topic, header)
+        done: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
+        command = AppendBatch(done, deadline_ms, acks, header=header, data=data, transactional_id=item.transactional_id)
+        leadership.submit(command, len(data))
+        return done
+
+    async def write_txn_markers(
+        self, request: pb.WriteTxnMarkersRequest, _payload: Buffer
+    ) -> tuple[pb.WriteTxnMarkersReply, Buffer]:
+        """Appends markers; each is answered when it is committed."""
+        self._coordinators.heard(request.txn_shard, request.coordinator_epoch)
+        deadline_ms = self._clock.monotonic_ms() + self._config.coordinator_timeout_ms
+        reply = pb.WriteTxnMarkersReply()
+        pending: list[Outcome] = []
+        for marker in request.markers:
+            try:
+                pending.append(self._submit_marker(request, marker, deadline_ms))
+            except OncelogError as error:
+                pending.append(error)
+        try:
+            for marker, outcome in zip(request.markers, pending, strict=True):
+                await _add_marker_outcome(reply, marker, outcome)
+        except asyncio.CancelledError:
+            _cancel_all(pending)
+            raise
+        return reply, b""
+
+    def _submit_marker(
+        self, request: pb.WriteTxnMarkersRequest, item: pb.TxnMarker, deadline_ms: int
+    ) -> asyncio.Future[Written]:
+        if item.outcome not in (types_pb2.COMMITTED, types_pb2.ABORTED):
+            raise InvalidRequestError("a marker commits or aborts", outcome=item.outcome)
+        partition = self._replicas.find(PartitionId(item.topic_id, item.partition))
+        committed = item.outcome == types_pb2.COMMITTED
+        marker = Marker(
+            committed=committed,
+            coordinator_epoch=request.coordinator_epoch,
+            session_epoch=item.session_epoch,
+            winners=tuple(item.winners) if committed and item.has_winners else None,
+            expected_records=item.expected_records if committed else -1,
+        )
+        done: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
+        command = AppendMarkerCommand(
+            done,
+            deadline_ms,
+            name=TxnName(item.txn_producer_id, item.txn_no),
+            txn_shard=request.txn_shard,
+            marker=marker,
+        )
+        partition.require_leadership().submit(command)
+        return done
+
+    async def replicate(self, request: pb.ReplicateRequest, payload: Buffer) -> tuple[pb.ReplicateReply, Buffer]:
+        """See `Follower`."""
+        return await self._follower.replicate(request, payload), b""
+
+    # ------------------------------------------------------------ reading
+
+    async def fetch(self, request: pb.FetchRequest, _payload: Buffer) -> tuple[pb.FetchReply, Buffer]:
+        """See `Reader.fetch`."""
+        return await self._reader.fetch(request)
+
+    async def list_offsets(
+        self, request: pb.ListOffsetsRequest, _payload: Buffer
+    ) -> tuple[pb.ListOffsetsReply, Buffer]:
+        """See `Reader.list_offsets`."""
+        return self._reader.list_offsets(request), b""
+
+    async def offset_for_leader_epoch(
+        self, request: pb.OffsetForLeaderEpochRequest, _payload: Buffer
+    ) -> tuple[pb.OffsetForLeaderEpochReply, Buffer]:
+        """See `Reader.offset_for_leader_epoch`."""
+        return self._reader.offset_for_leader_epoch(request), b""
+
+    async def get_producer_state(
+        self, request: pb.GetProducerStateRequest, _payload: Buffer
+    ) -> tuple[pb.GetProducerStateReply, Buffer]:
+        """What became of a batch in doubt (hole 22)."""
+        partition = self._replicas.find(PartitionId(request.topic_id, request.partition))
+        done: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
+        command = SettleCommand(
+            done,
+            self._clock.monotonic_ms() + self._config.coordinator_timeout_ms,
+            producer_id=request.producer_id,
+            producer_epoch=request.producer_epoch,
+            base_sequence=request.base_sequence,
+            last_sequence=request.last_sequence,
+            settle=request.settle,
+        )
+        partition.require_leadership().submit(command)
+        await done
+        settled = command.settled
+        assert settled is not None, "an answer was decided before it was committed"
+        reply = pb.GetProducerStateReply(
+            known=settled.known,
+            written=settled.written,
+            base_offset=settled.base_offset,
+            producer_epoch=settled.producer_epoch,
+            last_sequence=settled.last_sequence,
+        )
+        return reply, b""
+
+    async def describe_producers(
+        self, request: pb.DescribeProducersRequest, _payload: Buffer
+    ) -> tuple[pb.DescribeProducersReply, Buffer]:
+        """Active producers and open transactions."""
+        partition = self._replicas.find(PartitionId(request.topic_id, request.partition))
+        producers = partition.require_leadership().log.producers
+        reply = pb.DescribeProducersReply()
+        for producer_id, entry in producers.producers.live.items():
+            reply.producers.add(
+                producer_id=producer_id,
+                producer_epoch=entry.producer_epoch,
+                last_sequence=entry.window.last_sequence,
+                last_timestamp_ms=entry.last_seen_ms,
+            )
+        for opened in producers.open_transactions:
+            reply.transactions.add(
+                txn_producer_id=opened.name.txn_producer_id,
+                txn_no=opened.name.txn_no,
+                first_offset=opened.first_offset,
+                txn_shard=opened.txn_shard,
+                open_since_ms=opened.open_since_ms,
+            )
+        return reply, b""
+
+    async def delete_records(
+        self, request: pb.DeleteRecordsRequest, _payload: Buffer
+    ) -> tuple[pb.DeleteRecordsReply, Buffer]:
+        """Raises the log start. Raises `OffsetOutOfRangeError` above the high watermark."""
+        partition = self._replicas.find(PartitionId(request.topic_id, request.partition))
+        if partition.topic in INTERNAL_TOPICS:
+            raise InvalidTopicError("the cluster's own topics keep their records", topic=partition.topic)
+        leadership = partition.require_leadership()
+        before = leadership.high_watermark if request.before_offset == -1 else request.before_offset
+        if not 0 <= before <= leadership.high_watermark:
+            raise OffsetOutOfRangeError(before_offset=before, high_watermark=leadership.high_watermark)
+        return pb.DeleteRecordsReply(log_start_offset=await partition.delete_before(before)), b""
+
+    # ------------------------------------------------------------ cluster
+
+    async def get_metadata(
+        self, request: pb.GetMetadataRequest, _payload: Buffer
+    ) -> tuple[pb.GetMetadataReply, Buffer]:
+        """The cluster as this broker last saw it."""
+        return metadata_reply(self._view, request), b""
+
+    async def create_topic(
+        self, request: pb.CreateTopicRequest, _payload: Buffer
+    ) -> tuple[pb.CreateTopicReply, Buffer]:
+        """Controller only."""
+        self._require_controller()
+        options: dict[str, str] = {}
+        for entry in request.config:
+            if entry.name in options:
+                raise InvalidRequestError("an option is given twice", name=ascii(entry.name[:64]))
+            options[entry.name] = entry.value
+        topic, created = await self._controller.topics.create(
+            request.topic,
+            request.partitions,
+            request.replication_factor,
+            options,
+            if_not_exists=request.if_not_exists,
+        )
+        timeout_ms = min(max(request.timeout_ms, 1), self._config.request_timeout_max_ms)
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self._controller.topics.complete(topic)
+        except TimeoutError:
+            raise RequestTimedOutError("the topic was created, but has not all its leaders yet") from None
+        return pb.CreateTopicReply(topic_id=topic.topic_id, created=created), b""
+
+    async def delete_topic(
+        self, request: pb.DeleteTopicRequest, _payload: Buffer
+    ) -> tuple[pb.DeleteTopicReply, Buffer]:
+        """Controller only."""
+        self._require_controller()
+        return pb.DeleteTopicReply(topic_id=await self._controller.topics.delete(request.topic)), b""
+
+    async def report_broker(
+        self, request: pb.ReportBrokerRequest, _payload: Buffer
+    ) -> tuple[pb.ReportBrokerReply, Buffer]:
+        """A broker could not reach another one."""
+        self._require_controller()
+        self._controller.suspect(BrokerRef(request.suspect.broker_id, request.suspect.incarnation))
+        return pb.ReportBrokerReply(), b""
+
+    async def ping(self, request: pb.PingRequest, _payload: Buffer) -> tuple[pb.PingReply, Buffer]:
+        """Who is here; after a while, if asked so."""
+        if request.hold_ms > 0:
+            await asyncio.sleep(min(request.hold_ms, _HOLD_MAX_MS) / 1000)
+        return pb.PingReply(broker=to_ref(self._me())), b""
+
+    async def replica_status(
+        self, request: pb.ReplicaStatusRequest, _payload: Buffer
+    ) -> tuple[pb.ReplicaStatusReply, Buffer]:
+        """How far logs go, for an election after the stop of a whole ISR."""
+        me = self._me()
+        if (request.broker.broker_id, request.broker.incarnation) != me:
+            raise StaleBrokerEpochError("another incarnation was asked", incarnation=me.incarnation)
+        reply = pb.ReplicaStatusReply()
+        for item in request.partitions:
+            answer = reply.partitions.add(topic_id=item.topic_id, partition=item.partition)
+            try:
+                state = self._replicas.status(PartitionId(item.topic_id, item.partition))
+                answer.last_epoch, answer.log_end_offset = state
+            except OncelogError as error:
+                answer.error.CopyFrom(to_detail(error))
+        return reply, b""
+
+    def _require_controller(self) -> None:
+        if not self._controller.is_controller:
+            controller = self._view.controller
+            known = controller.value.broker_id if controller is not None else -1
+            raise NotControllerError("this broker is not the controller", controller=known)
+
+
+def handler_of(spec: MethodSpec[Any, Any], serve: Serve) -> Handler:
+    """A method as the server wants it: bytes in, bytes out."""
+
+    async def handle(header: bytes, payload: Buffer) -> tuple[bytes, Buffer]:
+        reply, bulk = await serve(spec.decode_request(header), payload)
+        return reply.SerializeToString(), bulk
+
+    return handle
+
+
+def _check_writer(topic: str, header: BatchHeader) -> None:
+    """Internal topics are written by shard owners alone, under ids that are never handed out."""
+    if (topic in INTERNAL_TOPICS) != (header.producer_id >= SHARD_WRITER_BASE):
+        raise InvalidTopicError("the cluster's own topics are written by coordinators alone", topic=topic)
+
+
+def _forget(future: asyncio.Future[Written]) -> None:
+    if not future.cancelled():
+        future.exception()
+
+
+def _cancel_all(pending: list[Outcome]) -> None:
+    for outcome in pending:
+        if isinstance(outcome, asyncio.Future):
+            outcome.cancel()
+
+
+async def _add_outcome(answer: pb.ProducePartitionReply, outcome: Outcome) -> None:
+    if isinstance(outcome, OncelogError):
+        answer.error.CopyFrom(to_detail(outcome))
+        return
+    try:
+        written = await outcome
+    except OncelogError as error:
+        answer.error.CopyFrom(to_detail(error))
+        return
+    answer.base_offset = written.base_offset
+    answer.append_timestamp_ms = written.append_timestamp_ms
+    answer.log_start_offset = written.log_start_offset
+    answer.duplicate = written.duplicate
+
+
+async def _add_marker_outcome(reply: pb.WriteTxnMarkersReply, marker: pb.TxnMarker, outcome: Outcome) -> None:
+    answer = reply.markers.add(
+        topic_id=marker.topic_id,
+        partition=marker.partition,
+        txn_producer_id=marker.txn_producer_id,
+        txn_no=marker.txn_no,
+    )
+    if isinstance(outcome, OncelogError):
+        answer.error.CopyFrom(to_detail(outcome))
+        return
+    try:
+        answer.marker_offset = (await outcome).base_offset
+    except OncelogError as error:
+        answer.error.CopyFrom(to_detail(error))

@@ -1,0 +1,185 @@
+"""Topics: creating, deleting, and keeping their partitions complete. Used by the controller alone.
+
+Rule 1: a topic's key is the commit point of its creation and of its deletion.
+Rule 2: `reconcile` makes what is missing and removes what is orphaned, from the view alone; it can run at any time.
+Rule 3: everything is checked before anything is written, and each refusal has its name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from random import Random
+from typing import Protocol
+
+from oncelog.core.names import check_topic_name
+from oncelog.errors import (
+    InvalidPartitionsError,
+    InvalidReplicationFactorError,
+    InvalidTopicError,
+    OncelogError,
+    RequestTimedOutError,
+    TopicExistsError,
+    UnknownTopicError,
+)
+from oncelog.types import BrokerRef, PartitionId
+from oncelog_partition_leader.config import BrokerConfig
+from oncelog_partition_leader.core.assignment import Candidate, alternate_racks, replicas_of
+from oncelog_partition_leader.topic_config import canonical
+from oncelog_runtime import cluster
+from oncelog_runtime.cluster import Partition, Topic, broker_key, partition_key, topic_key
+from oncelog_runtime.cluster_view import ClusterView
+from oncelog_runtime.ports import Compare, Put
+
+_log = logging.getLogger(__name__)
+_CHUNK = 50
+
+
+class Commit(Protocol):
+    """A fenced write of the controller."""
+
+    def __call__(
+        self, compares: list[Compare], puts: list[Put], deletes: list[str] | None = None
+    ) -> Awaitable[bool]: ...
+
+
+class Topics:
+    """See the module."""
+
+    def __init__(
+        self, config: BrokerConfig, view: ClusterView, random: Random, commit: Commit, changed: Callable[[], None]
+    ) -> None:
+        self._config = config
+        self._view = view
+        self._random = random
+        self._commit = commit
+        self._changed = changed
+
+    # ------------------------------------------------------------ commands
+
+    async def create(
+        self, name: str, partitions: int, replication_factor: int, options: Mapping[str, str], *, if_not_exists: bool
+    ) -> tuple[Topic, bool]:
+        """The topic, and whether this call created it. Raises the caller's mistakes by name."""
+        check_topic_name(name)
+        if name.startswith("__"):
+            raise InvalidTopicError("names that begin with __ are the cluster's own", topic=name)
+        existing = self._view.topics.get(name)
+        if existing is not None:
+            if if_not_exists:
+                return existing.value, False
+            raise TopicExistsError(f"the topic {name} exists", topic=name)
+        if not 1 <= partitions <= self._config.partitions_max:
+            raise InvalidPartitionsError(f"1 to {self._config.partitions_max} partitions", partitions=partitions)
+        factor = replication_factor or min(self._config.default_replication_factor, max(len(self._view.brokers), 1))
+        if not 1 <= factor <= len(self._view.brokers):
+            raise InvalidReplicationFactorError(
+                "more replicas than live brokers", replication_factor=factor, brokers=len(self._view.brokers)
+            )
+        return await self._create(Topic(name, self._new_id(), partitions, factor, canonical(options))), True
+
+    async def _create(self, topic: Topic) -> Topic:
+        puts = [Put(topic_key(topic.name), topic.encode())]
+        compares = [Compare(topic_key(topic.name), 0)]
+        if topic.partitions <= _CHUNK:  # the usual case: everything at once
+            more_compares, more_puts = self._partition_writes(topic, list(range(topic.partitions)))
+            compares, puts = compares + more_compares, puts + more_puts
+        if not await self._commit(compares, puts):
+            if topic.name in self._view.topics:
+                raise TopicExistsError(f"the topic {topic.name} exists", topic=topic.name)
+            raise RequestTimedOutError("the cluster changed meanwhile: try again", topic=topic.name)
+        _log.info("created topic %s (%s), %d partitions", topic.name, topic.topic_id, topic.partitions)
+        self._changed()
+        return topic
+
+    async def complete(self, topic: Topic) -> None:
+        """Returns when every partition of the topic has a leader. Ends by the caller's deadline."""
+        while True:
+            try:
+                for number in range(topic.partitions):
+                    self._view.require_leader(PartitionId(topic.topic_id, number))
+                return
+            except OncelogError:
+                await self._view.changed()
+
+    async def delete(self, name: str) -> str:
+        """Deletes a topic; returns its id. Raises `UnknownTopicError` or `InvalidTopicError`."""
+        if name in cluster.INTERNAL_TOPICS:
+            raise InvalidTopicError("the cluster's own topics stay", topic=name)
+        entry = self._view.topics.get(name)
+        if entry is None:
+            raise UnknownTopicError(f"no topic {name!r}", topic=name)
+        if not await self._commit([Compare(topic_key(name), entry.mod_revision)], [], [topic_key(name)]):
+            raise RequestTimedOutError("the topic changed meanwhile: try again", topic=name)
+        _log.info("deleted topic %s (%s)", name, entry.value.topic_id)
+        while name in self._view.topics and self._view.topics[name].value.topic_id == entry.value.topic_id:
+            await self._view.changed()
+        self._changed()
+        return entry.value.topic_id
+
+    # ------------------------------------------------------------ keeping complete
+
+    async def reconcile(self) -> None:
+        """Makes internal topics and missing partitions, removes orphaned partitions."""
+        for name in cluster.INTERNAL_TOPICS:
+            if name not in self._view.topics:
+                await self._create_internal(name)
+        for entry in list(self._view.topics.values()):
+            topic = entry.value
+            missing = [
+                p for p in range(topic.partitions) if PartitionId(topic.topic_id, p) not in self._view.partitions
+            ]
+            for start in range(0, len(missing), _CHUNK):
+                compares, puts = self._partition_writes(topic, missing[start : start + _CHUNK])
+                compares.append(Compare(topic_key(topic.name), entry.mod_revision))
+                if puts and not await self._commit(compares, puts):
+                    self._changed()
+                    await asyncio.sleep(0.01)
+        await self._remove_orphans()
+
+    async def _create_internal(self, name: str) -> None:
+        known = self._view.cluster
+        factor = self._config.internal_topic_replication_factor
+        if known is None or len(self._view.brokers) < factor:
+            return  # asked again when a broker registers
+        shards = known.transaction_shards if name == cluster.TRANSACTION_TOPIC else known.group_shards
+        options = {
+            "cleanup_policy": "compact",
+            "flush_mode": "fsync",
+            "min_insync_replicas": "2" if factor >= 3 else "1",
+            "segment_bytes": str(100 << 20),
+        }
+        await self._create(Topic(name, self._new_id(), shards, factor, options))
+
+    async def _remove_orphans(self) -> None:
+        orphans = [p for p in self._view.partitions if p.topic_id not in self._view.topic_names]
+        for start in range(0, len(orphans), _CHUNK):
+            chunk = orphans[start : start + _CHUNK]
+            compares = [Compare(partition_key(*p), self._view.partitions[p].mod_revision) for p in chunk]
+            if not await self._commit(compares, [], [partition_key(*p) for p in chunk]):
+                self._changed()
+                await asyncio.sleep(0.01)
+
+    def _partition_writes(self, topic: Topic, numbers: list[int]) -> tuple[list[Compare], list[Put]]:
+        """New partitions under their preferred leaders. Every log is empty, so all living replicas are in sync."""
+        brokers = [Candidate(broker_id, e.value.rack) for broker_id, e in self._view.brokers.items()]
+        if len(brokers) < topic.replication_factor:
+            return [], []
+        order, live = alternate_racks(brokers), self._view.live()
+        start = int(topic.topic_id[:8], 16)
+        named: dict[BrokerRef, None] = {}
+        compares: list[Compare] = []
+        puts: list[Put] = []
+        for number in numbers:
+            replicas = replicas_of(number, topic.replication_factor, order, start)
+            isr = tuple(BrokerRef(broker_id, live[broker_id]) for broker_id in replicas)
+            named.update(dict.fromkeys(isr))
+            key = partition_key(topic.topic_id, number)
+            compares.append(Compare(key, 0))
+            puts.append(Put(key, Partition(topic.name, replicas, isr[0], 0, isr).encode()))
+        compares += [Compare(broker_key(ref.broker_id), ref.incarnation) for ref in named]
+        return compares, puts
+
+    def _new_id(self) -> str:
+        return f"{self._random.getrandbits(128):032x}"

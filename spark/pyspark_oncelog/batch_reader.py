@@ -1,0 +1,44 @@
+"""The batch source: everything between two positions that are fixed when the query is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from pyspark_oncelog.options import SourceOptions
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+    from pyspark.sql.types import StructType
+
+
+class OncelogBatchReader(DataSourceReader):
+    """See the module. `read` runs on executors, on a pickled copy."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+
+    def partitions(self) -> list[InputPartition]:
+        """Tasks, planned once. Raises `UnknownTopicError`, `ConfigError`, or `OffsetOutOfRangeError` for lost data."""
+        from pyspark_oncelog import checks, positions
+        from pyspark_oncelog.cluster_view import load_view
+        from pyspark_oncelog.losses import report_losses
+        from pyspark_oncelog.planning import plan_tasks
+
+        options = self._options
+        checks.require_python()
+        view = load_view(options)
+        end, beyond = positions.clamp(positions.resolve(options.ending, view), view)
+        ranges, losses = positions.ranges(positions.resolve(options.starting, view), end, view)
+        report_losses(options, [*beyond, *losses])
+        tasks = plan_tasks(ranges, options.min_partitions, options.min_rows_per_task)
+        return [InputPartition(tuple(task)) for task in tasks]
+
+    def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
+        """The rows of one task, as Arrow batches of exactly Spark's types."""
+        from pyspark_oncelog.task_reader import read_task
+
+        return read_task(self._options, self._schema, partition.value or ())

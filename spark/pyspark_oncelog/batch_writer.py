@@ -1,0 +1,49 @@
+"""The batch sink: one job is one transaction of as many writers as Spark has tasks.
+
+Its names are made on the driver, once per job, and reach tasks, commit and abort by pickle.  With options txnAppId and
+txnVersion a job that runs again changes nothing; without them it is atomic, but a rerun appends its rows again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from pyspark_oncelog.identity import WriteIdentity
+from pyspark_oncelog.options import SinkOptions
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+
+    from pyspark_oncelog.messages import TaskMessage
+
+
+class OncelogBatchWriter(DataSourceArrowWriter):
+    """See the module. `identity` None = at least once."""
+
+    def __init__(self, options: SinkOptions, identity: WriteIdentity | None) -> None:
+        self._options = options
+        self._identity = identity
+
+    def write(self, iterator: Iterator[RecordBatch]) -> TaskMessage:
+        """On an executor, once per task attempt."""
+        from pyspark_oncelog.task_writer import write_task
+
+        context = TaskContext.get()
+        task_attempt = str(context.taskAttemptId()) if context is not None else "driver"
+        return write_task(self._options, self._identity, task_attempt, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """On the driver, when every task has succeeded."""
+        from pyspark_oncelog.committing import commit_batch
+
+        commit_batch(self._options, messages, None)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """On the driver, best effort; never raises."""
+        from pyspark_oncelog.committing import abort_batch
+
+        abort_batch(self._options, messages)

@@ -1,0 +1,81 @@
+"""What is checked on the driver before Spark computes anything, with errors that say what to do.
+
+Spark itself says "crashed" or "not found" when a worker's Python lacks a package, and a missing topic would show only
+after the data was computed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from typing import TYPE_CHECKING, Final
+
+from oncelog.errors import ConfigError, UnknownTopicError
+from pyspark_oncelog.options import SinkOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from oncelog.sync import Client
+
+NEEDED: Final = ("pyarrow", "numpy", "google.protobuf", "grpc", "crc32c")
+_known_topics: set[tuple[int, str, str]] = set()
+
+
+def require_python(needed: Iterable[str] = NEEDED) -> None:
+    """Raises `ConfigError` that names PYSPARK_PYTHON when this Python lacks a package that writing or reading needs."""
+    missing = [name for name in needed if not _is_there(name)]
+    if missing:
+        raise ConfigError(wrong_python(sys.executable, missing))
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ImportError:
+        return False
+
+
+def wrong_python(executable: str, missing: Iterable[str]) -> str:
+    """What to tell somebody whose Spark runs on the wrong Python."""
+    return (
+        f"Spark's Python {executable} lacks {', '.join(missing)}: set PYSPARK_PYTHON, on the driver and on every "
+        'executor, to a Python that has them (pip install "oncelog[spark]")'
+    )
+
+
+def require_topic(options: SinkOptions) -> None:
+    """The topic exists, or is created when option createTopicPartitions says so; asked once per process.
+
+    Without option topic the rows decide, so nothing can be known here. Raises `UnknownTopicError` with the command that
+    creates the topic, or `ClusterUnreachableError`.
+    """
+    if options.topic:
+        from pyspark_oncelog.worker_client import client_for
+
+        ensure_topic(lambda: client_for(options.connection), options, options.topic)
+
+
+def ensure_topic(client: Callable[[], Client], options: SinkOptions, topic: str) -> None:
+    """Like `require_topic`, for a topic that a row names."""
+    servers = options.connection.bootstrap_servers
+    key = (os.getpid(), servers, topic)
+    if key in _known_topics:
+        return
+    try:
+        client().admin.describe_topic(topic)
+    except UnknownTopicError:
+        if not options.create_topic_partitions:
+            raise unknown_topic(topic, servers) from None
+        client().admin.create_topic(topic, partitions=options.create_topic_partitions, if_not_exists=True)
+    _known_topics.add(key)
+
+
+def unknown_topic(topic: str, bootstrap_servers: str) -> UnknownTopicError:
+    """The error with the command that creates the topic."""
+    return UnknownTopicError(
+        f"topic {topic} does not exist; create it with `oncelog topic create {topic} --partitions 6 "
+        f"--bootstrap-servers {bootstrap_servers}`, or set option createTopicPartitions",
+        topic=topic,
+    )

@@ -1,0 +1,92 @@
+"""The driver's last word on a batch: one call that commits all winners, or one that aborts.
+
+Rule 1: whatever the answer to a commit was, asking again is safe: the token is checked first.
+Rule 2: abort never raises, and changes nothing of a batch that is committed: Spark also calls it when only the answer
+        to the commit was lost.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from oncelog.errors import BatchRolledBackError, OncelogError, ReplayMismatchError
+from pyspark_oncelog.messages import BatchMessages, TaskResult, agree, first_joined
+from pyspark_oncelog.options import SinkOptions
+from pyspark_oncelog.task_writer import rolled_back
+from pyspark_oncelog.worker_client import client_for
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import WriterCommitMessage
+
+    from oncelog.client.participant import ParticipantResult
+
+_ABORT_TIMEOUT_MS: Final = 10_000
+_log = logging.getLogger(__name__)
+
+
+def commit_batch(options: SinkOptions, messages: Sequence[WriterCommitMessage | None], batch_id: int | None) -> None:
+    """Commits what the messages say. Raises `ProducerFencedError`, `ReplayMismatchError`, `IllegalStateError` and others."""
+    batch = agree(messages, batch_id)
+    if batch is None or batch.result is TaskResult.ROLLED_BACK:
+        return
+    if batch.result is TaskResult.ALREADY_COMMITTED:
+        _check_replay(options, batch, batch.committed_rows)
+        return
+    identity = batch.identity
+    try:
+        answer = client_for(options.connection).commit_transaction(
+            identity.transactional_id,
+            identity.owner_run,
+            identity.app_id,
+            identity.batch_id,
+            batch.txn_no,
+            _winners(batch),
+            write_attempt=identity.write_attempt,
+            wait="visible",  # so that whoever reads after this job sees it
+        )
+    except BatchRolledBackError as error:
+        raise rolled_back(error) from None
+    if answer.already_committed:
+        _check_replay(options, batch, answer.committed_rows)
+
+
+def _winners(batch: BatchMessages) -> list[ParticipantResult]:
+    from oncelog.client.participant import ParticipantResult
+
+    return [ParticipantResult(m.txn_no, m.producer_id, m.rows, m.counts) for m in batch.winners]
+
+
+def _check_replay(options: SinkOptions, batch: BatchMessages, committed_rows: int) -> None:
+    """A replay must have the rows of the first time: else the query is not deterministic, or the checkpoint went back."""
+    if batch.rows == committed_rows:
+        return
+    named: dict[str, Any] = {"batch_id": batch.identity.batch_id, "committed_rows": committed_rows, "rows": batch.rows}
+    error = ReplayMismatchError(
+        "the batch is committed already, with another number of rows: the query is not deterministic, or its checkpoint "
+        "was rolled back by one batch; option onReplayMismatch=keep keeps what is committed and goes on",
+        **named,
+    )
+    if not options.keep_on_replay_mismatch:
+        raise error
+    _log.warning("%s", error)
+
+
+def abort_batch(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
+    """Aborts the open transaction of a failed batch, if any message names it; else its lease ends it. Never raises."""
+    message = first_joined(messages)
+    if message is None or message.identity is None:
+        return
+    identity = message.identity
+    try:
+        client_for(options.connection).abort_batch(
+            identity.transactional_id,
+            identity.owner_run,
+            identity.app_id,
+            identity.batch_id,
+            message.txn_no,
+            timeout_ms=_ABORT_TIMEOUT_MS,
+        )
+    except OncelogError as error:
+        _log.warning("the abort of batch %d was not answered; its lease ends it: %s", identity.batch_id, error)

@@ -1,0 +1,108 @@
+"""`format("oncelog")`: what Spark asks for by name, and nothing more.
+
+Rule 1: the parameter names of these methods are part of Spark's contract; it calls some of them by keyword.
+Rule 2: everything that can be refused is refused here, on the driver, before data is computed.
+Rule 3: objects made here are pickled: they hold options and names, never a channel.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+from oncelog.errors import ConfigError
+from pyspark_oncelog.columns import check_write_schema
+from pyspark_oncelog.identity import batch_identity, write_attempt
+from pyspark_oncelog.options import SinkOptions, SourceOptions
+from pyspark_oncelog.read_schema import READ_SCHEMA, READ_SCHEMA_WITH_HEADERS, check_read_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from pyspark_oncelog.batch_reader import OncelogBatchReader
+    from pyspark_oncelog.batch_writer import OncelogBatchWriter
+    from pyspark_oncelog.stream_reader import OncelogStreamReader
+    from pyspark_oncelog.stream_writer import OncelogStreamWriter
+
+_RANDOM_BYTES = 8
+
+
+class DefaultSource(DataSource):
+    """Source and sink, batch and streaming."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name in `format(...)`."""
+        return "oncelog"
+
+    def schema(self) -> str:
+        """Columns of a read: those of Spark's Kafka source; `headers` only with option includeHeaders."""
+        with_headers = str(self.options.get("includeHeaders", "false")).lower() == "true"
+        return READ_SCHEMA_WITH_HEADERS if with_headers else READ_SCHEMA
+
+    # ------------------------------------------------------------ source
+
+    def reader(self, schema: StructType) -> OncelogBatchReader:
+        """A batch read. Raises `ConfigError` or `UnknownTopicError`."""
+        from pyspark_oncelog.batch_reader import OncelogBatchReader
+
+        check_read_schema(_types_of(schema))
+        return OncelogBatchReader(SourceOptions.parse(self.options, streaming=False), schema)
+
+    def streamReader(self, schema: StructType) -> OncelogStreamReader:
+        """A streaming read. Raises `ConfigError`."""
+        from pyspark_oncelog.stream_reader import OncelogStreamReader
+
+        check_read_schema(_types_of(schema))
+        return OncelogStreamReader(SourceOptions.parse(self.options, streaming=True), schema)
+
+    # ------------------------------------------------------------ sink
+
+    def writer(self, schema: StructType, overwrite: bool) -> OncelogBatchWriter:
+        """A batch write: called once per job, on the driver; its names reach tasks, commit and abort."""
+        from pyspark_oncelog.batch_writer import OncelogBatchWriter
+
+        options = self._sink_options(schema, overwrite)
+        identity = None
+        if options.exactly_once:
+            now_us = time.time_ns() // 1000
+            identity = batch_identity(
+                options.transactional_id,
+                options.txn_app_id,
+                options.txn_version,
+                now_us,
+                secrets.token_hex(_RANDOM_BYTES),
+            )
+        return OncelogBatchWriter(options, identity)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> OncelogStreamWriter:
+        """A streaming write: called for every micro-batch, and once more in the process that commits it."""
+        from pyspark_oncelog.stream_writer import OncelogStreamWriter
+
+        options = self._sink_options(schema, overwrite)
+        if options.txn_app_id:
+            raise ConfigError("txnAppId and txnVersion are for batch writes and foreachBatch: a stream has its own")
+        attempt = write_attempt(time.time_ns() // 1_000_000, secrets.token_hex(_RANDOM_BYTES))
+        return OncelogStreamWriter(options, attempt)
+
+    def _sink_options(self, schema: StructType, overwrite: bool) -> SinkOptions:
+        """Checks in order: options, mode, columns, this Python, topic."""
+        from pyspark_oncelog import checks
+
+        options = SinkOptions.parse(self.options)
+        if overwrite and not options.overwrite_appends:
+            raise ConfigError(
+                "a log cannot be overwritten: use append mode, or option onOverwrite=append to append each complete "
+                "result to the topic"
+            )
+        check_write_schema(_types_of(schema), options.topic)
+        checks.require_python()
+        checks.require_topic(options)
+        return options
+
+
+def _types_of(schema: StructType) -> list[tuple[str, str]]:
+    return [(field.name, field.dataType.simpleString()) for field in schema.fields]

@@ -1,0 +1,119 @@
+"""The streaming source: a position per partition in Spark's checkpoint, and ranges that read identically for ever.
+
+One object lives in a process of its own for the whole run and answers Spark's questions; `read` runs on executors, on
+another object.  An error here ends the query, so every call is tried again until `requestTimeoutMs`.
+Rule 1: an end is never above the last stable offset (read_committed): below it every transaction is decided, so a
+        micro-batch that runs again after a crash reads the same rows.
+Rule 2: offsets are committed to a group for lag tools only (option commitGroup); nobody reads them back, and a failure
+        of that is a line in the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from oncelog.errors import OncelogError
+from pyspark_oncelog import positions
+from pyspark_oncelog.offsets import Position
+from pyspark_oncelog.options import SourceOptions
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+    from pyspark.sql.types import StructType
+
+_log = logging.getLogger(__name__)
+
+
+class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """See the module."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+        self._initial: Position | None = None
+        self._target: Position | None = None
+        self._reported: Position | None = None
+        self._group_at: Position | None = None
+
+    # ------------------------------------------------------------ where to read
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a new query begins; the same answer however often Spark asks."""
+        if self._initial is None:
+            self._initial = positions.resolve(self._options.starting, self._view())
+        return self._initial.to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """maxOffsetsPerTrigger, or everything."""
+        if self._options.max_offsets_per_trigger:
+            return ReadMaxRows(self._options.max_offsets_per_trigger)
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """The end of the next micro-batch. `start` is the end of a batch that Spark has committed."""
+        begin = Position.from_json(start)
+        self._commit_group(begin)
+        view = self._view()
+        self._reported = positions.latest(view)
+        available = self._reported if self._target is None else positions.capped(self._reported, self._target)
+        max_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        return positions.next_end(begin, available, view, max_rows).to_json()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Fixes where this run ends."""
+        self._target = positions.latest(self._view())
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """For progress reports: the end of the log when it was last looked at."""
+        return None if self._reported is None else self._reported.to_json()
+
+    # ------------------------------------------------------------ a micro-batch
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Tasks of a micro-batch. Raises `OffsetOutOfRangeError` for lost data unless failOnDataLoss is false."""
+        from pyspark_oncelog.losses import report_losses
+        from pyspark_oncelog.planning import plan_tasks
+
+        begin, until = Position.from_json(start), Position.from_json(end)
+        ranges, losses = positions.ranges(begin, until, self._view(missing_topics=True))
+        report_losses(self._options, losses)
+        tasks = plan_tasks(ranges, self._options.min_partitions, self._options.min_rows_per_task)
+        return [InputPartition(tuple(task)) for task in tasks]
+
+    def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
+        """The rows of one task, as Arrow batches of exactly Spark's types."""
+        from pyspark_oncelog.task_reader import read_task
+
+        return read_task(self._options, self._schema, partition.value or ())
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Spark is done with everything below `end`. Not called for the last batch of a run; `latestOffset` covers that."""
+        self._commit_group(Position.from_json(end))
+
+    # ------------------------------------------------------------ the cluster
+
+    def _view(self, missing_topics: bool = False) -> positions.View:
+        from pyspark_oncelog.cluster_view import load_view
+
+        return load_view(self._options, missing_topics)
+
+    def _commit_group(self, at: Position) -> None:
+        if not self._options.commit_group or at == self._group_at:
+            return
+        from pyspark_oncelog.cluster_view import commit_group
+
+        try:
+            commit_group(self._options, at)
+            self._group_at = at
+        except OncelogError as error:
+            _log.warning("offsets of group %s were not committed: %s", self._options.commit_group, error)

@@ -1,0 +1,79 @@
+"""One task of a read: its ranges, one after the other, as Arrow batches.
+
+Rule 1: a range ends where the plan says, also when its last records are markers or were aborted: fewer rows than
+        offsets is normal.
+Rule 2: a topic that was created again since the plan is not read in place of the old one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from oncelog.errors import OffsetOutOfRangeError, UnknownTopicError
+from pyspark_oncelog import checks
+from pyspark_oncelog.options import SourceOptions
+from pyspark_oncelog.planning import OffsetRange
+
+if TYPE_CHECKING:
+    from oncelog.sync import Client
+    from pyarrow import RecordBatch
+    from pyspark.sql.types import StructType
+
+_FETCH_BYTES = 8 << 20
+"""A task reads one partition at a time, so it may ask for much of it at once."""
+_log = logging.getLogger(__name__)
+
+
+def read_task(options: SourceOptions, schema: StructType, ranges: Sequence[OffsetRange]) -> Iterator[RecordBatch]:
+    """The rows of these ranges, with exactly the columns and types of `schema`. Raises what the log refuses."""
+    if not ranges:
+        return
+    checks.require_python()
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    from pyspark_oncelog.rows import to_spark
+    from pyspark_oncelog.worker_client import client_for
+
+    arrow_schema = to_arrow_schema(schema, timezone="UTC")
+    client = client_for(options.connection)
+    for part in ranges:
+        for rows in _read_range(client, options, part, "headers" in arrow_schema.names):
+            yield to_spark(rows, part.topic, arrow_schema)
+
+
+def _read_range(client: Client, options: SourceOptions, part: OffsetRange, with_headers: bool) -> Iterator[Any]:
+    """The rows of a range. What was lost since the plan raises, or ends the range here (failOnDataLoss=false)."""
+    try:
+        _require_same_topic(client, part)
+        with client.consumer(**_consumer_options(options)) as consumer:
+            yield from consumer.read_range(
+                (part.topic, part.partition), part.start, part.end, include_headers=with_headers
+            )
+    except (OffsetOutOfRangeError, UnknownTopicError) as error:
+        if options.fail_on_data_loss:
+            raise
+        _log.warning(
+            "failOnDataLoss=false: the rest of partition %d of %s is lost: %s", part.partition, part.topic, error
+        )
+
+
+def _require_same_topic(client: Client, part: OffsetRange) -> None:
+    found = client.admin.describe_topic(part.topic).topic_id
+    if found != part.topic_id:
+        raise UnknownTopicError(
+            f"topic {part.topic} was deleted and created again since the query was planned",
+            planned_id=part.topic_id,
+            topic_id=found,
+        )
+
+
+def _consumer_options(options: SourceOptions) -> dict[str, Any]:
+    return {
+        "isolation_level": "read_committed" if options.read_committed else "read_uncommitted",
+        "auto_offset_reset": "none",
+        "skip_lost_transactions": not options.fail_on_data_loss,
+        "fetch_max_bytes": _FETCH_BYTES,
+        "max_partition_fetch_bytes": _FETCH_BYTES,
+    }

@@ -1,0 +1,127 @@
+"""One task attempt of a write: join, send Arrow batches, flush, and tell the driver what was written.
+
+Rule 1: the rows are always read to their end, also when they are not written: reading them is what commits the state
+        of stateful operators, and counting them is what shows a replay with other rows.
+Rule 2: a task that fails says nothing and undoes nothing: it is not among the winners, so the commit aborts its rows.
+Rule 3: the lease is renewed by a task on the client's loop from join to the end of this call, and never longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from oncelog.errors import BatchRolledBackError, IllegalStateError, UnknownTopicError
+from pyspark_oncelog import checks
+from pyspark_oncelog.columns import pieces
+from pyspark_oncelog.identity import WriteIdentity
+from pyspark_oncelog.messages import TaskMessage, TaskResult
+from pyspark_oncelog.options import SinkOptions
+
+if TYPE_CHECKING:
+    from oncelog.sync import Client
+    from pyarrow import RecordBatch
+
+
+class ArrowWriter(Protocol):
+    """What rows are sent to: a participant, or a plain producer."""
+
+    def send_batch(self, topic: str, data: Any) -> object:
+        """Queues rows; waits for room."""
+        ...
+
+
+def write_task(
+    options: SinkOptions, identity: WriteIdentity | None, task_attempt: str, batches: Iterable[RecordBatch]
+) -> TaskMessage:
+    """Writes the rows of a task. Raises what the log refuses; Spark then tries the task again elsewhere."""
+    checks.require_python()
+    from pyspark_oncelog.worker_client import client_for
+
+    client = client_for(options.connection)
+    if identity is None:
+        return _append(client, options, task_attempt, batches)
+    return _write_joined(client, options, identity, task_attempt, batches)
+
+
+def _append(client: Client, options: SinkOptions, task_attempt: str, batches: Iterable[RecordBatch]) -> TaskMessage:
+    """At least once: visible as it is written, and again if the task or the batch is tried again."""
+    with client.producer(**_producer_options(options)) as producer:
+        rows = _send_all(client, options, producer, batches)
+        producer.flush()
+    return TaskMessage(None, TaskResult.APPENDED, rows, task_attempt)
+
+
+def _write_joined(
+    client: Client, options: SinkOptions, identity: WriteIdentity, task_attempt: str, batches: Iterable[RecordBatch]
+) -> TaskMessage:
+    try:
+        participant = client.join_transaction(
+            identity.transactional_id,
+            identity.owner_run,
+            identity.app_id,
+            identity.batch_id,
+            write_attempt=identity.write_attempt,
+            task_attempt=task_attempt,
+            lease_ms=options.lease_ms,
+            max_duration_ms=options.max_duration_ms,
+            **_producer_options(options),
+        )
+    except BatchRolledBackError as error:
+        if not options.skip_rolled_back:
+            raise rolled_back(error) from None
+        return TaskMessage(identity, TaskResult.ROLLED_BACK, _drain(batches), task_attempt)
+    with participant:
+        if participant.already_committed:
+            return TaskMessage(
+                identity,
+                TaskResult.ALREADY_COMMITTED,
+                _drain(batches),
+                task_attempt,
+                committed_rows=participant.committed_rows,
+            )
+        rows = _send_all(client, options, participant, batches)
+        written = participant.flush()
+    if written.rows != rows:
+        raise IllegalStateError("not every row was acknowledged", rows=rows, acknowledged=written.rows)
+    return TaskMessage(
+        identity,
+        TaskResult.JOINED,
+        rows,
+        task_attempt,
+        producer_id=written.producer_id,
+        txn_no=written.txn_no,
+        counts=written.counts,
+    )
+
+
+def _producer_options(options: SinkOptions) -> dict[str, Any]:
+    return {"compression_type": options.compression_type, "max_block_ms": options.connection.request_timeout_ms}
+
+
+def _drain(batches: Iterable[RecordBatch]) -> int:
+    return sum(batch.num_rows for batch in batches)
+
+
+def _send_all(client: Client, options: SinkOptions, writer: ArrowWriter, batches: Iterable[RecordBatch]) -> int:
+    rows = 0
+    for batch in batches:
+        rows += batch.num_rows
+        for piece in pieces(batch, options.topic):
+            if not options.topic:
+                checks.ensure_topic(lambda: client, options, piece.topic)
+            try:
+                writer.send_batch(piece.topic, piece.rows)
+            except UnknownTopicError as error:
+                raise checks.unknown_topic(piece.topic, options.connection.bootstrap_servers) from error
+    return rows
+
+
+def rolled_back(error: BatchRolledBackError) -> BatchRolledBackError:
+    """The error in the words of somebody who runs a query."""
+    named: dict[str, Any] = dict(error.context)
+    return BatchRolledBackError(
+        "this batch is below the last committed one: the checkpoint was rolled back, or txnVersion went down; "
+        "option onRolledBackBatch=skip leaves such batches out, another txnAppId or a new checkpoint writes them again",
+        **named,
+    )

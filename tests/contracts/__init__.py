@@ -1,0 +1,1 @@
+"""One suite per port, run on the real implementation and on the simulated one."""

@@ -1,0 +1,97 @@
+"""gRPC on loopback for the transport contract. Each server stands behind a small TCP proxy, so that it can vanish."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+
+from oncelog.client.grpc_transport import GrpcTransport
+from oncelog.ports import Handler
+from oncelog_runtime.adapters.grpc_server import GrpcServer
+
+
+class TcpProxy:
+    """Forwards connections; `cut` aborts them all and closes the port."""
+
+    def __init__(self, target: str) -> None:
+        host, _, port = target.rpartition(":")
+        self._target = (host, int(port))
+        self._server: asyncio.Server | None = None
+        self._writers: list[asyncio.StreamWriter] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self, port: int = 0) -> str:
+        """Listens; returns its address."""
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", port)
+        return f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far_reader, far_writer = await asyncio.open_connection(*self._target)
+        self._writers += [writer, far_writer]
+        pumps = [asyncio.create_task(_pump(reader, far_writer)), asyncio.create_task(_pump(far_reader, writer))]
+        self._tasks += pumps
+        await asyncio.wait(pumps)
+
+    async def cut(self) -> None:
+        """Breaks every connection with a reset."""
+        if self._server is not None:
+            self._server.close()
+        for writer in self._writers:
+            writer.transport.abort()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while data := await reader.read(1 << 20):
+            writer.write(data)
+            await writer.drain()
+    writer.close()
+
+
+class GrpcWorld:
+    """Implements `TransportWorld`."""
+
+    def __init__(self) -> None:
+        self.transport = GrpcTransport()
+        self._servers: dict[str, tuple[TcpProxy, GrpcServer]] = {}
+        self._deaf = socket.socket()
+        self._deaf.bind(("127.0.0.1", 0))  # bound, so nobody else gets it; not listening, so it refuses
+
+    async def serve(self, handlers: dict[str, Handler]) -> str:
+        server = GrpcServer("127.0.0.1", 0)
+        for method, handler in handlers.items():
+            server.register(method, handler)
+        proxy = TcpProxy(await server.start())
+        address = await proxy.start()
+        self._servers[address] = (proxy, server)
+        return address
+
+    async def stop(self, address: str, grace_ms: int) -> None:
+        await self._servers[address][1].stop(grace_ms)
+
+    async def crash(self, address: str) -> None:
+        await self._servers[address][0].cut()
+
+    def deaf_address(self) -> str:
+        return f"127.0.0.1:{self._deaf.getsockname()[1]}"
+
+    async def close(self) -> None:
+        await self.transport.close()
+        for proxy, server in self._servers.values():
+            await proxy.cut()
+            await server.stop(0)
+        self._deaf.close()
+
+
+@contextlib.asynccontextmanager
+async def grpc_world() -> AsyncIterator[GrpcWorld]:
+    world = GrpcWorld()
+    try:
+        yield world
+    finally:
+        await world.close()

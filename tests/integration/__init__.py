@@ -1,0 +1,1 @@
+"""Real sockets, disks, processes and etcd."""

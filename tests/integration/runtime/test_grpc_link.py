@@ -1,0 +1,593 @@
+"""What gRPC links do beyond the transport contract: hello, credit, bounds, restarts, goodbye."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from random import Random
+from typing import Any
+
+import grpc.aio
+import pytest
+import uvloop
+
+from oncelog import errors, link_codec
+from oncelog.client.grpc_transport import GrpcOptions, GrpcTransport
+from oncelog.link_codec import Frame
+from oncelog.ports import Handler
+from oncelog.trace_context import TRACEPARENT
+from oncelog.types import Buffer
+from oncelog.v1 import errors_pb2, link_pb2
+from oncelog.wire_errors import from_detail
+from oncelog_runtime.adapters.grpc_server import GrpcServer, ServerOptions
+from oncelog_runtime.call_context import CALL
+from oncelog_runtime.startup import AddressInUseError
+from tests.contracts.grpc_world import TcpProxy
+from tests.contracts.transport_suite import FETCH, LONG_MS, PING, Gate, echo
+
+Loop = Callable[[Callable[[], Awaitable[None]]], None]
+
+
+@pytest.fixture(params=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Loop:
+    def on_loop(test: Callable[[], Awaitable[None]]) -> None:
+        async def bounded() -> None:
+            async with asyncio.timeout(20):
+                await test()
+
+        (uvloop.run if request.param == "uvloop" else asyncio.run)(bounded())
+
+    return on_loop
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    handlers: dict[str, Handler], options: ServerOptions | None = None, cluster_id: str = "", port: int = 0
+) -> AsyncIterator[tuple[GrpcServer, str]]:
+    server = GrpcServer("127.0.0.1", port, cluster_id, options)
+    for method, handler in handlers.items():
+        server.register(method, handler)
+    address = await server.start()
+    try:
+        yield server, address
+    finally:
+        await server.stop(0)
+
+
+@contextlib.asynccontextmanager
+async def client(cluster_id: str = "", options: GrpcOptions | None = None) -> AsyncIterator[GrpcTransport]:
+    transport = GrpcTransport(cluster_id, options)
+    try:
+        yield transport
+    finally:
+        await transport.close()
+
+
+@contextlib.asynccontextmanager
+async def raw_stream(address: str) -> AsyncIterator[Any]:
+    async with grpc.aio.insecure_channel(address) as channel:
+        stream = channel.stream_stream("/oncelog.v1.PartitionLeader/Connect")()
+        yield stream
+        stream.cancel()
+
+
+async def frames(stream: Any) -> list[Frame]:
+    data = await stream.read()
+    return [] if data is grpc.aio.EOF else link_codec.decode_envelope(data)
+
+
+def detail(frame: Frame) -> errors.OncelogError:
+    assert frame.kind == link_codec.ERROR
+    return from_detail(errors_pb2.ErrorDetail.FromString(frame.header))
+
+
+HELLO = link_codec.hello_envelope(link_pb2.Hello(protocol_min=1, protocol_max=1))
+
+
+# ---------------------------------------------------------------- hello
+
+
+def test_a_peer_of_another_cluster_is_refused_by_name(run: Loop) -> None:
+    async def test() -> None:
+        async with serving({PING: echo}, cluster_id="ours") as (_, address), client("theirs") as transport:
+            with pytest.raises(errors.WrongClusterError) as caught:
+                await transport.call(address, PING, b"", b"", LONG_MS)
+            assert caught.value.context["unsent"] == "true"
+
+    run(test)
+
+
+def test_a_client_learns_its_cluster_from_the_first_peer(run: Loop) -> None:
+    async def test() -> None:
+        async with (
+            serving({PING: echo}, cluster_id="one") as (_, first),
+            serving({PING: echo}, cluster_id="two") as (_, second),
+            client() as transport,
+        ):
+            await transport.call(first, PING, b"", b"", LONG_MS)
+            assert transport.cluster_id == "one"
+            with pytest.raises(errors.WrongClusterError):
+                await transport.call(second, PING, b"", b"", LONG_MS)
+            await transport.call(first, PING, b"", b"", LONG_MS)
+
+    run(test)
+
+
+def test_two_clusters_met_at_the_same_moment_are_told_apart_too(run: Loop) -> None:
+    async def test() -> None:
+        async with (
+            serving({PING: echo}, cluster_id="one") as (_, first),
+            serving({PING: echo}, cluster_id="two") as (_, second),
+            client() as transport,
+        ):
+            calls = [transport.call(address, PING, b"", b"", LONG_MS) for address in (first, second)]
+            results = await asyncio.gather(*calls, return_exceptions=True)
+            assert sorted(type(result).__name__ for result in results) == ["WrongClusterError", "tuple"]
+
+    run(test)
+
+
+def test_no_common_protocol_version_is_refused_by_name(run: Loop) -> None:
+    async def test() -> None:
+        async with serving({PING: echo}) as (_, address), raw_stream(address) as stream:
+            await stream.write(link_codec.hello_envelope(link_pb2.Hello(protocol_min=8, protocol_max=9)))
+            [answer] = await frames(stream)
+            assert answer.correlation_id == 0
+            assert isinstance(detail(answer), errors.UnsupportedVersionError)
+
+    run(test)
+
+
+@pytest.mark.parametrize("first", [b"\xff\xff", b"", link_codec.encode_envelope([Frame(1, link_codec.REQUEST, PING)])])
+def test_a_link_that_begins_without_a_hello_runs_nothing(run: Loop, first: bytes) -> None:
+    async def test() -> None:
+        gate = Gate()
+        async with serving({PING: gate}) as (_, address):
+            async with raw_stream(address) as stream:
+                await stream.write(first)
+                answers = await frames(stream)
+                assert all(isinstance(detail(frame), errors.InvalidRequestError) for frame in answers)
+            assert gate.started == []
+
+    run(test)
+
+
+# ---------------------------------------------------------------- bounds
+
+
+def test_callers_wait_for_room_in_order(run: Loop) -> None:
+    async def test() -> None:
+        gate = Gate()
+        async with (
+            serving({PING: gate}) as (_, address),
+            client(options=GrpcOptions(max_calls_in_flight=2)) as transport,
+        ):
+            calls = [asyncio.create_task(transport.call(address, PING, b"%d" % n, b"", LONG_MS)) for n in range(5)]
+            await gate.wait_started(2)
+            gate.release(b"1")
+            await calls[1]
+            await gate.wait_started(3)
+            assert gate.started == [b"0", b"1", b"2"]
+            calls[3].cancel()  # it gives its place in the queue away
+            for n in (0, 2, 4):
+                gate.release(b"%d" % n)
+            await asyncio.gather(calls[0], calls[2], calls[4])
+            assert gate.started == [b"0", b"1", b"2", b"4"]
+
+    run(test)
+
+
+def test_bytes_in_flight_are_bounded_but_a_large_call_still_goes_alone(run: Loop) -> None:
+    async def test() -> None:
+        gate = Gate()
+        options = GrpcOptions(max_bytes_in_flight=1000)
+        async with serving({PING: gate}) as (_, address), client(options=options) as transport:
+            sizes = (5000, 600, 300, 200)
+            calls = [
+                asyncio.create_task(transport.call(address, PING, b"%d" % size, b"x" * size, LONG_MS)) for size in sizes
+            ]
+            await gate.wait_started(1)
+            assert gate.started == [b"5000"]
+            gate.release(b"5000")
+            await gate.wait_started(3)
+            assert gate.started == [b"5000", b"600", b"300"]
+            for size in sizes:
+                gate.release(b"%d" % size)
+            await asyncio.gather(*calls)
+
+    run(test)
+
+
+def test_a_call_that_times_out_while_it_waits_for_room_was_never_sent(run: Loop) -> None:
+    async def test() -> None:
+        gate = Gate()
+        async with (
+            serving({PING: gate}) as (_, address),
+            client(options=GrpcOptions(max_calls_in_flight=1)) as transport,
+        ):
+            first = asyncio.create_task(transport.call(address, PING, b"first", b"", LONG_MS))
+            await gate.wait_started(1)
+            with pytest.raises(errors.RequestTimedOutError) as caught:
+                await transport.call(address, PING, b"second", b"", 30)
+            assert caught.value.context["unsent"] == "true"
+            gate.release(b"first")
+            await first
+            gate.release(b"third")
+            await transport.call(address, PING, b"third", b"", LONG_MS)
+            assert gate.started == [b"first", b"third"]
+
+    run(test)
+
+
+def test_a_server_over_its_bound_refuses_at_once(run: Loop) -> None:
+    async def test() -> None:
+        gate = Gate()
+        async with (
+            serving({PING: gate}, ServerOptions(max_requests_per_link=2)) as (_, address),
+            client() as transport,
+        ):
+            calls = [asyncio.create_task(transport.call(address, PING, b"%d" % n, b"", LONG_MS)) for n in range(2)]
+            await gate.wait_started(2)
+            with pytest.raises(errors.ResourceExhaustedError) as caught:
+                await transport.call(address, PING, b"", b"", LONG_MS)
+            assert caught.value.retry_after_ms > 0
+            gate.release(b"0")
+            await calls[0]
+            gate.release(b"2")
+            await transport.call(address, PING, b"2", b"", LONG_MS)
+            gate.release(b"1")
+            await calls[1]
+
+    run(test)
+
+
+def test_a_message_too_large_fails_alone(run: Loop) -> None:
+    async def inflate(_header: bytes, _payload: Buffer) -> tuple[bytes, Buffer]:
+        return b"", b"x" * (2 << 20)
+
+    async def test() -> None:
+        small = 1 << 20
+        gate = Gate()
+        async with (
+            serving({PING: gate, FETCH: inflate}, ServerOptions(max_message_bytes=small)) as (_, address),
+            client(options=GrpcOptions(max_message_bytes=small)) as transport,
+        ):
+            neighbour = asyncio.create_task(transport.call(address, PING, b"1", b"", LONG_MS))
+            with pytest.raises(errors.MessageTooLargeError):
+                await transport.call(address, PING, b"", b"x" * small, LONG_MS)
+            with pytest.raises(errors.MessageTooLargeError):
+                await transport.call(address, FETCH, b"", b"", LONG_MS)
+            gate.release(b"1")
+            assert (await neighbour)[0] == b"1"
+            largest = small - link_codec.FRAME_OVERHEAD_BYTES - 1
+            gate.release(b"2")
+            assert len((await transport.call(address, PING, b"2", b"x" * largest, LONG_MS))[1]) == largest
+
+    run(test)
+
+
+def test_no_envelope_outgrows_the_largest_message(run: Loop) -> None:
+    async def test() -> None:
+        small = 1 << 20
+        TRACEPARENT.set("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+        async with (
+            serving({PING: echo}, ServerOptions(max_message_bytes=small)) as (_, address),
+            client(options=GrpcOptions(max_message_bytes=small)) as transport,
+        ):
+            calls = [transport.call(address, PING, b"%d" % n, b"x" * 320, LONG_MS) for n in range(4000)]
+            assert [header for header, _ in await asyncio.gather(*calls)] == [b"%d" % n for n in range(4000)]
+
+    run(test)
+
+
+def test_the_server_keeps_time_for_callers_that_do_not(run: Loop) -> None:
+    async def test() -> None:
+        gate = Gate()
+        async with serving({PING: gate}) as (_, address), raw_stream(address) as stream:
+            await stream.write(HELLO)
+            await frames(stream)
+            request = Frame(7, link_codec.REQUEST, PING, timeout_ms=20, header=b"1")
+            await stream.write(link_codec.encode_envelope([request]))
+            [answer] = await frames(stream)
+            assert answer.correlation_id == 7
+            assert isinstance(detail(answer), errors.RequestTimedOutError)
+            gate.release(b"1")
+            gate.release(b"2")
+            await stream.write(link_codec.encode_envelope([request._replace(correlation_id=8, header=b"2")]))
+            [answer] = await frames(stream)
+            assert (answer.correlation_id, answer.kind) == (8, link_codec.REPLY)
+
+    run(test)
+
+
+def test_a_half_closed_link_still_gets_its_answers(run: Loop) -> None:
+    async def test() -> None:
+        gate = Gate()
+        async with serving({PING: gate}) as (_, address), raw_stream(address) as stream:
+            await stream.write(HELLO)
+            await frames(stream)
+            await stream.write(link_codec.encode_envelope([Frame(1, link_codec.REQUEST, PING, header=b"1")]))
+            await gate.wait_started(1)
+            await stream.done_writing()
+            gate.release(b"1")
+            [answer] = await frames(stream)
+            assert answer.header == b"1"
+            assert await frames(stream) == []
+
+    run(test)
+
+
+# ---------------------------------------------------------------- cancel
+
+
+def test_a_cancelled_request_is_finished_but_not_answered(run: Loop) -> None:
+    async def test() -> None:
+        gate = Gate()
+        async with serving({PING: gate}) as (_, address), raw_stream(address) as stream:
+            await stream.write(HELLO)
+            await frames(stream)
+            first, second = (Frame(n, link_codec.REQUEST, PING, header=b"%d" % n) for n in (1, 2))
+            await stream.write(link_codec.encode_envelope([first, second, Frame(1, link_codec.CANCEL)]))
+            await gate.wait_started(2)
+            gate.release(b"1")
+            gate.release(b"2")
+            [answer] = await frames(stream)
+            assert answer.correlation_id == 2
+
+    run(test)
+
+
+def test_a_caller_that_gives_up_tells_the_server(run: Loop) -> None:
+    heard: list[tuple[int, int, int]] = []
+
+    async def test() -> None:
+        async def connect(_requests: Any, context: Any) -> None:
+            await context.read()
+            await context.write(HELLO)
+            while (data := await context.read()) is not grpc.aio.EOF:
+                for frame in link_codec.decode_envelope(data):
+                    heard.append((frame.kind, frame.correlation_id, frame.timeout_ms))
+                    if frame.header == b"echo":
+                        reply = frame._replace(kind=link_codec.REPLY)
+                        await context.write(link_codec.encode_envelope([reply]))
+
+        server = grpc.aio.server()
+        handlers = {"Connect": grpc.stream_stream_rpc_method_handler(connect)}
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("oncelog.v1.PartitionLeader", handlers),))
+        address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+        await server.start()
+        async with client() as transport:
+            with pytest.raises(errors.RequestTimedOutError) as caught:
+                await transport.call(address, PING, b"1", b"", 50)
+            assert "unsent" not in caught.value.context
+            never_sent = asyncio.create_task(transport.call(address, PING, b"2", b"", LONG_MS))
+            await asyncio.sleep(0)  # it stands in the outbox, and the writer has not run yet
+            never_sent.cancel()
+            assert (await transport.call(address, PING, b"echo", b"", LONG_MS))[0] == b"echo"
+        await server.stop(0)
+
+    run(test)
+    assert heard == [
+        (link_codec.REQUEST, 1, 50),
+        (link_codec.CANCEL, 1, 0),
+        (link_codec.REQUEST, 3, LONG_MS),
+    ]
+
+
+# ---------------------------------------------------------------- faults
+
+
+def test_a_fault_of_the_server_tells_the_caller_nothing_but_its_name(
+    run: Loop, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(_header: bytes, _payload: Buffer) -> tuple[bytes, Buffer]:
+        raise KeyError("/secret/path")
+
+    async def cancelled_inside(_header: bytes, _payload: Buffer) -> tuple[bytes, Buffer]:
+        future = asyncio.get_running_loop().create_future()
+        future.cancel()
+        await future
+        return b"", b""
+
+    async def test() -> None:
+        async with serving({PING: fail, FETCH: cancelled_inside}) as (_, address), client() as transport:
+            for method in (PING, FETCH):
+                with pytest.raises(errors.UnknownServerError) as caught:
+                    await transport.call(address, method, b"", b"", LONG_MS)
+                assert "secret" not in str(caught.value)
+
+    run(test)
+    assert any(record.exc_info and "secret" in str(record.exc_info[1]) for record in caplog.records)
+
+
+def test_a_server_that_comes_back_is_found_at_once(run: Loop) -> None:
+    async def test() -> None:
+        async with client() as transport:
+            async with serving({PING: echo}) as (_, address):
+                await transport.call(address, PING, b"", b"", LONG_MS)
+            for _ in range(3):
+                with pytest.raises(errors.NetworkError):
+                    await transport.call(address, PING, b"", b"", LONG_MS)
+            async with serving({PING: echo}, port=int(address.rpartition(":")[2])):
+                begin = asyncio.get_running_loop().time()
+                await transport.call(address, PING, b"", b"", LONG_MS)
+                assert asyncio.get_running_loop().time() - begin < 1.0
+
+    run(test)
+
+
+def test_a_stopped_server_says_goodbye_and_the_client_hangs_up(run: Loop) -> None:
+    async def test() -> None:
+        async with serving({PING: echo}) as (server, address), client() as transport:
+            await transport.call(address, PING, b"", b"", LONG_MS)
+            begin = asyncio.get_running_loop().time()
+            await server.stop(10_000)
+            assert asyncio.get_running_loop().time() - begin < 0.4
+            with pytest.raises(errors.NetworkError) as caught:
+                await transport.call(address, PING, b"", b"", LONG_MS)
+            assert caught.value.context["refused"] == "true"
+
+    run(test)
+
+
+def test_a_stopping_server_waits_for_slow_requests_but_not_for_ever(run: Loop) -> None:
+    async def test() -> None:
+        begun = asyncio.Event()
+
+        async def slow(header: bytes, payload: Buffer) -> tuple[bytes, Buffer]:
+            begun.set()
+            await asyncio.sleep(int(header) / 1000)
+            return header, payload
+
+        async with client() as transport:
+            for time_ms, grace_ms in ((700, 5000), (30_000, 100)):
+                async with serving({PING: slow}) as (server, address):
+                    call = asyncio.create_task(transport.call(address, PING, b"%d" % time_ms, b"", LONG_MS))
+                    await begun.wait()
+                    begun.clear()
+                    await server.stop(grace_ms)
+                    if grace_ms > time_ms:
+                        assert (await call)[0] == b"700"
+                    else:
+                        with pytest.raises(errors.NetworkError):
+                            await call
+                    assert not server._host.running
+
+    run(test)
+
+
+def test_the_last_answers_of_a_stopping_server_all_arrive(run: Loop) -> None:
+    async def test() -> None:
+        gate = Gate()
+        async with serving({PING: gate}) as (server, address), client() as transport:
+            names = [b"%d" % n for n in range(200)]
+            payload = b"x" * 50_000
+            calls = [asyncio.create_task(transport.call(address, PING, name, payload, LONG_MS)) for name in names]
+            await gate.wait_started(200)
+            stopping = asyncio.create_task(server.stop(LONG_MS))
+            for name in names:
+                gate.release(name)
+            assert [header for header, _ in await asyncio.gather(*calls)] == names
+            await stopping
+
+    run(test)
+
+
+def test_a_taken_port_is_an_error_that_says_what_to_do(run: Loop) -> None:
+    async def test() -> None:
+        async with serving({PING: echo}) as (_, address):
+            port = int(address.rpartition(":")[2])
+            with pytest.raises(AddressInUseError, match=f"port {port} .* --listen-port"):
+                await GrpcServer("127.0.0.1", port).start()
+        with pytest.raises(errors.ConfigError, match="no address of this machine"):
+            await GrpcServer("192.0.2.1", 0).start()
+
+    run(test)
+
+
+# ---------------------------------------------------------------- context
+
+
+def test_the_trace_of_a_caller_reaches_the_handler_and_its_own_calls(run: Loop) -> None:
+    seen: list[str] = []
+    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+    async def test() -> None:
+        async with client() as transport:
+
+            async def relay(header: bytes, payload: Buffer) -> tuple[bytes, Buffer]:
+                if header == b"relay":
+                    return await transport.call(address, PING, b"last", payload, LONG_MS)
+                caller = CALL.get()
+                assert caller is not None
+                assert caller.peer
+                seen.append(TRACEPARENT.get())
+                return header, payload
+
+            async with serving({PING: relay}) as (_, address):
+                await transport.call(address, PING, b"untraced", b"", LONG_MS)
+                TRACEPARENT.set(parent)
+                await transport.call(address, PING, b"relay", b"", LONG_MS)
+                TRACEPARENT.set("")
+                await transport.call(address, PING, b"untraced", b"", LONG_MS)
+
+    run(test)
+    assert seen == ["", parent, ""]
+
+
+def test_links_of_two_services_to_one_address_are_apart(run: Loop) -> None:
+    async def test() -> None:
+        allocate = "PidAllocator.AllocateProducerIds"
+        async with serving({PING: echo, allocate: echo}) as (_, address), client() as transport:
+            assert (await transport.call(address, PING, b"a", b"", LONG_MS))[0] == b"a"
+            assert (await transport.call(address, allocate, b"b", b"", LONG_MS))[0] == b"b"
+            async with raw_stream(address) as stream:
+                await stream.write(HELLO)
+                await frames(stream)
+                await stream.write(link_codec.encode_envelope([Frame(1, link_codec.REQUEST, allocate)]))
+                [answer] = await frames(stream)
+                assert isinstance(detail(answer), errors.InvalidRequestError)
+
+    run(test)
+
+
+# ---------------------------------------------------------------- everything at once
+
+
+def test_impatient_callers_and_broken_links_leave_nothing_behind(run: Loop) -> None:
+    """Time-outs, cancels and cut connections, mixed: every call ends in a legal way and all credit comes back."""
+    random = Random(5)
+    legal = (errors.RequestTimedOutError, errors.NetworkError, errors.ResourceExhaustedError)
+
+    async def test() -> None:
+        async def handler(header: bytes, payload: Buffer) -> tuple[bytes, Buffer]:
+            await asyncio.sleep(int(header) / 1000)
+            return header, payload
+
+        options = GrpcOptions(max_calls_in_flight=20, max_bytes_in_flight=300_000)
+        async with serving({PING: handler}) as (server, real), client(options=options) as transport:
+            proxy = TcpProxy(real)
+            address = await proxy.start()
+            port = int(address.rpartition(":")[2])
+
+            async def one() -> str:
+                header = b"%d" % random.randrange(10)
+                payload = b"x" * random.choice((0, 100, 50_000))
+                try:
+                    answer = await transport.call(address, PING, header, payload, random.choice((3, 8, 5000)))
+                except legal as error:
+                    return type(error).__name__
+                assert (answer[0], len(answer[1])) == (header, len(payload))
+                return "answered"
+
+            async def caller() -> list[str]:
+                results = []
+                for _ in range(40):
+                    task = asyncio.create_task(one())
+                    if random.random() < 0.2:
+                        await asyncio.sleep(random.random() / 200)
+                        task.cancel()
+                    [result] = await asyncio.gather(task, return_exceptions=True)
+                    if isinstance(result, BaseException) and not isinstance(result, asyncio.CancelledError):
+                        raise result
+                    results.append(str(result))
+                return results
+
+            callers = [asyncio.create_task(caller()) for _ in range(30)]
+            for _ in range(5):
+                await asyncio.sleep(0.05)
+                await proxy.cut()
+                proxy = TcpProxy(real)
+                await proxy.start(port)
+            results = [result for done in await asyncio.gather(*callers) for result in done]
+            assert {"answered", "RequestTimedOutError", "NetworkError"} <= set(results)
+            for link in [*transport._links.values(), *transport._ending.values()]:
+                assert (link._bytes, len(link._open), len(link._waiting)) == (0, 0, 0)
+            await transport.close()
+            await server.stop(5000)
+            assert not server._host.links
+            assert not server._host.running
+            await proxy.cut()
+
+    run(test)

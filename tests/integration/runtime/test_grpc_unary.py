@@ -1,0 +1,146 @@
+"""The unary methods: callers with nothing but generated stubs get the same handlers and the same errors."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+
+from oncelog import errors
+from oncelog.ports import Handler
+from oncelog.trace_context import TRACEPARENT
+from oncelog.types import Buffer
+from oncelog.v1 import errors_pb2, partition_pb2, partition_pb2_grpc
+from oncelog.wire_errors import from_detail
+from oncelog_runtime.adapters.grpc_server import GrpcServer, ServerOptions
+from oncelog_runtime.adapters.grpc_status import ERROR_TRAILER
+
+PRODUCE = "PartitionLeader.Produce"
+FETCH = "PartitionLeader.Fetch"
+PING = "PartitionLeader.Ping"
+
+
+@contextlib.asynccontextmanager
+async def stub(handlers: dict[str, Handler], options: ServerOptions | None = None) -> AsyncIterator[Any]:
+    server = GrpcServer("127.0.0.1", 0, options=options)
+    for method, handler in handlers.items():
+        server.register(method, handler)
+    address = await server.start()
+    async with grpc.aio.insecure_channel(address) as channel:
+        yield partition_pb2_grpc.PartitionLeaderStub(channel)
+    await server.stop(0)
+
+
+def error_of(caught: grpc.aio.AioRpcError) -> errors.OncelogError:
+    trailer = dict(caught.trailing_metadata())[ERROR_TRAILER]
+    return from_detail(errors_pb2.ErrorDetail.FromString(trailer))
+
+
+@pytest.mark.asyncio
+async def test_bulk_bytes_travel_inside_the_message() -> None:
+    async def produce(header: bytes, payload: Buffer) -> tuple[bytes, Buffer]:
+        request = partition_pb2.ProduceRequest.FromString(header)
+        assert request.batches == b""
+        assert bytes(payload) == b"batch"
+        partitions = [partition_pb2.ProducePartitionReply(topic_id=p.topic_id) for p in request.partitions]
+        return partition_pb2.ProduceReply(partitions=partitions).SerializeToString(), b""
+
+    async def fetch(_header: bytes, _payload: Buffer) -> tuple[bytes, Buffer]:
+        item = partition_pb2.FetchedPartition(topic_id="t", length=5)
+        return partition_pb2.FetchReply(partitions=[item]).SerializeToString(), memoryview(b"bytes")
+
+    async with stub({PRODUCE: produce, FETCH: fetch}) as leader:
+        request = partition_pb2.ProduceRequest(
+            partitions=[partition_pb2.ProducePartition(topic_id="t")], batches=b"batch"
+        )
+        reply = await leader.Produce(request)
+        assert reply.partitions[0].topic_id == "t"
+        fetched = await leader.Fetch(partition_pb2.FetchRequest())
+        assert fetched.batches == b"bytes"
+        assert fetched.partitions[0].length == 5
+
+
+@pytest.mark.asyncio
+async def test_an_error_has_a_status_for_everybody_and_a_detail_for_us() -> None:
+    async def refuse(_header: bytes, _payload: Buffer) -> tuple[bytes, Buffer]:
+        raise errors.NotLeaderError("broker 2 leads", leader=2)
+
+    async def fail(_header: bytes, _payload: Buffer) -> tuple[bytes, Buffer]:
+        raise KeyError("/secret/path")
+
+    async with stub({PRODUCE: refuse, PING: fail}) as leader:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await leader.Produce(partition_pb2.ProduceRequest())
+        assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+        error = error_of(caught.value)
+        assert isinstance(error, errors.NotLeaderError)
+        assert error.context == {"leader": "2"}
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await leader.Ping(partition_pb2.PingRequest())
+        assert caught.value.code() is grpc.StatusCode.UNKNOWN
+        assert isinstance(error_of(caught.value), errors.UnknownServerError)
+        assert "secret" not in str(caught.value.details())
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await leader.Fetch(partition_pb2.FetchRequest())
+        assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+@pytest.mark.asyncio
+async def test_a_request_that_is_no_message_is_the_callers_mistake() -> None:
+    async def produce(_header: bytes, _payload: Buffer) -> tuple[bytes, Buffer]:
+        raise AssertionError("not reached")
+
+    async with stub({PRODUCE: produce}) as leader:
+        leader.Produce._request_serializer = lambda data: data
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await leader.Produce(b"\xff\xff\xff")
+        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+@pytest.mark.asyncio
+async def test_a_caller_that_gives_up_does_not_cancel_the_handler() -> None:
+    begun, release, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def mutate(_header: bytes, _payload: Buffer) -> tuple[bytes, Buffer]:
+        begun.set()
+        await release.wait()
+        ended.set()
+        return b"", b""
+
+    async with stub({PING: mutate}) as leader:
+        call = leader.Ping(partition_pb2.PingRequest())
+        await begun.wait()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        release.set()
+        async with asyncio.timeout(5):
+            await ended.wait()
+
+
+@pytest.mark.asyncio
+async def test_unary_calls_are_bounded_and_traced() -> None:
+    begun, release = asyncio.Event(), asyncio.Event()
+    traces: list[str] = []
+
+    async def wait(_header: bytes, _payload: Buffer) -> tuple[bytes, Buffer]:
+        traces.append(TRACEPARENT.get())
+        begun.set()
+        await release.wait()
+        return b"", b""
+
+    async with stub({PING: wait}, ServerOptions(max_unary_calls=1)) as leader:
+        first = leader.Ping(partition_pb2.PingRequest(), metadata=(("traceparent", "00-a"),))
+        await begun.wait()
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await leader.Ping(partition_pb2.PingRequest())
+        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        release.set()
+        await first
+        await leader.Ping(partition_pb2.PingRequest())
+    assert traces == ["00-a", ""]

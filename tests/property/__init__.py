@@ -1,0 +1,1 @@
+"""Hypothesis: cores against naive models, codecs against hostile bytes."""

@@ -1,0 +1,129 @@
+"""A whole simulated cluster: brokers, coordinators, producer id services and SDK clients, all production classes.
+
+Rule: nothing here decides anything of the protocol; it only builds, starts and looks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, Final
+
+from oncelog.client.client import Client
+from oncelog_coordinator.config import CoordinatorConfig
+from oncelog_coordinator.coordinator import CoordinatorNode
+from oncelog_partition_leader.broker import Broker
+from oncelog_partition_leader.config import BrokerConfig
+from oncelog_pid_allocator.config import PidAllocatorConfig
+from oncelog_pid_allocator.service import PidAllocator
+from oncelog_runtime.ports import NodePorts
+from oncelog_runtime.sim.faults import FaultPlan
+from oncelog_runtime.sim.node import SimNode
+from oncelog_runtime.sim.world import SimWorld
+
+SHARDS: Final = 2
+Service = Broker | CoordinatorNode | PidAllocator
+
+
+class SimCluster:
+    """`services[name]` is the living service object of a node, absent while the node is down or starts."""
+
+    def __init__(
+        self, seed: int | str, plan: FaultPlan | None = None, *, brokers: int = 3, coordinators: int = 2, **broker: Any
+    ) -> None:
+        self.world = SimWorld(seed, plan)
+        self.services: dict[str, Service] = {}
+        self._broker_options = broker
+        self._clients = 0
+        for i in range(brokers):
+            self.world.node(f"broker-{i}", self._main(f"broker-{i}", self._make_broker(i)))
+        for i in range(coordinators):
+            self.world.node(f"coordinator-{i}", self._main(f"coordinator-{i}", self._make_coordinator))
+        self.world.node("allocator-0", self._main("allocator-0", self._make_allocator))
+
+    # ------------------------------------------------------------ making services
+
+    def _make_broker(self, broker_id: int) -> Callable[[NodePorts], Service]:
+        config = BrokerConfig(
+            node_id=broker_id,
+            transaction_shards=SHARDS,
+            group_shards=SHARDS,
+            transaction_resolve_after_ms=3_000,
+            transaction_resolve_interval_ms=1_000,
+            replica_lag_time_max_ms=4_000,
+            **self._broker_options,
+        )
+        return lambda ports: Broker(config, ports)
+
+    @staticmethod
+    def _make_coordinator(ports: NodePorts) -> Service:
+        return CoordinatorNode(CoordinatorConfig(check_invariants=True, group_resolve_after_ms=3_000), ports)
+
+    @staticmethod
+    def _make_allocator(ports: NodePorts) -> Service:
+        return PidAllocator(PidAllocatorConfig(), ports)
+
+    def _main(self, name: str, make: Callable[[NodePorts], Service]) -> Callable[[NodePorts], Awaitable[None]]:
+        async def main(ports: NodePorts) -> None:
+            service = make(ports)
+            self.services[name] = service
+            await service.start()
+            await asyncio.Event().wait()
+
+        return main
+
+    # ------------------------------------------------------------ using it
+
+    @property
+    def bootstrap(self) -> str:
+        """The brokers' addresses."""
+        return ",".join(node.address for name, node in self.world.nodes.items() if name.startswith("broker-"))
+
+    def node(self, name: str) -> SimNode:
+        """A machine of the cluster."""
+        return self.world.nodes[name]
+
+    def client(self, name: str = "", **config: Any) -> Client:
+        """An SDK client of the world: its process never crashes. Partitions may name it."""
+        self._clients += 1
+        name = name or f"client-{self._clients}"
+        return Client(
+            self.bootstrap,
+            client_id=name,
+            transport=self.world.client(name),
+            clock=self.node("allocator-0").clock,
+            random=self.world.random(name),
+            **config,
+        )
+
+    def brokers(self) -> Iterator[tuple[str, Broker]]:
+        """Living brokers by node name."""
+        for name, service in sorted(self.services.items()):
+            if isinstance(service, Broker) and not self.node(name).life.dead:
+                yield name, service
+
+    async def healthy(self, within_ms: int = 60_000) -> None:
+        """Waits until every partition has a leader and its full ISR and every shard an owner.
+
+        Raises `AssertionError` with what is wrong after `within_ms` of virtual time.
+        """
+        brokers = sum(name.startswith("broker-") for name in self.world.nodes)
+        deadline = self.world.loop.time() + within_ms / 1000
+        problem: object = "nobody answered"
+        async with self.client("health", default_api_timeout_ms=2_000) as client:
+            while self.world.loop.time() < deadline:
+                try:
+                    health = await client.admin.cluster_health()
+                    if health.healthy and len(health.brokers) == brokers:
+                        return
+                    problem = health
+                except Exception as error:  # whatever it is, it is what stood in the way
+                    problem = repr(error)
+                await asyncio.sleep(0.2)
+        raise AssertionError(f"the cluster did not become healthy within {within_ms} ms: {problem}")
+
+    def __enter__(self) -> SimCluster:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.world.__exit__(*exc)

@@ -1,0 +1,159 @@
+"""ISR and high watermark: semantics F 128-138, holes 2, 10, 17, 24."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from oncelog.types import BrokerRef
+from oncelog_partition_leader.core.replica_set import ReplicaSet
+
+A, B, C = BrokerRef(1, 11), BrokerRef(2, 12), BrokerRef(3, 13)
+LIVE = {1: 11, 2: 12, 3: 13}
+LAG_MS = 1_000
+
+
+def leading(*isr: BrokerRef, log_end: int = 0, watermark: int = 0, min_insync: int = 1) -> ReplicaSet:
+    return ReplicaSet(
+        A,
+        (1, 2, 3),
+        isr,
+        mod_revision=5,
+        min_insync_replicas=min_insync,
+        lag_max_ms=LAG_MS,
+        high_watermark=watermark,
+        log_end=log_end,
+        own_end=log_end,
+        now_ms=0,
+    )
+
+
+@pytest.fixture
+def full() -> Iterator[ReplicaSet]:
+    """All three in sync, nothing written, sessions open."""
+    replicas = leading(A, B, C, min_insync=2)
+    for ref in (B, C):
+        replicas.start_session(ref, 1, 0)
+        replicas.acknowledge(ref, 1, 0, 0)
+    yield replicas
+    replicas.check()
+
+
+def test_the_watermark_is_the_smallest_end_of_the_isr(full: ReplicaSet) -> None:
+    assert not full.wrote(10, 10, 1)
+    assert not full.acknowledge(B, 1, 10, 2)
+    assert full.high_watermark == 0
+    assert full.acknowledge(C, 1, 7, 3)
+    assert full.high_watermark == 7
+
+
+def test_in_fsync_mode_the_leader_counts_its_synced_end(full: ReplicaSet) -> None:
+    full.wrote(10, 0, 1)
+    full.acknowledge(B, 1, 10, 2)
+    assert not full.acknowledge(C, 1, 10, 2)
+    assert full.wrote(10, 10, 3)
+    assert full.high_watermark == 10
+
+
+def test_a_sole_member_commits_alone() -> None:
+    replicas = leading(A)
+    assert replicas.wrote(5, 5, 1)
+    assert replicas.high_watermark == 5
+
+
+def test_the_watermark_stands_still_below_min_insync_and_goes_on_after_the_join() -> None:
+    replicas = leading(A, min_insync=2)
+    assert not replicas.wrote(5, 5, 1)
+    assert not replicas.enough_in_sync
+    replicas.start_session(B, 1, 1)
+    assert not replicas.acknowledge(B, 1, 5, 2)
+    isr = replicas.proposal(2, LIVE)
+    assert isr == (A, B)
+    replicas.propose(isr)
+    assert not replicas.acknowledge(B, 1, 5, 3), "proposed is not committed"
+    assert replicas.resolve(isr, 6)
+    assert replicas.high_watermark == 5
+
+
+def test_while_a_join_is_in_flight_the_larger_set_counts(full: ReplicaSet) -> None:
+    replicas = leading(A, B)
+    replicas.start_session(B, 1, 0)
+    replicas.start_session(C, 1, 0)
+    replicas.acknowledge(C, 1, 0, 0)
+    replicas.acknowledge(B, 1, 0, 0)
+    assert replicas.proposal(0, LIVE) == (A, B, C)
+    replicas.propose((A, B, C))
+    replicas.wrote(10, 10, 1)
+    assert not replicas.acknowledge(B, 1, 10, 2)
+    replicas.settled()
+    assert replicas.high_watermark == 10, "the store has shown that C never joined"
+
+
+def test_a_shrink_counts_only_when_it_is_committed(full: ReplicaSet) -> None:
+    full.wrote(10, 10, 0)
+    full.acknowledge(B, 1, 10, 1)
+    wanted = full.proposal(LAG_MS + 1, LIVE)
+    assert wanted == (A, B)
+    full.propose(wanted)
+    assert full.proposal(LAG_MS + 2, LIVE) is None, "one update in flight"
+    assert full.high_watermark == 0
+    assert full.resolve(wanted, 6)
+    full.settled()
+    assert full.high_watermark == 10
+
+
+def test_a_follower_at_the_log_end_never_leaves(full: ReplicaSet) -> None:
+    assert full.proposal(10 * LAG_MS, LIVE) is None
+    full.wrote(10, 10, 10 * LAG_MS)
+    assert full.proposal(10 * LAG_MS + 1, LIVE) is None, "it was caught up until this write"
+    assert full.proposal(11 * LAG_MS + 1, LIVE) == (A,)
+
+
+def test_a_follower_that_keeps_up_under_load_stays(full: ReplicaSet) -> None:
+    end = 0
+    for now_ms in range(0, 5 * LAG_MS, 100):
+        end += 10
+        full.wrote(end, end, now_ms)
+        for ref in (B, C):  # always one write behind
+            full.acknowledge(ref, 1, end - 10, now_ms)
+        assert full.proposal(now_ms, LIVE) is None
+
+
+def test_a_member_with_another_incarnation_is_out(full: ReplicaSet) -> None:
+    assert full.proposal(1, {**LIVE, 3: 99}) == (A, B)
+
+
+def test_a_new_leader_admits_nobody_before_its_epochs_start() -> None:
+    replicas = leading(A, B, log_end=10, watermark=4)
+    replicas.start_session(C, 1, 0)
+    replicas.acknowledge(C, 1, 6, 1)
+    assert replicas.proposal(1, LIVE) is None, "6 is above the watermark, but below the start of the epoch"
+    assert not replicas.watermark_is_known
+    replicas.acknowledge(C, 1, 10, 2)
+    assert replicas.proposal(2, LIVE) == (A, B, C)
+
+
+def test_acknowledgements_of_an_older_session_or_incarnation_do_not_count(full: ReplicaSet) -> None:
+    full.wrote(10, 10, 1)
+    full.acknowledge(B, 1, 10, 2)
+    full.start_session(C, 2, 3)
+    assert not full.acknowledge(C, 1, 10, 4)
+    assert not full.acknowledge(BrokerRef(3, 99), 2, 10, 4)
+    assert full.high_watermark == 0
+    assert full.acknowledge(C, 2, 10, 5)
+
+
+def test_the_watermark_never_goes_back(full: ReplicaSet) -> None:
+    full.wrote(10, 10, 1)
+    full.acknowledge(B, 1, 10, 2)
+    full.acknowledge(C, 1, 10, 2)
+    full.start_session(C, 2, 3)
+    full.acknowledge(C, 2, 4, 4)
+    assert full.high_watermark == 10
+
+
+def test_an_older_answer_of_the_store_changes_nothing(full: ReplicaSet) -> None:
+    full.resolve((A, B), 8)
+    full.resolve((A, B, C), 7)
+    assert full.committed == (A, B)

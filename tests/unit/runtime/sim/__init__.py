@@ -1,0 +1,1 @@
+"""Tests of the simulation itself: a checker that cannot fail is decoration."""

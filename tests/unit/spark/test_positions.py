@@ -1,0 +1,90 @@
+"""Where a query begins, how far a micro-batch goes, and what is named as lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog.errors import ConfigError
+from pyspark_oncelog.offsets import PartitionPosition, Position, StartingOffsets, TopicPosition, parse_offsets_option
+from pyspark_oncelog.positions import PartitionView, TopicView, View, latest, next_end, ranges, resolve
+
+
+def view(*partitions: tuple[int, int], topic_id: str = "id", epoch: int = 1) -> View:
+    return {"t": TopicView(topic_id, {i: PartitionView(a, b, epoch) for i, (a, b) in enumerate(partitions)})}
+
+
+def position(*offsets: int, topic_id: str = "id", epoch: int = 1) -> Position:
+    return Position({"t": TopicPosition(topic_id, {i: PartitionPosition(o, epoch) for i, o in enumerate(offsets)})})
+
+
+def read(start: Position, end: Position, now: View) -> list[tuple[int, int, int]]:
+    return [(r.partition, r.start, r.end) for r in ranges(start, end, now)[0]]
+
+
+def losses(start: Position, end: Position, now: View) -> str:
+    return "; ".join(ranges(start, end, now)[1])
+
+
+def test_a_query_begins_where_its_options_say() -> None:
+    now = view((3, 9), (4, 8), (5, 7))
+    assert resolve(StartingOffsets("earliest"), now) == position(3, 4, 5)
+    assert resolve(parse_offsets_option('{"t":{"0":6,"1":-1}}'), now) == position(6, 8, 5)
+
+
+def test_an_offset_for_a_partition_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ConfigError, match="not read"):
+        resolve(parse_offsets_option('{"t":{"7":6}}'), view((0, 1)))
+
+
+def test_a_new_leader_epoch_alone_is_no_micro_batch() -> None:
+    start, now = position(9, 8, epoch=1), view((0, 9), (0, 9), epoch=2)
+    end = next_end(start, latest(now), now, None)
+    assert end.topics["t"].partitions == {0: PartitionPosition(9, 1), 1: PartitionPosition(9, 2)}
+
+
+def test_a_limit_leaves_the_rest_for_later() -> None:
+    now = view((0, 100), (0, 300))
+    end = next_end(position(0, 0), latest(now), now, 40)
+    assert read(position(0, 0), end, now) == [(0, 0, 10), (1, 0, 30)]
+
+
+def test_a_limit_counts_a_new_partition_from_what_is_there() -> None:
+    now = view((0, 10), (1000, 1010))
+    end = next_end(position(10), latest(now), now, 5)
+    assert end.topics["t"].partitions[1].offset == 1005
+
+
+def test_a_new_partition_is_read_from_its_first_record() -> None:
+    assert read(position(5), position(5, 3), view((0, 5), (0, 3))) == [(1, 0, 3)]
+
+
+def test_nothing_to_read_is_no_loss() -> None:
+    assert ranges(position(5), position(5), view((9, 9))) == ([], [])
+
+
+def test_records_deleted_unread_are_named() -> None:
+    start, end, now = position(5), position(20), view((8, 30))
+    assert "begins at offset 8" in losses(start, end, now)
+    assert read(start, end, now) == [(0, 8, 20)]
+
+
+def test_a_log_that_became_shorter_is_named() -> None:
+    assert "was cut to offset 3, below 5" in losses(position(5), position(3), view((0, 3)))
+    assert read(position(5), position(3), view((0, 3))) == []
+
+
+def test_a_topic_created_again_is_named_and_read_from_its_start() -> None:
+    start, end, now = position(5, topic_id="old"), position(3), view((0, 3))
+    assert "created again" in losses(start, end, now)
+    assert read(start, end, now) == [(0, 0, 3)]
+
+
+def test_a_deleted_topic_is_named() -> None:
+    assert "was deleted before" in losses(position(1), position(3), {})
+    assert "was deleted before" in losses(position(1), position(3), view((0, 3), topic_id="new"))
+    assert "topic t was deleted" in losses(position(1), Position({}), {})
+
+
+def test_a_plan_looks_only_at_its_arguments_and_at_what_is_lost() -> None:
+    start, end = position(5, 6), position(20, 6)
+    assert ranges(start, end, view((0, 20), (0, 6))) == ranges(start, end, view((5, 900), (6, 900), epoch=7))

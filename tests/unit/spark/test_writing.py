@@ -1,0 +1,177 @@
+"""What a task and the driver ask of the cluster, and what they make of its answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from oncelog.errors import (
+    BatchRolledBackError,
+    ConfigError,
+    IllegalStateError,
+    NetworkError,
+    ProducerFencedError,
+    ReplayMismatchError,
+    UnknownTopicError,
+)
+from pyspark_oncelog import checks, committing, worker_client
+from pyspark_oncelog.identity import WriteIdentity
+from pyspark_oncelog.messages import TaskMessage, TaskResult
+from pyspark_oncelog.options import SinkOptions
+from pyspark_oncelog.task_writer import write_task
+from tests.unit.spark.fakes import FakeClient
+
+IDENTITY = WriteIdentity("spark-q", "run", "q", 7, "a")
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
+    fake = FakeClient()
+    monkeypatch.setattr(worker_client, "client_for", lambda _connection: fake)
+    monkeypatch.setattr(committing, "client_for", lambda _connection: fake)
+    checks._known_topics.clear()
+    return fake
+
+
+def options(**more: str) -> SinkOptions:
+    return SinkOptions.parse({"bootstrapServers": "a:1", "topic": "t", **more})
+
+
+def rows(*values: str, **columns: Any) -> Any:
+    return pa.RecordBatch.from_pydict({"value": list(values), **columns})
+
+
+def write(*batches: Any, identity: WriteIdentity | None = IDENTITY, **more: str) -> TaskMessage:
+    return write_task(options(**more), identity, "42", batches)
+
+
+# ------------------------------------------------------------ tasks
+
+
+def test_a_task_joins_by_its_names_writes_and_says_what_it_wrote(client: FakeClient) -> None:
+    message = write(rows("1", "2"), rows("3"))
+    [join], [participant] = client.joins, client.participants
+    assert join["names"] == ("spark-q", "run", "q", 7)
+    assert (join["write_attempt"], join["task_attempt"]) == ("a", "42")
+    assert participant.sent == [("t", {"value": [b"1", b"2"]}), ("t", {"value": [b"3"]})]
+    assert participant.is_closed
+    assert message == TaskMessage(IDENTITY, TaskResult.JOINED, 3, "42", 11, 5, (("id", 0, 3),))
+
+
+def test_a_replayed_task_reads_its_rows_and_writes_nothing(client: FakeClient) -> None:
+    client.committed_rows = 9
+    message = write(rows("1", "2"), rows("3"))
+    assert (message.result, message.rows, message.committed_rows) == (TaskResult.ALREADY_COMMITTED, 3, 9)
+    assert client.participants[0].sent == []
+
+
+def test_a_batch_below_the_last_one_names_the_option_or_is_skipped(client: FakeClient) -> None:
+    client.join_error = BatchRolledBackError(committed_batch_id=8)
+    with pytest.raises(BatchRolledBackError, match=r"onRolledBackBatch=skip.*committed_batch_id=8"):
+        write(rows("1"))
+    message = write(rows("1", "2"), onRolledBackBatch="skip")
+    assert (message.result, message.rows) == (TaskResult.ROLLED_BACK, 2)
+
+
+def test_a_fenced_run_stops(client: FakeClient) -> None:
+    client.join_error = ProducerFencedError()
+    with pytest.raises(ProducerFencedError):
+        write(rows("1"))
+
+
+def test_rows_that_were_not_acknowledged_are_never_committed(client: FakeClient) -> None:
+    client.lose_rows = 1
+    with pytest.raises(IllegalStateError, match="not every row"):
+        write(rows("1", "2"))
+    assert client.participants[0].is_closed
+
+
+def test_a_topic_that_a_row_names_must_exist_or_is_created(client: FakeClient) -> None:
+    new = rows("1", topic=["new"])
+    with pytest.raises(UnknownTopicError, match="oncelog topic create new --partitions 6 --bootstrap-servers a:1"):
+        write(new, topic="")
+    write(new, topic="", createTopicPartitions="3")
+    assert client.created == [("new", 3)]
+
+
+def test_at_least_once_joins_nothing(client: FakeClient) -> None:
+    message = write(rows("1"), identity=None)
+    assert (message.result, message.rows, client.joins) == (TaskResult.APPENDED, 1, [])
+
+
+# ------------------------------------------------------------ the driver
+
+
+def test_the_winners_of_a_batch_are_committed_in_one_call(client: FakeClient) -> None:
+    messages = [write(rows("1", "2")), write(rows("3"))]
+    committing.commit_batch(options(), messages, 7)
+    [(*names, winners)] = client.commits
+    assert names == ["spark-q", "run", "q", 7, 5]
+    assert [(w.producer_id, w.rows, w.counts) for w in winners] == [(11, 2, (("id", 0, 2),)), (11, 1, (("id", 0, 1),))]
+
+
+def test_a_replay_commits_nothing_and_must_have_the_same_rows(client: FakeClient) -> None:
+    client.committed_rows = 3
+    committing.commit_batch(options(), [write(rows("1", "2")), write(rows("3"))], 7)
+    short = [write(rows("1", "2"))]
+    with pytest.raises(ReplayMismatchError, match=r"onReplayMismatch=keep.*committed_rows=3, rows=2"):
+        committing.commit_batch(options(), short, 7)
+    committing.commit_batch(options(onReplayMismatch="keep"), short, 7)
+    assert client.commits == []
+
+
+def test_a_commit_that_was_in_already_must_have_the_same_rows(client: FakeClient) -> None:
+    messages = [write(rows("1", "2"))]
+    client.committed_rows = 1
+    with pytest.raises(ReplayMismatchError):
+        committing.commit_batch(options(), messages, 7)
+
+
+def test_a_skipped_or_appended_batch_has_nothing_to_commit(client: FakeClient) -> None:
+    committing.commit_batch(options(), [write(rows("1"), identity=None)], 7)
+    client.join_error = BatchRolledBackError()
+    committing.commit_batch(options(), [write(rows("1"), onRolledBackBatch="skip")], 7)
+    assert client.commits == []
+
+
+def test_an_abort_names_the_transaction_and_never_raises(client: FakeClient) -> None:
+    message = write(rows("1"))
+    client.abort_error = NetworkError()
+    committing.abort_batch(options(), [None, message])
+    assert client.aborts == [("spark-q", "run", "q", 7, 5)]
+
+
+def test_an_abort_without_a_name_leaves_it_to_the_lease(client: FakeClient) -> None:
+    committing.abort_batch(options(), [None, None])
+    assert client.aborts == []
+
+
+# ------------------------------------------------------------ checks
+
+
+def test_a_known_topic_is_asked_for_once(client: FakeClient) -> None:
+    checks.require_topic(options())
+    client.topics.clear()
+    checks.require_topic(options())
+
+
+def test_a_python_that_lacks_a_package_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"lacks no_such_package, no\.such.*PYSPARK_PYTHON"):
+        checks.require_python(("pyarrow", "no_such_package", "no.such"))
+
+
+def test_a_worker_python_that_does_not_run_is_named() -> None:
+    from pyspark_oncelog.registration import require_worker_python
+
+    with pytest.raises(ConfigError, match="no-such-python lacks a Python that runs: set PYSPARK_PYTHON"):
+        require_worker_python("no-such-python")
+
+
+def test_this_python_has_what_a_worker_needs() -> None:
+    import sys
+
+    from pyspark_oncelog.registration import require_worker_python
+
+    require_worker_python(sys.executable)
