@@ -1,1 +1,150 @@
-"""oncelog: a partitioned, replicated, transactional log; this is its client SDK."""
+"""oncelog: a partitioned, replicated, transactional log; this is its client SDK.
+
+    async with oncelog.Client("broker-0:9092") as client:
+        async with client.producer(transactional_id="billing-7") as producer:
+            async with producer.transaction() as txn:          # commits on exit, aborts on error
+                await txn.send("orders", key="42", value="...")
+        async with client.consumer("orders", auto_offset_reset="earliest") as consumer:
+            async for record in consumer:                      # read_committed by default
+                print(record.offset, record.value)
+
+Without an event loop: `oncelog.SyncClient`, the same names without `await`.
+
+Rule: names are loaded when they are first used; `import oncelog` alone loads neither grpc nor pyarrow.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from oncelog import errors, sync
+    from oncelog.client.admin import ClusterHealth, PartitionOffsets, TopicDescription, TransactionDescription
+    from oncelog.client.client import Client, TransactionOutcome
+    from oncelog.client.consumer import Consumer
+    from oncelog.client.delivery import BatchDelivery, Delivery, RecordMetadata, WrittenRange
+    from oncelog.client.fetched_records import ConsumerRecord, Records
+    from oncelog.client.offsets import GroupMetadata, OffsetAndMetadata
+    from oncelog.client.participant import BatchCommit, Participant, ParticipantResult
+    from oncelog.client.producer import Producer
+    from oncelog.client.transaction import Transaction
+    from oncelog.client.writer import Message
+    from oncelog.errors import (
+        AbortableTransactionError,
+        CallerError,
+        ClusterUnreachableError,
+        CommitOutcomeUnknownError,
+        ConfigError,
+        DeliveryTimedOutError,
+        ErrorCode,
+        FatalProducerError,
+        ForkedClientError,
+        IllegalStateError,
+        OncelogError,
+        OutcomeForgottenError,
+        ProducerFencedError,
+        RetriableError,
+        TransactionDataLossError,
+        TxnAbortedError,
+        UnknownTopicError,
+    )
+    from oncelog.sync import Client as SyncClient
+    from oncelog.types import TopicPartition
+
+_HOMES = {
+    "oncelog.client.admin": ("ClusterHealth", "PartitionOffsets", "TopicDescription", "TransactionDescription"),
+    "oncelog.client.client": ("Client", "TransactionOutcome"),
+    "oncelog.client.consumer": ("Consumer",),
+    "oncelog.client.delivery": ("BatchDelivery", "Delivery", "RecordMetadata", "WrittenRange"),
+    "oncelog.client.fetched_records": ("ConsumerRecord", "Records"),
+    "oncelog.client.offsets": ("GroupMetadata", "OffsetAndMetadata"),
+    "oncelog.client.participant": ("BatchCommit", "Participant", "ParticipantResult"),
+    "oncelog.client.producer": ("Producer",),
+    "oncelog.client.transaction": ("Transaction",),
+    "oncelog.client.writer": ("Message",),
+    "oncelog.errors": (
+        "AbortableTransactionError",
+        "CallerError",
+        "ClusterUnreachableError",
+        "CommitOutcomeUnknownError",
+        "ConfigError",
+        "DeliveryTimedOutError",
+        "ErrorCode",
+        "FatalProducerError",
+        "ForkedClientError",
+        "IllegalStateError",
+        "OncelogError",
+        "OutcomeForgottenError",
+        "ProducerFencedError",
+        "RetriableError",
+        "TransactionDataLossError",
+        "TxnAbortedError",
+        "UnknownTopicError",
+    ),
+    "oncelog.types": ("TopicPartition",),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+_RENAMED = {"SyncClient": ("oncelog.sync", "Client")}
+_MODULES = ("errors", "sync")
+
+__version__ = "0.1.0"
+__all__ = [
+    "Client",
+    "SyncClient",
+    "Producer",
+    "Transaction",
+    "Message",
+    "Delivery",
+    "BatchDelivery",
+    "RecordMetadata",
+    "WrittenRange",
+    "Consumer",
+    "ConsumerRecord",
+    "Records",
+    "TopicPartition",
+    "OffsetAndMetadata",
+    "GroupMetadata",
+    "TransactionOutcome",
+    "Participant",
+    "ParticipantResult",
+    "BatchCommit",
+    "ClusterHealth",
+    "TopicDescription",
+    "PartitionOffsets",
+    "TransactionDescription",
+    "errors",
+    "sync",
+    "OncelogError",
+    "ErrorCode",
+    "RetriableError",
+    "AbortableTransactionError",
+    "FatalProducerError",
+    "CallerError",
+    "ClusterUnreachableError",
+    "CommitOutcomeUnknownError",
+    "ConfigError",
+    "DeliveryTimedOutError",
+    "ForkedClientError",
+    "IllegalStateError",
+    "OutcomeForgottenError",
+    "ProducerFencedError",
+    "TransactionDataLossError",
+    "TxnAbortedError",
+    "UnknownTopicError",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"oncelog.{name}")
+    module, attribute = _RENAMED.get(name) or (_HOME_OF.get(name), name)
+    if module is None:
+        raise AttributeError(f"module 'oncelog' has no attribute {name!r}")
+    value = getattr(importlib.import_module(module), attribute)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

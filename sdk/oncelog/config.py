@@ -8,7 +8,7 @@ Rule 3: defaults are the safe ones: acks "all", idempotence on, read_committed (
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final, TypeVar
 
@@ -149,7 +149,7 @@ def load(kind: type[C], given: Mapping[str, Any]) -> C:
     return kind(**values)
 
 
-def addresses(given: str | list[str] | tuple[str, ...]) -> tuple[str, ...]:
+def addresses(given: str | Sequence[str]) -> tuple[str, ...]:
     """Bootstrap addresses from "host:port,host:port" or a list. Raises `ConfigError`."""
     items = given.split(",") if isinstance(given, str) else list(given)
     found = tuple(item.strip() for item in items if item.strip())

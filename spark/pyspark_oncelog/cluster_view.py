@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from oncelog.errors import UnknownTopicError
+from oncelog.types import TopicPartition
 from pyspark_oncelog.offsets import Position
 from pyspark_oncelog.options import SourceOptions
 from pyspark_oncelog.positions import PartitionView, TopicView, View
@@ -36,12 +37,12 @@ def _load_topic(client: Client, name: str, read_committed: bool) -> TopicView:
     """The epochs are read before the ends, so that no end is newer than its epoch says."""
     topic = client.admin.describe_topic(name)
     level = "read_committed" if read_committed else "read_uncommitted"
-    partitions = [(name, p.partition) for p in topic.partitions]
+    partitions = [TopicPartition(name, p.partition) for p in topic.partitions]
     with client.consumer(isolation_level=level) as consumer:
         first, last = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
     views = {
-        p.partition: PartitionView(first[name, p.partition], last[name, p.partition], p.leader_epoch)
-        for p in topic.partitions
+        p.partition: PartitionView(first[where], last[where], p.leader_epoch)
+        for p, where in zip(topic.partitions, partitions, strict=True)
     }
     return TopicView(topic.topic_id, views)
 

@@ -80,7 +80,7 @@ def abort_batch(options: SinkOptions, messages: Sequence[WriterCommitMessage | N
         return
     identity = message.identity
     try:
-        client_for(options.connection).abort_batch(
+        client_for(options.connection).abort_transaction(
             identity.transactional_id,
             identity.owner_run,
             identity.app_id,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parents[2]
-_SETTINGS = {
+SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "2",
@@ -76,7 +76,7 @@ def spark(spark_environment: dict[str, str], tmp_path_factory: pytest.TempPathFa
 
     os.environ.update(spark_environment)
     builder = SparkSession.builder.master("local[2,4]").appName("oncelog-tests")  # type: ignore[attr-defined]
-    for name, value in _SETTINGS.items():
+    for name, value in SETTINGS.items():
         builder = builder.config(name, value)
     warehouse = tmp_path_factory.mktemp("warehouse")
     session: SparkSession = builder.config("spark.sql.warehouse.dir", str(warehouse)).getOrCreate()

@@ -15,7 +15,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from random import Random
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from oncelog import methods
 from oncelog.client.admin import Admin
@@ -30,6 +30,7 @@ from oncelog.ports import Transport, WallClock
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import types_pb2
 
+M = TypeVar("M", Producer, Consumer, Participant)
 _SHARED = frozenset(item.name for item in dataclasses.fields(ClientConfig))
 
 
@@ -126,7 +127,7 @@ class Client:
         context = self._context
         return Context(load(ClientConfig, before | shared), context.transport, context.clock, context.random), plain
 
-    def _keep(self, item: Any) -> Any:
+    def _keep(self, item: M) -> M:
         self._made = {key: kept for key, kept in self._made.items() if not kept.is_closed}
         self._made[id(item)] = item
         return item
@@ -190,7 +191,7 @@ class Client:
             timeout_ms=timeout_ms,
         )
 
-    async def abort_batch(
+    async def abort_transaction(
         self,
         transactional_id: str,
         owner_run: str,

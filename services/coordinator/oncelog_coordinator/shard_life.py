@@ -101,6 +101,7 @@ class ShardLife:
         self._config = config
         self._clock = clock
         self._inbox: deque[_Asked] = deque()
+        self._taken: list[_Asked] = []
         self._steps: deque[_Step] = deque()
         self._wake = asyncio.Event()
         self._changed = asyncio.Event()
@@ -190,13 +191,15 @@ class ShardLife:
         for _ in range(self._config.commands_per_append):
             if not self._inbox or step.size > self._config.append_bytes:
                 break
-            self._decide(self._inbox.popleft(), now_ms, step, items)
+            self._taken.append(self._inbox.popleft())
+            self._decide(self._taken[-1], now_ms, step, items)
         if step.confirm and not items:
             key, value = _item(EpochRecord(self.epoch))
             items[key] = value
         if self._config.check_invariants:
             self.table.check()
         self._append(step, items)
+        self._taken.clear()
 
     def _decide(self, asked: _Asked, now_ms: int, step: _Step, items: dict[str, bytes | None]) -> None:
         """Decides and applies one command."""
@@ -271,8 +274,9 @@ class ShardLife:
     async def close(self, error: OncelogError | None = None) -> None:
         """Ends the life; everybody who waits hears `error`."""
         self._ended = error or CoordinatorNotAvailableError("the shard starts anew", retry_after_ms=20)
-        waiting = [asked.answer for asked in self._inbox]
+        waiting = [asked.answer for asked in (*self._taken, *self._inbox)]
         waiting += [answer for step in self._steps for answer, _ in step.answers]
+        self._taken.clear()
         self._inbox.clear()
         self._steps.clear()
         for answer in waiting:

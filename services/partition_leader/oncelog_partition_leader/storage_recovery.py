@@ -207,8 +207,19 @@ class _Recovery:
             self._clean = read_clean(self._disk.read_file(f"{self._directory}/{CLEAN_SHUTDOWN}"))
             self._remove(CLEAN_SHUTDOWN)
         bases = numbered(self._disk.list(self._directory), LOG_SUFFIX)
-        self._segments = [Segment(self._disk, self._directory, base) for base in bases]
+        self._segments = [Segment(self._disk, self._directory, base) for base in self._kept(bases)]
         self._check_start()
+
+    def _kept(self, bases: list[int]) -> list[int]:
+        """Finishes an interrupted retention: keeps what the log can be recovered from, removes what is older."""
+        snapshots = snapshot_offsets(self._disk, self._directory)
+        starts = [base for base in bases if base <= self._point.log_start_offset and base in snapshots]
+        first = max(starts, default=0)
+        for base in bases:
+            if base < first:
+                Segment(self._disk, self._directory, base).remove()
+                self.removed = True
+        return [base for base in bases if base >= first]
 
     def _remove(self, name: str) -> None:
         self._disk.remove(f"{self._directory}/{name}")

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import ctypes
 import json
 import os
 import signal
@@ -22,14 +21,21 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
+from oncelog.client.client import Client
 from oncelog.errors import ClusterUnreachableError, ConfigError, OncelogError, StorageError
+from oncelog_runtime.adapters.child import die_with_parent, dying_with_parent
+from oncelog_runtime.adapters.etcd_process import etcd_command
 
-_PR_SET_PDEATHSIG: Final = 1
 _STOP_GRACE_S: Final = 10.0
 _LOG_TAIL_LINES: Final = 5
+
+
+def _quiet(_line: str) -> None:
+    """Progress for nobody."""
 
 
 def free_ports(count: int) -> list[int]:
@@ -39,10 +45,6 @@ def free_ports(count: int) -> list[int]:
         for probe in probes:
             probe.bind(("127.0.0.1", 0))
         return [int(probe.getsockname()[1]) for probe in probes]
-
-
-def _die_with_parent() -> None:
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 @dataclass(slots=True)
@@ -65,12 +67,11 @@ class LocalProcess:
         assert not self.running, f"{self.name} runs already"
         with self.log_path.open("ab") as log:
             self.popen = subprocess.Popen(
-                self.command,
+                dying_with_parent(self.command),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=_die_with_parent,
             )
 
     def kill(self, with_signal: int = signal.SIGKILL) -> None:
@@ -127,8 +128,6 @@ class LocalCluster:
         return ports
 
     def _build(self, ports: dict[str, int]) -> None:
-        from oncelog_runtime.adapters.etcd_process import etcd_command
-
         logs = self.data_dir / "logs"
         logs.mkdir(exist_ok=True)
         command = etcd_command(str(self.data_dir / "etcd"), ports["etcd-client"], ports["etcd-peer"])
@@ -159,7 +158,7 @@ class LocalCluster:
 
     # ------------------------------------------------------------ life
 
-    def start(self, progress: Callable[[str], None] = lambda _line: None) -> None:
+    def start(self, progress: Callable[[str], None] = _quiet) -> None:
         """Starts everything and returns when every partition of the internal topics has a leader.
 
         Raises `ClusterUnreachableError` with the log's last lines of whatever did not come up.
@@ -197,8 +196,6 @@ class LocalCluster:
         asyncio.run(self._wait_healthy(seconds))
 
     async def _wait_healthy(self, seconds: float) -> None:
-        from oncelog.client.client import Client
-
         deadline = time.monotonic() + seconds
         problem = "no broker answers"
         async with Client(self.bootstrap_servers) as client:
@@ -290,8 +287,8 @@ def main(arguments: list[str] | None = None) -> int:
 
     signal.signal(signal.SIGTERM, request_stop)
     signal.signal(signal.SIGINT, request_stop)
-    _die_with_parent()
-    say = (lambda line: print(line, flush=True)) if args.format == "text" else (lambda _line: None)
+    die_with_parent()
+    say = partial(print, flush=True) if args.format == "text" else _quiet
     try:
         _lock(Path(args.data_dir))
         cluster = LocalCluster(Path(args.data_dir).resolve(), brokers=args.brokers, first_port=args.first_port)

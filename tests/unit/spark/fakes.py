@@ -74,7 +74,7 @@ class FakeClient:
         rows = sum(winner.rows for winner in given[5])
         return BatchCommit(self.committed_rows is not None, self.committed_rows or rows, given[4])
 
-    def abort_batch(self, *given: Any, **_more: Any) -> bool:
+    def abort_transaction(self, *given: Any, **_more: Any) -> bool:
         self.aborts.append(given)
         if self.abort_error is not None:
             raise self.abort_error

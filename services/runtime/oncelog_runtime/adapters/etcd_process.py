@@ -15,25 +15,15 @@ import re
 import shutil
 import socket
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from oncelog.errors import MetadataUnavailableError
+from oncelog_runtime.adapters.child import dying_with_parent
 
 _log = logging.getLogger(__name__)
-_DIE_WITH_PARENT: Final = """
-import ctypes, os, signal, sys
-prctl = getattr(ctypes.CDLL(None), "prctl", None)  # Linux only
-if prctl is not None:
-    prctl(1, signal.SIGTERM)
-os.execv(sys.argv[1], sys.argv[1:])
-"""
-"""Runs in the child before etcd, as a program of its own: Python code between fork and exec breaks gRPC (tried)."""
-
 
 @dataclass(frozen=True, slots=True)
 class EtcdBinary:
@@ -160,7 +150,7 @@ class EtcdProcess:
         self._data_dir.mkdir(parents=True, exist_ok=True)
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _DIE_WITH_PARENT, *command],
+                dying_with_parent(command),
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,

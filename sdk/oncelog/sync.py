@@ -1,0 +1,566 @@
+"""The same client for code without an event loop: notebooks, scripts, Spark tasks. Same names, no `await`.
+
+    with oncelog.sync.Client("broker-0:9092") as client, client.producer() as producer:
+        producer.send("orders", value=b"42").result()
+
+Rule 1: all clients of a process share one daemon thread with one event loop; calls may come from any thread.
+Rule 2: every blocking call can be interrupted (Ctrl-C); what it waited for is then cancelled on the loop.
+Rule 3: after a fork the child has no such thread: clients that it inherited raise `ForkedClientError`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import os
+import threading
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+from oncelog.client import client as async_client
+from oncelog.client.admin import (
+    Admin as AsyncAdmin,
+)
+from oncelog.client.admin import (
+    ClusterHealth,
+    CreatedTopic,
+    PartitionOffsets,
+    TopicDescription,
+    TransactionDescription,
+)
+from oncelog.client.client import TransactionOutcome
+from oncelog.client.consumer import Consumer as AsyncConsumer
+from oncelog.client.delivery import BatchDelivery as AsyncBatchDelivery
+from oncelog.client.delivery import Delivery as AsyncDelivery
+from oncelog.client.delivery import RecordMetadata, WrittenRange
+from oncelog.client.fetched_records import ConsumerRecord, Records
+from oncelog.client.offset_lookup import FoundOffset
+from oncelog.client.offsets import GroupMetadata, OffsetAndMetadata
+from oncelog.client.participant import BatchCommit, ParticipantResult
+from oncelog.client.participant import Participant as AsyncParticipant
+from oncelog.client.producer import Producer as AsyncProducer
+from oncelog.client.transaction import Transaction as AsyncTransaction
+from oncelog.client.writer import Headers
+from oncelog.errors import ForkedClientError
+from oncelog.types import TopicPartition
+
+T = TypeVar("T")
+_POLL_S = 1.0
+
+
+class _LoopThread:
+    """The process's one event loop for blocking callers."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="oncelog-loop", daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The work's result. A `KeyboardInterrupt` here cancels it there."""
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise RuntimeError("a blocking call inside the event loop would wait for itself: use the asyncio client")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            while True:
+                try:
+                    return future.result(_POLL_S)  # short waits, so that a signal is seen soon on every platform
+                except concurrent.futures.TimeoutError:
+                    if future.done():
+                        raise
+        except BaseException:
+            future.cancel()
+            raise
+
+
+_guard = threading.Lock()
+_thread: _LoopThread | None = None
+
+
+def _forked() -> None:
+    global _thread, _guard
+    _thread = None
+    _guard = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
+def _shared_thread() -> _LoopThread:
+    global _thread
+    with _guard:
+        if _thread is None:
+            _thread = _LoopThread()
+        return _thread
+
+
+class _Wrapper(Generic[T]):
+    """Something asynchronous, and the loop on which it lives."""
+
+    def __init__(self, inner: T, thread: _LoopThread) -> None:
+        self._inner = inner
+        self._thread = thread
+        self._pid = os.getpid()
+
+    def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        if os.getpid() != self._pid:
+            work.close()
+            raise ForkedClientError("this client was created before the fork: create it in the child, or use spawn")
+        return self._thread.run(work)
+
+    def _call(self, function: Any, *args: Any, **options: Any) -> Any:
+        """Runs something that does not wait, but belongs to the loop's thread."""
+
+        async def on_loop() -> Any:
+            return function(*args, **options)
+
+        return self._run(on_loop())
+
+
+async def _await(item: Any) -> Any:
+    return await item
+
+
+class Delivery(_Wrapper[AsyncDelivery]):
+    """A record on its way."""
+
+    def result(self) -> RecordMetadata:
+        """Waits for the acknowledgement. Raises why the record was refused."""
+        metadata: RecordMetadata = self._run(_await(self._inner))
+        return metadata
+
+    def done(self) -> bool:
+        """True when the outcome is known."""
+        return self._inner.done()
+
+
+class BatchDelivery(_Wrapper[AsyncBatchDelivery]):
+    """Many rows on their way."""
+
+    @property
+    def rows(self) -> int:
+        """How many."""
+        return self._inner.rows
+
+    def result(self) -> list[WrittenRange]:
+        """Waits for all acknowledgements. Raises the first failure."""
+        ranges: list[WrittenRange] = self._run(_await(self._inner))
+        return ranges
+
+    def done(self) -> bool:
+        """True when every outcome is known."""
+        return self._inner.done()
+
+
+A = TypeVar("A", AsyncProducer, AsyncTransaction, AsyncParticipant)
+
+
+class _Writes(_Wrapper[A]):
+    """What producer, transaction and participant have in common."""
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+    ) -> Delivery:
+        """Queues one record; waits for room, not for the acknowledgement. See `oncelog.Producer.send`."""
+        work = self._inner.send(topic, value, key, partition, timestamp_ms, headers)
+        return Delivery(self._run(work), self._thread)
+
+    def send_batch(self, topic: str, data: Any, partition: int | None = None) -> BatchDelivery:
+        """Queues Arrow data without work per row. See `oncelog.Producer.send_batch`."""
+        return BatchDelivery(self._run(self._inner.send_batch(topic, data, partition)), self._thread)
+
+
+class Transaction(_Writes[AsyncTransaction]):
+    """`with producer.transaction() as txn:` commits on exit, aborts on error. See `oncelog.Transaction`."""
+
+    @property
+    def txn_no(self) -> int:
+        """Number of this transaction."""
+        return self._inner.txn_no
+
+    @property
+    def outcome(self) -> str:
+        """ "committed", "aborted", or where it stands."""
+        return self._inner.outcome
+
+    def begin(self) -> Transaction:
+        """Begins."""
+        self._run(self._inner.begin())
+        return self
+
+    def __enter__(self) -> Transaction:
+        return self.begin()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._run(self._inner.__aexit__(kind, error, trace))
+
+    def send_many(self, topic: str, rows: Iterable[Any]) -> BatchDelivery:
+        """Queues many records."""
+        return BatchDelivery(self._run(self._inner.send_many(topic, list(rows))), self._thread)
+
+    def send_offsets(self, read: Any, group: GroupMetadata | None = None) -> None:
+        """Commits offsets with this transaction."""
+        self._run(self._inner.send_offsets(read, group))
+
+    def flush(self) -> None:
+        """Waits for every acknowledgement. Raises the first failure."""
+        self._run(self._inner.flush())
+
+    def commit(self, wait: str = "decided") -> None:
+        """Commits. See `oncelog.Transaction.commit`."""
+        self._run(self._inner.commit(wait))
+
+    def abort(self) -> None:
+        """Aborts."""
+        self._run(self._inner.abort())
+
+
+class Producer(_Writes[AsyncProducer]):
+    """See `oncelog.Producer`."""
+
+    def __enter__(self) -> Producer:
+        self._run(self._inner.start())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._run(self._inner.__aexit__(kind, error, trace))
+
+    def start(self) -> Producer:
+        """Gets the producer id."""
+        return self.__enter__()
+
+    def send_and_wait(self, topic: str, value: Any = None, key: Any = None, **options: Any) -> RecordMetadata:
+        """`send`, and its acknowledgement."""
+        metadata: RecordMetadata = self._run(self._inner.send_and_wait(topic, value, key, **options))
+        return metadata
+
+    def send_many(self, topic: str, rows: Iterable[Any]) -> BatchDelivery:
+        """Queues many records: values, `(key, value)` pairs, or `Message`s."""
+        return BatchDelivery(self._run(self._inner.send_many(topic, list(rows))), self._thread)
+
+    def flush(self) -> None:
+        """Waits until everything is acknowledged. Raises the first failure that nobody awaited."""
+        self._run(self._inner.flush())
+
+    def transaction(self) -> Transaction:
+        """A new transaction."""
+        return Transaction(self._inner.transaction(), self._thread)
+
+    def begin_transaction(self) -> Transaction:
+        """A new transaction, begun."""
+        return self.transaction().begin()
+
+    def close(self, timeout_ms: int | None = None) -> None:
+        """Waits for what is on its way, then ends."""
+        self._run(self._inner.close(timeout_ms))
+
+
+class Participant(_Writes[AsyncParticipant]):
+    """A writer of a shared transaction. See `oncelog.client.participant`."""
+
+    @property
+    def already_committed(self) -> bool:
+        """The batch's token is committed: write nothing."""
+        return self._inner.already_committed
+
+    @property
+    def committed_rows(self) -> int:
+        """Rows of the committed token."""
+        return self._inner.committed_rows
+
+    @property
+    def txn_no(self) -> int:
+        """Number of the transaction."""
+        return self._inner.txn_no
+
+    @property
+    def producer_id(self) -> int:
+        """This participant's own id."""
+        return self._inner.producer_id
+
+    def __enter__(self) -> Participant:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def flush(self) -> ParticipantResult:
+        """Waits for every acknowledgement; what to hand to the driver."""
+        result: ParticipantResult = self._run(self._inner.flush())
+        return result
+
+    def renew(self) -> None:
+        """Keeps the transaction alive; done by itself while the participant is open."""
+        self._run(self._inner.renew())
+
+    def close(self) -> None:
+        """Stops renewing and drops what was not flushed."""
+        self._run(self._inner.close())
+
+
+class Consumer(_Wrapper[AsyncConsumer]):
+    """See `oncelog.Consumer`."""
+
+    def __enter__(self) -> Consumer:
+        self._run(self._inner.start())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def start(self) -> Consumer:
+        """Assigns the partitions of the topics that were given."""
+        return self.__enter__()
+
+    def close(self) -> None:
+        """Stops reading; commits nothing."""
+        self._run(self._inner.close())
+
+    def subscribe(self, *topics: str, **options: Any) -> None:
+        """Not available yet: always raises `IllegalStateError`."""
+        self._inner.subscribe(*topics, **options)
+
+    def assign(self, partitions: Iterable[Any]) -> None:
+        """Reads exactly these (topic, partition) pairs from now on."""
+        self._run(self._inner.assign(list(partitions)))
+
+    def assignment(self) -> list[TopicPartition]:
+        """What is read."""
+        return self._inner.assignment()
+
+    def pause(self, *partitions: Any) -> None:
+        """Returns nothing of these partitions until `resume`."""
+        self._call(self._inner.pause, *partitions)
+
+    def resume(self, *partitions: Any) -> None:
+        """Ends a pause."""
+        self._call(self._inner.resume, *partitions)
+
+    def position(self, partition: Any) -> int:
+        """The next offset to return."""
+        return int(self._run(self._inner.position(partition)))
+
+    def seek(self, partition: Any, offset: int) -> None:
+        """Goes on from this offset."""
+        self._call(self._inner.seek, partition, offset)
+
+    def seek_to_beginning(self, *partitions: Any) -> None:
+        """Goes to the first record that is kept."""
+        self._run(self._inner.seek_to_beginning(*partitions))
+
+    def seek_to_end(self, *partitions: Any) -> None:
+        """Goes to the end of what may be read now."""
+        self._run(self._inner.seek_to_end(*partitions))
+
+    def offsets_for_times(self, times: Mapping[Any, int]) -> dict[TopicPartition, FoundOffset | None]:
+        """Per partition the first record at or after this time."""
+        found: dict[TopicPartition, FoundOffset | None] = self._run(self._inner.offsets_for_times(times))
+        return found
+
+    def beginning_offsets(self, partitions: Iterable[Any]) -> dict[TopicPartition, int]:
+        """First offset that is kept."""
+        found: dict[TopicPartition, int] = self._run(self._inner.beginning_offsets(list(partitions)))
+        return found
+
+    def end_offsets(self, partitions: Iterable[Any]) -> dict[TopicPartition, int]:
+        """End of what may be read."""
+        found: dict[TopicPartition, int] = self._run(self._inner.end_offsets(list(partitions)))
+        return found
+
+    def getmany(self, timeout_ms: int | None = None, max_records: int | None = None) -> Records:
+        """Records; waits for the first one, at most `timeout_ms`."""
+        records: Records = self._run(self._inner.getmany(timeout_ms, max_records))
+        return records
+
+    def getone(self, timeout_ms: int | None = None) -> ConsumerRecord | None:
+        """The next record; None when none came in time."""
+        record: ConsumerRecord | None = self._run(self._inner.getone(timeout_ms))
+        return record
+
+    def __iter__(self) -> Iterator[ConsumerRecord]:
+        """Records for ever."""
+        self.start()
+        while not self._inner.is_closed:
+            record = self.getone(1_000)
+            if record is not None:
+                yield record
+
+    def read_arrow(self, timeout_ms: int | None = None, include_headers: bool = False) -> Any:
+        """The next rows of one partition as a `pyarrow.RecordBatch`; None when none came in time."""
+        return self._run(self._inner.read_arrow(timeout_ms, include_headers))
+
+    def arrow_batches(self, include_headers: bool = False) -> Iterator[Any]:
+        """`read_arrow` for ever."""
+        self.start()
+        while not self._inner.is_closed:
+            rows = self.read_arrow(1_000, include_headers)
+            if rows is not None:
+                yield rows
+
+    def read_range(
+        self, partition: Any, start: int, end: int, include_headers: bool = False, timeout_ms: int | None = None
+    ) -> Iterator[Any]:
+        """The rows with `start` <= offset < `end` of one partition, as Arrow; then it is over."""
+        rows = self._inner.read_range(partition, start, end, include_headers, timeout_ms)
+        try:
+            while True:
+                try:
+                    yield self._run(_await(anext(rows)))
+                except StopAsyncIteration:
+                    return
+        finally:
+            self._run(rows.aclose())  # type: ignore[attr-defined]
+
+    def commit(self, offsets: Mapping[Any, Any] | None = None) -> None:
+        """Commits offsets (None = all positions) for the group."""
+        self._run(self._inner.commit(offsets))
+
+    def committed(self, *partitions: Any) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """The group's committed offsets."""
+        found: dict[TopicPartition, OffsetAndMetadata | None] = self._run(self._inner.committed(*partitions))
+        return found
+
+
+class Admin(_Wrapper[AsyncAdmin]):
+    """See `oncelog.client.admin`."""
+
+    def create_topic(self, name: str, **options: Any) -> CreatedTopic:
+        """Creates a topic: `partitions`, `replication_factor`, `config`, `if_not_exists`, `timeout_ms`."""
+        created: CreatedTopic = self._run(self._inner.create_topic(name, **options))
+        return created
+
+    def delete_topic(self, name: str) -> None:
+        """Deletes a topic and its records."""
+        self._run(self._inner.delete_topic(name))
+
+    def list_topics(self, *, internal: bool = False) -> list[TopicDescription]:
+        """All topics by name."""
+        found: list[TopicDescription] = self._run(self._inner.list_topics(internal=internal))
+        return found
+
+    def describe_topic(self, name: str) -> TopicDescription:
+        """One topic."""
+        found: TopicDescription = self._run(self._inner.describe_topic(name))
+        return found
+
+    def partition_offsets(self, name: str) -> dict[int, PartitionOffsets]:
+        """Offsets of each partition that answers."""
+        found: dict[int, PartitionOffsets] = self._run(self._inner.partition_offsets(name))
+        return found
+
+    def delete_records(self, topic: str, partition: int, before_offset: int = -1) -> int:
+        """Deletes records below an offset; returns the new log start offset."""
+        return int(self._run(self._inner.delete_records(topic, partition, before_offset)))
+
+    def list_transactions(self, states: Iterable[str] = ()) -> list[TransactionDescription]:
+        """Every transactional id, by name."""
+        found: list[TransactionDescription] = self._run(self._inner.list_transactions(list(states)))
+        return found
+
+    def describe_transaction(self, transactional_id: str) -> TransactionDescription:
+        """One transactional id."""
+        found: TransactionDescription = self._run(self._inner.describe_transaction(transactional_id))
+        return found
+
+    def abort_transaction(self, transactional_id: str) -> int:
+        """Aborts the open transaction by an operator's word; its number, or 0."""
+        return int(self._run(self._inner.abort_transaction(transactional_id)))
+
+    def cluster_health(self) -> ClusterHealth:
+        """What one broker sees of the cluster."""
+        found: ClusterHealth = self._run(self._inner.cluster_health())
+        return found
+
+
+class Client(_Wrapper[async_client.Client]):
+    """See `oncelog.Client`; takes the same arguments."""
+
+    def __init__(
+        self, bootstrap_servers: str | Sequence[str] = (), client_id: str = "oncelog-python", **config: Any
+    ) -> None:
+        """Connects with the first call. Raises `ConfigError`."""
+        super().__init__(async_client.Client(bootstrap_servers, client_id, **config), _shared_thread())
+        self.admin = Admin(self._inner.admin, self._thread)
+
+    def start(self) -> Client:
+        """Looks for the cluster. Raises `ClusterUnreachableError`."""
+        self._run(self._inner.start())
+        return self
+
+    def __enter__(self) -> Client:
+        self._run(self._inner.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes what it made, then the connections."""
+        self._run(self._inner.close())
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id; empty before the first answer."""
+        return self._inner.cluster_id
+
+    def producer(self, **config: Any) -> Producer:
+        """A producer."""
+        return Producer(self._call(self._inner.producer, **config), self._thread)
+
+    def consumer(self, *topics: str, **config: Any) -> Consumer:
+        """A consumer."""
+        return Consumer(self._call(self._inner.consumer, *topics, **config), self._thread)
+
+    def join_transaction(
+        self, transactional_id: str, owner_run: str, app_id: str, batch_id: int, **options: Any
+    ) -> Participant:
+        """Joins the open transaction of a batch. See `oncelog.Client.join_transaction`."""
+        work = self._inner.join_transaction(transactional_id, owner_run, app_id, batch_id, **options)
+        return Participant(self._run(work), self._thread)
+
+    def commit_transaction(
+        self,
+        transactional_id: str,
+        owner_run: str,
+        app_id: str,
+        batch_id: int,
+        txn_no: int,
+        winners: Sequence[ParticipantResult],
+        **options: Any,
+    ) -> BatchCommit:
+        """Commits what the winners wrote. See `oncelog.Client.commit_transaction`."""
+        inner = self._inner
+        commit: BatchCommit = self._run(
+            inner.commit_transaction(transactional_id, owner_run, app_id, batch_id, txn_no, winners, **options)
+        )
+        return commit
+
+    def abort_transaction(
+        self, transactional_id: str, owner_run: str, app_id: str, batch_id: int, txn_no: int, **options: Any
+    ) -> bool:
+        """Aborts what is open under this name. False: nothing was."""
+        work = self._inner.abort_transaction(transactional_id, owner_run, app_id, batch_id, txn_no, **options)
+        return bool(self._run(work))
+
+    def get_outcome(self, transactional_id: str, txn_no: int) -> TransactionOutcome:
+        """What became of a transaction."""
+        outcome: TransactionOutcome = self._run(self._inner.get_outcome(transactional_id, txn_no))
+        return outcome

@@ -1,0 +1,223 @@
+"""The source against a real cluster: what is committed is read once, by any plan, and loss is never silent."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from oncelog.sync import Client
+from oncelog_runtime.local import LocalCluster
+from tests.integration.spark_tools import committed, once
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+NewTopic = Callable[..., str]
+
+
+@pytest.fixture
+def client(cluster: LocalCluster) -> Any:
+    with Client(cluster.bootstrap_servers) as client:
+        yield client
+
+
+def produce(client: Any, topic: str, values: range) -> None:
+    with client.producer() as producer:
+        for value in values:
+            producer.send(topic, str(value), key=str(value))
+        producer.flush()
+
+
+def read(spark: SparkSession, cluster: LocalCluster, topic: str, **options: str) -> Any:
+    reader = spark.read.format("oncelog").option("bootstrapServers", cluster.bootstrap_servers)
+    for name, value in options.items():
+        reader = reader.option(name, value)
+    return reader.option("subscribe", topic).load()
+
+
+def values_of(frame: Any) -> Counter[str]:
+    return Counter(row["value"].decode() for row in frame.select("value").collect())
+
+
+class Stream:
+    """A streaming read into parquet, run until it has what is there."""
+
+    def __init__(self, spark: SparkSession, cluster: LocalCluster, topic: str, folder: Path) -> None:
+        self.spark, self.cluster, self.topic, self.folder = spark, cluster, topic, folder
+
+    def run(self, **options: str) -> Any:
+        reader = self.spark.readStream.format("oncelog").option("bootstrapServers", self.cluster.bootstrap_servers)
+        for name, value in {"subscribe": self.topic, "startingOffsets": "earliest", **options}.items():
+            reader = reader.option(name, value)
+        rows = reader.load().selectExpr("CAST(value AS STRING) AS value", "partition", "offset")
+        query = (
+            rows.writeStream.format("parquet")
+            .option("path", str(self.folder / "out"))
+            .option("checkpointLocation", str(self.folder / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        return query
+
+    def seen(self) -> Counter[str]:
+        rows = self.spark.read.parquet(str(self.folder / "out")).collect()
+        return Counter(row["value"] for row in rows)
+
+
+@pytest.fixture
+def stream(spark: SparkSession, cluster: LocalCluster, tmp_path: Path, new_topic: NewTopic) -> Stream:
+    return Stream(spark, cluster, new_topic(), tmp_path)
+
+
+# ------------------------------------------------------------ batch reads
+
+
+def test_every_column_has_sparks_type(
+    spark: SparkSession, cluster: LocalCluster, client: Any, new_topic: NewTopic
+) -> None:
+    topic = new_topic(1)
+    with client.producer() as producer:
+        producer.send(topic, b"v", key=b"k", timestamp_ms=1_700_000_000_123, headers={"h": b"x"})
+        producer.send(topic, None, key=None, timestamp_ms=0)
+        producer.flush()
+    frame = read(spark, cluster, topic, includeHeaders="true")
+    assert [f"{f.name} {f.dataType.simpleString()}" for f in frame.schema.fields] == [
+        "key binary",
+        "value binary",
+        "topic string",
+        "partition int",
+        "offset bigint",
+        "timestamp timestamp",
+        "timestampType int",
+        "headers array<struct<key:string,value:binary>>",
+    ]
+    first, second = frame.orderBy("offset").collect()
+    assert (bytes(first["key"]), bytes(first["value"]), first["partition"], first["offset"]) == (b"k", b"v", 0, 0)
+    assert first["timestamp"].timestamp() == 1_700_000_000.123
+    assert [(h["key"], bytes(h["value"])) for h in first["headers"]] == [("h", b"x")]
+    assert (second["key"], second["value"], second["headers"]) == (None, None, None)
+    assert (second["topic"], second["timestampType"]) == (topic, 0)
+
+
+def test_a_schema_of_some_columns_reads_those(
+    spark: SparkSession, cluster: LocalCluster, client: Any, new_topic: NewTopic
+) -> None:
+    topic = new_topic()
+    produce(client, topic, range(3))
+    reader = spark.read.format("oncelog").schema("offset bigint, value binary").option("subscribe", topic)
+    frame = reader.option("bootstrapServers", cluster.bootstrap_servers).load()
+    assert frame.columns == ["offset", "value"]
+    assert values_of(frame) == once(*range(3))
+
+
+@pytest.mark.parametrize("options", [{}, {"minPartitions": "11"}, {"minRowsPerTask": "1"}])
+def test_any_plan_reads_each_record_once(
+    spark: SparkSession, cluster: LocalCluster, client: Any, new_topic: NewTopic, options: dict[str, str]
+) -> None:
+    topic = new_topic(3)
+    produce(client, topic, range(500))
+    assert values_of(read(spark, cluster, topic, **options)) == once(*range(500))
+
+
+def test_offsets_bound_a_read(spark: SparkSession, cluster: LocalCluster, client: Any, new_topic: NewTopic) -> None:
+    topic = new_topic(1)
+    produce(client, topic, range(10))
+    bounds = {"startingOffsets": json.dumps({topic: {"0": 3}}), "endingOffsets": json.dumps({topic: {"0": 7}})}
+    assert values_of(read(spark, cluster, topic, **bounds)) == once(*range(3, 7))
+    beyond = json.dumps({topic: {"0": 99}})
+    with pytest.raises(Exception, match="ends at offset 10"):
+        read(spark, cluster, topic, endingOffsets=beyond).count()
+    assert read(spark, cluster, topic, endingOffsets=beyond, failOnDataLoss="false").count() == 10
+
+
+def test_only_committed_transactions_are_read(
+    spark: SparkSession, cluster: LocalCluster, client: Any, new_topic: NewTopic
+) -> None:
+    topic = new_topic(1)
+    with client.producer(transactional_id=f"{topic}-txn") as producer:
+        for number, is_committed in ((0, True), (1, False), (2, True)):
+            txn = producer.begin_transaction()
+            txn.send(topic, str(number))
+            if is_committed:
+                txn.commit(wait="visible")
+            else:
+                txn.flush()
+                txn.abort()
+        assert values_of(read(spark, cluster, topic)) == once(0, 2)
+        txn = producer.begin_transaction()
+        txn.send(topic, "open")
+        txn.flush()
+        assert values_of(read(spark, cluster, topic)) == once(0, 2)
+        assert values_of(read(spark, cluster, topic, isolation="read_uncommitted")) == once(0, 1, 2, "open")
+        txn.abort()
+
+
+def test_an_unknown_topic_is_named(spark: SparkSession, cluster: LocalCluster) -> None:
+    with pytest.raises(Exception, match="oncelog topic create nowhere --partitions"):
+        read(spark, cluster, "nowhere").count()
+
+
+# ------------------------------------------------------------ streams
+
+
+def test_a_stream_goes_on_where_it_stopped_and_leaves_no_lag(stream: Stream, client: Any) -> None:
+    group = f"lag-{stream.topic}"
+    produce(client, stream.topic, range(100))
+    stream.run(maxOffsetsPerTrigger="30", commitGroup=group)
+    produce(client, stream.topic, range(100, 150))
+    stream.run(maxOffsetsPerTrigger="30", commitGroup=group)
+    assert stream.seen() == once(*range(150))
+    partitions = [(stream.topic, p) for p in range(4)]
+    with client.consumer(group_id=group) as consumer:
+        ends = consumer.end_offsets(partitions)
+        found = consumer.committed(*partitions)
+    assert {p: at.offset for p, at in found.items()} == ends
+
+
+def test_a_limit_bounds_every_micro_batch(stream: Stream, client: Any) -> None:
+    produce(client, stream.topic, range(100))
+    query = stream.run(maxOffsetsPerTrigger="30")
+    rows = [p["numInputRows"] for p in query.recentProgress if p["numInputRows"]]
+    assert sum(rows) == 100
+    assert max(rows) <= 34
+    assert len(rows) >= 3
+
+
+def test_a_topic_created_again_is_loss_not_silence(stream: Stream, client: Any) -> None:
+    produce(client, stream.topic, range(10))
+    stream.run()
+    client.admin.delete_topic(stream.topic)
+    client.admin.create_topic(stream.topic, partitions=4)
+    produce(client, stream.topic, range(10, 15))
+    with pytest.raises(Exception, match="deleted and created again"):
+        stream.run()
+    stream.run(failOnDataLoss="false")
+    assert stream.seen() == once(*range(15))
+
+
+def test_source_and_sink_together_move_each_record_once(stream: Stream, client: Any, new_topic: NewTopic) -> None:
+    produce(client, stream.topic, range(200))
+    target, checkpoint = new_topic(2), stream.folder / "move"
+
+    def move() -> None:
+        reader = stream.spark.readStream.format("oncelog").option("subscribe", stream.topic)
+        reader = reader.option("bootstrapServers", stream.cluster.bootstrap_servers)
+        rows = reader.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 60).load()
+        writer = rows.select("key", "value").writeStream.format("oncelog").option("topic", target)
+        writer = writer.option("bootstrapServers", stream.cluster.bootstrap_servers)
+        writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start().awaitTermination()
+
+    move()
+    last = max(int(p.name) for p in (checkpoint / "commits").iterdir() if p.name.isdigit())
+    (checkpoint / "commits" / str(last)).unlink()
+    (checkpoint / "commits" / f".{last}.crc").unlink(missing_ok=True)
+    produce(client, stream.topic, range(200, 220))
+    move()
+    assert committed(stream.spark, stream.cluster, target) == once(*range(220))

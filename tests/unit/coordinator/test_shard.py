@@ -1,0 +1,323 @@
+"""Lives of a shard on a fake log: discard and replay, fencing, order of answers, bounds (holes 1, 6; cases 75, 76, 80)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from oncelog import errors
+from oncelog_coordinator.config import ShardConfig
+from oncelog_coordinator.core import commands as cmd
+from oncelog_coordinator.core.records import EPOCH_KEY, EpochRecord
+from oncelog_coordinator.core.transaction import TransactionTable
+from oncelog_coordinator.shard import Shard
+from oncelog_coordinator.shard_life import ShardLife
+from oncelog_coordinator.steady_clock import SteadyClock
+from oncelog_runtime.sim.world import SimWorld
+from tests.unit.coordinator.driver import P0
+from tests.unit.coordinator.fake_log import FakePartition
+
+INIT = cmd.InitProducerId("t", 1_000, "", 7)
+
+
+class Effects:
+    """Keeps effects."""
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+    def run(self, effect: Any) -> None:
+        self.seen.append(effect)
+
+    async def close(self) -> None:
+        pass
+
+
+class Host:
+    """One process with one shard on a partition that outlives it."""
+
+    def __init__(self, world: SimWorld, partition: FakePartition, name: str = "a", **config: Any) -> None:
+        self.world = world
+        self.partition = partition
+        self.owner = True
+        self.effects: list[Effects] = []
+        self.clock = world.node(f"{name}-{len(world.nodes)}").clock
+        self.shard = Shard(
+            kind="txn",
+            number=3,
+            config=ShardConfig(check_invariants=True, **config),
+            clock=SteadyClock(self.clock),
+            make_table=TransactionTable,
+            open_log=lambda kind, number, epoch: partition.open(epoch),
+            make_runner=self._runner,
+            next_epoch=self._next_epoch,
+        )
+        self.task: asyncio.Task[None] | None = None
+
+    def _runner(self, shard: Shard, life: ShardLife) -> Effects:
+        self.effects.append(Effects())
+        return self.effects[-1]
+
+    async def _next_epoch(self, kind: str, number: int) -> int | None:
+        return self.shard.epoch + 1 if self.owner else None
+
+    async def begin(self, epoch: int = 1) -> Host:
+        self.task = asyncio.get_running_loop().create_task(self.shard.run(epoch))
+        await self.serving()
+        return self
+
+    async def serving(self) -> None:
+        while not self.shard.is_serving:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+    async def end(self) -> None:
+        assert self.task is not None
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+    async def open_transaction(self) -> cmd.SessionReply:
+        session: cmd.SessionReply = await self.shard.ask(INIT)
+        await self.shard.ask(cmd.Enrol(name(session, 1), (P0,)))
+        return session
+
+
+def name(session: cmd.SessionReply, n: int) -> cmd.TxnName:
+    return cmd.TxnName("t", session.producer_id, n, session.producer_epoch)
+
+
+@pytest.fixture
+def world() -> Iterator[SimWorld]:
+    with SimWorld(7) as one:
+        yield one
+
+
+Scenario = Callable[[Host], Awaitable[None]]
+
+
+def run(world: SimWorld, scenario: Scenario, **config: Any) -> Host:
+    partition = FakePartition()
+    host = Host(world, partition, **config)
+
+    async def whole() -> None:
+        await host.begin()
+        await scenario(host)
+        await host.end()
+
+    world.run(whole())
+    return host
+
+
+# ---------------------------------------------------------------- one life
+
+
+def test_a_life_begins_with_its_epoch_record_and_answers_only_afterwards(world: SimWorld) -> None:
+    async def scenario(host: Host) -> None:
+        assert host.partition.items() == [(EPOCH_KEY, EpochRecord(1).encode())]
+        await host.open_transaction()
+
+    host = run(world, scenario)
+    assert [epoch for epoch, _ in host.partition.batches] == [1] * len(host.partition.batches)
+    with pytest.raises(errors.CoordinatorLoadInProgressError):
+        host.shard.life  # noqa: B018
+
+
+def test_everything_that_waits_shares_one_append_and_the_newest_record_of_a_key(world: SimWorld) -> None:
+    async def scenario(host: Host) -> None:
+        session = await host.shard.ask(INIT)
+        before = len(host.partition.batches)
+        name_1 = name(session, 1)
+        enrols = [host.shard.ask(cmd.Enrol(name_1, (P0._replace(partition=i),))) for i in range(50)]
+        await asyncio.gather(*enrols)
+        assert len(host.partition.batches) <= before + 5
+        assert all(len(items) == 1 for _, items in host.partition.batches)
+
+    run(world, scenario)
+
+
+def test_nobody_is_told_uncommitted_state_not_even_by_a_reading_or_a_refusal(world: SimWorld) -> None:
+    async def scenario(host: Host) -> None:
+        session = await host.open_transaction()
+        host.partition.hold = True
+        calls: list[Any] = [
+            cmd.End(name(session, 1), True),
+            cmd.GetOutcome("t", 1),
+            cmd.End(name(session, 1), False),
+        ]
+        asked = [asyncio.ensure_future(host.shard.ask(call)) for call in calls]
+        await asyncio.sleep(1)
+        assert not any(one.done() for one in asked)
+        assert not host.effects[-1].seen, "no marker before the decision is durable"
+        host.partition.release()
+        results = await asyncio.gather(*asked, return_exceptions=True)
+        assert results[0].committed is True
+        assert results[1].committed is True
+        assert isinstance(results[2], errors.InvalidTxnStateError)
+        assert [effect.txn_no for effect in host.effects[-1].seen] == [1]
+
+    run(world, scenario)
+
+
+def test_a_reading_that_needs_it_is_confirmed_by_an_append(world: SimWorld) -> None:
+    async def scenario(host: Host) -> None:
+        await host.open_transaction()
+        before = len(host.partition.batches)
+        assert (await host.shard.ask(cmd.GetOutcome("t", 1))).committed is None
+        assert host.partition.batches[before:] == [(1, [(EPOCH_KEY, EpochRecord(1).encode())])]
+
+    run(world, scenario)
+
+
+def test_a_caller_that_goes_away_changes_nothing(world: SimWorld) -> None:
+    async def scenario(host: Host) -> None:
+        session = await host.open_transaction()
+        host.partition.hold = True
+        gone = asyncio.ensure_future(host.shard.ask(cmd.End(name(session, 1), True)))
+        await asyncio.sleep(0.1)
+        gone.cancel()
+        host.partition.release()
+        assert (await host.shard.ask(cmd.End(name(session, 1), True))).committed
+
+    run(world, scenario)
+
+
+def test_the_inbox_is_bounded(world: SimWorld) -> None:
+    async def scenario(host: Host) -> None:
+        host.partition.hold = True
+        asked = [asyncio.ensure_future(host.shard.ask(INIT)) for _ in range(50)]
+        await asyncio.sleep(0.1)
+        refused = [one for one in asked if one.done() and isinstance(one.exception(), errors.ResourceExhaustedError)]
+        assert len(refused) == 47
+        host.partition.release()
+        await asyncio.gather(*asked, return_exceptions=True)
+
+    run(world, scenario, inbox_max=3)
+
+
+def test_time_outs_are_found_by_the_clock(world: SimWorld) -> None:
+    async def scenario(host: Host) -> None:
+        await host.open_transaction()
+        for _ in range(12):
+            await asyncio.sleep(0.1)
+            host.shard.look_at_clock()
+        await asyncio.sleep(0.1)
+        assert (await host.shard.ask(cmd.GetOutcome("t", 1))).committed is False
+
+    run(world, scenario)
+
+
+def test_a_bug_in_a_decision_harms_only_its_caller(world: SimWorld) -> None:
+    async def scenario(host: Host) -> None:
+        with pytest.raises(errors.UnknownServerError):
+            await host.shard.ask(object())
+        await host.open_transaction()
+
+    run(world, scenario)
+
+
+# ---------------------------------------------------------------- life after life
+
+
+def test_1_a_lost_answer_discards_the_core_and_the_next_life_sees_what_landed(world: SimWorld) -> None:
+    async def scenario(host: Host) -> None:
+        session = await host.open_transaction()
+        host.partition.lose_answers = True
+        with pytest.raises(errors.CoordinatorNotAvailableError):
+            await host.shard.ask(cmd.End(name(session, 1), True))
+        await host.serving()
+        assert host.shard.epoch == 2
+        assert [effect.txn_no for effect in host.effects[-1].seen] == [1], "phase two is resumed"
+        assert (await host.shard.ask(cmd.End(name(session, 1), True))).committed
+        with pytest.raises(errors.InvalidTxnStateError):
+            await host.shard.ask(cmd.End(name(session, 1), False))
+
+    run(world, scenario)
+
+
+def test_1_an_append_of_an_older_life_cannot_land_behind_the_replay(world: SimWorld) -> None:
+    """C1's PREPARE_COMMIT is delayed; C2 takes over, sees ONGOING and aborts; then C1's append arrives."""
+
+    async def scenario(old: Host) -> None:
+        session = await old.open_transaction()
+        partition = old.partition
+        partition.hold = True
+        commit = asyncio.ensure_future(old.shard.ask(cmd.End(name(session, 1), True)))
+        await asyncio.sleep(0.01)
+        held, partition.hold = partition.hold, False
+        assert held
+        new = await Host(world, partition, "b").begin(2)
+        assert (await new.shard.ask(cmd.End(name(session, 1), False))).committed is False
+        old.owner = False
+        partition.release()
+        with pytest.raises(errors.NotCoordinatorError):
+            await commit
+        assert (await new.shard.ask(cmd.GetOutcome("t", 1))).committed is False
+        assert old.task is not None
+        await asyncio.wait([old.task])
+        await new.end()
+
+    run(world, scenario)
+
+
+def test_6_a_frozen_owner_gives_no_answer_after_its_time(world: SimWorld) -> None:
+    async def scenario(old: Host) -> None:
+        session = await old.open_transaction()
+        new = await Host(world, old.partition, "b").begin(2)
+        await new.shard.ask(cmd.End(name(session, 1), True))
+        old.owner = False
+        with pytest.raises(errors.NotCoordinatorError):
+            await old.shard.ask(cmd.Resolve(session.producer_id, 1, P0.topic_id, 0))
+        await new.end()
+
+    run(world, scenario)
+
+
+def test_75_while_the_log_refuses_nobody_is_served_and_then_everybody_is(world: SimWorld) -> None:
+    async def scenario(host: Host) -> None:
+        session = await host.open_transaction()
+        host.partition.refuse = True
+        with pytest.raises(errors.CoordinatorNotAvailableError):
+            await host.shard.ask(cmd.End(name(session, 1), True))
+        await asyncio.sleep(1)
+        with pytest.raises(errors.CoordinatorLoadInProgressError):
+            await host.shard.ask(INIT)
+        host.partition.refuse = False
+        await host.serving()
+        assert (await host.shard.ask(cmd.GetOutcome("t", 1))).committed is None
+        assert host.shard.epoch == host.shard.lives
+
+    run(world, scenario)
+
+
+def test_80_a_log_that_cannot_be_read_keeps_the_shard_away(world: SimWorld) -> None:
+    async def scenario(host: Host) -> None:
+        session = await host.open_transaction()
+        good = host.partition.batches
+        host.partition.batches = [(1, [("txn:t", b"rot")])]
+        host.partition.lose_answers = True
+        with pytest.raises(errors.CoordinatorNotAvailableError):
+            await host.shard.ask(cmd.Enrol(name(session, 1), (P0._replace(partition=9),)))
+        host.partition.batches.insert(0, (1, [("txn:zz", b"rot")]))
+        await asyncio.sleep(1)
+        assert not host.shard.is_serving
+        host.partition.batches = good
+        await host.serving()
+        assert (await host.shard.ask(cmd.GetOutcome("t", 1))).committed is None
+
+    run(world, scenario)
+
+
+def test_a_broken_invariant_drops_the_core(world: SimWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(host: Host) -> None:
+        session = await host.open_transaction()
+        table = host.shard.life.table
+        assert isinstance(table, TransactionTable)
+        table.index.ids.clear()
+        with pytest.raises(errors.CoordinatorNotAvailableError):
+            await host.shard.ask(cmd.Enrol(name(session, 1), (P0._replace(partition=9),)))
+        await host.serving()
+        assert (await host.shard.ask(cmd.End(name(session, 1), True))).committed
+
+    run(world, scenario)
