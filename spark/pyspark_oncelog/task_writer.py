@@ -19,8 +19,9 @@ from pyspark_oncelog.messages import TaskMessage, TaskResult
 from pyspark_oncelog.options import SinkOptions
 
 if TYPE_CHECKING:
-    from oncelog.sync import Client
     from pyarrow import RecordBatch
+
+    from oncelog.sync import Client
 
 
 class ArrowWriter(Protocol):

@@ -208,6 +208,9 @@ class ShardLife:
             decision = self.table.decide(asked.command, now_ms)
         except OncelogError as error:
             reply = error
+            # A deposed owner knows an old state: a definite refusal (fenced, ended, forgotten) from it would be false about a
+            # healthy transaction, so it is spoken only when an append of this epoch has shown that nobody took over.
+            step.confirm |= not error.retriable
         except AssertionError:
             raise  # a broken invariant: this life ends
         except Exception as error:

