@@ -1,6 +1,8 @@
 """The input of the demo: the source files of the installed Python standard library, and what must be read back.
 
-Rule: a line is what Spark's text source takes for one: it ends at \\n, \\r or \\r\\n, and a leading byte order mark is dropped.
+Rule 1: a line is what Spark's text source takes for one: it ends at \\n, \\r or \\r\\n, and a leading byte order mark is dropped.
+Rule 2: Spark takes names that begin with `_` or `.` for hidden and never reads them, so each part of a staged path gets
+        `STAGED_PREFIX`, which the job takes off again.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
+STAGED_PREFIX: Final = "f-"
 _BOM: Final = b"\xef\xbb\xbf"
 _LEFT_OUT: Final = ("site-packages", "dist-packages", "__pycache__", "node_modules")
 
@@ -51,7 +54,7 @@ def stage(target: Path) -> dict[str, FileDigest]:
     expected: dict[str, FileDigest] = {}
     for source in standard_library_files():
         name = source.relative_to(root).as_posix()
-        copy = target / name
+        copy = target.joinpath(*(STAGED_PREFIX + part for part in Path(name).parts))
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, copy)
         expected[name] = digest(copy.read_bytes())

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from demo.corpus import STAGED_PREFIX
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -35,7 +36,8 @@ def _lines(spark: SparkSession, settings: dict[str, Any]) -> DataFrame:
     """One row per line: key = file path below the input folder, value = the line's bytes."""
     prefix = f"file://{settings['input']}/"
     path = F.expr("url_decode(_metadata.file_path)")
-    key = F.substring_index(path, prefix.removeprefix("file://"), -1)
+    staged = F.substring_index(path, prefix.removeprefix("file://"), -1)
+    key = F.regexp_replace(staged, f"(^|/){STAGED_PREFIX}", "$1")
     return (
         spark.readStream.format("text")
         .option("recursiveFileLookup", "true")

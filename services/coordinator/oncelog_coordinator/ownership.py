@@ -70,6 +70,7 @@ class ShardOwnership:
         self._ttl_ms = lease_ttl_ms
         self._handover_delay_ms = handover_delay_ms
         self._lease_id = 0
+        self._granted_at = 0.0
         self._owned: dict[ShardKey, _Owned] = {}
         self._members: tuple[str, ...] = ()
         self._members_since_ms = 0
@@ -97,6 +98,7 @@ class ShardOwnership:
         await self._revoke()
 
     async def _register(self) -> None:
+        self._granted_at = asyncio.get_running_loop().time()
         self._lease_id = await self._metadata.grant_lease(self._ttl_ms)
         key = f"{cluster.COORDINATORS}{self._address}"
         try:
@@ -120,7 +122,7 @@ class ShardOwnership:
     async def _keep_alive(self) -> None:
         """Ends with `_LeaseGoneError` when nobody confirmed the lease in time."""
         loop = asyncio.get_running_loop()
-        valid_until = loop.time() + self._ttl_ms / 1000
+        valid_until = self._granted_at + self._ttl_ms / 1000
         while True:
             await asyncio.sleep(self._ttl_ms / 4000)
             asked_at = loop.time()

@@ -1,0 +1,230 @@
+"""Who owns which shard, on a simulated etcd with faults (holes 17, 18; cases 25)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+
+import pytest
+
+from oncelog.errors import OncelogError
+from oncelog_coordinator.ownership import ShardOwnership
+from oncelog_coordinator.shard import Shard
+from oncelog_coordinator.steady_clock import SteadyClock
+from oncelog_runtime import cluster
+from oncelog_runtime.cluster_view import ClusterView
+from oncelog_runtime.ports import NodePorts, Put
+from oncelog_runtime.sim.faults import FaultDriver, FaultPlan
+from oncelog_runtime.sim.world import SimWorld
+
+SHARDS = 4
+
+
+class FakeShard:
+    """Records its lives instead of serving. `running` counts, per shard, who believes to own it."""
+
+    def __init__(self, kind: str, number: int, lives: list[tuple[str, int, int]], running: dict[str, int]) -> None:
+        self.kind, self.number, self.name = kind, number, f"{kind}-{number}"
+        self.lives = lives
+        self.running = running
+
+    async def run(self, epoch: int) -> None:
+        self.lives.append((self.kind, self.number, epoch))
+        self.running[self.name] = self.running.get(self.name, 0) + 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.running[self.name] -= 1
+
+
+class Node:
+    """The ownership of one process."""
+
+    def __init__(
+        self, address: str, ports: NodePorts, lives: list[tuple[str, int, int]], running: dict[str, int]
+    ) -> None:
+        self.view = ClusterView()
+        self.shards: dict[tuple[str, int], Shard] = {}
+        self.ports = ports
+        self.ownership = ShardOwnership(
+            address=address,
+            nonce=f"{ports.random.getrandbits(64):x}",
+            metadata=ports.metadata,
+            view=self.view,
+            clock=SteadyClock(ports.clock),
+            make_shard=lambda kind, number: FakeShard(kind, number, lives, running),  # type: ignore[arg-type,return-value]
+            lease_ttl_ms=3_000,
+            handover_delay_ms=500,
+            shards=self.shards,
+        )
+        self.task: asyncio.Task[None] | None = None
+
+    async def run(self) -> None:
+        following = asyncio.get_running_loop().create_task(self.view.follow(self.ports.metadata))
+        self.task = asyncio.get_running_loop().create_task(self.ownership.run())
+        await asyncio.gather(following, self.task)
+
+    async def stop(self) -> None:
+        assert self.task is not None
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+        await self.ownership.stop()
+
+
+class Cluster:
+    """Coordinators of one world. Epochs given out are kept for ever."""
+
+    def __init__(self, world: SimWorld) -> None:
+        self.world = world
+        self.nodes: dict[str, Node] = {}
+        self.lives: list[tuple[str, int, int]] = []
+        self.running: dict[str, int] = {}
+
+    def add(self, name: str) -> None:
+        async def main(ports: NodePorts) -> None:
+            node = self.nodes[name] = Node(f"{name}:9092", ports, self.lives, self.running)
+            await node.run()
+
+        self.world.node(name, main)
+
+    async def found(self) -> None:
+        value = cluster.Cluster("c", SHARDS, SHARDS).encode()
+        await self.world.metadata_client().commit(puts=[Put(cluster.CLUSTER_KEY, value)])
+
+    async def until_found(self) -> None:
+        """As `found`, through faults."""
+        while True:
+            try:
+                return await self.found()
+            except OncelogError:
+                await asyncio.sleep(0.1)
+
+    async def until(self, condition: Callable[[], bool], what: str) -> None:
+        for _ in range(300):
+            if condition():
+                return
+            await asyncio.sleep(0.1)
+        raise AssertionError(f"not within 30 s: {what}")
+
+    def owned(self, name: str) -> int:
+        return len(self.nodes[name].shards) if name in self.nodes else 0
+
+    def settled(self) -> bool:
+        """Every shard has exactly one owner among the living."""
+        living = [node for name, node in self.nodes.items() if not self.world.nodes[name].life.dead]
+        keys = sorted(key for node in living for key in node.shards)
+        return keys == sorted((kind, n) for kind in ("txn", "group") for n in range(SHARDS))
+
+    def check(self) -> None:
+        assert len(set(self.lives)) == len(self.lives), "an epoch came twice"
+
+
+@pytest.fixture
+def world() -> Iterator[SimWorld]:
+    with SimWorld(11) as one:
+        yield one
+
+
+def run(world: SimWorld, count: int, scenario: Callable[[Cluster], Awaitable[None]]) -> Cluster:
+    nodes = Cluster(world)
+    for i in range(count):
+        nodes.add(f"c{i}")
+
+    async def whole() -> None:
+        await nodes.found()
+        await scenario(nodes)
+        nodes.check()
+
+    world.run(whole())
+    return nodes
+
+
+def test_one_coordinator_owns_everything_in_epoch_1(world: SimWorld) -> None:
+    async def scenario(nodes: Cluster) -> None:
+        await nodes.until(nodes.settled, "one owner")
+
+    nodes = run(world, 1, scenario)
+    assert sorted(nodes.lives) == sorted((kind, n, 1) for kind in ("txn", "group") for n in range(SHARDS))
+
+
+def test_shards_are_spread_evenly_also_when_one_comes_later(world: SimWorld) -> None:
+    async def scenario(nodes: Cluster) -> None:
+        await nodes.until(nodes.settled, "one owner")
+        nodes.add("c9")
+        await nodes.until(lambda: nodes.owned("c9") == SHARDS and nodes.settled(), "an even share")
+
+    run(world, 1, scenario)
+
+
+def test_a_killed_coordinator_is_replaced_and_epochs_rise(world: SimWorld) -> None:
+    async def scenario(nodes: Cluster) -> None:
+        await nodes.until(nodes.settled, "owners")
+        lost = list(nodes.nodes["c0"].shards)
+        world.nodes["c0"].kill()
+        await nodes.until(nodes.settled, "other owners")
+        for kind, number in lost:
+            assert (kind, number, 2) in nodes.lives
+
+    run(world, 2, scenario)
+
+
+def test_a_clean_stop_hands_over_at_once(world: SimWorld) -> None:
+    async def scenario(nodes: Cluster) -> None:
+        await nodes.until(nodes.settled, "owners")
+        await asyncio.sleep(2)
+        began = world.loop.time()
+        await nodes.nodes["c0"].stop()
+        await nodes.until(lambda: nodes.owned("c1") == 2 * SHARDS, "one owner of all")
+        assert world.loop.time() - began < 1.0, "no lease had to run out"
+
+    run(world, 2, scenario)
+
+
+def test_17_who_hears_nothing_from_etcd_drops_everything_before_somebody_else_can_own(world: SimWorld) -> None:
+    async def scenario(nodes: Cluster) -> None:
+        await nodes.until(nodes.settled, "owners")
+        world.metadata.cut("c0")
+        for _ in range(4_000):
+            await asyncio.sleep(0.001)
+            assert max(nodes.running.values()) == 1, "two owners at a time"
+        await nodes.until(lambda: nodes.owned("c1") == 2 * SHARDS, "the other owns all")
+        world.metadata.heal()
+        await nodes.until(lambda: nodes.owned("c0") == SHARDS and nodes.settled(), "it is back")
+
+    run(world, 2, scenario)
+
+
+def test_another_life_needs_the_ownership(world: SimWorld) -> None:
+    async def scenario(nodes: Cluster) -> None:
+        await nodes.until(nodes.settled, "owners")
+        ownership = nodes.nodes["c0"].ownership
+        assert await ownership.next_epoch("txn", 1) == 2
+        assert await ownership.next_epoch("txn", 1) == 3
+        client = world.metadata_client()
+        await client.commit(deletes=[cluster.shard_owner_key("txn", 1)])
+        assert await ownership.next_epoch("txn", 1) is None
+
+    run(world, 1, scenario)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_under_faults_no_epoch_comes_twice_and_in_the_end_every_shard_has_one_owner(seed: int) -> None:
+    plan = FaultPlan.draw(SimWorld(seed).random("plan"))
+    with SimWorld(seed, plan) as world:
+        nodes = Cluster(world)
+        for i in range(3):
+            nodes.add(f"c{i}")
+
+        async def whole() -> None:
+            await nodes.until_found()
+            driver = FaultDriver(world, plan, world.random("faults"), max_down=2)
+            driver.start()
+            await asyncio.sleep(60)
+            await driver.stop()
+            world.set_plan(FaultPlan())
+            world.heal()
+            await nodes.until(nodes.settled, "one owner each")
+            nodes.check()
+            assert len(nodes.lives) > 2 * SHARDS, "the faults moved nothing"
+
+        world.run(whole())

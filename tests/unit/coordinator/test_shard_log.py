@@ -1,0 +1,204 @@
+"""The log of a shard over a leader that fails in every way: order, repeats, fences, replay (hole 1)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+
+import pytest
+
+from oncelog import errors
+from oncelog_coordinator.config import ShardConfig
+from oncelog_coordinator.core.records import EPOCH_KEY, EpochRecord
+from oncelog_coordinator.log_port import LogItem, LogLostError
+from oncelog_coordinator.shard_log import ShardLog
+from oncelog_coordinator.steady_clock import SteadyClock
+from oncelog_runtime.cluster import KIND_TXN, TRANSACTION_TOPIC
+from oncelog_runtime.sim.world import SimWorld
+from tests.unit.coordinator.fake_cluster import OTHER_BROKER, TXN_TOPIC_ID, Cluster, FakeLeader, FakeTransport
+
+SHARD = 1
+CONFIG = ShardConfig(append_deadline_ms=2_000, load_stall_ms=2_000, append_timeout_ms=500)
+
+
+class Place:
+    """One partition, its leader, and logs that write it."""
+
+    def __init__(self, world: SimWorld) -> None:
+        self.cluster = Cluster()
+        self.transport = FakeTransport()
+        self.leader = FakeLeader(self.transport)
+        self.clock = SteadyClock(world.node("a").clock)
+
+    def open(self, epoch: int) -> ShardLog:
+        return ShardLog(self.transport, self.cluster.view, KIND_TXN, SHARD, epoch, CONFIG, self.clock)
+
+    async def begin(self, epoch: int) -> ShardLog:
+        log = self.open(epoch)
+        await log.append([epoch_item(epoch)])
+        return log
+
+
+def epoch_item(epoch: int) -> LogItem:
+    return EPOCH_KEY, EpochRecord(epoch).encode()
+
+
+async def read(log: ShardLog) -> list[LogItem]:
+    return [item async for items in log.replay() for item in items]
+
+
+@pytest.fixture
+def world() -> Iterator[SimWorld]:
+    with SimWorld(3) as one:
+        yield one
+
+
+def run(world: SimWorld, scenario: Callable[[Place], Awaitable[None]]) -> Place:
+    place = Place(world)
+
+    async def whole() -> None:
+        await scenario(place)
+
+    world.run(whole())
+    return place
+
+
+def test_append_and_replay(world: SimWorld) -> None:
+    async def scenario(place: Place) -> None:
+        one = await place.begin(1)
+        await one.append([("a", b"1"), ("b", None)])
+        await one.append([("a", b"2")])
+        two = await place.begin(2)
+        await two.append([("c", b"3")])
+        assert await read(two) == [epoch_item(1), ("a", b"1"), ("b", None), ("a", b"2"), epoch_item(2)]
+        await one.close()
+        await two.close()
+
+    run(world, scenario)
+
+
+def test_appends_in_flight_land_in_order_whatever_overtakes(world: SimWorld) -> None:
+    async def scenario(place: Place) -> None:
+        log = await place.begin(1)
+        done = [log.append([("k", str(i).encode())]) for i in range(20)]
+        await asyncio.gather(*done)
+        assert [value for key, value in await read(await place.begin(2)) if key == "k"] == [
+            str(i).encode() for i in range(20)
+        ]
+
+    run(world, scenario)
+
+
+def test_a_lost_reply_is_settled_by_the_same_bytes(world: SimWorld) -> None:
+    async def scenario(place: Place) -> None:
+        log = await place.begin(1)
+        place.leader.lose_replies = 3
+        await log.append([("a", b"1")])
+        await log.append([("a", b"2")])
+        assert [item for item in await read(await place.begin(2)) if item[0] == "a"] == [("a", b"1"), ("a", b"2")]
+
+    run(world, scenario)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.NotLeaderError(),
+        errors.NotEnoughReplicasError(),
+        errors.NotEnoughReplicasAfterAppendError(),
+        errors.StorageError(),
+        errors.UnknownTopicError(),
+        errors.RequestTimedOutError(),
+    ],
+)
+def test_what_may_pass_is_tried_again(world: SimWorld, error: errors.OncelogError) -> None:
+    async def scenario(place: Place) -> None:
+        log = await place.begin(1)
+        place.leader.refuse = [error, error]
+        await log.append([("a", b"1")])
+
+    run(world, scenario)
+
+
+def test_a_new_leader_is_found(world: SimWorld) -> None:
+    async def scenario(place: Place) -> None:
+        log = await place.begin(1)
+        place.cluster.lead(TRANSACTION_TOPIC, TXN_TOPIC_ID, SHARD, None)
+        done = log.append([("a", b"1")])
+        await asyncio.sleep(0.5)
+        assert not done.done()
+        other = FakeLeader(place.transport, OTHER_BROKER)
+        other.batches, other.end = place.leader.batches, place.leader.end
+        other.epochs, other.sequences = place.leader.epochs, place.leader.sequences
+        place.cluster.lead(TRANSACTION_TOPIC, TXN_TOPIC_ID, SHARD, 1)
+        await done
+
+    run(world, scenario)
+
+
+def test_76_a_newer_owner_fences_this_one(world: SimWorld) -> None:
+    async def scenario(place: Place) -> None:
+        old = await place.begin(1)
+        new = await place.begin(2)
+        with pytest.raises(LogLostError) as info:
+            await old.append([("a", b"late")])
+        assert info.value.fenced
+        with pytest.raises(LogLostError):
+            await old.append([("a", b"later")])
+        assert ("a", b"late") not in await read(new)
+
+    run(world, scenario)
+
+
+@pytest.mark.parametrize("error", [errors.CorruptMessageError(), errors.UnknownProducerIdError()])
+def test_what_no_repetition_cures_ends_the_life(world: SimWorld, error: errors.OncelogError) -> None:
+    async def scenario(place: Place) -> None:
+        log = await place.begin(1)
+        place.leader.refuse = [error]
+        done = [log.append([("a", b"1")]), log.append([("a", b"2")])]
+        results = await asyncio.gather(*done, return_exceptions=True)
+        assert isinstance(results[1], LogLostError), "whichever was refused: what comes later is lost too"
+        assert not results[1].fenced
+        with pytest.raises(LogLostError):
+            await log.append([("a", b"3")])
+
+    run(world, scenario)
+
+
+def test_a_deadline_ends_the_life(world: SimWorld) -> None:
+    async def scenario(place: Place) -> None:
+        log = await place.begin(1)
+        place.cluster.lead(TRANSACTION_TOPIC, TXN_TOPIC_ID, SHARD, None)
+        with pytest.raises(LogLostError):
+            await log.append([("a", b"1")])
+
+    run(world, scenario)
+    assert world.loop.time() < 4
+
+
+def test_a_closed_log_sends_nothing_more(world: SimWorld) -> None:
+    async def scenario(place: Place) -> None:
+        log = await place.begin(1)
+        place.cluster.lead(TRANSACTION_TOPIC, TXN_TOPIC_ID, SHARD, None)
+        log.append([("a", b"1")])
+        await asyncio.sleep(0.01)
+        await log.close()
+        place.cluster.lead(TRANSACTION_TOPIC, TXN_TOPIC_ID, SHARD, 0)
+        await asyncio.sleep(1)
+        assert ("a", b"1") not in await read(await place.begin(2))
+
+    run(world, scenario)
+
+
+def test_replay_goes_on_after_errors_and_gives_up_when_nothing_comes(world: SimWorld) -> None:
+    async def scenario(place: Place) -> None:
+        log = await place.begin(1)
+        await log.append([("a", b"1")])
+        two = await place.begin(2)
+        place.leader.refuse = [errors.OffsetNotAvailableError(), errors.NotLeaderError()]
+        assert len(await read(two)) == 3
+        three = place.open(3)
+        with pytest.raises(LogLostError):
+            await read(three)
+
+    run(world, scenario)
