@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any, TypeVar
 
 import uvloop
 
@@ -22,8 +25,17 @@ from oncelog.malloc import tune_malloc
 from oncelog.sync import Client as SyncClient
 from oncelog_runtime.local import LocalCluster
 
+T = TypeVar("T")
 PARTS = ("produce", "transactions", "spark")
 OUT = Path(__file__).parent / "out" / "latest.json"
+
+
+_loop = uvloop.new_event_loop()
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    """On one loop for the whole run: gRPC's poller outlives a loop that is closed, and complains."""
+    return _loop.run_until_complete(work)
 
 
 def _create(cluster: LocalCluster, name: str, partitions: int) -> str:
@@ -39,14 +51,14 @@ def _produce(cluster: LocalCluster, bare: BarePipeline, scale: float) -> list[Ro
     for name, size, count, target in (("1 MiB", 1 << 20, 600, ">= 0.5"), ("64 KiB", 64 << 10, 4000, "")):
         count = max(20, int(count * scale))
         limit = bare.run(size, count, 16)
-        ours = uvloop.run(throughput(servers, topic, size, count))
+        ours = _run(throughput(servers, topic, size, count))
         again = bare.run(size, count, 16)
         best = max(limit.mb_per_s, again.mb_per_s)
         rows.append(Row(f"acks=all, {name} batches", ours.mb_per_s, "MB/s", "MB/s bare pipeline", best, target))
         rows.append(Row(f"acks=all, {name} batches, records", ours.records_per_s / 1e3, "k records/s"))
     count = max(200, int(4000 * scale))
     limit = bare.run(400, count, 1)
-    ours = uvloop.run(single_records(servers, topic, count))
+    ours = _run(single_records(servers, topic, count))
     rows.append(Row("acks=all, single record, p50", ours.p50_ms, "ms", "ms bare pipeline", limit.p50_ms, "<= 2.5"))
     rows.append(Row("acks=all, single record, p99", ours.p99_ms, "ms", "ms bare pipeline", limit.p99_ms))
     return rows
@@ -55,9 +67,14 @@ def _produce(cluster: LocalCluster, bare: BarePipeline, scale: float) -> list[Ro
 def _transactions(cluster: LocalCluster, scale: float) -> list[Row]:
     topic = _create(cluster, "bench-transactions", 3)
     rows: list[Row] = []
-    for records, wait, target in ((1, "decided", "<= 10 ms"), (1, "visible", ""), (100, "decided", ""), (100, "visible", "")):
+    for records, wait, target in (
+        (1, "decided", "<= 10 ms"),
+        (1, "visible", ""),
+        (100, "decided", ""),
+        (100, "visible", ""),
+    ):
         count = max(50, int(500 * scale))
-        found = uvloop.run(back_to_back(cluster.bootstrap_servers, topic, records, count, wait))
+        found = _run(back_to_back(cluster.bootstrap_servers, topic, records, count, wait))
         name = f"transaction of {records}, back to back, {wait}"
         rows.append(Row(f"{name}, p50", found.p50_ms, "ms", target=target))
         rows.append(Row(f"{name}, p99", found.p99_ms, "ms"))
@@ -70,7 +87,8 @@ def _spark(cluster: LocalCluster, scale: float) -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "times.json"
         command = [sys.executable, "-m", "bench.spark_job", cluster.bootstrap_servers, topic, str(count), str(out)]
-        subprocess.run(command, check=True)
+        here = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+        subprocess.run(command, check=True, env={**os.environ, **here, "SPARK_LOCAL_IP": "127.0.0.1"})
         seconds = json.loads(out.read_text())
     million = count / 1e6
     return [

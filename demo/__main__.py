@@ -65,7 +65,12 @@ class Demo:
         """A Spark driver in a session of its own."""
         with (self.folder / f"spark-{number}.log").open("wb") as log:
             command = [sys.executable, "-m", "demo.job", str(self.folder / "settings.json")]
-            return subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True)
+            # Spark's workers must run on this interpreter: it is the one that has oncelog.
+            here = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+            environment = {**os.environ, **here, "SPARK_LOCAL_IP": "127.0.0.1"}
+            return subprocess.Popen(
+                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True, env=environment
+            )
 
     def _numbers(self, name: str) -> set[int]:
         folder = self.folder / "checkpoint" / name
@@ -170,8 +175,12 @@ class Demo:
         written = sum(d.lines for d in expected.values())
         read = sum(lines for lines, _, _ in found.values())
         lost = sum(max(0, d.lines - found.get(name, [0])[0]) for name, d in expected.items())
-        duplicated = sum(max(0, got[0] - (expected[name].lines if name in expected else 0)) for name, got in found.items())
-        wrong = [n for n, d in expected.items() if n in found and found[n][:2] == [d.lines, d.sha256] and found[n][2] != 1]
+        duplicated = sum(
+            max(0, got[0] - (expected[name].lines if name in expected else 0)) for name, got in found.items()
+        )
+        wrong = [
+            n for n, d in expected.items() if n in found and found[n][:2] == [d.lines, d.sha256] and found[n][2] != 1
+        ]
         wrong += [n for n, d in expected.items() if n not in found or found[n][:2] != [d.lines, d.sha256]]
         line = (
             f"exactly once: {written} written, {read} read, {lost} lost, {duplicated} duplicated, "

@@ -11,9 +11,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from demo.corpus import STAGED_PREFIX
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+
+from demo.corpus import STAGED_PREFIX
 
 
 def _session() -> SparkSession:

@@ -13,6 +13,7 @@ from typing import Any
 
 from oncelog.core import header as hd
 from oncelog.core.batch import CODECS, decode_batch, encode_batch
+from oncelog.core.control import Marker, control_of, seal_fence, seal_marker
 
 HOME = Path(__file__).resolve().parents[1] / "tests" / "vectors"
 TOPIC_ID = "00112233445566778899aabbccddeeff"
@@ -48,13 +49,28 @@ def cases() -> dict[str, dict[str, Any]]:
         "headers_zstd": many | {"headers": headers, "codec": CODECS["zstd"]},
         "idempotent_wrap": many | {"producer_id": 42, "producer_epoch": 0, "base_sequence": MAX_SEQUENCE - 10},
         "transactional": one | transaction,
-        "control": one | transaction | {"base_sequence": -1, "control": True},
+    }
+
+
+def controls() -> dict[str, bytes]:
+    """Name -> whole control batch."""
+    where: dict[str, Any] = {"timestamp_ms": TIME_MS, "tag": hd.partition_tag(TOPIC_ID, 3)}
+    name: dict[str, Any] = {"txn_producer_id": 1000, "txn_no": 7, "txn_shard": 49}
+    winners = Marker(True, coordinator_epoch=12, session_epoch=3, winners=(1001, 1003), expected_records=50)
+    return {
+        "marker_commit": seal_marker(Marker(True, coordinator_epoch=12, session_epoch=3), **name, **where),
+        "marker_abort": seal_marker(Marker(False, coordinator_epoch=12, session_epoch=3), **name, **where),
+        "marker_winners": seal_marker(winners, **name, **where),
+        "fence": seal_fence(producer_id=42, producer_epoch=1, **where),
     }
 
 
 def describe(data: bytes) -> dict[str, Any]:
     """Header fields and records, as JSON values."""
     header = hd.read_header(data)
+    said: dict[str, Any] = {"sha256": hashlib.sha256(data).hexdigest(), "header": header._asdict()}
+    if header.is_control:
+        return said | {"control": repr(control_of(data))}
     records = [
         {
             "key": None if r.key is None else r.key.hex(),
@@ -65,17 +81,19 @@ def describe(data: bytes) -> dict[str, Any]:
         }
         for r in decode_batch(data)
     ]
-    return {"sha256": hashlib.sha256(data).hexdigest(), "header": header._asdict(), "records": records}
+    return said | {"records": records}
 
 
 def main() -> None:
     """Adds what is missing."""
     HOME.mkdir(parents=True, exist_ok=True)
-    for name, arguments in cases().items():
+    data_batches = {
+        name: encode_batch(**arguments, topic_id=TOPIC_ID, partition=3) for name, arguments in cases().items()
+    }
+    for name, data in (data_batches | controls()).items():
         path = HOME / f"{name}.bin"
         if path.exists():
             continue
-        data = encode_batch(**arguments, topic_id=TOPIC_ID, partition=3)
         path.write_bytes(data)
         path.with_suffix(".json").write_text(json.dumps(describe(data), indent=1) + "\n")
         print(f"added {path.name}")

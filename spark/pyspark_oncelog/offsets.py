@@ -73,6 +73,11 @@ class StartingOffsets:
     default: str
     explicit: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
+    def names(self, special: int) -> bool:
+        """True if any partition is to be read from (or to) this special offset."""
+        default = EARLIEST if self.default == "earliest" else LATEST
+        return (not self.explicit and default == special) or any(special in p.values() for p in self.explicit.values())
+
     def at(self, topic: str, partition: int) -> int:
         """An offset, or EARLIEST, or LATEST. A partition that the user did not name begins at the default."""
         named = self.explicit.get(topic, {}).get(partition)
@@ -81,8 +86,11 @@ class StartingOffsets:
         return EARLIEST if self.default == "earliest" else LATEST
 
 
-def parse_offsets_option(text: str) -> StartingOffsets:
-    """`earliest`, `latest`, or JSON `{"topic":{"0":23,"1":-2}}`, as in Spark's Kafka source. Raises `ConfigError`."""
+def parse_offsets_option(text: str, unnamed: str = "earliest") -> StartingOffsets:
+    """`earliest`, `latest`, or JSON `{"topic":{"0":23,"1":-2}}`, as in Spark's Kafka source. Raises `ConfigError`.
+
+    A partition that the JSON does not name is read from, or to, `unnamed`.
+    """
     word = text.strip().lower()
     if word in ("earliest", "latest"):
         return StartingOffsets(word)
@@ -95,4 +103,4 @@ def parse_offsets_option(text: str) -> StartingOffsets:
         ) from None
     if any(offset < EARLIEST for ps in explicit.values() for offset in ps.values()):
         raise ConfigError("offsets are 0 and up, -2 for earliest or -1 for latest", given=text)
-    return StartingOffsets("earliest", explicit)
+    return StartingOffsets(unnamed, explicit)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from oncelog.errors import ConfigError
-from pyspark_oncelog.offsets import StartingOffsets, parse_offsets_option
+from pyspark_oncelog.offsets import EARLIEST, LATEST, StartingOffsets, parse_offsets_option
 
 CONNECTION: Final = ("bootstrapServers", "requestTimeoutMs", "clientId")
 SOURCE: Final = (
@@ -139,10 +139,10 @@ class SourceOptions:
         if streaming and "endingOffsets" in options:
             raise ConfigError("option endingOffsets is for batch reads only")
         starting = parse_offsets_option(options.get("startingOffsets", "latest" if streaming else "earliest"))
-        ending = parse_offsets_option(options.get("endingOffsets", "latest"))
-        if not streaming and starting.default == "latest":
+        ending = parse_offsets_option(options.get("endingOffsets", "latest"), unnamed="latest")
+        if not streaming and starting.names(LATEST):
             raise ConfigError("option startingOffsets cannot be latest in a batch read")
-        if ending.default == "earliest":
+        if ending.names(EARLIEST):
             raise ConfigError("option endingOffsets cannot be earliest")
         return SourceOptions(
             connection=ConnectionOptions.parse(options),

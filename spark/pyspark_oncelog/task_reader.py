@@ -17,9 +17,10 @@ from pyspark_oncelog.options import SourceOptions
 from pyspark_oncelog.planning import OffsetRange
 
 if TYPE_CHECKING:
-    from oncelog.sync import Client
     from pyarrow import RecordBatch
     from pyspark.sql.types import StructType
+
+    from oncelog.sync import Client
 
 _FETCH_BYTES = 8 << 20
 """A task reads one partition at a time, so it may ask for much of it at once."""
@@ -46,17 +47,41 @@ def read_task(options: SourceOptions, schema: StructType, ranges: Sequence[Offse
 def _read_range(client: Client, options: SourceOptions, part: OffsetRange, with_headers: bool) -> Iterator[Any]:
     """The rows of a range. What was lost since the plan raises, or ends the range here (failOnDataLoss=false)."""
     try:
-        _require_same_topic(client, part)
-        with client.consumer(**_consumer_options(options)) as consumer:
-            yield from consumer.read_range(
-                (part.topic, part.partition), part.start, part.end, include_headers=with_headers
-            )
+        rows = _begin(client, options, part, with_headers)
+        if rows is not None:
+            yield rows[0]
+            yield from rows[1]
     except (OffsetOutOfRangeError, UnknownTopicError) as error:
         if options.fail_on_data_loss:
             raise
         _log.warning(
             "failOnDataLoss=false: the rest of partition %d of %s is lost: %s", part.partition, part.topic, error
         )
+
+
+def _begin(
+    client: Client, options: SourceOptions, part: OffsetRange, with_headers: bool
+) -> tuple[Any, Iterator[Any]] | None:
+    """The first rows and the others; None for a range without rows.
+
+    This process may remember a topic that was since created again: then its first try finds nothing, and learns.
+    """
+    for is_last_try in (False, True):
+        _require_same_topic(client, part)
+        rows = _rows(client, options, part, with_headers)
+        try:
+            first = next(rows, None)
+        except UnknownTopicError:
+            if is_last_try:
+                raise
+        else:
+            return None if first is None else (first, rows)
+    raise AssertionError("unreachable")
+
+
+def _rows(client: Client, options: SourceOptions, part: OffsetRange, with_headers: bool) -> Iterator[Any]:
+    with client.consumer(**_consumer_options(options)) as consumer:
+        yield from consumer.read_range((part.topic, part.partition), part.start, part.end, include_headers=with_headers)
 
 
 def _require_same_topic(client: Client, part: OffsetRange) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pyspark_oncelog.identity import BATCH_ID_PROPERTY, QUERY_ID_PROPERTY, RUN_ID_PROPERTY
+from tests.integration.spark_tools import add_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,9 +76,9 @@ def probe_source(log: str, properties: tuple[str, ...]) -> type:
 def commits(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, list[dict[str, Any]]]:
     """A query of two micro-batches over the probe: the query and its commits."""
     folder = tmp_path_factory.mktemp("contract")
+    (folder / "in").mkdir()
     for name in ("a", "b"):
-        (folder / "in").mkdir(exist_ok=True)
-        (folder / "in" / f"{name}.txt").write_text("1\n2\n")
+        add_file(folder / "in", name, ["1", "2"])
     spark.dataSource.register(probe_source(str(folder / "log"), PROPERTIES))
     query = (
         spark.readStream.format("text")

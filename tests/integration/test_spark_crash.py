@@ -16,7 +16,7 @@ import pytest
 
 from oncelog_runtime.local import LocalCluster
 from tests.integration.conftest import ROOT, SETTINGS
-from tests.integration.spark_tools import Pipeline, committed, once
+from tests.integration.spark_tools import Pipeline, add_file, committed, once
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,7 +35,7 @@ class Crash:
         self.folder, self.topic, self.after = folder, topic, after
         (folder / "input").mkdir(parents=True)
         for name in "abc":
-            (folder / "input" / f"{name}.txt").write_text("".join(f"{name}{i}\n" for i in range(50)))
+            add_file(folder / "input", name, [f"{name}{i}" for i in range(50)])
         settings = {
             "spark": SETTINGS,
             "bootstrap_servers": cluster.bootstrap_servers,

@@ -195,7 +195,8 @@ def test_a_topic_created_again_is_loss_not_silence(stream: Stream, client: Any) 
     stream.run()
     client.admin.delete_topic(stream.topic)
     client.admin.create_topic(stream.topic, partitions=4)
-    produce(client, stream.topic, range(10, 15))
+    with Client(stream.cluster.bootstrap_servers) as fresh:
+        produce(fresh, stream.topic, range(10, 15))
     with pytest.raises(Exception, match="deleted and created again"):
         stream.run()
     stream.run(failOnDataLoss="false")

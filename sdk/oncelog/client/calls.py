@@ -57,7 +57,10 @@ class Caller:
         async def locate(deadline_ms: int) -> str:
             if not self._metadata.broker_addresses():
                 await self._metadata.refresh(deadline_ms)
-            return self._context.random.choice(list(self._metadata.broker_addresses().values()))
+            addresses = list(self._metadata.broker_addresses().values())
+            if not addresses:
+                raise errors.LeaderNotAvailableError("no broker is registered yet")
+            return self._context.random.choice(addresses)
 
         return await self._call(locate, spec, request, timeout_ms)
 

@@ -323,9 +323,11 @@ def decode_arrow(
     """
     if header is None:
         header = hd.read_header(data)
-    _check_header(data, header, max_uncompressed_bytes)
+    if len(data) != header.batch_length:
+        raise CorruptMessageError("not exactly one batch", bytes_present=len(data), batch_length=header.batch_length)
     if check_crc:
         hd.check_body(data, header)
+    _check_header(header, max_uncompressed_bytes)
     schema = _SCHEMAS[header.schema_id]
     if header.record_count == 0:
         return pa.RecordBatch.from_pylist([], schema=schema)
@@ -361,9 +363,7 @@ def timestamps_of(batch: Any, header: BatchHeader) -> list[int]:
     return [base + delta for delta in batch.column(0).to_pylist()]
 
 
-def _check_header(data: Buffer, header: BatchHeader, max_uncompressed_bytes: int) -> None:
-    if len(data) != header.batch_length:
-        raise CorruptMessageError("not exactly one batch", bytes_present=len(data), batch_length=header.batch_length)
+def _check_header(header: BatchHeader, max_uncompressed_bytes: int) -> None:
     if header.attributes & ~hd.KNOWN_ATTRIBUTES:
         raise InvalidRecordError("unknown attribute bits", attributes=header.attributes)
     if header.schema_id not in _SCHEMAS:

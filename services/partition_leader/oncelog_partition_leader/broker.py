@@ -5,24 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from oncelog.errors import MetadataUnavailableError, OncelogError
+from oncelog.errors import MetadataUnavailableError
 from oncelog.types import BrokerRef
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.controller import Controller
 from oncelog_partition_leader.coordinators import Coordinators
-from oncelog_partition_leader.core.election import hand_over
 from oncelog_partition_leader.follower import Follower
 from oncelog_partition_leader.healing import Healer
-from oncelog_partition_leader.leadership import Leadership
 from oncelog_partition_leader.peers import Peers
 from oncelog_partition_leader.reading import Reader
 from oncelog_partition_leader.records_service import RecordsService
-from oncelog_partition_leader.registration import Registration, learned
+from oncelog_partition_leader.registration import Registration
 from oncelog_partition_leader.replicas import ReplicaManager
 from oncelog_partition_leader.service import BrokerService
-from oncelog_runtime.cluster import broker_key, partition_key
 from oncelog_runtime.cluster_view import ClusterView
-from oncelog_runtime.ports import Compare, NodePorts, Put
+from oncelog_runtime.ports import NodePorts
 from oncelog_runtime.tasks import TaskOwner
 
 _log = logging.getLogger(__name__)
@@ -47,7 +44,7 @@ class Broker:
             on_incarnation=self._incarnation_is,
             on_replaced=self._replaced,
         )
-        self.coordinators = Coordinators(ports.transport, self.view, config.coordinator_timeout_ms)
+        self.coordinators = Coordinators(ports.transport, self.view, self.tasks, config.coordinator_timeout_ms)
         self.controller = Controller(
             config,
             ports.metadata,
@@ -98,6 +95,7 @@ class Broker:
         address = self.config.advertised_address or listening
         self.registration.announce(address, self.config.client_address or address, self.config.rack)
         self.ports.disk.make_dirs(self.config.log_dir)
+        await self.ports.disk.sync_dir("")  # else a power cut could take every log with the folder's name
         self.tasks.spawn(self.view.follow(self.ports.metadata), "follow-etcd")
         self.tasks.spawn(self.registration.run(), "registration")
         self.tasks.spawn(self.controller.run(), "controller")
@@ -128,32 +126,8 @@ class Broker:
 
     async def _hand_over_all(self) -> None:
         for _ in range(_HAND_OVER_TRIES):
-            led = list(self.replicas.led)
-            if not led:
-                return
-            for start in range(0, len(led), 50):
-                await asyncio.gather(*(self._hand_over(leadership) for leadership in led[start : start + 50]))
-
-    async def _hand_over(self, leadership: Leadership) -> None:
-        entry = self.view.partitions.get(leadership.partition)
-        if entry is None:
-            return
-        wanted = hand_over(entry.value, self.me(), self.view.live())
-        if wanted is None:
-            return
-        key = partition_key(*leadership.partition)
-        compares = [Compare(key, entry.mod_revision)]
-        compares += [Compare(broker_key(ref.broker_id), ref.incarnation) for ref in wanted.isr]
-        put = Put(key, wanted.encode())
-        try:
-            result = await self.ports.metadata.commit(compares, [put])
-            if result.succeeded:
-                self.view.learn(learned(result.revision, [put]))
-            else:
-                found = await self.ports.metadata.get(key)
-                self.view.learn([found] if found is not None else [])
-        except OncelogError as error:
-            _log.warning("handing over %s: %s", leadership.partition, error)
+            if self.replicas.led:
+                await self.replicas.hand_over.give_away(list(self.replicas.led))
 
     # ------------------------------------------------------------ what happens to it
 

@@ -6,7 +6,8 @@ Rule 2: an answer that did not come is "no answer", a retriable error; nothing w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from typing import Protocol
 
 from oncelog import methods
 from oncelog.core.control import NOT_COUNTED, Marker
@@ -23,17 +24,36 @@ from oncelog.v1 import types_pb2
 from oncelog_partition_leader.core.transactions import OpenTransaction, TxnSession
 from oncelog_runtime.cluster import KIND_TXN
 from oncelog_runtime.cluster_view import ClusterView
+from oncelog_runtime.tasks import TaskOwner
 
 _NO_ANSWER = (ErrorCode.NETWORK_ERROR, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.UNKNOWN_ERROR)
+
+
+_Enrolment = tuple[TxnSession, int, str]
+"""(transaction and session, shard, transactional id)."""
+
+
+class EnrolmentAsker(Protocol):
+    """A leadership that waits for an enrolment."""
+
+    @property
+    def partition(self) -> PartitionId: ...
+    @property
+    def topic(self) -> str: ...
+    def enrolled(self, session: TxnSession, error: OncelogError | None) -> None:
+        """The coordinator's own answer, or why there is none."""
+        ...
 
 
 class Coordinators:
     """Calls to the owners of transaction shards."""
 
-    def __init__(self, transport: Transport, view: ClusterView, timeout_ms: int) -> None:
+    def __init__(self, transport: Transport, view: ClusterView, tasks: TaskOwner, timeout_ms: int) -> None:
         self._transport = transport
         self._view = view
+        self._tasks = tasks
         self._timeout_ms = timeout_ms
+        self._asking: dict[_Enrolment, list[EnrolmentAsker]] = {}
         self._epochs: dict[int, int] = {}
 
     def known_epoch(self, shard: int) -> int:
@@ -47,10 +67,29 @@ class Coordinators:
             raise CoordinatorFencedError(txn_shard=shard, coordinator_epoch=epoch, known_epoch=known)
         self._epochs[shard] = epoch
 
-    async def enrol(
-        self, session: TxnSession, shard: int, transactional_id: str, topic: str, partitions: Sequence[PartitionId]
-    ) -> None:
+    def enrol_soon(self, asker: EnrolmentAsker, session: TxnSession, shard: int, transactional_id: str) -> None:
+        """Asks for one partition; what is asked for the same transaction at the same time goes in one call."""
+        key = (session, shard, transactional_id)
+        asking = self._asking.setdefault(key, [])
+        asking.append(asker)
+        if len(asking) == 1:
+            asyncio.get_running_loop().call_soon(self._start, key)
+
+    def _start(self, key: _Enrolment) -> None:
+        self._tasks.spawn(self._enrol(key, self._asking.pop(key)), "enrol")
+
+    async def _enrol(self, key: _Enrolment, askers: list[EnrolmentAsker]) -> None:
+        refusal: OncelogError | None = None
+        try:
+            await self._call_enrol(key, askers)
+        except OncelogError as error:
+            refusal = error
+        for asker in askers:
+            asker.enrolled(key[0], refusal)
+
+    async def _call_enrol(self, key: _Enrolment, askers: list[EnrolmentAsker]) -> None:
         """Returns when the coordinator has durably enrolled the partitions. Raises what the producer is to hear."""
+        session, shard, transactional_id = key
         request = co.EnrolPartitionsRequest(
             name=co.TransactionName(
                 transactional_id=transactional_id,
@@ -58,11 +97,11 @@ class Coordinators:
                 txn_producer_id=session.txn_producer_id,
                 txn_no=session.txn_no,
                 producer_epoch=session.session_epoch,
-            ),
-            partitions=[
-                types_pb2.TopicPartition(topic=topic, topic_id=p.topic_id, partition=p.partition) for p in partitions
-            ],
+            )
         )
+        for asker in askers:
+            topic_id, partition = asker.partition
+            request.partitions.add(topic=asker.topic, topic_id=topic_id, partition=partition)
         try:
             reply, _ = await methods.ENROL_PARTITIONS.call(
                 self._transport, self._owner(shard), request, self._timeout_ms

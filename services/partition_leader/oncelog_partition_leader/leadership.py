@@ -65,6 +65,10 @@ class Host(Protocol):
         """A follower may join the ISR."""
         ...
 
+    def taken_out(self, leadership: Leadership, broker_id: int) -> None:
+        """The controller took a follower out of the ISR: it needs a new session."""
+        ...
+
     def enrol(self, leadership: Leadership, session: TxnSession, txn_shard: int, transactional_id: str) -> None:
         """Ask the coordinator; `leadership.enrolled(session, error)` is called with the outcome."""
         ...
@@ -327,8 +331,10 @@ class Leadership:
         """etcd holds this ISR, by whoever's hand."""
         if self.ended is not None:
             return
-        moved = self.replicas.resolve(isr, mod_revision)
-        self._after_isr_change(moved)
+        taken_out = self.replicas.resolve(isr, mod_revision, self._host.clock.monotonic_ms())
+        for broker_id in taken_out:
+            self._host.taken_out(self, broker_id)
+        self._after_isr_change(self.replicas.advanced())
 
     def isr_settled(self) -> None:
         """The fate of our own proposal is known."""

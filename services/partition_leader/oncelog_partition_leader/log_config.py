@@ -59,5 +59,5 @@ class LogConfig:
 
 
 def _check(name: str, value: int, smallest: int, largest: int) -> None:
-    if not isinstance(value, int) or not smallest <= value <= largest:
+    if not smallest <= value <= largest:
         raise ConfigError(f"{name} is {smallest} to {largest}", **{name: value})

@@ -20,6 +20,7 @@ from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.coordinators import Coordinators
 from oncelog_partition_leader.core.election import QUARANTINED, LogState
 from oncelog_partition_leader.core.transactions import TxnSession
+from oncelog_partition_leader.handover import HandOver
 from oncelog_partition_leader.isr import IsrKeeper
 from oncelog_partition_leader.leadership import Leadership
 from oncelog_partition_leader.log_config import LogConfig
@@ -69,6 +70,7 @@ class ReplicaManager:
         )
         self._replicator = Replicator(self, tasks)
         self._isr = IsrKeeper(ports.metadata, view, ports.clock, tasks)
+        self.hand_over = HandOver(ports.metadata, view, ports.clock, me)
         self._opening: dict[PartitionId, None] = {}
         self._quarantined: dict[PartitionId, None] = {}
         self._slots = asyncio.Semaphore(_OPEN_AT_ONCE)
@@ -115,22 +117,15 @@ class ReplicaManager:
     def isr_may_change(self, leadership: Leadership) -> None:
         self._isr.look(leadership)
 
+    def taken_out(self, leadership: Leadership, broker_id: int) -> None:
+        self._replicator.restart(leadership, broker_id)
+
     def leadership_ended(self, leadership: Leadership) -> None:
         self._replicator.ended(leadership)
         self.led.pop(leadership, None)
 
     def enrol(self, leadership: Leadership, session: TxnSession, txn_shard: int, transactional_id: str) -> None:
-        self._tasks.spawn(self._enrol(leadership, session, txn_shard, transactional_id), "enrol")
-
-    async def _enrol(self, leadership: Leadership, session: TxnSession, txn_shard: int, transactional_id: str) -> None:
-        try:
-            await self._coordinators.enrol(
-                session, txn_shard, transactional_id, leadership.topic, [leadership.partition]
-            )
-        except OncelogError as error:
-            leadership.enrolled(session, error)
-        else:
-            leadership.enrolled(session, None)
+        self._coordinators.enrol_soon(leadership, session, txn_shard, transactional_id)
 
     def fenced(self, leadership: Leadership, error: OncelogError) -> None:
         partition = self.partitions.get(leadership.partition)
@@ -145,6 +140,8 @@ class ReplicaManager:
         partition = self.partitions.get(leadership.partition)
         if partition is not None and partition.log.failed is not None:
             partition.fail(error)
+        elif self.hand_over.is_due(leadership.partition):  # a full disk loses nothing: let another one write
+            self._tasks.spawn(self.hand_over.give_away([leadership]), "hand-over")
 
     def log_failed(self, partition: LocalPartition, error: OncelogError) -> None:
         _log.error("the log of %s %s failed: %s", partition.topic, partition.id, error)

@@ -184,7 +184,7 @@ class FollowerLink:
     def __init__(self, host: LinkHost, broker_id: int, tasks: TaskOwner, name: str) -> None:
         self._host = host
         self._tasks = tasks
-        self._broker_id = broker_id
+        self.broker_id = broker_id
         self._feeds: dict[Leadership, Feed] = {}
         self._dirty: dict[Feed, None] = {}
         self._quiet: dict[Feed, None] = {}
@@ -198,8 +198,8 @@ class FollowerLink:
 
     def add(self, leadership: Leadership) -> None:
         """A partition led here has a replica there."""
-        entry = self._host.view.brokers.get(self._broker_id)
-        feed = Feed(leadership, BrokerRef(self._broker_id, entry.mod_revision if entry is not None else 0))
+        entry = self._host.view.brokers.get(self.broker_id)
+        feed = Feed(leadership, BrokerRef(self.broker_id, entry.mod_revision if entry is not None else 0))
         self._feeds[leadership] = feed
         self._mark(feed)
 
@@ -226,6 +226,13 @@ class FollowerLink:
         if self._timer is None:
             delay_s = self._host.config.watermark_push_delay_ms / 1000
             self._timer = asyncio.get_running_loop().call_later(delay_s, self._push_watermarks)
+
+    def restart(self, leadership: Leadership) -> None:
+        """A new session, whatever the old one is doing."""
+        feed = self._feeds.get(leadership)
+        if feed is not None:
+            feed.restart()
+            self._mark(feed)
 
     def incarnation_is(self, ref: BrokerRef) -> None:
         """The follower is registered under this incarnation: sessions with an older one are over."""
@@ -258,7 +265,7 @@ class FollowerLink:
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            if not self._dirty or self._paused or self._broker_id not in self._host.view.brokers:
+            if not self._dirty or self._paused or self.broker_id not in self._host.view.brokers:
                 idle: asyncio.Future[None] = loop.create_future()
                 self._idle.append(idle)
                 await idle
@@ -266,7 +273,7 @@ class FollowerLink:
             await self._send()
 
     async def _send(self) -> None:
-        address = self._host.view.address_of(self._broker_id)
+        address = self._host.view.address_of(self.broker_id)
         request, feeds, payload = self._gather()
         if not feeds:
             return
@@ -427,6 +434,12 @@ class Replicator:
         """Followers want to know."""
         for link in self._of.get(leadership, ()):
             link.watermark_moved(leadership)
+
+    def restart(self, leadership: Leadership, broker_id: int) -> None:
+        """One follower needs a new session."""
+        for link in self._of.get(leadership, ()):
+            if link.broker_id == broker_id:
+                link.restart(leadership)
 
     def incarnation_is(self, ref: BrokerRef) -> None:
         """A broker was registered anew."""

@@ -149,7 +149,10 @@ class BrokerService:
         partition_id = PartitionId(item.topic_id, item.partition)
         partition = self._replicas.find(partition_id)
         leadership = partition.require_leadership()
-        limits = BatchLimits(now_ms=now_ms, max_message_bytes=partition.topic_config.log.max_message_bytes)
+        config = partition.topic_config.log
+        limits = BatchLimits(
+            now_ms=now_ms, max_message_bytes=config.max_message_bytes, segment_bytes=config.segment_bytes
+        )
         header = read_client_batch(data, limits, item.topic_id, item.partition)
         _check_writer(partition.topic, header)
         done: asyncio.Future[Written] = asyncio.get_running_loop().create_future()

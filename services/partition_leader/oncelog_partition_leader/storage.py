@@ -28,7 +28,6 @@ from oncelog.errors import (
     OffsetOutOfRangeError,
     OncelogError,
     PolicyViolationError,
-    RecordListTooLargeError,
     StorageError,
 )
 from oncelog.types import Buffer
@@ -172,8 +171,8 @@ class PartitionLog:
         """Gives offsets, stamps the leader's fields, writes all batches with one call, applies them.
 
         The batches were judged before (`producers.decide`); control batches come the same way. `now_ms` becomes their
-        append timestamp. Raises `FencedLeaderEpochError`, `MisdirectedBatchError`, `RecordListTooLargeError`,
-        `PolicyViolationError` (offsets used up) or `StorageError`; then nothing was appended.
+        append timestamp. A batch longer than a segment gets one of its own. Raises `FencedLeaderEpochError`,
+        `MisdirectedBatchError`, `PolicyViolationError` (offsets used up) or `StorageError`; then nothing was appended.
         """
         self._usable()
         if leader_epoch < self.epochs.last_epoch:
@@ -195,8 +194,6 @@ class PartitionLog:
         for header, data in batches:
             if header.partition_tag != self._tag:
                 raise MisdirectedBatchError(base_sequence=header.base_sequence)
-            if header.batch_length > self._config.segment_bytes:
-                raise RecordListTooLargeError(batch_bytes=header.batch_length, segment_bytes=self._config.segment_bytes)
             prefix = stamp_prefix(offset, header.batch_length, leader_epoch, now_ms)
             stamped = header._replace(
                 base_offset=offset,

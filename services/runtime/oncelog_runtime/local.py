@@ -10,7 +10,6 @@ Used by `oncelog up`, the demo, the integration tests and the benchmarks.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import contextlib
 import json
 import os
@@ -25,8 +24,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from oncelog.client.client import Client
 from oncelog.errors import ClusterUnreachableError, ConfigError, OncelogError, StorageError
+from oncelog.sync import Client
 from oncelog_runtime.adapters.child import die_with_parent, dying_with_parent
 from oncelog_runtime.adapters.etcd_process import etcd_command
 
@@ -193,23 +192,20 @@ class LocalCluster:
 
     def wait_healthy(self, seconds: float = 60.0) -> None:
         """Returns when all brokers are registered, all shards owned, and every partition has its full ISR."""
-        asyncio.run(self._wait_healthy(seconds))
-
-    async def _wait_healthy(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
         problem = "no broker answers"
-        async with Client(self.bootstrap_servers) as client:
-            while time.monotonic() < deadline:
-                for process in self.processes.values():
-                    self._check_alive(process)
-                try:
-                    health = await client.admin.cluster_health()
-                    if health.healthy and len(health.brokers) == self.brokers:
-                        return
-                    problem = "; ".join(health.problems) or f"{len(health.brokers)} of {self.brokers} brokers are up"
-                except OncelogError as error:
-                    problem = str(error)
-                await asyncio.sleep(0.1)
+        while time.monotonic() < deadline:
+            for process in self.processes.values():
+                self._check_alive(process)
+            try:
+                with Client(self.bootstrap_servers, default_api_timeout_ms=2_000) as client:
+                    health = client.admin.cluster_health()
+                if health.healthy and len(health.brokers) == self.brokers:
+                    return
+                problem = "; ".join(health.problems) or f"{len(health.brokers)} of {self.brokers} brokers are up"
+            except OncelogError as error:
+                problem = str(error)
+            time.sleep(0.1)
         raise ClusterUnreachableError(f"the cluster is not healthy after {seconds:.0f} s: {problem}")
 
     def dead(self) -> list[LocalProcess]:

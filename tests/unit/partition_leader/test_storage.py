@@ -14,7 +14,6 @@ from oncelog.errors import (
     OffsetOutOfRangeError,
     OncelogError,
     PolicyViolationError,
-    RecordListTooLargeError,
     StorageError,
 )
 from oncelog_partition_leader.core.producer_state import ProducerStates
@@ -159,12 +158,15 @@ def test_13_offsets_do_not_wrap() -> None:
     run(test)
 
 
-def test_a_batch_larger_than_a_segment_is_refused() -> None:
+def test_a_batch_longer_than_a_segment_gets_its_own() -> None:
     async def test(disk: SimDisk) -> None:
         log = await open_log(disk, SMALL)
-        with pytest.raises(RecordListTooLargeError):
-            write(log, plain(), plain(b"x" * 600))
-        assert log.log_end_offset == 0
+        write(log, plain())
+        (long,) = write(log, plain(b"x" * 900))
+        write(log, plain())
+        assert log.read(1, 1, 3) == long.data
+        assert len([name for name in disk.list(DIRECTORY) if name.endswith(".log")]) == 3
+        log.check()
 
     run(test)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from random import Random
 from typing import Any, Final
 
 import pytest
@@ -48,17 +47,17 @@ CASES: Final = {
     15: "a lost aborted index is made again",
     16: "a bad producer snapshot gives way to an older one and the log",
     17: "a lost or too new epoch table is made again",
-    18: "elsewhere: tests/unit/partition_leader/test_partition.py (the high watermark is not stored in the log)",
+    18: "elsewhere: the log stores no high watermark; a leader learns it anew in its epoch (tests/simulation)",
     19: "a missing segment is rot, never bridged",
     20: "a new segment's directory entry is synced before anything in it counts",
     21: "an empty checkpoint file is recognised",
     22: "stray files are removed or ignored",
-    23: "elsewhere: registration of the broker's incarnation (tests/unit/partition_leader/test_registration.py)",
+    23: "elsewhere: the broker registers a new incarnation, so an empty log is in no ISR (tests/simulation)",
     24: "a log that ends below its recovery point is rot; an older one as a whole: elsewhere, by incarnation",
-    25: "elsewhere: the lock file of the data directory (tests/contracts, OsDisk)",
+    25: "elsewhere: the lock of the data directory (tests/contracts/test_disk.py)",
     26: "another partition's directory is refused",
     27: "as S8",
-    28: "elsewhere: slow disks and the ISR (tests/simulation)",
+    28: "elsewhere: slow syncs in the fault plan (tests/simulation)",
     29: "a segment that cannot be created refuses the append, and only that",
     30: "an epoch below the log's own is refused",
     31: "a batch of another partition is found on read and on recovery",
@@ -502,37 +501,3 @@ def test_every_number_has_a_row_and_every_row_a_test() -> None:
 @pytest.mark.parametrize("seed", [0, 1])
 def test_storage_case(number: int, seed: int) -> None:
     run(_TESTED[number], seed)
-
-
-@pytest.mark.parametrize("seed", range(30))
-def test_a_power_cut_at_any_time_loses_only_what_was_not_synced(seed: int) -> None:
-    """127: a scripted life with rolls, cuts, checkpoints and restarts; after each crash the log is a sound prefix."""
-
-    async def test(disk: SimDisk) -> None:
-        random = Random(seed)
-        config = replace(SMALL, checkpoint_bytes=random.choice([150, 700, 1 << 20]))
-        log, epoch, sequence = await open_log(disk, config), 0, 0
-        for _ in range(12):
-            for _ in range(random.randrange(1, 8)):
-                size = random.choice([8, 90, 300])
-                write(log, batch(1, sequence, payload=random.randbytes(size)), epoch=epoch)
-                sequence += 1
-                if random.random() < 0.3:
-                    await log.sync()
-            if random.random() < 0.2:
-                await log.truncate_to(random.randrange(log.log_end_offset + 1))
-            data, synced, log_end = contents(log), log.synced_end_offset, log.log_end_offset
-            ending = random.choice(["cut", "cut", "kill", "clean"])
-            if ending == "clean":
-                await log.close()
-            disk = disk.after_power_cut() if ending == "cut" else disk.after_kill()
-            log = await open_log(disk, config)
-            log.check()
-            assert synced <= log.log_end_offset <= log_end
-            assert data.startswith(contents(log))
-            if ending != "cut":
-                assert log.log_end_offset == log_end
-            epoch, sequence = epoch + 1, log.log_end_offset
-
-    plan = FaultPlan(torn_noise=0.5, zero_tail=0.5) if seed % 2 else None
-    run(test, seed, plan)

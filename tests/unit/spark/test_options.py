@@ -27,6 +27,8 @@ def test_names_are_case_insensitive_and_kafkas_name_is_known() -> None:
         ({**BASE, "endingOffsets": "latest"}, True, "batch reads only"),
         ({**BASE, "startingOffsets": "latest"}, False, "cannot be latest"),
         ({**BASE, "endingOffsets": "earliest"}, False, "cannot be earliest"),
+        ({**BASE, "endingOffsets": '{"t":{"0":-2}}'}, False, "cannot be earliest"),
+        ({**BASE, "startingOffsets": '{"t":{"0":-1}}'}, False, "cannot be latest"),
         ({**BASE, "isolation": "dirty"}, True, "must be one of"),
         ({**BASE, "maxOffsetsPerTrigger": "0"}, True, "at least 1"),
         ({**BASE, "minPartitions": "many"}, True, "whole number"),
@@ -57,6 +59,12 @@ def test_a_bad_sink_option_is_named(raw: dict[str, str], says: str) -> None:
 def test_offsets_may_be_given_per_partition() -> None:
     starting = parse_offsets_option('{"t":{"0":23,"1":-1}}')
     assert [starting.at("t", p) for p in range(3)] == [23, LATEST, EARLIEST]
+
+
+def test_what_is_not_named_is_read_from_the_start_and_to_the_end() -> None:
+    parsed = SourceOptions.parse({**BASE, "startingOffsets": '{"t":{"0":3}}', "endingOffsets": '{"t":{"0":7}}'}, False)
+    assert [parsed.starting.at("t", p) for p in range(2)] == [3, EARLIEST]
+    assert [parsed.ending.at("t", p) for p in range(2)] == [7, LATEST]
 
 
 def test_a_position_survives_the_checkpoint() -> None:

@@ -25,13 +25,13 @@ from oncelog.core.header import (
     read_header,
 )
 from oncelog.errors import (
-    CorruptMessageError,
     InvalidPidMappingError,
     InvalidRecordError,
     InvalidRequestError,
     InvalidTimestampError,
     MessageTooLargeError,
     MisdirectedBatchError,
+    RecordListTooLargeError,
     UnsupportedCompressionError,
 )
 from oncelog.types import Buffer
@@ -52,6 +52,7 @@ class BatchLimits:
     now_ms: int
     max_message_bytes: int = 8 << 20
     max_uncompressed_bytes: int = 64 << 20
+    segment_bytes: int = (1 << 31) - 1
     timestamp_after_max_ms: int = _HOUR_MS
     timestamp_before_max_ms: int = -1
     typed_schema_ids: frozenset[int] = frozenset()
@@ -69,11 +70,14 @@ def read_client_batch(data: Buffer, limits: BatchLimits, topic_id: str, partitio
 def check_client_batch(header: BatchHeader, data: Buffer, limits: BatchLimits, topic_id: str, partition: int) -> None:
     """Raises the named error of whatever is wrong; `header` was read from `data` by `read_header`.
 
-    `MessageTooLargeError`, `InvalidRecordError`, `UnsupportedCompressionError`, `InvalidTimestampError`,
-    `InvalidPidMappingError`, `InvalidRequestError`, `MisdirectedBatchError` or `CorruptMessageError`.
+    `MessageTooLargeError`, `RecordListTooLargeError`, `InvalidRecordError`, `UnsupportedCompressionError`,
+    `InvalidTimestampError`, `InvalidPidMappingError`, `InvalidRequestError`, `MisdirectedBatchError` or
+    `CorruptMessageError`.
     """
     if header.batch_length > limits.max_message_bytes:
         raise MessageTooLargeError(batch_bytes=header.batch_length, max_message_bytes=limits.max_message_bytes)
+    if header.batch_length > limits.segment_bytes:
+        raise RecordListTooLargeError(batch_bytes=header.batch_length, segment_bytes=limits.segment_bytes)
     if header.batch_length != len(data):
         raise InvalidRecordError("one batch per partition and request", batch_bytes=header.batch_length)
     check_body(data, header)
@@ -148,6 +152,3 @@ def _check_producer(header: BatchHeader) -> None:
         raise InvalidRecordError("a producer id without a sequence", base_sequence=header.base_sequence)
     if header.producer_epoch < 0:
         raise InvalidRequestError("a producer id without an epoch", producer_epoch=header.producer_epoch)
-
-
-__all__ = ["BatchLimits", "CorruptMessageError", "check_client_batch", "read_client_batch"]

@@ -6,7 +6,9 @@ Rule 2: the high watermark is the smallest end over the *maximal* ISR (committed
         the committed ISR is below `min_insync_replicas` (KIP-966). It never goes back.
 Rule 3: a member leaves after `lag_max_ms` without being caught up; one whose end is the log's end never leaves for it.
         A replica joins when its end has reached the high watermark *and* the start of the leader's epoch.
-Rule 4: one proposal at a time. While its answer is unknown the larger set counts (hole 17).
+Rule 4: whom somebody else (the controller) took out comes back only by a new session, and not before `REJOIN_AFTER_MS`:
+        what an unreachable follower acknowledged long ago is no sign of life.
+Rule 5: one proposal at a time. While its answer is unknown the larger set counts (hole 17).
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from oncelog.types import BrokerRef
 
 Isr = tuple[BrokerRef, ...]
 UNKNOWN: int = -1
+REJOIN_AFTER_MS: int = 1_000
 
 
 @dataclass(slots=True)
@@ -30,6 +33,7 @@ class Follower:
     caught_up_ms: int = 0
     mark_end: int = 0
     mark_ms: int = 0
+    joins_after_ms: int = 0
 
 
 class ReplicaSet:
@@ -141,7 +145,7 @@ class ReplicaSet:
         if self.proposed is not None:
             return None
         wanted = tuple(ref for ref in self.committed if self._stays(ref, now_ms, live))
-        wanted += tuple(f.ref for f in self._followers.values() if self._may_join(f, live))
+        wanted += tuple(f.ref for f in self._followers.values() if self._may_join(f, now_ms, live))
         return None if wanted == self.committed else wanted
 
     def propose(self, isr: Isr) -> None:
@@ -149,12 +153,25 @@ class ReplicaSet:
         assert self.proposed is None, "one ISR update in flight"
         self.proposed = isr
 
-    def resolve(self, isr: Isr, mod_revision: int) -> bool:
-        """etcd holds this ISR: a proposal's answer, or somebody else's write. True when the high watermark moved."""
+    def resolve(self, isr: Isr, mod_revision: int, now_ms: int) -> list[int]:
+        """etcd holds this ISR: a proposal's answer, or somebody else's write. See `advanced` for the high watermark.
+
+        Returns the followers that somebody else took out: they need a new session.
+        """
         if mod_revision < self.mod_revision:
-            return False
+            return []
+        ours = self.proposed if self.proposed is not None else self.committed
+        taken_out = [ref for ref in self.committed if ref not in isr and ref in ours and ref != self.me]
+        for ref in taken_out:
+            follower = self._followers[ref.broker_id]
+            follower.end = UNKNOWN
+            follower.joins_after_ms = now_ms + REJOIN_AFTER_MS
         self.committed = isr
         self.mod_revision = mod_revision
+        return [ref.broker_id for ref in taken_out]
+
+    def advanced(self) -> bool:
+        """True when the high watermark moved since it was last computed."""
         return self._advance()
 
     def settled(self) -> bool:
@@ -170,10 +187,10 @@ class ReplicaSet:
             return False  # another incarnation: what this one acknowledged may be gone
         return follower.end >= self._log_end or now_ms - follower.caught_up_ms <= self._lag_max_ms
 
-    def _may_join(self, follower: Follower, live: Mapping[int, int]) -> bool:
+    def _may_join(self, follower: Follower, now_ms: int, live: Mapping[int, int]) -> bool:
         if follower.ref in self.committed or live.get(follower.ref.broker_id) != follower.ref.incarnation:
             return False
-        return follower.end >= max(self.high_watermark, self.epoch_start)
+        return now_ms >= follower.joins_after_ms and follower.end >= max(self.high_watermark, self.epoch_start)
 
     # ------------------------------------------------------------ the watermark
 

@@ -19,6 +19,7 @@ from oncelog.errors import (
     MessageTooLargeError,
     MisdirectedBatchError,
     OncelogError,
+    RecordListTooLargeError,
     UnsupportedCompressionError,
     UnsupportedMessageFormatError,
 )
@@ -125,6 +126,11 @@ def test_a_count_beside_its_offsets_is_refused() -> None:
     struct.pack_into("<I", data, 36, crc32c(bytes(data[40:])))
     with pytest.raises(InvalidRecordError):
         _read(bytes(data))
+
+
+def test_a_batch_longer_than_a_segment_is_refused() -> None:
+    with pytest.raises(RecordListTooLargeError):
+        _read(batch(), BatchLimits(now_ms=NOW_MS, segment_bytes=127))
 
 
 def test_typed_schemas_pass_once_they_are_registered() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from oncelog.types import BrokerRef
-from oncelog_partition_leader.core.replica_set import ReplicaSet
+from oncelog_partition_leader.core.replica_set import REJOIN_AFTER_MS, ReplicaSet
 
 A, B, C = BrokerRef(1, 11), BrokerRef(2, 12), BrokerRef(3, 13)
 LIVE = {1: 11, 2: 12, 3: 13}
@@ -72,7 +72,8 @@ def test_the_watermark_stands_still_below_min_insync_and_goes_on_after_the_join(
     assert isr == (A, B)
     replicas.propose(isr)
     assert not replicas.acknowledge(B, 1, 5, 3), "proposed is not committed"
-    assert replicas.resolve(isr, 6)
+    replicas.resolve(isr, 6, 3)
+    assert replicas.advanced()
     assert replicas.high_watermark == 5
 
 
@@ -98,7 +99,8 @@ def test_a_shrink_counts_only_when_it_is_committed(full: ReplicaSet) -> None:
     full.propose(wanted)
     assert full.proposal(LAG_MS + 2, LIVE) is None, "one update in flight"
     assert full.high_watermark == 0
-    assert full.resolve(wanted, 6)
+    assert full.resolve(wanted, 6, LAG_MS) == [], "it was our own wish"
+    assert full.advanced()
     full.settled()
     assert full.high_watermark == 10
 
@@ -154,6 +156,15 @@ def test_the_watermark_never_goes_back(full: ReplicaSet) -> None:
 
 
 def test_an_older_answer_of_the_store_changes_nothing(full: ReplicaSet) -> None:
-    full.resolve((A, B), 8)
-    full.resolve((A, B, C), 7)
+    full.resolve((A, B), 8, 0)
+    full.resolve((A, B, C), 7, 0)
     assert full.committed == (A, B)
+
+
+def test_whom_the_controller_took_out_comes_back_by_a_new_session_and_not_at_once(full: ReplicaSet) -> None:
+    assert full.resolve((A, B), 8, 100) == [3]
+    assert full.proposal(5_000, LIVE) is None, "what it acknowledged before does not count"
+    full.start_session(C, 2, 200)
+    full.acknowledge(C, 2, 0, 300)
+    assert full.proposal(300, LIVE) is None
+    assert full.proposal(100 + REJOIN_AFTER_MS, LIVE) == (A, B, C)
