@@ -1,6 +1,6 @@
 """The input of the demo: the source files of the installed Python standard library, and what must be read back.
 
-Rule 1: a line is what Spark's text source takes for one: it ends at \\n, \\r or \\r\\n, and a leading byte order mark is dropped.
+Rule 1: a line is what Spark takes for one: it ends at \\n, \\r or \\r\\n, and a leading byte order mark is dropped.
 Rule 2: Spark takes names that begin with `_` or `.` for hidden and never reads them, so each part of a staged path gets
         `STAGED_PREFIX`, which the job takes off again.
 """

@@ -138,6 +138,7 @@ def test_coordinators_and_leaders_that_die_lose_and_tear_nothing(seed: int) -> N
                     for _ in range(40):
                         if await one_transaction(client, producer, count, expected):
                             count += 1
+                        await asyncio.sleep(0.1)
                         if stop.is_set():
                             break
                 except errors.OncelogError:
@@ -250,7 +251,7 @@ def test_14_offsets_commit_with_their_transaction_also_when_the_groups_owner_die
             for i in range(6):
                 txn = await producer.transaction().begin()
                 await txn.send(TOPIC, b"%d" % i, partition=1)
-                await txn.send_offsets({place: 10 * (i + 1)}, consumer.group)
+                await txn.send_offsets({place: 10 * (i + 1)}, consumer.group())
                 if i == 2:
                     await bounce(cluster, owner(cluster, KIND_GROUP, "g"))
                 if i == 4:

@@ -21,8 +21,9 @@ from oncelog_runtime.sim import SimWorld
 class Cluster:
     """Brokers `b0` ... and a client that asks them by hand."""
 
-    def __init__(self, world: SimWorld, brokers: int = 3) -> None:
+    def __init__(self, world: SimWorld, brokers: int = 3, **options: int) -> None:
         self.world = world
+        self.options: dict[str, int] = {"replica_lag_time_max_ms": 3_000, **options}
         self.brokers: dict[int, Broker] = {}
         self.transport = world.client()
         self.names = [f"b{number}" for number in range(brokers)]
@@ -36,7 +37,7 @@ class Cluster:
                 transaction_shards=2,
                 group_shards=2,
                 internal_topic_replication_factor=brokers,
-                replica_lag_time_max_ms=3_000,
+                **self.options,  # type: ignore[arg-type]
             )
             self.brokers[number] = broker = Broker(config, ports)
             await broker.start()

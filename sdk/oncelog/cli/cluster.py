@@ -16,7 +16,7 @@ _INTERVAL_S: Final = 0.5
 
 def run(args: argparse.Namespace, printer: Printer) -> int:
     """Exit code 0: healthy. 1: not healthy, or nobody answers."""
-    return with_client(args, lambda client: _health(client, args, printer))
+    return with_client(args, lambda client: _health(client, args, printer), connect=False)
 
 
 async def _look(client: Any) -> dict[str, Any]:

@@ -30,6 +30,7 @@ async def _produce(client: Any, args: argparse.Namespace, printer: Printer) -> i
         transaction = await producer.begin_transaction()
         count = await _send_lines(transaction, args)
         if args.abort:
+            await transaction.flush()  # so that there is something in the log to be aborted
             await transaction.abort()
         else:
             await transaction.commit(wait="visible")

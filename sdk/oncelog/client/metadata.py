@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TypeVar
 
 from oncelog import errors, methods
 from oncelog.client.context import Context, now_ms
@@ -22,7 +21,8 @@ from oncelog.v1 import partition_pb2 as pb
 _UNKNOWN_TOPIC_GRACE_MS = 1_000
 """A broker may hear of a new topic a little later than its creator."""
 
-K = TypeVar("K")
+_HEDGE_AFTER_MS = 250
+"""A broker that has not answered for so long is not waited for alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,7 @@ class Metadata:
         self._refresh: asyncio.Task[None] | None = None
         self._next_refresh: asyncio.Task[None] | None = None
         self._next_address = 0
+        self._happened: dict[str, str] = {}
         self.cluster_id = ""
         self.controller: str | None = None
         self.txn_shards = 0
@@ -132,9 +133,7 @@ class Metadata:
         timeout_ms = max(1, deadline_ms - now_ms())
         done, _ = await asyncio.wait((task,), timeout=timeout_ms / 1000)
         if not done:
-            raise errors.ClusterUnreachableError(
-                f"no broker answered within {timeout_ms} ms", tried=", ".join(self._addresses())
-            )
+            raise errors.ClusterUnreachableError(f"no broker answered within {timeout_ms} ms: {self._story()}")
         task.result()
 
     def request_refresh(self) -> asyncio.Task[None]:
@@ -161,39 +160,59 @@ class Metadata:
             self._refresh, self._next_refresh = self._next_refresh, None
         config = self._context.config
         deadline_ms = now_ms() + max(config.request_timeout_ms, config.metadata_attempt_timeout_ms)
-        happened: dict[str, str] = {}
+        self._happened = {}
         attempt = 0
         while True:
-            reply = await self._ask_anybody(deadline_ms, happened)
+            reply = await self._ask_anybody(deadline_ms)
             if reply is not None:
                 self._learn(reply)
                 return
             attempt += 1
             if not await self._context.pause(attempt, deadline_ms):
-                told = "; ".join(f"{address}: {what}" for address, what in happened.items())
-                raise errors.ClusterUnreachableError(f"no broker answered: {told}")
+                raise errors.ClusterUnreachableError(f"no broker answered: {self._story()}")
 
-    async def _ask_anybody(self, deadline_ms: int, happened: dict[str, str]) -> pb.GetMetadataReply | None:
-        """One round over all addresses."""
+    async def _ask_anybody(self, deadline_ms: int) -> pb.GetMetadataReply | None:
+        """One round over all addresses: a silent one does not keep us from asking the next."""
         request = pb.GetMetadataRequest(topics=list(self._wanted))
         addresses = self._addresses()
-        for i in range(len(addresses)):
-            address = addresses[(self._next_address + i) % len(addresses)]
-            left_ms = deadline_ms - now_ms()
-            if left_ms <= 0:
-                break
-            timeout_ms = min(left_ms, self._context.config.metadata_attempt_timeout_ms)
-            try:
-                reply, _ = await methods.GET_METADATA.call(self._context.transport, address, request, timeout_ms)
-            except errors.WrongClusterError:
-                raise
-            except errors.OncelogError as error:
-                happened[address] = _what_happened(error, timeout_ms)
-            else:
-                self._next_address = (self._next_address + i) % len(addresses)
-                return reply
-        self._next_address = 0
+        first, self._next_address = self._next_address, 0
+        running: dict[asyncio.Task[pb.GetMetadataReply | None], int] = {}
+        i = 0
+        try:
+            while i < len(addresses) or running:
+                if i < len(addresses):
+                    number = (first + i) % len(addresses)
+                    task = asyncio.get_running_loop().create_task(self._ask(addresses[number], request, deadline_ms))
+                    running[task] = number
+                    i += 1
+                patience_s = _HEDGE_AFTER_MS / 1000 if i < len(addresses) else None
+                await asyncio.wait(running, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
+                for task in [task for task in running if task.done()]:
+                    number = running.pop(task)
+                    reply = task.result()
+                    if reply is not None:
+                        self._next_address = number
+                        return reply
+        finally:
+            for task in running:
+                task.cancel()
         return None
+
+    async def _ask(self, address: str, request: pb.GetMetadataRequest, deadline_ms: int) -> pb.GetMetadataReply | None:
+        timeout_ms = max(1, min(deadline_ms - now_ms(), self._context.config.metadata_attempt_timeout_ms))
+        self._happened[address] = "no answer yet"
+        try:
+            reply, _ = await methods.GET_METADATA.call(self._context.transport, address, request, timeout_ms)
+        except errors.OncelogError as error:
+            if not error.retriable:
+                raise
+            self._happened[address] = _what_happened(error, timeout_ms)
+            return None
+        return reply
+
+    def _story(self) -> str:
+        """What happened at each address."""
+        return "; ".join(f"{address}: {self._happened.get(address, 'not asked yet')}" for address in self._addresses())
 
     def _addresses(self) -> list[str]:
         """Known brokers first, then the bootstrap addresses; each once."""

@@ -216,6 +216,7 @@ class ProducerWindow:
     def _forget_broken_identity(self) -> None:
         if self._is_broken and self.is_empty:
             self.burnt, self.identity = self.identity, None
+            self._is_broken = False  # nothing stands before the hole any more: new batches wait for `adopt` alone
 
     @staticmethod
     def _timed_out(batch: Batch) -> DeliveryTimedOutError:

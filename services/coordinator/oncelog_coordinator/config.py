@@ -29,6 +29,8 @@ class ShardConfig:
     commands_per_append: int = 500
     append_bytes: int = 512 << 10
     """A batch is closed when its records are this large."""
+    lazy_flush_ms: int = 200
+    """Records that are in no hurry wait this long for company."""
     life_backoff_ms: int = 50
     """Between the end of one life and the begin of the next."""
     check_invariants: bool = False

@@ -8,7 +8,9 @@ Rule 2: deciding goes on while appends are under way; answers are given in the o
         everything decided before it is committed, so nobody is told uncommitted state.
 Rule 3: an append that fails ends the life.  Whoever waits hears a retriable error: the outcome is unknown to them and
         every command is safe to repeat.
-Rule 4: a life answers only after its epoch record is committed and everything up to it is replayed.
+Rule 4: lazy records are applied at once and logged with the next append, or after a while: COMPLETE would otherwise cost a
+        sync in front of the next transaction's first record.
+Rule 5: a life answers only after its epoch record is committed and everything up to it is replayed.
 """
 
 from __future__ import annotations
@@ -102,6 +104,8 @@ class ShardLife:
         self._clock = clock
         self._inbox: deque[_Asked] = deque()
         self._taken: list[_Asked] = []
+        self._lazy: dict[str, bytes | None] = {}
+        self._lazy_since_ms = 0
         self._steps: deque[_Step] = deque()
         self._wake = asyncio.Event()
         self._changed = asyncio.Event()
@@ -158,7 +162,10 @@ class ShardLife:
 
     def _is_due(self) -> bool:
         due_ms = self.table.next_deadline_ms()
-        return due_ms is not None and due_ms <= self._clock.now_ms()
+        return (due_ms is not None and due_ms <= self._clock.now_ms()) or self._is_lazy_due()
+
+    def _is_lazy_due(self) -> bool:
+        return bool(self._lazy) and self._clock.now_ms() - self._lazy_since_ms >= self._config.lazy_flush_ms
 
     # ------------------------------------------------------------ the two loops
 
@@ -193,6 +200,9 @@ class ShardLife:
                 break
             self._taken.append(self._inbox.popleft())
             self._decide(self._taken[-1], now_ms, step, items)
+        if self._lazy and (items or step.confirm or self._is_lazy_due()):
+            items = {**self._lazy, **items}  # a newer record of the same key replaces the lazy one
+            self._lazy.clear()
         if step.confirm and not items:
             key, value = _item(EpochRecord(self.epoch))
             items[key] = value
@@ -226,10 +236,14 @@ class ShardLife:
         """The newest record of a key replaces older ones of the same append: it holds all that they say."""
         for record in decision.records:
             value = record.encode()
-            items.pop(record.key, None)
-            items[record.key] = value
-            step.size += len(record.key) + len(value or b"")
             self.table.apply(record)
+            step.size += len(record.key) + len(value or b"")
+            if decision.lazy and record.key not in items:
+                self._lazy_since_ms = self._lazy_since_ms if self._lazy else self._clock.now_ms()
+                self._lazy[record.key] = value
+            else:
+                items.pop(record.key, None)
+                items[record.key] = value
         for note in decision.notes:
             self.table.apply(note)
         for notice in decision.notices:

@@ -79,6 +79,7 @@ class Broker:
             self.controller,
             self.coordinators,
             self.me,
+            ports.transport,
         )
         self.service.register(ports.server)
         self.records = RecordsService(config, ports.clock, ports.transport, self.view, self.service)

@@ -167,8 +167,9 @@ class Controller:
 
     async def _campaign(self) -> bool:
         """True when we hold the key."""
-        if not self._registration.registered or not self._registration.lease_id:
+        if not self._registration.registered or not self._registration.lease_id or not self._view.revision:
             await asyncio.sleep(_RETRY_S)
+            self._wake.set()
             return False
         me, entry = self._registration.ref, self._view.controller
         if entry is not None and entry.value == me:

@@ -50,7 +50,8 @@ class Follower:
             raise InvalidRequestError("the lengths do not add up to the payload")
         reply = pb.ReplicateReply(follower=types_pb2.BrokerRef(broker_id=me.broker_id, incarnation=me.incarnation))
         view = memoryview(payload)
-        waits: list[asyncio.Task[None]] = []
+        steps: list[asyncio.Task[None]] = []
+        syncing: list[tuple[LocalPartition, pb.ReplicatePartition, pb.ReplicatePartitionReply]] = []
         position = 0
         for item in request.partitions:
             answer = reply.partitions.add(topic_id=item.topic_id, partition=item.partition, session=item.session)
@@ -58,14 +59,21 @@ class Follower:
             position += item.length
             try:
                 partition = self._find(item)
-                if self._take(partition, item, bulk, answer):
+                partition.check_session(item.leader_epoch, item.session, hello=item.hello)
+                if partition.exclusive.locked():
+                    raise LeaderNotAvailableError("the replica is busy", partition=item.partition)
+                if item.hello or item.reset or item.HasField("truncate_to"):
                     # A task of its own: a handler that is cancelled half-way must not leave a log half cut.
                     step = self._step(partition, item, answer, bytes(bulk) if item.reset else b"")
-                    waits.append(self._tasks.spawn(step, "follower-step"))
+                    steps.append(self._tasks.spawn(step, "follower-step"))
+                elif self._append(partition, item, bulk, answer):
+                    syncing.append((partition, item, answer))
             except OncelogError as error:
                 answer.error.CopyFrom(to_detail(error))
-        if waits:
-            await asyncio.wait(waits)
+        if steps:
+            await asyncio.wait(steps)
+        for one in syncing:
+            await self._synced(*one)
         return reply
 
     def _find(self, item: pb.ReplicatePartition) -> LocalPartition:
@@ -74,19 +82,14 @@ class Follower:
             raise UnknownTopicError("no such replica here (yet)", partition=item.partition)
         return partition
 
-    def _take(
+    def _append(
         self,
         partition: LocalPartition,
         item: pb.ReplicatePartition,
         batches: Buffer,
         answer: pb.ReplicatePartitionReply,
     ) -> bool:
-        """The synchronous part. True when something must be awaited before the answer is whole."""
-        partition.check_session(item.leader_epoch, item.session, hello=item.hello)
-        if partition.exclusive.locked():
-            raise LeaderNotAvailableError("the replica is busy", partition=item.partition)
-        if item.hello or item.reset or item.HasField("truncate_to"):
-            return True
+        """Takes data, or the watermark alone. True when a sync must be awaited before the answer counts."""
         if item.length:
             if item.base_offset != partition.log.log_end_offset:
                 raise OffsetOutOfRangeError(
@@ -98,7 +101,19 @@ class Follower:
         partition.leader_says(item.high_watermark, item.log_start_offset)
         answer.log_end_offset = partition.log.log_end_offset
         answer.last_epoch = _UNKNOWN_EPOCH
-        return partition.topic_config.fsync and partition.sync.synced_end < answer.log_end_offset
+        if not partition.topic_config.fsync or partition.sync.synced_end >= answer.log_end_offset:
+            return False
+        partition.sync.request()
+        return True
+
+    async def _synced(
+        self, partition: LocalPartition, item: pb.ReplicatePartition, answer: pb.ReplicatePartitionReply
+    ) -> None:
+        try:
+            await partition.sync.wait(answer.log_end_offset)
+            _require_session(partition, item)
+        except OncelogError as error:
+            answer.error.CopyFrom(to_detail(error))
 
     async def _step(
         self,
@@ -107,18 +122,22 @@ class Follower:
         answer: pb.ReplicatePartitionReply,
         snapshot: bytes,
     ) -> None:
+        """Hello, cut or reset; then the end and last epoch are told."""
         try:
             if item.reset:
                 await partition.reset(item.leader_epoch, item.session, item.base_offset, snapshot)
             elif item.HasField("truncate_to"):
                 await partition.truncate(item.leader_epoch, item.session, item.truncate_to)
-            end = partition.log.log_end_offset if item.hello or item.reset or item.HasField("truncate_to") else None
             if partition.topic_config.fsync:
-                await partition.sync.wait(answer.log_end_offset if end is None else end)
-            if end is not None:
-                told = partition.told_end()
-                answer.log_end_offset, answer.last_epoch, answer.last_epoch_start = told
-            if not partition.in_session(item.leader_epoch, item.session):
-                raise LeaderNotAvailableError("a newer session began", partition=item.partition)
+                await partition.sync.wait(partition.log.log_end_offset)
+            _require_session(partition, item)
+            told = partition.told_end()
+            answer.log_end_offset, answer.last_epoch, answer.last_epoch_start = told
         except OncelogError as error:
             answer.error.CopyFrom(to_detail(error))
+
+
+def _require_session(partition: LocalPartition, item: pb.ReplicatePartition) -> None:
+    """After a wait: what is told must still be of this session, in which nothing was cut meanwhile."""
+    if not partition.in_session(item.leader_epoch, item.session):
+        raise LeaderNotAvailableError("a newer session began", partition=item.partition)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from oncelog.errors import OncelogError, StorageError
+from oncelog.errors import LeaderNotAvailableError, OncelogError, StorageError
 from oncelog_runtime.tasks import TaskOwner
 
 
@@ -41,7 +41,7 @@ class GroupSync:
             self._running = self._tasks.spawn(self._run(), "group-sync")
 
     async def wait(self, end: int) -> None:
-        """Returns when everything below `end` is on disk. Raises `StorageError`."""
+        """Returns when everything below `end` is on disk. Raises `StorageError`, or `LeaderNotAvailableError`: cut."""
         while self.synced_end < end:
             if self._error is not None:
                 raise self._error
@@ -51,8 +51,13 @@ class GroupSync:
             await done
 
     def cut(self, end: int) -> None:
-        """The log was cut; what is synced ends there at most."""
+        """The log now ends at `end`: whoever waits for more waits for bytes that are gone."""
         self.synced_end = min(self.synced_end, end)
+        gone = [done for wanted, done in self._waiting if wanted > end]
+        self._waiting = [(wanted, done) for wanted, done in self._waiting if wanted <= end]
+        for done in gone:
+            if not done.done():
+                done.set_exception(LeaderNotAvailableError("the log was cut"))
 
     async def _run(self) -> None:
         try:

@@ -32,6 +32,8 @@ def locate(segment: Segment, offset: int, tag: int) -> tuple[int, int]:
         if found.header.base_offset > offset:
             break
         base_offset, position = found.header.base_offset, found.position
+        if base_offset == offset:
+            break  # as nearly always: spares the look at the next batch
     return base_offset, position
 
 

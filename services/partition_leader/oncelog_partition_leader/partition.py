@@ -232,6 +232,7 @@ class LocalPartition:
             if not self.in_session(epoch, session) or self._session_has_data:
                 return
             await self._guarded(self.log.reset_to(at, snapshot))
+            self.sync.cut(-1)
             self.sync.synced_end = at
             self._follower_watermark = at
 

@@ -157,6 +157,8 @@ class RecordsService:
         ]
         shards = self._view.cluster.transaction_shards if self._view.cluster is not None else 0
         transactional = request.txn_no > 0
+        if request.producer_id > 0 and any(not record.timestamp_ms for record in records):
+            raise InvalidRequestError("an idempotent caller sets each timestamp_ms: a retry must be the same batch")
         if transactional and not (request.transactional_id and shards):
             raise InvalidRequestError("a transaction needs its transactional id")
         identity: dict[str, Any] = {}

@@ -24,7 +24,7 @@ from oncelog.errors import (
     StaleBrokerEpochError,
 )
 from oncelog.methods import MethodSpec
-from oncelog.ports import Handler
+from oncelog.ports import Handler, Transport
 from oncelog.types import BrokerRef, Buffer, PartitionId
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import types_pb2
@@ -39,6 +39,7 @@ from oncelog_partition_leader.follower import Follower
 from oncelog_partition_leader.metadata import metadata_reply, to_ref
 from oncelog_partition_leader.reading import Reader
 from oncelog_partition_leader.replicas import ReplicaManager
+from oncelog_partition_leader.topic_readiness import wait_until_usable
 from oncelog_runtime.cluster import INTERNAL_TOPICS, SHARD_WRITER_BASE
 from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.ports import RpcServer, WallClock
@@ -62,6 +63,7 @@ class BrokerService:
         controller: Controller,
         coordinators: Coordinators,
         me: Callable[[], BrokerRef],
+        transport: Transport,
     ) -> None:
         self._config = config
         self._clock = clock
@@ -72,6 +74,7 @@ class BrokerService:
         self._controller = controller
         self._coordinators = coordinators
         self._me = me
+        self._transport = transport
         self.draining = False
 
     def register(self, server: RpcServer) -> None:
@@ -324,6 +327,7 @@ class BrokerService:
                 await self._controller.topics.complete(topic)
         except TimeoutError:
             raise RequestTimedOutError("the topic was created, but has not all its leaders yet") from None
+        await wait_until_usable(self._view, self._transport, topic)
         return pb.CreateTopicReply(topic_id=topic.topic_id, created=created), b""
 
     async def delete_topic(

@@ -21,12 +21,14 @@ from typing import Any, Final, Generic, NoReturn, Protocol
 from oncelog import errors
 from oncelog.malloc import tune_malloc
 from oncelog_runtime import logs
+from oncelog_runtime.cluster import CLUSTER_KEY
 from oncelog_runtime.config import ConfigT, HelpRequested, load
 from oncelog_runtime.ports import NodePorts
 
 log = logging.getLogger(__name__)
 
 _SWITCH_INTERVAL_S: Final = 0.0005
+_ETCD_RETRY_S: Final = 0.2
 _STOP_MARGIN_S: Final = 5.0
 _EXIT_FAILED: Final = 1
 _EXIT_BROKEN_INVARIANT: Final = 70
@@ -114,6 +116,7 @@ class _Process(Generic[ConfigT]):
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(system.close_ports, ports)
             await self._serve_health(ports, stack)
+            await self._require_metadata(ports)
             learning = asyncio.create_task(system.learn_cluster_id(ports))
             stack.push_async_callback(_cancel, learning)
             service = self._build(self._config, ports)
@@ -126,6 +129,18 @@ class _Process(Generic[ConfigT]):
             ports.health.draining()
         log.info("stopped")
         return 0
+
+    async def _require_metadata(self, ports: NodePorts) -> None:
+        """A process that cannot reach etcd at its start says so and ends: waiting in silence helps nobody find the typo."""
+        deadline_ms = ports.clock.monotonic_ms() + self._config.etcd_connect_timeout_ms
+        while not self._stopping.is_set():
+            try:
+                await ports.metadata.get(CLUSTER_KEY)
+                return
+            except errors.MetadataUnavailableError:
+                if ports.clock.monotonic_ms() >= deadline_ms:
+                    raise
+            await asyncio.sleep(_ETCD_RETRY_S)
 
     async def _serve_health(self, ports: NodePorts, stack: contextlib.AsyncExitStack) -> None:
         if self._config.health_port == 0:

@@ -11,7 +11,7 @@ import pytest
 from oncelog import errors
 from oncelog_coordinator.config import ShardConfig
 from oncelog_coordinator.core import commands as cmd
-from oncelog_coordinator.core.records import EPOCH_KEY, EpochRecord
+from oncelog_coordinator.core.records import EPOCH_KEY, EpochRecord, TransactionRecord
 from oncelog_coordinator.core.transaction import TransactionTable
 from oncelog_coordinator.shard import Shard
 from oncelog_coordinator.shard_life import ShardLife
@@ -322,3 +322,30 @@ def test_a_broken_invariant_drops_the_core(world: SimWorld, monkeypatch: pytest.
         assert (await host.shard.ask(cmd.End(name(session, 1), True))).committed
 
     run(world, scenario)
+
+
+def test_complete_waits_for_company_and_is_logged_after_a_while(world: SimWorld) -> None:
+    async def scenario(host: Host) -> None:
+        session = await host.open_transaction()
+        await host.shard.ask(cmd.End(name(session, 1), True))
+        before = len(host.partition.batches)
+        host.shard.life.tell(cmd.MarkersDone("t", 1, (P0,)))
+        await asyncio.sleep(0.01)
+        assert (await host.shard.ask(cmd.GetOutcome("t", 1))).visible
+        assert len(host.partition.batches) == before, "nothing is in a hurry"
+        assert host.effects[-1].seen[-1] == cmd.BecameVisible("t", 1), "but those who wait are told at once"
+        await host.shard.ask(cmd.Enrol(name(session, 2), (P0,)))
+        assert [len(items) for _, items in host.partition.batches[before:]] == [1], "the newest record says it all"
+        await host.shard.ask(cmd.End(name(session, 2), True))
+        host.shard.life.tell(cmd.MarkersDone("t", 2, (P0,)))
+        before = len(host.partition.batches)
+        for _ in range(5):
+            await asyncio.sleep(0.1)
+            host.shard.look_at_clock()
+        assert len(host.partition.batches) == before + 1
+
+    host = run(world, scenario)
+    key, value = host.partition.items()[-1]
+    record = TransactionTable().decode(key, value)
+    assert isinstance(record, TransactionRecord)
+    assert (record.decided, record.outcomes) == ((), "CC")

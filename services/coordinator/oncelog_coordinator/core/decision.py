@@ -26,6 +26,7 @@ class Decision:
     A core that has lost its notes (fail-over) is still right, only less sharp.
     `reply` waits until the records, and everything applied before them, are committed; an `OncelogError` as reply is
     raised to the caller.  `notices` are true whatever becomes of the records, and are told at once.
+    `lazy`: losing the records costs work, not truth (markers are sent again): they wait for the next append.
     `confirm`: the answer is a reading that a deposed owner could give wrongly; an append proves the ownership first.
     """
 
@@ -35,3 +36,4 @@ class Decision:
     effects: tuple[Any, ...] = ()
     notices: tuple[Any, ...] = ()
     confirm: bool = False
+    lazy: bool = False

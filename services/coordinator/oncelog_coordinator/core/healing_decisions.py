@@ -76,7 +76,7 @@ def _resolve_orphan(index: TransactionIndex, command: Resolve) -> Decision:
 
 
 def markers_done(index: TransactionIndex, command: MarkersDone, now_ms: int) -> Decision:
-    """Markers are in. Only the last one writes a record: what is lost of the rest is sent again."""
+    """Markers are in. Only the last one writes a record, and in no hurry: what is lost of it is sent again."""
     entry = index.entry(command.transactional_id)
     record = None if entry is None else entry.record
     if entry is None or record is None:
@@ -92,6 +92,7 @@ def markers_done(index: TransactionIndex, command: MarkersDone, now_ms: int) -> 
         records=(state.complete(record, command.txn_no, now_ms),),
         notes=(note,),
         notices=(BecameVisible(command.transactional_id, command.txn_no),),
+        lazy=True,
     )
 
 

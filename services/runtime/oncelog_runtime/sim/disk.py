@@ -314,16 +314,16 @@ class SimDisk:
         plan = self.plan
         if self.capacity is not None and self.used() + length > self.capacity:
             raise StorageError("the disk is full", reason="full", path=path)
-        if self._hits(plan.disk_full):
+        if self._hits("disk_full"):
             raise StorageError("the disk is full", reason="full", path=path)
-        if self._hits(plan.append_error):
+        if self._hits("append_error"):
             raise StorageError("the disk did not take the data", reason="io", path=path)
-        if self._hits(plan.short_write):
+        if self._hits("short_write"):
             raise StorageError("the disk took only a part, which was cut off again", reason="short", path=path)
 
     def before_read(self, path: str) -> None:
         """Raises `StorageError` if this read is to fail."""
-        if self._hits(self.plan.read_error):
+        if self._hits("read_error"):
             raise StorageError("the disk did not give the data", reason="io", path=path)
 
     def plugged(self) -> None:
@@ -336,12 +336,12 @@ class SimDisk:
         self.plugged()
         plan, random = self.plan, self._random
         ms = plan.sync_min_ms + (plan.sync_max_ms - plan.sync_min_ms) * random.random()
-        if self._hits(plan.slow_sync):
+        if self._hits("slow_sync"):
             ms += plan.slow_sync_ms * random.random()
         await asyncio.sleep(ms / 1000)
         self.plugged()
         self.loop.trace(f"sync {self.name} {path}")
-        return self._hits(plan.sync_error)
+        return self._hits("sync_error")
 
     def used(self) -> int:
         """Bytes in all files."""
@@ -369,8 +369,12 @@ class SimDisk:
             path = _parent(path)
         return True
 
-    def _hits(self, probability: float) -> bool:
-        return probability > 0 and self._random.random() < probability
+    def _hits(self, name: str) -> bool:
+        probability: float = getattr(self.plan, name)
+        if probability <= 0 or self._random.random() >= probability:
+            return False
+        self.loop.note_fault(name)
+        return True
 
 
 def _parent(path: str) -> str:

@@ -180,6 +180,10 @@ class SimLoop(asyncio.AbstractEventLoop):
         self.world = contextvars.Context()
         self.errors: list[BaseException] = []
         self.steps = 0
+        self.ran: Life | None = None
+        """On whose behalf the last step ran; for step hooks."""
+        self.injected: dict[str, int] = {}
+        """How often each kind of fault was injected, by its name in `FaultPlan`."""
         self._draw = Random(f"{seed}:schedule").random
         self._now = 0.0
         self._ready: list[SimHandle] = []
@@ -207,6 +211,10 @@ class SimLoop(asyncio.AbstractEventLoop):
     def trace(self, label: str) -> None:
         """Mixes an event into the digest (network and disk report what they did)."""
         self._digest = (self._digest * _PRIME ^ crc32(label.encode())) & _MASK
+
+    def note_fault(self, name: str) -> None:
+        """Counts an injected fault."""
+        self.injected[name] = self.injected.get(name, 0) + 1
 
     def add_step_hook(self, hook: Callable[[], None]) -> None:
         """Called after every step; what it raises ends the run at once. For invariants."""
@@ -264,7 +272,7 @@ class SimLoop(asyncio.AbstractEventLoop):
                 handle, ready[i] = ready[i], handle
         if handle.is_cancelled:
             return
-        life = handle.life
+        self.ran = life = handle.life
         if life is not None and life.halted and life.hold(handle):
             return
         self.steps += 1

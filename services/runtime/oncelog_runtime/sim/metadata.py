@@ -359,11 +359,11 @@ class SimMetadataClient:
             raise asyncio.CancelledError
         store, plan = self.store, self.store.plan
         loop = store.loop
-        if store.is_cut(self.name) or self._hits(plan.lose_metadata_request):
+        if store.is_cut(self.name) or self._hits("lose_metadata_request"):
             await self._no_answer(context)
         answer: SimFuture[T] = loop.create_future()
         loop.call_later(self._delay(), self._execute, answer, work, context=loop.world)
-        lost = self._hits(plan.lose_metadata_answer)
+        lost = self._hits("lose_metadata_answer")
         try:
             async with asyncio.timeout(DEADLINE_MS / 1000):
                 result = await answer
@@ -393,7 +393,7 @@ class SimMetadataClient:
     def _delay(self) -> float:
         plan, random = self.store.plan, self.store.random
         ms = plan.metadata_min_ms + (plan.metadata_max_ms - plan.metadata_min_ms) * random.random()
-        if self._hits(plan.slow_metadata):
+        if self._hits("slow_metadata"):
             ms += plan.slow_metadata_ms * random.random()
         return ms / 2000
 

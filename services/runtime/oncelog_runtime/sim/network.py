@@ -285,9 +285,9 @@ class SimNetwork:
             delay += self._delay() + self._delay()
         call.link = link
         link.calls[call] = None
-        if self.plan.break_link and self._random.random() < self.plan.break_link:
+        if self._hits("break_link"):
             self._later(0.0, self.break_link, link)
-        elif self._is_cut(client.host, address) or self._hits(self.plan.stall_link):
+        elif self._is_cut(client.host, address) or self._hits("stall_link"):
             self._stall(link)
         if link.stalled:
             return
@@ -304,7 +304,7 @@ class SimNetwork:
             self._cancel_handler(call)
 
     def _cancel_handler(self, call: _Call) -> None:
-        if call.task is not None and self._hits(self.plan.cancel_handler):
+        if call.task is not None and self._hits("cancel_handler"):
             call.task.cancel()
 
     def _arrive(self, link: _Link) -> None:
@@ -343,9 +343,9 @@ class SimNetwork:
         plan = self.plan
         if not (plan.duplicate_request or plan.replay_request) or call.method in self.never_copied:
             return
-        if self._hits(plan.duplicate_request):
+        if self._hits("duplicate_request"):
             self._later(3 * self._delay(), self._deliver_copy, address, call.method, call.header, call.payload)
-        if self._hits(plan.replay_request):
+        if self._hits("replay_request"):
             late = self._random.random() * plan.replay_max_ms / 1000
             self._later(late, self._deliver_copy, address, call.method, call.header, call.payload)
 
@@ -364,7 +364,7 @@ class SimNetwork:
             return
         if (host_of(server.address), link.client.host) in self._cuts:
             self._stall(link)
-        elif not self._hits(self.plan.lose_reply):
+        elif not self._hits("lose_reply"):
             self.loop.call_later(self._delay(), self._deliver_answer, call, result, context=call.context)
 
     def _deliver_answer(self, call: _Call, result: Reply | errors.OncelogError) -> None:
@@ -411,12 +411,16 @@ class SimNetwork:
     def _delay(self) -> float:
         plan = self.plan
         delay = plan.delay_min_ms + (plan.delay_max_ms - plan.delay_min_ms) * self._random.random()
-        if plan.slow_message and self._random.random() < plan.slow_message:
+        if self._hits("slow_message"):
             delay += plan.slow_ms * self._random.random()
         return delay / 1000
 
-    def _hits(self, probability: float) -> bool:
-        return probability > 0 and self._random.random() < probability
+    def _hits(self, name: str) -> bool:
+        probability: float = getattr(self.plan, name)
+        if probability <= 0 or self._random.random() >= probability:
+            return False
+        self.loop.note_fault(name)
+        return True
 
     def _later(self, delay: float, callback: Callable[..., object], *args: Any) -> None:
         self.loop.call_later(delay, callback, *args, context=self.loop.world)

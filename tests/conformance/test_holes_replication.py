@@ -1,0 +1,294 @@
+"""Holes 2, 3, 4, 17, 18, 19, 23, 24 and the parts of 25 about replicas: who leads, what counts, what a power cut leaves."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from oncelog import errors, methods
+from oncelog.v1 import partition_pb2 as pa
+from oncelog_runtime import cluster as keys
+from oncelog_runtime.sim.disk import SimDisk
+from tests.conformance.script import Place, Script, cluster
+
+
+def bytes_of(s: Script, node: str, place: Place, end: int) -> bytes:
+    """A replica's log up to an offset."""
+    log = s.replica(node, place).log
+    return bytes(log.read(log.log_start_offset, 1 << 20, end))
+
+
+async def acknowledged(s: Script, place: Place, *args: object, **how: object) -> bool:
+    """Whether a write was acknowledged to `acks=all`."""
+    try:
+        await s.write(place, *args, **how)  # type: ignore[arg-type]
+    except errors.OncelogError:
+        return False
+    return True
+
+
+async def test_hole_02_a_leader_that_comes_back_from_a_power_cut_does_not_go_on(s: Script) -> None:
+    place = await s.place()
+    writer = await s.producer()
+    await s.write(place, writer, "x")
+    before = s.state(place)
+    old = s.leader(place)
+    s.power_cut(old)  # x was not synced: it is gone here, and only here
+    s.restart(old)
+    await s.sleep(2)
+    await s.retry(lambda: s.write(place, writer, "y", seq=1))
+    after = s.state(place)
+    assert after.leader_epoch > before.leader_epoch, "another process leads in another epoch"
+    assert await s.read(place) == ["x", "y"]
+    await s.until(lambda: len(s.isr(place)) == 3)
+    assert len({bytes_of(s, f"broker-{i}", place, 2) for i in range(3)}) == 1
+
+
+async def test_hole_02_a_follower_that_comes_back_from_a_power_cut_is_not_elected(s: Script) -> None:
+    place = await s.place()
+    writer = await s.producer()
+    leader, (second, _) = s.leader(place), s.followers(place)
+    s.hold(methods.REPLICATE, target=second, source=leader, match=lambda r, _: not r.partitions[0].length)
+    await s.write(place, writer, "x")
+    s.power_cut(second)  # it had acknowledged x, and lost it
+    s.cut(leader, second)  # and cannot catch up
+    s.restart(second)
+    await s.until(lambda: s.broker(second).registration.registered)
+    s.kill(leader)
+    await s.new_leader(place, leader)
+    assert await s.read(place) == ["x"]
+
+
+async def test_hole_03_a_follower_whose_sync_failed_is_not_elected(s: Script) -> None:
+    place = await s.place()
+    writer = await s.producer()
+    leader, (second, _) = s.leader(place), s.followers(place)
+    await s.write(place, writer, "x")
+    before = s.broker(second).me()
+    s.fail_syncs(second)
+    s.replica(second, place).sync.request()
+    await s.until(lambda: s.broker(second).replicas.partitions[place.id].failed is not None)
+    s.lose_unsynced(second)  # the kernel drops the pages; a re-scan ends before x
+    s.heal_disk(second)
+    s.hold(methods.REPLICATE, source=leader, target=second)  # nor can it catch up
+    await s.until(lambda: place.id in s.broker(second).replicas.partitions and not s.broken(second, place))
+    s.kill(leader)
+    await s.new_leader(place, leader)
+    assert await s.read(place) == ["x"]
+    assert s.broker(second).me() != before
+
+
+async def test_hole_03_a_leader_whose_disk_failed_gives_no_offset_twice(s: Script) -> None:
+    place = await s.place()
+    writer = await s.producer()
+    await s.write(place, writer, "x")
+    old, epoch = s.leader(place), s.state(place).leader_epoch
+    s.fail_syncs(old)
+    s.replica(old, place).sync.request()
+    await s.until(lambda: not s.leads(old, place))
+    s.lose_unsynced(old)
+    s.heal_disk(old)
+    await s.retry(lambda: s.write(place, writer, "y", seq=1))
+    assert s.state(place).leader_epoch > epoch
+    assert await s.read(place) == ["x", "y"]
+    await s.until(lambda: len(s.isr(place)) == 3)
+    assert len({bytes_of(s, f"broker-{i}", place, 2) for i in range(3)}) == 1
+
+
+async def test_hole_04_in_fsync_mode_the_leader_counts_its_own_disk_too(s: Script) -> None:
+    place = await s.place(flush_mode="fsync")
+    writer = await s.producer()
+    await s.write(place, writer, "x")
+    leader = s.leader(place)
+    s.slow_syncs(leader)
+    assert not await acknowledged(s, place, writer, "y", seq=1), "y is on two disks, and not on the leader's"
+    answer, headers = await s.fetch(place, committed=False)
+    assert (answer.high_watermark, len(headers)) == (1, 1), "nor can it be read"
+    s.heal_disk(leader)
+    await s.until(lambda: s.replica(leader, place).high_watermark == 2)
+
+
+async def test_hole_04_in_fsync_mode_every_follower_acknowledges_what_is_on_its_disk(s: Script) -> None:
+    place = await s.place(flush_mode="fsync")
+    writer = await s.producer()
+    follower = s.followers(place)[0]
+    s.slow_syncs(follower)
+    assert not await acknowledged(s, place, writer, "x")
+    assert s.replica(s.leader(place), place).high_watermark == 0
+    s.heal_disk(follower)
+    await s.until(lambda: s.replica(s.leader(place), place).high_watermark == 1)
+    s.power_cut("broker-0", "broker-1", "broker-2")
+    s.restart("broker-0", "broker-1", "broker-2")
+    await s.cluster.healthy()
+    assert await s.read(place) == ["x"]
+
+
+async def test_hole_17_while_an_isr_answer_is_lost_the_larger_isr_counts(s: Script) -> None:
+    place = await s.place()
+    writer = await s.producer()
+    leader, (second, third) = s.leader(place), s.followers(place)
+    s.kill(second)
+    await s.until(lambda: s.isr(place) == {leader, third})
+    s.lose_etcd_answers(leader, keys.partition_key(*place.id), and_cut=True)
+    s.restart(second)
+    await s.until(lambda: s.isr(place) == {leader, second, third})  # etcd says so; the leader heard nothing
+    s.hold(methods.REPLICATE, source=leader, target=second)
+    heard = await acknowledged(s, place, writer, "x", timeout_ms=600)
+    s.kill(leader)
+    assert await s.new_leader(place, leader) == second
+    assert await s.read(place) == (["x"] if heard else [])
+    assert not heard
+
+
+async def test_hole_18_epochs_never_start_again(s: Script) -> None:
+    seen: list[int] = []
+    for _ in range(4):
+        epoch_key = keys.shard_epoch_key(keys.KIND_TXN, 0)
+        item = s.world.metadata.get(epoch_key)
+        assert item is not None
+        seen.append(int(item.value))
+        s.expire_ownership(s._owner(keys.KIND_TXN, 0))  # the leased keys are deleted and made again
+        await s.until(lambda seen=seen: int(s.world.metadata.get(epoch_key).value) > seen[-1])  # type: ignore[union-attr,misc]
+    assert seen == sorted(set(seen))
+    place = await s.place()
+    epochs = [s.state(place).leader_epoch]
+    for _ in range(2):
+        leader = s.leader(place)
+        s.kill(leader)
+        await s.new_leader(place, leader)
+        epochs.append(s.state(place).leader_epoch)
+        s.restart(leader)
+        await s.cluster.healthy()
+    assert epochs == sorted(set(epochs))
+
+
+async def test_hole_18_a_deposed_leader_cannot_shrink_the_isr(s: Script) -> None:
+    place = await s.place()
+    old, (second, third) = s.leader(place), s.followers(place)
+    s.kill(third)
+    late = s.delay_etcd_writes(old, keys.partition_key(*place.id))
+    s.cut(old, second)
+    await s.until(lambda: late.waiting, "the leader wants to shrink the ISR")
+    s.cut_from_etcd(old)
+    await s.new_leader(place, old)
+    state = s.state(place)
+    s.heal_etcd(old)
+    late.release()
+    await s.sleep(1)
+    assert s.state(place).leader == state.leader
+    assert s.state(place).leader_epoch == state.leader_epoch
+
+
+async def test_hole_18_a_deposed_controller_elects_nobody(s: Script) -> None:
+    place = await s.place()
+    item = s.world.metadata.get(keys.CONTROLLER_KEY)
+    assert item is not None
+    old = f"broker-{keys.decode_ref(item.value).broker_id}"
+    late = s.delay_etcd_writes(old, keys.PARTITIONS)
+    victim = next(name for name in (*s.followers(place), s.leader(place)) if name != old)
+    s.kill(victim)
+    await s.until(lambda: late.waiting, "the controller elects without the dead one")
+    s.world.metadata.expire_lease(item.lease_id)  # its registration and its role are gone
+    await s.until(lambda: (found := s.world.metadata.get(keys.CONTROLLER_KEY)) and found.mod_revision != item.mod_revision)
+    await s.sleep(2)
+    state = s.state(place)
+    late.release()
+    await s.sleep(0.5)
+    assert s.state(place).leader_epoch >= state.leader_epoch
+    assert late.results[0] is False, "the late write compared the controller's key"
+
+
+async def test_hole_19_records_that_a_power_cut_took_are_named_never_silent(s: Script) -> None:
+    first, second = await s.topic("work", 2, min_insync_replicas="2")
+    writer = await s.session("t")
+    markers = s.hold(methods.WRITE_TXN_MARKERS)
+    await s.write(first, writer, "p1")
+    await s.write(second, writer, "p2")
+    await s.end(writer, counts={first: 1, second: 1})
+    await markers.caught()
+    nodes = ("broker-0", "broker-1", "broker-2")
+    s.power_cut(*nodes, keep=lambda path: f"-{second.topic_id}-1/" in path or "__" in path)
+    markers.close()
+    s.restart(*nodes)
+    await s.cluster.healthy()
+    await s.stable(first, second)
+    assert await s.read(second) == ["p2"]
+    with pytest.raises(errors.TransactionDataLossError):
+        await s.fetch(first)
+    assert await s.read(first, skip_lost_transactions=True) == []
+
+
+async def test_hole_23_a_replica_that_begins_above_the_start_knows_older_producers(s: Script) -> None:
+    place = await s.place()
+    writer = await s.producer()
+    for seq in range(3):
+        await s.write(place, writer, f"v{seq}", seq=seq)
+    old = s.batch(place, writer, "v0")
+    leader, (second, third) = s.leader(place), s.followers(place)
+    request = pa.DeleteRecordsRequest(topic_id=place.topic_id, partition=0, before_offset=2)
+    await s.call(leader, methods.DELETE_RECORDS, request)
+    s.kill(second)
+    node = s.world.nodes[second]
+    node.disk = SimDisk(s.world.loop, Random(7), s.world.plan, second)  # a new, empty disk
+    s.restart(second)
+    await s.until(lambda: s.isr(place) == {leader, second, third})
+    assert s.replica(second, place).log.log_start_offset == 2
+    s.kill(leader)
+    assert await s.new_leader(place, leader) == second
+    answer = await s.retry(lambda: s.produce(place, old))
+    assert answer.duplicate, "a batch from below its start is known"
+    await s.write(place, writer, "v3", seq=3)
+    assert await s.read(place, from_offset=2) == ["v2", "v3"]
+
+
+async def test_hole_24_a_late_message_of_an_older_session_counts_for_nothing(s: Script) -> None:
+    place = await s.place()
+    writer = await s.producer()
+    await s.write(place, writer, "x")
+    leader, follower = s.leader(place), s.followers(place)[0]
+    held = s.hold(methods.REPLICATE, source=leader, target=follower, match=lambda r, _: r.partitions[0].length > 0)
+    sending = s.start(s.write(place, writer, "y", seq=1, timeout_ms=20_000))
+    old = await held.caught()
+    s.world.network.break_links(leader, follower)  # the session ends; the next one brings y
+    held.close()
+    await sending
+    await s.write(place, writer, "z", seq=2)
+    before = s.replica(follower, place).log.log_end_offset
+    old.deliver_late()
+    await s.sleep(0.5)
+    assert s.replica(follower, place).log.log_end_offset == before == 3
+    assert bytes_of(s, leader, place, 3) == bytes_of(s, follower, place, 3)
+
+
+async def test_hole_25_a_killed_member_does_not_hold_the_watermark(s: Script) -> None:
+    place = await s.place()
+    writer = await s.producer()
+    await s.write(place, writer, "x")
+    s.kill(s.followers(place)[0])
+    began = s.now_ms
+    await s.retry(lambda: s.write(place, writer, "y", seq=1))
+    assert s.now_ms - began < 1_000, "the lag time is four seconds"
+
+
+async def test_hole_25_followers_of_an_idle_partition_learn_the_last_watermark(s: Script) -> None:
+    place = await s.place()
+    await s.write(place, await s.producer(), "x")
+    await s.sleep(0.1)
+    assert [s.replica(name, place).high_watermark for name in s.followers(place)] == [1, 1]
+
+
+@cluster(brokers=3, session_timeout_ms=2_000)
+async def test_hole_25_a_flipped_bit_in_the_leaders_fields_is_found(s: Script) -> None:
+    place = await s.place()
+    await s.write(place, await s.producer(), "x")
+    follower = s.followers(place)[0]
+    s.replica(follower, place).sync.request()
+    await s.until(lambda: s.replica(follower, place).sync.synced_end == 1)
+    s.kill(follower)
+    node = s.world.nodes[follower]
+    (path,) = [p for p in node.disk._files if place.topic_id in p and p.endswith(".log")]
+    node.disk.flip_bit(path, 12)  # the leader epoch, outside of the body's checksum
+    s.restart(follower)
+    await s.until(lambda: len(s.isr(place)) == 3)
+    assert bytes_of(s, follower, place, 1) == bytes_of(s, s.leader(place), place, 1)

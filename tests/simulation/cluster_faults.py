@@ -1,0 +1,39 @@
+"""The fault driver of whole clusters: as the world's, but it keeps to what oncelog promises to survive.
+
+Rule: a power cut may take what a broker had only in memory, so in `replicated` flush mode it comes only while every
+partition has its full ISR, as etcd and the living processes agree (promise 1: `min_insync_replicas` - 1 losses, and a
+loss is over when the replica has caught up). In `fsync` mode, and for `kill -9`, pauses and partitions, there is no limit.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from oncelog_runtime.cluster import PARTITIONS, Partition
+from oncelog_runtime.sim.faults import FaultDriver, FaultPlan
+from oncelog_runtime.sim.node import SimNode
+from tests.simulation.cluster import SimCluster
+
+
+class ClusterFaults(FaultDriver):
+    """`durable`: every topic is in `fsync` mode."""
+
+    def __init__(self, cluster: SimCluster, plan: FaultPlan, random: Random, max_down: int, *, durable: bool) -> None:
+        super().__init__(cluster.world, plan, random, max_down)
+        self._cluster = cluster
+        self._durable = durable
+
+    async def _crash(self) -> bool:
+        node = self._pick()
+        if node is None or not self._may_cut_power(node):
+            return False
+        node.crash(silent=self._random.random() < 0.5)
+        await self._down_and_up(node)
+        return True
+
+    def _may_cut_power(self, node: SimNode) -> bool:
+        if self._durable or not node.name.startswith("broker-"):
+            return True
+        living = {broker.me() for _, broker in self._cluster.brokers()}
+        states = [Partition.decode(item.value) for item in self._world.metadata.list(PARTITIONS).items]
+        return all(len(state.isr) == len(state.replicas) and living.issuperset(state.isr) for state in states)

@@ -1,0 +1,91 @@
+"""Consume, transform, produce: copies one topic to another exactly once, its offsets inside its transactions (A1).
+
+Rule: a copy is judged by the two topics at the end: the same values in the same order, each of them once.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+from oncelog import errors
+from oncelog.client.client import Client
+from oncelog.client.consumer import Consumer
+from oncelog.client.producer import Producer
+from tests.simulation.history import Key
+from tests.simulation.workload import PARTITIONS, TOPIC, Records, Workload
+
+COPY: Final = "copy"
+_GROUP: Final = "copiers"
+
+
+class Copier:
+    """`committed` counts its transactions. After `finish_at` was given it ends when it has copied all of it."""
+
+    def __init__(self, workload: Workload) -> None:
+        self.committed = 0
+        self.ends: dict[Key, int] | None = None
+        self._workload = workload
+        self._is_done = False
+
+    def finish_at(self, ends: dict[Key, int]) -> None:
+        """The source ends here: copy what is left."""
+        self.ends = ends
+
+    async def main(self, name: str) -> None:
+        """To be spawned; ends only after `finish_at`."""
+        random = self._workload.cluster.world.random(name)
+        client = self._workload.cluster.client(name, default_api_timeout_ms=6_000, close_timeout_ms=2_000)
+        try:
+            while not self._is_done:
+                try:
+                    await self._session(client, random)
+                except errors.OncelogError as error:
+                    self._workload.causes[f"copier {type(error).__name__}"] += 1
+        finally:
+            await client.close()
+
+    async def _session(self, client: Client, random: Random) -> None:
+        """One life of the copying process: it begins at the committed offsets."""
+        async with (
+            client.producer(
+                transactional_id="copier", transaction_timeout_ms=4_000, delivery_timeout_ms=6_000
+            ) as producer,
+            client.consumer(group_id=_GROUP, auto_offset_reset="earliest", fetch_max_wait_ms=100) as consumer,
+        ):
+            await consumer.assign([(TOPIC, p) for p in range(PARTITIONS)])
+            for _ in range(random.randint(5, 30)):
+                if await self._is_at_the_end(consumer):
+                    return
+                await self._copy_some(producer, consumer, random)
+
+    async def _is_at_the_end(self, consumer: Consumer) -> bool:
+        if self.ends is None:
+            return False
+        self._is_done = all([await consumer.position(key) >= end for key, end in self.ends.items()])
+        return self._is_done
+
+    async def _copy_some(self, producer: Producer, consumer: Consumer, random: Random) -> None:
+        records = await consumer.getmany(timeout_ms=200, max_records=random.randint(1, 40))
+        if not records:
+            return
+        async with producer.transaction() as txn:
+            for record in records:
+                await txn.send(COPY, value=record.value, partition=record.partition)
+            await txn.send_offsets(records)
+        self.committed += 1
+
+
+def differences(source: dict[Key, Records], copy: dict[Key, Records]) -> list[str]:
+    """One sentence per partition whose copy is not its source."""
+    found = []
+    for p in range(PARTITIONS):
+        want = [value for _, value in source[TOPIC, p]]
+        have = [value for _, value in copy[COPY, p]]
+        if want != have:
+            at = next((i for i, (a, b) in enumerate(zip(want, have, strict=False)) if a != b), min(len(want), len(have)))
+            found.append(
+                f"partition {p}: {len(want)} values, {len(have)} copied; from index {at}:"
+                f" {want[at : at + 4]} is {have[at : at + 4]} in the copy"
+            )
+    return found
