@@ -732,6 +732,7 @@ class Script:
         """kill -9."""
         for node in nodes:
             self.world.nodes[node].kill()
+            self.cluster.services.pop(node, None)
 
     def power_cut(self, *nodes: str, keep: Callable[[str], bool] | None = None) -> None:
         """Unsynced bytes are lost to the last one; files for which `keep(path)` holds happen to be on the platter."""
@@ -741,6 +742,7 @@ class Script:
                     inode.synced = len(inode.data)
             self.lose_unsynced(node)
             self.world.nodes[node].crash(silent=False)
+            self.cluster.services.pop(node, None)
 
     def lose_unsynced(self, node: str) -> None:
         """The kernel drops pages that were not written back."""
@@ -759,7 +761,14 @@ class Script:
 
     def broken(self, node: str, place: Place) -> bool:
         """The replica's log has failed and was not opened anew yet."""
-        return self.replica(node, place).failed is not None
+        partition = self.broker(node).replicas.partitions.get(place.id)
+        return partition is None or partition.failed is not None
+
+    async def rejoined(self, node: str, *places: Place) -> None:
+        """Waits until the node's process of now is in the ISR of these partitions."""
+        await self.until(lambda: node in self.cluster.services and self.broker(node).registration.registered)
+        for place in places:
+            await self.until(lambda place=place: self.broker(node).me() in self.state(place).isr)  # type: ignore[misc]
 
     def heal_disk(self, node: str) -> None:
         """Ends `fail_syncs` and `slow_syncs`, for syncs that begin from now on."""

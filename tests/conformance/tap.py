@@ -36,6 +36,11 @@ class Message:
         else:
             SimNetwork.send(self.network, self.client, self.address, self.call)
 
+    def fail(self) -> None:
+        """The caller hears that its link broke; the request may still arrive one day."""
+        if not self.call.future.done():
+            self.call.future.set_exception(errors.NetworkError(address=self.address))
+
     def deliver_late(self) -> None:
         """A copy arrives now; its answer goes nowhere."""
         self.network._deliver_copy(self.address, self.call.method, self.call.header, self.call.payload)

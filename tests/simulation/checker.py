@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from tests.simulation.history import History, Key, Operation, Status, Value
 
 Final = dict[Key, list[tuple[int, Value]]]
+ATOMIC = ("txn", "batch")
+"""Kinds that are all or nothing; a `batch` has many writers, so its writes have no order among themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,7 @@ def _lost_writes(tables: _Tables) -> Iterator[Anomaly]:
 def _torn_transactions(tables: _Tables) -> Iterator[Anomaly]:
     in_final = {(key, value) for key, records in tables.final.items() for _, value in records}
     for operation in tables.operations:
-        if operation.kind == "txn" and operation.writes:
+        if operation.kind in ATOMIC and operation.writes:
             seen = [write in in_final for write in operation.writes]
             if any(seen) and not all(seen):
                 missing = [w for w, s in zip(operation.writes, seen, strict=True) if not s]
@@ -160,18 +162,29 @@ def _poll_order(tables: _Tables) -> Iterator[Anomaly]:
 
 
 def _send_order(tables: _Tables) -> Iterator[Anomaly]:
-    """Within one operation, and from one operation of a process to its next, sends to a key keep their order."""
+    """Within a transaction, and from one operation of a process to a later one, sends to a key keep their order.
+
+    Plain sends that overlap have none, nor has one of unknown outcome: its last copy may still arrive.
+    """
     order = _order(tables)
-    last: dict[tuple[str, Key], tuple[int, Value]] = {}
+    last: dict[tuple[str, Key], tuple[int, Value, Operation]] = {}
     for operation in tables.operations:
+        if operation.kind not in ("send", "txn"):
+            continue
         for key, value in operation.writes:
             index = order.get(key, {}).get(value)
             if index is None:
                 continue
             before = last.get((operation.process, key))
-            if before is not None and index < before[0]:
+            if before is not None and index < before[0] and _is_before(before[2], operation):
                 yield Anomaly("nonmonotonic-send", f"{operation} {key} value {value} lies before {before[1]}")
-            last[(operation.process, key)] = (index, value)
+            last[(operation.process, key)] = (index, value, operation)
+
+
+def _is_before(one: Operation, other: Operation) -> bool:
+    if one is other or one.kind == "txn":  # a process runs its transactions one after the other, and each is fenced
+        return True
+    return one.status is Status.OK and one.completed_ms < other.invoked_ms
 
 
 def _circular_information(tables: _Tables) -> Iterator[Anomaly]:

@@ -74,7 +74,7 @@ class SparkJob:
             await asyncio.sleep(random.random() * 0.3)
 
     def _plan(self, number: int, random: Random) -> _Batch:
-        operation = self._workload.begin(self._name, "txn")
+        operation = self._workload.begin(self._name, "batch")
         self._workload.new_writes(random, operation, random.randint(0, 6))
         count = random.randint(1, _TASKS_MAX)
         writes = len(operation.writes)

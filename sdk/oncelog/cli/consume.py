@@ -36,7 +36,7 @@ async def _seek(consumer: Any, assignment: list[tuple[str, int]], start: str) ->
         await consumer.seek_to_end(*assignment)
     elif start.isdigit():
         for where in assignment:
-            await consumer.seek(where, int(start))
+            consumer.seek(where, int(start))
     else:
         raise ConfigError("--from is earliest, latest or an offset", given=start)
 

@@ -202,6 +202,7 @@ class FaultDriver:
             await asyncio.sleep(self._random.expovariate(1 / mean_ms) / 1000)
             if await inject():
                 self.injected[name] = self.injected.get(name, 0) + 1
+                self._world.loop.note_fault(name)
 
     def _pick(self) -> SimNode | None:
         up = [node for node in self._world.nodes.values() if node.is_up and node.disturbable]

@@ -83,6 +83,14 @@ class SimMetadata:
         for watch in self._watches:
             self._wake(watch)
 
+    def hits(self, name: str) -> bool:
+        """Draws whether a fault of the plan happens now, and counts it."""
+        probability: float = getattr(self.plan, name)
+        if probability <= 0 or self.random.random() >= probability:
+            return False
+        self.loop.note_fault(name)
+        return True
+
     def is_cut(self, name: str) -> bool:
         """True between `cut` and `heal`."""
         return name in self._cut
@@ -214,7 +222,7 @@ class SimMetadata:
     def _publish(self) -> None:
         for watch in self._watches:
             if any(change.key.startswith(watch.prefix) for change in self._changes_after(self.revision - 1)):
-                if self.plan.relist and self.random.random() < self.plan.relist:
+                if self.hits("relist"):
                     watch.position = -1
                 self._wake(watch)
 
@@ -397,5 +405,5 @@ class SimMetadataClient:
             ms += plan.slow_metadata_ms * random.random()
         return ms / 2000
 
-    def _hits(self, probability: float) -> bool:
-        return probability > 0 and self.store.random.random() < probability
+    def _hits(self, name: str) -> bool:
+        return self.store.hits(name)

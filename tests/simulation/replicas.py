@@ -1,0 +1,97 @@
+"""What must hold of all brokers' logs once a cluster is healed: nothing open, nobody behind, every byte the same (A3, A5)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+from oncelog.types import PartitionId
+from oncelog_partition_leader.broker import Broker
+from oncelog_partition_leader.partition import LocalPartition
+from tests.simulation.cluster import SimCluster
+
+
+def replicas(cluster: SimCluster) -> dict[PartitionId, dict[str, LocalPartition]]:
+    """Every partition's replicas by broker name."""
+    found: dict[PartitionId, dict[str, LocalPartition]] = {}
+    for name, broker in cluster.brokers():
+        for partition_id, partition in broker.replicas.partitions.items():
+            found.setdefault(partition_id, {})[name] = partition
+    return dict(sorted(found.items()))
+
+
+async def settled(cluster: SimCluster, within_ms: int) -> None:
+    """Waits until no transaction is open and all replicas stand at their leader's end. Raises `AssertionError`."""
+    deadline = cluster.world.loop.time() + within_ms / 1000
+    while True:
+        problems = list(_unsettled(cluster))
+        if not problems:
+            return
+        assert cluster.world.loop.time() < deadline, f"not-live: {len(problems)} after {within_ms} ms: {problems[:3]}"
+        await asyncio.sleep(0.1)
+
+
+def _unsettled(cluster: SimCluster) -> Iterator[str]:
+    brokers = sum(name.startswith("broker-") for name in cluster.world.nodes)
+    if sum(isinstance(service, Broker) for _, service in cluster.brokers()) < brokers:
+        yield "a broker is down"
+    for partition_id, there in replicas(cluster).items():
+        leaders = [partition for partition in there.values() if partition.leadership is not None]
+        name = f"{next(iter(there.values())).topic}-{partition_id.partition}"
+        if len(leaders) != 1:
+            yield f"{name} has {len(leaders)} leaders"
+            continue
+        end, watermark = leaders[0].log.log_end_offset, leaders[0].high_watermark
+        stable = leaders[0].log.last_stable_offset(watermark)
+        if not stable == watermark == end:
+            yield f"{name}: LSO {stable}, high watermark {watermark}, log end {end}"
+        for broker, partition in there.items():
+            if partition.failed is not None or partition.log.log_end_offset != end:
+                yield f"{name} on {broker} ends at {partition.log.log_end_offset}, not at {end} ({partition.failed})"
+
+
+def differing(cluster: SimCluster) -> list[str]:
+    """Replicas that are not byte-identical, or derived other states from the same bytes. Call it after `settled`."""
+    found = []
+    for partition_id, there in replicas(cluster).items():
+        (first, one), *others = there.items()
+        name = f"{one.topic}-{partition_id.partition}"
+        if len(there) != 3:
+            found.append(f"replica-differs: {name} is on {sorted(there)} only")
+        for broker, other in others:
+            found.extend(f"replica-differs: {name} on {first} and {broker}: {text}" for text in _compare(one, other))
+    return found
+
+
+def _compare(one: LocalPartition, other: LocalPartition) -> Iterator[str]:
+    start = max(one.log.log_start_offset, other.log.log_start_offset)
+    if _bytes(one, start) != _bytes(other, start):
+        yield "bytes"
+    if one.log.epochs.entries != other.log.epochs.entries:
+        yield f"leader epochs {one.log.epochs.entries} and {other.log.epochs.entries}"
+    if one.log.producers.snapshot() != other.log.producers.snapshot():
+        yield "producer states"
+    end = one.log.log_end_offset
+    if one.log.aborted_between(start, end) != other.log.aborted_between(start, end):
+        yield "aborted transactions"
+
+
+def _bytes(partition: LocalPartition, start: int) -> bytes:
+    """Everything from `start` on."""
+    log, parts, offset = partition.log, [], start
+    while offset < log.log_end_offset:
+        data = bytes(log.read(offset, 1 << 20, log.log_end_offset))
+        parts.append(data)
+        offset = _end_of(data)
+    return b"".join(parts)
+
+
+def _end_of(data: bytes) -> int:
+    from oncelog.core.header import read_header
+
+    position = end = 0
+    while position < len(data):
+        header = read_header(data, position)
+        position += header.batch_length
+        end = header.next_offset
+    return end

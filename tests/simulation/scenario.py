@@ -1,0 +1,235 @@
+"""One seed: a whole cluster, a workload, faults; then healing, a final read, and a verdict.
+
+The seed decides everything: the fault plan (swarm style), the flush mode, sizes, the clients, the schedule.
+
+Rule 1: a run is judged even when it breaks off: what was raised is the verdict then.
+Rule 2: after healing the cluster must be live within `_HEAL_MS` of virtual time, and stay so: clients succeed again.
+Rule 3: nothing that is forgiven is forgiven silently: every exception is named here, with its reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Coroutine
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any, Final
+
+from oncelog import errors
+from oncelog_runtime.sim.faults import FaultPlan
+from tests.simulation.checker import Final as FinalRead
+from tests.simulation.checker import check
+from tests.simulation.cluster import SimCluster
+from tests.simulation.cluster_faults import ClusterFaults
+from tests.simulation.copier import COPY, Copier, differences
+from tests.simulation.history import Operation, Status
+from tests.simulation.invariants import Watcher
+from tests.simulation.replicas import differing, settled
+from tests.simulation.spark_job import SparkJob
+from tests.simulation.workload import PARTITIONS, TOPIC, Workload, final_read
+
+_WORK_S: Final = (6.0, 12.0)
+_AFTERWARDS_S: Final = 1.5
+_HEAL_MS: Final = 60_000
+_REPLAY_MAX_MS: Final = 12_000.0
+_EVIDENCE_MAX: Final = 5
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What came of one seed. `violations` is empty when all is well."""
+
+    seed: int
+    violations: list[str] = field(default_factory=list)
+    digest: str = ""
+    virtual_ms: int = 0
+    steps: int = 0
+    sights: int = 0
+    injected: Counter[str] = field(default_factory=Counter)
+    operations: Counter[str] = field(default_factory=Counter)
+    causes: Counter[str] = field(default_factory=Counter)
+
+    def __str__(self) -> str:
+        lines = [f"seed {self.seed}: {len(self.violations)} violations, digest {self.digest}"]
+        return "\n  ".join(lines + self.violations[:_EVIDENCE_MAX])
+
+
+class _BugLog(logging.Handler):
+    """Production code that meets a bug of its own says so in its log, and goes on. Here that is a violation."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.found: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None and not isinstance(error, errors.OncelogError | asyncio.CancelledError):
+            self.found.append(f"logged-bug: {record.getMessage()}: {error!r}")
+
+
+class Scenario:
+    """One run. `verdict` grows while it goes."""
+
+    def __init__(self, seed: int) -> None:
+        self.verdict = Verdict(seed)
+        draw = Random(f"{seed}:scenario")
+        self.fsync = draw.random() < 0.3
+        self.small_segments = draw.random() < 0.3
+        self.shared_id = draw.random() < 0.15
+        self.work_s = draw.uniform(*_WORK_S)
+        self.senders = draw.randint(1, 2)
+        self.max_down = draw.choice([1, 1, 2])
+        plan = FaultPlan.draw(Random(f"{seed}:plan"))
+        self.plan = FaultPlan() if seed == 0 else replace(plan, replay_max_ms=_REPLAY_MAX_MS)
+
+    def run(self) -> Verdict:
+        """Everything."""
+        verdict, bugs = self.verdict, _BugLog()
+        logger = logging.getLogger()
+        logger.addHandler(bugs)
+        try:
+            with SimCluster(verdict.seed) as cluster:
+                try:
+                    cluster.world.run(self._whole(cluster))
+                except (Exception, AssertionError) as error:
+                    verdict.violations.append(f"{type(error).__name__}: {error}")
+                    verdict.violations.extend(f"untaken: {other!r}" for other in cluster.world.loop.errors[:3])
+                loop = cluster.world.loop
+                verdict.digest, verdict.virtual_ms, verdict.steps = loop.digest, loop.now_ms(), loop.steps
+                verdict.injected.update(loop.injected)
+        finally:
+            logger.removeHandler(bugs)
+        verdict.violations.extend(bugs.found)
+        return verdict
+
+    # ------------------------------------------------------------ the story
+
+    async def _whole(self, cluster: SimCluster) -> None:
+        await cluster.healthy()
+        await self._create_topics(cluster)
+        watcher = Watcher(cluster)
+        workload = Workload(cluster, acknowledged=watcher.acknowledged)
+        job, copier = SparkJob(workload, "spark"), Copier(workload)
+        faults = ClusterFaults(
+            cluster, self.plan, cluster.world.random("faults"), self.max_down, durable=self.fsync
+        )
+        cluster.world.set_plan(self.plan)
+        running = [cluster.world.spawn(work) for work in self._processes(workload, job)]
+        copying = cluster.world.spawn(copier.main("copier"))
+        faults.start()
+        await asyncio.sleep(self.work_s)
+        await faults.stop()
+        await cluster.healthy(_HEAL_MS)
+        healed_at = workload.now_ms()
+        await asyncio.sleep(_AFTERWARDS_S)
+        workload.stopping = True
+        async with asyncio.timeout(_HEAL_MS / 1000):
+            await asyncio.gather(*running)
+        await self._judge(cluster, workload, copier, copying, healed_at)
+        self._count(workload, job, copier, watcher)
+
+    async def _create_topics(self, cluster: SimCluster) -> None:
+        config = {"min.insync.replicas": "2", "flush.mode": "fsync" if self.fsync else "replicated"}
+        if self.small_segments:
+            config |= {"segment.bytes": "2000", "max.message.bytes": "2000"}
+        async with cluster.client("setup") as client:
+            for topic in (TOPIC, COPY):
+                await client.admin.create_topic(topic, partitions=PARTITIONS, replication_factor=3, config=config)
+
+    def _processes(self, workload: Workload, job: SparkJob) -> list[Coroutine[Any, Any, None]]:
+        shared = "shared" if self.shared_id else ""
+        return [
+            *(workload.sender(f"sender-{i}") for i in range(self.senders)),
+            *(workload.transactor(f"transactor-{i}", shared) for i in range(2)),
+            *(workload.reader(f"reader-{i}") for i in range(2)),
+            job.main("spark"),
+        ]
+
+    # ------------------------------------------------------------ the verdict
+
+    async def _judge(
+        self,
+        cluster: SimCluster,
+        workload: Workload,
+        copier: Copier,
+        copying: asyncio.Task[None],
+        healed_at: int,
+    ) -> None:
+        found = self.verdict.violations
+        found.extend(_nothing_succeeds(workload, healed_at))
+        await settled(cluster, _HEAL_MS)
+        final = await final_read(cluster, TOPIC, PARTITIONS)
+        found.extend(str(anomaly) for anomaly in check(workload.history, final))
+        found.extend(await _false_outcomes(cluster, workload, final))
+        async with cluster.client() as client:
+            copier.finish_at({(TOPIC, p): o.last_stable_offset for p, o in (await client.admin.partition_offsets(TOPIC)).items()})
+        async with asyncio.timeout(_HEAL_MS / 1000):
+            await copying
+        await settled(cluster, _HEAL_MS)
+        found.extend(f"copy: {text}" for text in differences(final, await final_read(cluster, COPY, PARTITIONS)))
+        found.extend(differing(cluster))
+        for name in sorted(cluster.services):
+            Watcher.check(cluster.services[name])
+
+    def _count(self, workload: Workload, job: SparkJob, copier: Copier, watcher: Watcher) -> None:
+        count = self.verdict.operations
+        for operation in workload.history.operations:
+            count[f"{operation.kind} {operation.status.value}"] += 1
+        count["batches committed"] += job.committed
+        count["batches found committed"] += job.replayed
+        count["copier commits"] += copier.committed
+        self.verdict.causes.update(workload.causes)
+        self.verdict.sights = watcher.checked
+
+
+def _nothing_succeeds(workload: Workload, healed_at: int) -> list[str]:
+    """Liveness: after healing each kind of operation succeeds again."""
+    kinds = {o.kind for o in workload.history.operations if o.status is Status.OK and o.completed_ms >= healed_at}
+    return [f"not-live: no {kind} succeeds after healing" for kind in ("send", "txn", "batch", "poll") if kind not in kinds]
+
+
+async def _false_outcomes(cluster: SimCluster, workload: Workload, final: FinalRead) -> list[str]:
+    """What `GetOutcome` says of each transaction must agree with what can be seen, and with what its client was told."""
+    in_final = {(key, value) for key, records in final.items() for _, value in records}
+    operations: dict[tuple[str, int], list[Operation]] = {}
+    for id_, txn_no, operation in workload.named:
+        group = operations.setdefault((id_, txn_no), [])
+        if operation not in group:  # several tasks of one batch
+            group.append(operation)
+    found: list[str] = []
+    committed: Counter[int] = Counter()
+    async with cluster.client() as client:
+        for (id_, txn_no), group in sorted(operations.items()):
+            outcome = await _outcome_of(client, id_, txn_no)
+            seen = [o for o in group if any(write in in_final for write in o.writes)]
+            committed.update(o.index for o in seen if outcome == "committed")
+            found.extend(_disagreements(f"{id_} {txn_no}", outcome, group, seen))
+    found.extend(f"false-outcome: operation {i} was committed {n} times" for i, n in committed.items() if n > 1)
+    return found
+
+
+async def _outcome_of(client: Any, id_: str, txn_no: int) -> str:
+    try:
+        outcome = await client.get_outcome(id_, txn_no)
+    except errors.OutcomeForgottenError:
+        return "forgotten"
+    except errors.InvalidPidMappingError:
+        return "ongoing"  # the id itself was never heard of
+    return str(outcome.outcome)
+
+
+def _disagreements(name: str, outcome: str, group: list[Operation], seen: list[Operation]) -> list[str]:
+    """A number that was never enrolled is used again, so several operations may have the same name; one can be seen."""
+    texts = [str(operation) for operation in group]
+    if len(seen) > 1:
+        return [f"false-outcome: {name}: several operations of one name are visible: {texts}"]
+    if outcome == "committed" and not seen and any(operation.writes for operation in group):
+        return [f"false-outcome: {name} is committed, but nothing of {texts} is visible"]
+    return []
+
+
+def run_seed(seed: int) -> Verdict:
+    """The whole story of one seed."""
+    return Scenario(seed).run()
