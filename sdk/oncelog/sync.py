@@ -464,6 +464,10 @@ class Admin(_Wrapper[AsyncAdmin]):
         found: dict[int, PartitionOffsets] = self._run(self._inner.partition_offsets(name))
         return found
 
+    def end_of_epoch(self, topic: str, partition: int, leader_epoch: int) -> int:
+        """Where this leader epoch ended in the partition's log."""
+        return int(self._run(self._inner.end_of_epoch(topic, partition, leader_epoch)))
+
     def delete_records(self, topic: str, partition: int, before_offset: int = -1) -> int:
         """Deletes records below an offset; returns the new log start offset."""
         return int(self._run(self._inner.delete_records(topic, partition, before_offset)))

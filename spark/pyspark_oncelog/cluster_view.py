@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from oncelog.errors import UnknownTopicError
+from oncelog.errors import ConfigError, UnknownTopicError
 from oncelog.types import TopicPartition
-from pyspark_oncelog.offsets import Position
-from pyspark_oncelog.options import SourceOptions
+from pyspark_oncelog import positions
+from pyspark_oncelog.offsets import Position, StartingOffsets
+from pyspark_oncelog.options import SourceOptions, Subscription
 from pyspark_oncelog.positions import PartitionView, TopicView, View
 
 if TYPE_CHECKING:
@@ -24,27 +27,63 @@ def load_view(options: SourceOptions, missing_topics: bool = False) -> View:
 
     client = client_for(options.connection)
     found: dict[str, TopicView] = {}
-    for name in options.topics:
+    for name in _names(client, options.subscription):
         try:
-            found[name] = _load_topic(client, name, options.read_committed)
+            found[name] = _load_topic(client, name, options)
         except UnknownTopicError:
             if not missing_topics:
                 raise _unknown_topic(name, options.connection.bootstrap_servers) from None
     return found
 
 
-def _load_topic(client: Client, name: str, read_committed: bool) -> TopicView:
+def _names(client: Client, subscription: Subscription) -> list[str]:
+    if not subscription.pattern:
+        return list(subscription.topics)
+    pattern = re.compile(subscription.pattern)
+    return [topic.name for topic in client.admin.list_topics() if pattern.fullmatch(topic.name)]
+
+
+def _load_topic(client: Client, name: str, options: SourceOptions) -> TopicView:
     """The epochs are read before the ends, so that no end is newer than its epoch says."""
     topic = client.admin.describe_topic(name)
-    level = "read_committed" if read_committed else "read_uncommitted"
-    partitions = [TopicPartition(name, p.partition) for p in topic.partitions]
-    with client.consumer(isolation_level=level) as consumer:
-        first, last = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
-    views = {
-        p.partition: PartitionView(first[where], last[where], p.leader_epoch)
-        for p, where in zip(topic.partitions, partitions, strict=True)
-    }
-    return TopicView(topic.topic_id, views)
+    epochs = {p.partition: p.leader_epoch for p in topic.partitions}
+    chosen = options.subscription.partitions.get(name, tuple(epochs))
+    for number in chosen:
+        if number not in epochs:
+            raise ConfigError(
+                "option assign names a partition that the topic does not have", topic=name, partition=number
+            )
+    where = [TopicPartition(name, number) for number in chosen]
+    with client.consumer(isolation_level=_level(options)) as consumer:
+        first, last = consumer.beginning_offsets(where), consumer.end_offsets(where)
+    return TopicView(
+        topic.topic_id, {w.partition: PartitionView(first[w], last[w], epochs[w.partition]) for w in where}
+    )
+
+
+def _level(options: SourceOptions) -> str:
+    return "read_committed" if options.read_committed else "read_uncommitted"
+
+
+def resolve(options: SourceOptions, offsets: StartingOffsets, view: View) -> Position:
+    """Offsets from options as numbers; times are looked up. Raises as `positions.resolve`."""
+    from pyspark_oncelog.worker_client import client_for
+
+    times = {TopicPartition(*where): time_ms for where, time_ms in positions.times(offsets, view).items()}
+    found: dict[tuple[str, int], int | None] = {}
+    if times:
+        with client_for(options.connection).consumer(isolation_level=_level(options)) as consumer:
+            for where, at in consumer.offsets_for_times(times).items():
+                found[where.topic, where.partition] = None if at is None else at.offset
+    return positions.resolve(offsets, view, found)
+
+
+def epoch_ends(options: SourceOptions, epochs: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
+    """Where these leader epochs ended in their partitions' logs. Raises `OncelogError`."""
+    from pyspark_oncelog.worker_client import client_for
+
+    admin = client_for(options.connection).admin
+    return {(t, p): admin.end_of_epoch(t, p, epoch) for (t, p), epoch in epochs.items()}
 
 
 def _unknown_topic(name: str, servers: str) -> UnknownTopicError:

@@ -68,13 +68,23 @@ def _topic(data: Mapping[str, Any]) -> TopicPosition:
 
 @dataclass(frozen=True, slots=True)
 class StartingOffsets:
-    """`default` is earliest or latest; `explicit[topic][partition]` is an offset, -2 earliest or -1 latest."""
+    """Where a query begins, or where a batch read ends.
+
+    `default` is earliest or latest. `explicit[topic][partition]` is an offset, -2 earliest or -1 latest.
+    `times_ms[topic][partition]`, else `time_ms`, stands for the first record at or after that time; if there is none,
+    it is an error unless `latest_if_none`.
+    """
 
     default: str
     explicit: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    time_ms: int | None = None
+    times_ms: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    latest_if_none: bool = False
 
     def names(self, special: int) -> bool:
         """True if any partition is to be read from (or to) this special offset."""
+        if self.time_ms is not None or self.times_ms:
+            return False
         default = EARLIEST if self.default == "earliest" else LATEST
         return (not self.explicit and default == special) or any(special in p.values() for p in self.explicit.values())
 
@@ -85,6 +95,10 @@ class StartingOffsets:
             return named
         return EARLIEST if self.default == "earliest" else LATEST
 
+    def time_of(self, topic: str, partition: int) -> int | None:
+        """The time that stands for this partition's offset; None = none does."""
+        return self.times_ms.get(topic, {}).get(partition, self.time_ms)
+
 
 def parse_offsets_option(text: str, unnamed: str = "earliest") -> StartingOffsets:
     """`earliest`, `latest`, or JSON `{"topic":{"0":23,"1":-2}}`, as in Spark's Kafka source. Raises `ConfigError`.
@@ -94,13 +108,28 @@ def parse_offsets_option(text: str, unnamed: str = "earliest") -> StartingOffset
     word = text.strip().lower()
     if word in ("earliest", "latest"):
         return StartingOffsets(word)
-    try:
-        parsed = json.loads(text)
-        explicit = {str(t): {int(p): int(o) for p, o in ps.items()} for t, ps in parsed.items()}
-    except (ValueError, TypeError, AttributeError):
-        raise ConfigError(
-            'offsets are earliest, latest, or JSON such as {"topic":{"0":23,"1":-2}}', given=text
-        ) from None
+    explicit = parse_partition_numbers(text, 'offsets are earliest, latest, or JSON such as {"topic":{"0":23,"1":-2}}')
     if any(offset < EARLIEST for ps in explicit.values() for offset in ps.values()):
         raise ConfigError("offsets are 0 and up, -2 for earliest or -1 for latest", given=text)
     return StartingOffsets(unnamed, explicit)
+
+
+def parse_partition_numbers(text: str, expected: str) -> dict[str, dict[int, int]]:
+    """A number per partition from JSON `{"topic":{"0":23}}`. Raises `ConfigError` that says what was expected."""
+    try:
+        parsed = json.loads(text)
+        return {str(t): {int(p): int(n) for p, n in ps.items()} for t, ps in parsed.items()}
+    except (ValueError, TypeError, AttributeError):
+        raise ConfigError(expected, given=text) from None
+
+
+def parse_assignment(text: str) -> dict[str, tuple[int, ...]]:
+    """Partitions per topic from JSON `{"topic":[0,1]}`. Raises `ConfigError`."""
+    try:
+        parsed = json.loads(text)
+        found = {str(t): tuple(sorted({int(p) for p in ps})) for t, ps in parsed.items()}
+    except (ValueError, TypeError, AttributeError):
+        found = {}
+    if not found or not all(found.values()) or any(p < 0 for ps in found.values() for p in ps):
+        raise ConfigError('option assign is JSON such as {"topic":[0,1]}', given=text)
+    return found

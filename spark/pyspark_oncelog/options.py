@@ -8,21 +8,39 @@ Rule 3: nothing here imports grpc or pyarrow: Spark imports this module in every
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from oncelog.errors import ConfigError
-from pyspark_oncelog.offsets import EARLIEST, LATEST, StartingOffsets, parse_offsets_option
+from pyspark_oncelog.offsets import (
+    EARLIEST,
+    LATEST,
+    StartingOffsets,
+    parse_assignment,
+    parse_offsets_option,
+    parse_partition_numbers,
+)
 
 CONNECTION: Final = ("bootstrapServers", "requestTimeoutMs", "clientId")
 SOURCE: Final = (
     "subscribe",
+    "subscribePattern",
+    "assign",
     "startingOffsets",
+    "startingTimestamp",
+    "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
     "endingOffsets",
+    "endingTimestamp",
+    "endingOffsetsByTimestamp",
     "failOnDataLoss",
     "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
     "minPartitions",
+    "maxRecordsPerPartition",
     "minRowsPerTask",
     "includeHeaders",
     "isolation",
@@ -48,6 +66,9 @@ _REFUSED: Final = {
     "asyncprogresstrackingenabled": "asynchronous progress tracking breaks exactly-once",
 }
 _DEFAULT_ROWS_PER_TASK: Final = 50_000
+_DEFAULT_TRIGGER_DELAY: Final = "15m"
+_UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)")
 
 
 def _normalise(raw: Mapping[str, str], known: tuple[str, ...]) -> dict[str, str]:
@@ -95,6 +116,14 @@ def _boolean(options: Mapping[str, str], name: str, default: bool) -> bool:
     return _choice(options, name, ("true", "false") if default else ("false", "true")) == "true"
 
 
+def _duration_ms(options: Mapping[str, str], name: str, default: str) -> int:
+    text = options.get(name, default).strip().lower()
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise ConfigError(f"option {name} must be a duration such as 90s, 15m or 2h", given=text)
+    return int(match[1]) * _UNITS_MS[match[2]]
+
+
 @dataclass(frozen=True, slots=True)
 class ConnectionOptions:
     """How to reach the cluster. `request_timeout_ms` bounds every call, retries included."""
@@ -114,16 +143,85 @@ class ConnectionOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class Subscription:
+    """What is read: these topics, or all whose whole name matches `pattern`, or these partitions of these topics."""
+
+    topics: tuple[str, ...] = ()
+    pattern: str = ""
+    partitions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @staticmethod
+    def parse(options: Mapping[str, str]) -> Subscription:
+        """Raises `ConfigError` unless exactly one of subscribe, subscribePattern and assign is given."""
+        given = [name for name in ("subscribe", "subscribePattern", "assign") if options.get(name, "").strip()]
+        if not given:
+            raise ConfigError('option subscribe is required: one or more topics, separated by ","')
+        if len(given) > 1:
+            raise ConfigError(f"options {' and '.join(given)} exclude each other: give one")
+        text = options[given[0]].strip()
+        if given == ["assign"]:
+            partitions = parse_assignment(text)
+            return Subscription(topics=tuple(partitions), partitions=partitions)
+        if given == ["subscribe"]:
+            return Subscription(topics=tuple(dict.fromkeys(t.strip() for t in text.split(",") if t.strip())))
+        try:
+            re.compile(text)
+        except re.error as error:
+            raise ConfigError(f"option subscribePattern is no regular expression: {error}", given=text) from None
+        return Subscription(pattern=text)
+
+
+def _bound(options: Mapping[str, str], kind: str, default: str, unnamed: str, latest_if_none: bool) -> StartingOffsets:
+    """Where reading starts or ends: a time for all beats a time per partition, and that beats offsets, as in Spark."""
+    base = parse_offsets_option(options.get(f"{kind}Offsets", default), unnamed)
+    if f"{kind}Timestamp" in options:
+        time_ms = _integer(options, f"{kind}Timestamp", 0, 0)
+        return StartingOffsets(unnamed, time_ms=time_ms, latest_if_none=latest_if_none)
+    text = options.get(f"{kind}OffsetsByTimestamp")
+    if text is None:
+        return base
+    times_ms = parse_partition_numbers(
+        text, f'{kind}OffsetsByTimestamp is JSON such as {{"topic":{{"0":1700000000000}}}}'
+    )
+    return StartingOffsets(unnamed, times_ms=times_ms, latest_if_none=latest_if_none)
+
+
+def _starting(options: Mapping[str, str], streaming: bool) -> StartingOffsets:
+    strategy = _choice(options, "startingOffsetsByTimestampStrategy", ("error", "latest"))
+    default = "latest" if streaming else "earliest"
+    starting = _bound(options, "starting", default, "earliest", strategy == "latest")
+    if not streaming and starting.names(LATEST):
+        raise ConfigError("option startingOffsets cannot be latest in a batch read")
+    return starting
+
+
+def _ending(options: Mapping[str, str], streaming: bool) -> StartingOffsets:
+    for name in ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"):
+        if streaming and name in options:
+            raise ConfigError(f"option {name} is for batch reads only")
+    ending = _bound(options, "ending", "latest", "latest", latest_if_none=True)
+    if ending.names(EARLIEST):
+        raise ConfigError("option endingOffsets cannot be earliest")
+    return ending
+
+
+@dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """Options of a read. `max_offsets_per_trigger` 0 = no limit; `min_partitions` 0 = one task per partition."""
+    """Options of a read. For all numbers 0 = no limit; `min_partitions` 0 = one task per partition or fewer.
+
+    With `min_offsets_per_trigger` a micro-batch waits for so many offsets, but not longer than `max_trigger_delay_ms`.
+    """
 
     connection: ConnectionOptions
-    topics: tuple[str, ...]
+    subscription: Subscription
     starting: StartingOffsets
     ending: StartingOffsets
     fail_on_data_loss: bool
     max_offsets_per_trigger: int
+    min_offsets_per_trigger: int
+    max_trigger_delay_ms: int
     min_partitions: int
+    max_rows_per_task: int
     min_rows_per_task: int
     include_headers: bool
     read_committed: bool
@@ -133,25 +231,20 @@ class SourceOptions:
     def parse(raw: Mapping[str, str], streaming: bool) -> SourceOptions:
         """Raises `ConfigError` for unknown names, illegal values, and what the kind of query does not allow."""
         options = _normalise(raw, CONNECTION + SOURCE)
-        topics = tuple(t.strip() for t in options.get("subscribe", "").split(",") if t.strip())
-        if not topics:
-            raise ConfigError('option subscribe is required: one or more topics, separated by ","')
-        if streaming and "endingOffsets" in options:
-            raise ConfigError("option endingOffsets is for batch reads only")
-        starting = parse_offsets_option(options.get("startingOffsets", "latest" if streaming else "earliest"))
-        ending = parse_offsets_option(options.get("endingOffsets", "latest"), unnamed="latest")
-        if not streaming and starting.names(LATEST):
-            raise ConfigError("option startingOffsets cannot be latest in a batch read")
-        if ending.names(EARLIEST):
-            raise ConfigError("option endingOffsets cannot be earliest")
+        most, least = _integer(options, "maxOffsetsPerTrigger", 0, 1), _integer(options, "minOffsetsPerTrigger", 0, 1)
+        if most and least > most:
+            raise ConfigError("option minOffsetsPerTrigger is above maxOffsetsPerTrigger", minimum=least, maximum=most)
         return SourceOptions(
             connection=ConnectionOptions.parse(options),
-            topics=topics,
-            starting=starting,
-            ending=ending,
+            subscription=Subscription.parse(options),
+            starting=_starting(options, streaming),
+            ending=_ending(options, streaming),
             fail_on_data_loss=_boolean(options, "failOnDataLoss", True),
-            max_offsets_per_trigger=_integer(options, "maxOffsetsPerTrigger", 0, 1),
+            max_offsets_per_trigger=most,
+            min_offsets_per_trigger=least,
+            max_trigger_delay_ms=_duration_ms(options, "maxTriggerDelay", _DEFAULT_TRIGGER_DELAY),
             min_partitions=_integer(options, "minPartitions", 0, 1),
+            max_rows_per_task=_integer(options, "maxRecordsPerPartition", 0, 1),
             min_rows_per_task=_integer(options, "minRowsPerTask", _DEFAULT_ROWS_PER_TASK, 1),
             include_headers=_boolean(options, "includeHeaders", False),
             read_committed=_choice(options, "isolation", ("read_committed", "read_uncommitted")) == "read_committed",

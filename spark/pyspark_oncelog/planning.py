@@ -26,21 +26,30 @@ class OffsetRange:
         return self.end - self.start
 
 
-def plan_tasks(ranges: Sequence[OffsetRange], min_partitions: int, min_rows_per_task: int) -> list[list[OffsetRange]]:
+def plan_tasks(
+    ranges: Sequence[OffsetRange], min_partitions: int, min_rows_per_task: int, max_rows_per_task: int = 0
+) -> list[list[OffsetRange]]:
     """Groups and splits ranges into tasks.
 
-    With `min_partitions` above the number of ranges, big ranges are split in proportion to their size. Otherwise small
-    ranges are put together until a task has `min_rows_per_task`. Empty ranges are left out.
+    No task has more than `max_rows_per_task` (0 = no limit). With `min_partitions` above the number of ranges, big
+    ranges are split in proportion to their size. Otherwise small ranges are put together until a task has
+    `min_rows_per_task`. Empty ranges are left out.
     """
     filled = sorted(r for r in ranges if r.size > 0)
+    if max_rows_per_task:
+        filled = [piece for r in filled for piece in _cut(r, -(-r.size // max_rows_per_task))]
     if min_partitions > len(filled):
         return [[piece] for r in filled for piece in _split(r, filled, min_partitions)]
-    return _group(filled, max(min_rows_per_task, 1), min_partitions)
+    return _group(filled, max(min_rows_per_task, 1), min_partitions, max_rows_per_task)
 
 
 def _split(whole: OffsetRange, ranges: Sequence[OffsetRange], min_partitions: int) -> list[OffsetRange]:
     total = sum(r.size for r in ranges)
-    pieces = min(whole.size, max(1, round(min_partitions * whole.size / total)))
+    return _cut(whole, min(whole.size, max(1, round(min_partitions * whole.size / total))))
+
+
+def _cut(whole: OffsetRange, pieces: int) -> list[OffsetRange]:
+    """Pieces of about the same size."""
     borders = [whole.start + whole.size * i // pieces for i in range(pieces + 1)]
     return [
         OffsetRange(whole.topic, whole.partition, whole.topic_id, a, b)
@@ -48,12 +57,13 @@ def _split(whole: OffsetRange, ranges: Sequence[OffsetRange], min_partitions: in
     ]
 
 
-def _group(ranges: Sequence[OffsetRange], min_rows: int, min_partitions: int) -> list[list[OffsetRange]]:
+def _group(ranges: Sequence[OffsetRange], min_rows: int, min_partitions: int, max_rows: int) -> list[list[OffsetRange]]:
     tasks: list[list[OffsetRange]] = []
     open_rows = 0
     for index, r in enumerate(ranges):
         must_split = len(tasks) + (len(ranges) - index) <= min_partitions
-        if tasks and open_rows < min_rows and not must_split:
+        fits = not max_rows or open_rows + r.size <= max_rows
+        if tasks and open_rows < min_rows and fits and not must_split:
             tasks[-1].append(r)
             open_rows += r.size
         else:

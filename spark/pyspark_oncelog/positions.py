@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from oncelog.errors import ConfigError
 from pyspark_oncelog.offsets import EARLIEST, LATEST, PartitionPosition, Position, StartingOffsets, TopicPosition
@@ -25,6 +26,10 @@ class PartitionView:
     leader_epoch: int = -1
 
 
+EpochEnds = Mapping[tuple[str, int], int]
+"""Per partition the end of the leader epoch in which a position was learnt: the log was cut there if it is lower."""
+
+
 @dataclass(frozen=True, slots=True)
 class TopicView:
     """A topic as the cluster has it now."""
@@ -36,22 +41,48 @@ class TopicView:
 View = Mapping[str, TopicView]
 
 
-def resolve(offsets: StartingOffsets, view: View) -> Position:
-    """Offsets from options as numbers. Raises `ConfigError` for a topic or partition that is not there."""
-    for topic, named in offsets.explicit.items():
-        known = view[topic].partitions if topic in view else {}
-        for partition in named:
-            if partition not in known:
-                raise ConfigError(
-                    "an offset is given for a partition that is not read", topic=topic, partition=partition
-                )
-    return Position({name: _resolve_topic(name, topic, offsets) for name, topic in view.items()})
+def times(offsets: StartingOffsets, view: View) -> dict[tuple[str, int], int]:
+    """The partitions whose offset is to be looked up by time (milliseconds since 1970)."""
+    found = {(t, p): offsets.time_of(t, p) for t, topic in view.items() for p in topic.partitions}
+    return {where: time_ms for where, time_ms in found.items() if time_ms is not None}
 
 
-def _resolve_topic(name: str, topic: TopicView, offsets: StartingOffsets) -> TopicPosition:
+def resolve(
+    offsets: StartingOffsets, view: View, at_times: Mapping[tuple[str, int], int | None] = MappingProxyType({})
+) -> Position:
+    """Offsets from options as numbers; `at_times` is what was found for `times`, None where no record is so new.
+
+    Raises `ConfigError` for a partition that is not there, or a time after its last record.
+    """
+    for named in (offsets.explicit, offsets.times_ms):
+        for topic, partitions in named.items():
+            known = view[topic].partitions if topic in view else {}
+            for partition in partitions:
+                if partition not in known:
+                    raise ConfigError(
+                        "an offset is given for a partition that is not read", topic=topic, partition=partition
+                    )
+    return Position({name: _resolve_topic(name, topic, offsets, at_times) for name, topic in view.items()})
+
+
+def _resolve_topic(
+    name: str, topic: TopicView, offsets: StartingOffsets, at_times: Mapping[tuple[str, int], int | None]
+) -> TopicPosition:
     found: dict[int, PartitionPosition] = {}
     for number, partition in topic.partitions.items():
         wanted = offsets.at(name, number)
+        time_ms = offsets.time_of(name, number)
+        if time_ms is not None:
+            known = at_times[name, number]
+            if known is None and not offsets.latest_if_none:
+                raise ConfigError(
+                    "a partition has no record at or after the time to start from; option "
+                    "startingOffsetsByTimestampStrategy=latest starts such partitions at their end",
+                    topic=name,
+                    partition=number,
+                    time_ms=time_ms,
+                )
+            wanted = LATEST if known is None else known
         offset = {EARLIEST: partition.earliest, LATEST: partition.latest}.get(wanted, wanted)
         found[number] = PartitionPosition(offset, partition.leader_epoch)
     return TopicPosition(topic.topic_id, found)
@@ -105,6 +136,11 @@ def next_end(start: Position, available: Position, view: View, max_rows: int | N
     return Position({name: _moved(name, topic, start, ends) for name, topic in available.topics.items()})
 
 
+def size(start: Position, end: Position, view: View) -> int:
+    """Offsets between two positions that can still be read."""
+    return sum(r.size for r in ranges(start, end, view)[0])
+
+
 def _begins(start: Position, end: Position) -> list[tuple[str, int, int]]:
     """Where reading begins per partition: as `start` says, and at 0 for a partition that came since."""
     return [
@@ -136,7 +172,20 @@ def _moved(name: str, topic: TopicPosition, start: Position, ends: Mapping[tuple
     return TopicPosition(topic.topic_id, found)
 
 
-def ranges(start: Position, end: Position, view: View) -> tuple[list[OffsetRange], list[str]]:
+def to_check(start: Position, end: Position, view: View) -> dict[tuple[str, int], int]:
+    """Partitions with something to read that have another leader epoch than at `start`, and that epoch."""
+    found: dict[tuple[str, int], int] = {}
+    for part in ranges(start, end, view)[0]:
+        before = start.topics.get(part.topic)
+        at = before.partitions.get(part.partition) if before is not None else None
+        if at is not None and 0 <= at.leader_epoch != view[part.topic].partitions[part.partition].leader_epoch:
+            found[part.topic, part.partition] = at.leader_epoch
+    return found
+
+
+def ranges(
+    start: Position, end: Position, view: View, epoch_ends: EpochEnds = MappingProxyType({})
+) -> tuple[list[OffsetRange], list[str]]:
     """What to read from `start` to `end`, and what of it is lost, as sentences."""
     losses = _lost_topics(start, end, view)
     found: list[OffsetRange] = []
@@ -146,6 +195,10 @@ def ranges(start: Position, end: Position, view: View) -> tuple[list[OffsetRange
         if name not in view or view[name].topic_id != topic.topic_id:
             continue
         earliest = _earliest(view, name, number)
+        cut = epoch_ends.get((name, number), first)
+        if earliest <= cut < first:
+            losses.append(f"partition {number} of topic {name} was cut to offset {cut}, below {first}, which was read")
+            first = cut
         if first > last:
             losses.append(f"partition {number} of topic {name} was cut to offset {last}, below {first}, which was read")
         elif first < earliest and first < last:

@@ -11,6 +11,7 @@ Rule 2: offsets are committed to a group for lag tools only (option commitGroup)
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -44,13 +45,16 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Position | None = None
         self._reported: Position | None = None
         self._group_at: Position | None = None
+        self._triggered_ms: int | None = None
 
     # ------------------------------------------------------------ where to read
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a new query begins; the same answer however often Spark asks."""
         if self._initial is None:
-            self._initial = positions.resolve(self._options.starting, self._view())
+            from pyspark_oncelog.cluster_view import resolve
+
+            self._initial = resolve(self._options, self._options.starting, self._view())
         return self._initial.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -66,8 +70,21 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         view = self._view()
         self._reported = positions.latest(view)
         available = self._reported if self._target is None else positions.capped(self._reported, self._target)
+        if self._waits_for_more(begin, available, view):
+            return start
         max_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         return positions.next_end(begin, available, view, max_rows).to_json()
+
+    def _waits_for_more(self, begin: Position, available: Position, view: positions.View) -> bool:
+        """minOffsetsPerTrigger, bounded by maxTriggerDelay; a run that ends by itself never waits."""
+        now_ms = time.monotonic_ns() // 1_000_000
+        options = self._options
+        is_due = self._triggered_ms is None or now_ms - self._triggered_ms >= options.max_trigger_delay_ms
+        if options.min_offsets_per_trigger and self._target is None and not is_due:
+            if positions.size(begin, available, view) < options.min_offsets_per_trigger:
+                return True
+        self._triggered_ms = now_ms
+        return False
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Fixes where this run ends."""
@@ -81,13 +98,16 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Tasks of a micro-batch. Raises `OffsetOutOfRangeError` for lost data unless failOnDataLoss is false."""
+        from pyspark_oncelog.cluster_view import epoch_ends
         from pyspark_oncelog.losses import report_losses
         from pyspark_oncelog.planning import plan_tasks
 
+        options, view = self._options, self._view(missing_topics=True)
         begin, until = Position.from_json(start), Position.from_json(end)
-        ranges, losses = positions.ranges(begin, until, self._view(missing_topics=True))
-        report_losses(self._options, losses)
-        tasks = plan_tasks(ranges, self._options.min_partitions, self._options.min_rows_per_task)
+        ends = epoch_ends(options, positions.to_check(begin, until, view))
+        ranges, losses = positions.ranges(begin, until, view, ends)
+        report_losses(options, losses)
+        tasks = plan_tasks(ranges, options.min_partitions, options.min_rows_per_task, options.max_rows_per_task)
         return [InputPartition(tuple(task)) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:

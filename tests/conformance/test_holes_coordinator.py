@@ -116,20 +116,23 @@ async def test_hole_06_the_asker_refuses_an_older_epoch_than_it_knows(s: Script)
 
 async def test_hole_08_a_decision_survives_the_record_of_the_next_transaction(s: Script) -> None:
     first, second = await s.topic("work", 2, min_insync_replicas="2")
-    writer = await s.session("t")
+    winner, loser = await s.join(batch=1), await s.join(batch=1)
+    await s.write_as(winner, first, "w")
+    await s.write_as(loser, first, "z")
     markers = s.hold(methods.WRITE_TXN_MARKERS)
-    await s.write(first, writer, "x")
-    assert (await s.end(writer, counts={first: 1})).outcome == COMMITTED
-    following = writer.next()
-    await s.write(second, following, "y")  # ONGOING(n+1) under the same key
+    await s.commit_batch("q", winner.writer.txn_no, [winner], batch=1)
+    following = await s.join(batch=2)  # ONGOING(n+1) under the same key
+    await s.write_as(following, second, "y")
     await markers.caught()
-    old = s.owner("t")
+    old = s.owner("q")
     s.kill(old)
     markers.close()  # what was on its way is lost with its sender
-    await s.until(lambda: s.owner("t") not in ("", old))
-    await s.stable(first, within_s=2)  # sooner than the partition would ask
-    assert await s.read(first) == ["x"]
-    await s.end(following, counts={second: 1}, visible=True)
+    await s.until(lambda: s.owner("q") not in ("", old))
+    await s.stable(first)
+    assert await s.read(first) == ["w"]
+    assert (await s.join_reply("q", "run-1", 1)).already_committed
+    await s.commit_batch("q", following.writer.txn_no, [following], batch=2)
+    await s.stable(second)
     assert await s.read(second) == ["y"]
 
 

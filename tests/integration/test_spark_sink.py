@@ -6,8 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
+from oncelog.errors import ProducerFencedError
+from oncelog.sync import Client
 from oncelog_runtime.local import LocalCluster
 from tests.integration.spark_tools import Pipeline, committed, once
 
@@ -204,6 +207,26 @@ def test_a_deleted_checkpoint_is_another_query(pipeline: Pipeline) -> None:
     pipeline.run()
     assert pipeline.last_id != first
     assert committed(pipeline.spark, pipeline.cluster, pipeline.topic) == {"a": 2}
+
+
+def test_a_driver_that_lost_its_query_changes_nothing(pipeline: Pipeline) -> None:
+    """Two drivers on one checkpoint: the later run owns the transactional id, whatever the old one still sends."""
+    pipeline.add("a", ["a"])
+    pipeline.run()
+    rows = pa.RecordBatch.from_pydict({"value": [b"written by the old driver"]})
+    with Client(pipeline.cluster.bootstrap_servers) as old:
+        names = (f"spark-{pipeline.last_id}", "old-run", pipeline.last_id)
+        with old.join_transaction(*names, 1, write_attempt="9") as participant:
+            participant.send_batch(pipeline.topic, rows)
+            written = participant.flush()
+        pipeline.add("b", ["b"])
+        pipeline.run()
+        answer = old.commit_transaction(*names, 1, written.txn_no, [written], write_attempt="9")
+        assert answer.already_committed
+        with pytest.raises(ProducerFencedError):
+            old.join_transaction(*names, 2, write_attempt="9")
+        assert not old.abort_transaction(*names, 1, written.txn_no)
+    assert committed(pipeline.spark, pipeline.cluster, pipeline.topic) == once("a", "b")
 
 
 def test_foreach_batch_with_tokens_is_written_once(pipeline: Pipeline) -> None:

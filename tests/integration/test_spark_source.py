@@ -137,6 +137,33 @@ def test_offsets_bound_a_read(spark: SparkSession, cluster: LocalCluster, client
     assert read(spark, cluster, topic, endingOffsets=beyond, failOnDataLoss="false").count() == 10
 
 
+def test_topics_by_pattern_partitions_by_name_and_starts_by_time(
+    spark: SparkSession, cluster: LocalCluster, client: Any, new_topic: NewTopic
+) -> None:
+    one, two = new_topic(2), new_topic(2)
+    with client.producer() as producer:
+        for number in range(10):
+            topic = one if number < 5 else two
+            producer.send(topic, str(number), partition=number % 2, timestamp_ms=1_000_000 + number)
+        producer.flush()
+
+    def found(**options: str) -> Counter[str]:
+        reader = spark.read.format("oncelog").option("bootstrapServers", cluster.bootstrap_servers)
+        for name, value in options.items():
+            reader = reader.option(name, value)
+        return values_of(reader.load())
+
+    assert found(subscribePattern=f"{one[:-1]}[01]") == once(*range(10))
+    assert found(assign=json.dumps({one: [1], two: [0]})) == once(1, 3, 6, 8)
+    assert found(subscribe=one, startingTimestamp="1000002") == once(2, 3, 4)
+    assert found(subscribe=one, startingTimestamp="1000001", endingTimestamp="1000003") == once(1, 2)
+    by_partition = json.dumps({one: {"0": 1_000_004}})
+    assert found(subscribe=one, startingOffsetsByTimestamp=by_partition) == once(1, 3, 4)
+    with pytest.raises(Exception, match="startingOffsetsByTimestampStrategy=latest"):
+        found(subscribe=one, startingTimestamp="1000004")
+    assert found(subscribe=one, startingTimestamp="1000004", startingOffsetsByTimestampStrategy="latest") == once(4)
+
+
 def test_only_committed_transactions_are_read(
     spark: SparkSession, cluster: LocalCluster, client: Any, new_topic: NewTopic
 ) -> None:

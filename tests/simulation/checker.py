@@ -184,7 +184,7 @@ def _send_order(tables: _Tables) -> Iterator[Anomaly]:
 def _is_before(one: Operation, other: Operation) -> bool:
     if one is other or one.kind == "txn":  # a process runs its transactions one after the other, and each is fenced
         return True
-    return one.status is Status.OK and one.completed_ms < other.invoked_ms
+    return one.status is Status.OK and one.ended < other.began
 
 
 def _circular_information(tables: _Tables) -> Iterator[Anomaly]:

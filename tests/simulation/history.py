@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 Key = tuple[str, int]
 Value = int
+NEVER = 1 << 62
+"""Later than any end."""
 
 
 class Status(enum.Enum):
@@ -23,13 +25,18 @@ class Status(enum.Enum):
 
 @dataclass(slots=True)
 class Operation:
-    """One send, transaction or poll of one process. Times are virtual milliseconds."""
+    """One send, transaction, batch or poll of one process. Times are virtual milliseconds.
+
+    `began` and `ended` number the beginnings and ends of all operations: what happened within a millisecond has an order.
+    """
 
     index: int
     process: str
     kind: str
     invoked_ms: int
     completed_ms: int = -1
+    began: int = 0
+    ended: int = NEVER
     status: Status = Status.INFO
     writes: list[tuple[Key, Value]] = field(default_factory=list)
     write_offsets: dict[tuple[Key, Value], int] = field(default_factory=dict)
@@ -46,6 +53,7 @@ class History:
     def __init__(self) -> None:
         self.operations: list[Operation] = []
         self._next_value = 0
+        self._moments = 0
 
     def new_value(self) -> Value:
         """A value that nobody wrote before."""
@@ -54,7 +62,7 @@ class History:
 
     def invoke(self, process: str, kind: str, now_ms: int) -> Operation:
         """Begins an operation; until `complete` it counts as INFO."""
-        operation = Operation(len(self.operations), process, kind, now_ms)
+        operation = Operation(len(self.operations), process, kind, now_ms, began=self._moment())
         self.operations.append(operation)
         return operation
 
@@ -62,3 +70,8 @@ class History:
         """Ends an operation."""
         assert operation.completed_ms < 0, f"{operation} completed twice"
         operation.status, operation.completed_ms, operation.cause = status, now_ms, cause
+        operation.ended = self._moment()
+
+    def _moment(self) -> int:
+        self._moments += 1
+        return self._moments

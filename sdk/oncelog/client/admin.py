@@ -168,6 +168,16 @@ class Admin:
             if p in starts and p in stable and p in ends
         }
 
+    async def end_of_epoch(self, topic: str, partition: int, leader_epoch: int) -> int:
+        """The offset (exclusive) at which this leader epoch ended in the log; a position above it was cut off."""
+        found = await self._metadata.topic(check_topic_name(topic), self._context.deadline_ms())
+        where = PartitionId(found.topic_id, partition)
+        request = pb.OffsetForLeaderEpochRequest(
+            topic_id=found.topic_id, partition=partition, leader_epoch=leader_epoch
+        )
+        reply = await self._caller.to_leader(where, methods.OFFSET_FOR_LEADER_EPOCH, request)
+        return reply.end_offset
+
     async def delete_records(self, topic: str, partition: int, before_offset: int = -1) -> int:
         """Deletes records below an offset (-1 = everything committed); returns the new log start offset."""
         found = await self._metadata.topic(check_topic_name(topic), self._context.deadline_ms())

@@ -309,7 +309,7 @@ class Sender:
         batch = window.resend(now)
         if batch is not None:
             return batch
-        resend_at = window.resend_at_ms()
+        resend_at = window.resend_at_ms(now)
         if resend_at is not None:
             self._wake_at(partition, resend_at)
             return None

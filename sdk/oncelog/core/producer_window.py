@@ -145,10 +145,10 @@ class ProducerWindow:
         self._start(oldest)
         return oldest
 
-    def resend_at_ms(self) -> int | None:
+    def resend_at_ms(self, now_ms: int) -> int | None:
         """When `resend` may have something; None = nothing waits to be sent again."""
         oldest = self._unresolved[0] if self._unresolved else None
-        if oldest is None or oldest.in_flight or oldest.done or oldest.refusal:
+        if oldest is None or oldest.in_flight or oldest.done or oldest.refusal or self._is_over(oldest, now_ms):
             return None
         return oldest.retry_at_ms
 

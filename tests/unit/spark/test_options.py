@@ -6,14 +6,14 @@ import pytest
 
 from oncelog.errors import ConfigError
 from pyspark_oncelog.offsets import EARLIEST, LATEST, PartitionPosition, Position, TopicPosition, parse_offsets_option
-from pyspark_oncelog.options import SinkOptions, SourceOptions
+from pyspark_oncelog.options import SinkOptions, SourceOptions, Subscription
 
 BASE = {"bootstrapServers": "a:1", "subscribe": "t"}
 
 
 def test_names_are_case_insensitive_and_kafkas_name_is_known() -> None:
     parsed = SourceOptions.parse({"KAFKA.bootstrap.servers": "a:1", "SUBSCRIBE": "t, u"}, streaming=True)
-    assert parsed.topics == ("t", "u")
+    assert parsed.subscription.topics == ("t", "u")
     assert parsed.connection.bootstrap_servers == "a:1"
     assert parsed.read_committed
 
@@ -30,6 +30,14 @@ def test_names_are_case_insensitive_and_kafkas_name_is_known() -> None:
         ({**BASE, "endingOffsets": '{"t":{"0":-2}}'}, False, "cannot be earliest"),
         ({**BASE, "startingOffsets": '{"t":{"0":-1}}'}, False, "cannot be latest"),
         ({**BASE, "isolation": "dirty"}, True, "must be one of"),
+        ({**BASE, "subscribePattern": "t.*"}, True, "exclude each other"),
+        ({"bootstrapServers": "a:1", "subscribePattern": "("}, True, "no regular expression"),
+        ({"bootstrapServers": "a:1", "assign": '{"t":[]}'}, True, "option assign is JSON"),
+        ({"bootstrapServers": "a:1", "assign": '{"t":[-1]}'}, True, "option assign is JSON"),
+        ({**BASE, "endingTimestamp": "1"}, True, "batch reads only"),
+        ({**BASE, "startingOffsetsByTimestamp": "soon"}, True, "startingOffsetsByTimestamp is JSON"),
+        ({**BASE, "maxTriggerDelay": "soon"}, True, "must be a duration"),
+        ({**BASE, "minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "3"}, True, "above maxOffsetsPerTrigger"),
         ({**BASE, "maxOffsetsPerTrigger": "0"}, True, "at least 1"),
         ({**BASE, "minPartitions": "many"}, True, "whole number"),
         ({**BASE, "startingOffsets": "[1]"}, True, "earliest, latest, or JSON"),
@@ -65,6 +73,30 @@ def test_what_is_not_named_is_read_from_the_start_and_to_the_end() -> None:
     parsed = SourceOptions.parse({**BASE, "startingOffsets": '{"t":{"0":3}}', "endingOffsets": '{"t":{"0":7}}'}, False)
     assert [parsed.starting.at("t", p) for p in range(2)] == [3, EARLIEST]
     assert [parsed.ending.at("t", p) for p in range(2)] == [7, LATEST]
+
+
+def test_what_to_read_is_one_of_three() -> None:
+    def parsed(**more: str) -> Subscription:
+        return SourceOptions.parse({"bootstrapServers": "a:1", **more}, streaming=True).subscription
+
+    assert parsed(subscribe="t,u,t") == Subscription(topics=("t", "u"))
+    assert parsed(subscribePattern="t.*") == Subscription(pattern="t.*")
+    assert parsed(assign='{"t":[2,0,2]}') == Subscription(topics=("t",), partitions={"t": (0, 2)})
+
+
+def test_a_time_for_all_beats_a_time_per_partition_and_that_beats_offsets() -> None:
+    given = {**BASE, "startingOffsets": "latest"}
+    by_partition = {**given, "startingOffsetsByTimestamp": '{"t":{"0":5}}'}
+    starting = SourceOptions.parse(by_partition, streaming=True).starting
+    assert [starting.time_of("t", p) for p in range(2)] == [5, None]
+    assert starting.at("t", 1) == EARLIEST
+    starting = SourceOptions.parse({**by_partition, "startingTimestamp": "7"}, streaming=True).starting
+    assert [starting.time_of("t", p) for p in range(2)] == [7, 7]
+
+
+@pytest.mark.parametrize(("text", "delay_ms"), [("250ms", 250), ("90s", 90_000), (" 15M ", 900_000), ("2h", 7_200_000)])
+def test_a_delay_has_a_unit(text: str, delay_ms: int) -> None:
+    assert SourceOptions.parse({**BASE, "maxTriggerDelay": text}, streaming=True).max_trigger_delay_ms == delay_ms
 
 
 def test_a_position_survives_the_checkpoint() -> None:

@@ -27,13 +27,19 @@ def test_min_partitions_splits_in_proportion_to_size() -> None:
     assert [(t[0].partition, t[0].size) for t in tasks] == [(0, 100), (1, 100), (1, 100), (1, 100)]
 
 
+def test_no_task_is_larger_than_the_limit() -> None:
+    tasks = plan_tasks(ranges(25, 4, 4, 4), min_partitions=0, min_rows_per_task=50, max_rows_per_task=10)
+    assert [[r.size for r in task] for task in tasks] == [[8], [8], [9], [4, 4], [4]]
+
+
 def test_empty_ranges_are_left_out() -> None:
     assert plan_tasks(ranges(0, 0), 0, 10) == []
 
 
-@given(st.lists(st.integers(0, 500), max_size=8), st.integers(0, 12), st.integers(1, 400))
-def test_every_offset_is_read_exactly_once(sizes: list[int], min_partitions: int, min_rows: int) -> None:
-    tasks = plan_tasks(ranges(*sizes), min_partitions, min_rows)
+@given(st.lists(st.integers(0, 500), max_size=8), st.integers(0, 12), st.integers(1, 400), st.integers(0, 300))
+def test_every_offset_is_read_exactly_once(sizes: list[int], min_partitions: int, min_rows: int, max_rows: int) -> None:
+    tasks = plan_tasks(ranges(*sizes), min_partitions, min_rows, max_rows)
+    assert not max_rows or all(sum(r.size for r in task) <= max_rows for task in tasks)
     covered = sorted((r.partition, o) for task in tasks for r in task for o in range(r.start, r.end))
     assert covered == [(p, 100 + i) for p, size in enumerate(sizes) for i in range(size)]
 

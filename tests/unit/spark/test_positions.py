@@ -6,7 +6,19 @@ import pytest
 
 from oncelog.errors import ConfigError
 from pyspark_oncelog.offsets import PartitionPosition, Position, StartingOffsets, TopicPosition, parse_offsets_option
-from pyspark_oncelog.positions import PartitionView, TopicView, View, latest, next_end, ranges, resolve
+from pyspark_oncelog.positions import (
+    PartitionView,
+    TopicView,
+    View,
+    capped,
+    clamp,
+    latest,
+    next_end,
+    ranges,
+    resolve,
+    times,
+    to_check,
+)
 
 
 def view(*partitions: tuple[int, int], topic_id: str = "id", epoch: int = 1) -> View:
@@ -83,6 +95,53 @@ def test_a_deleted_topic_is_named() -> None:
     assert "was deleted before" in losses(position(1), position(3), {})
     assert "was deleted before" in losses(position(1), position(3), view((0, 3), topic_id="new"))
     assert "topic t was deleted" in losses(position(1), Position({}), {})
+
+
+def test_a_log_that_was_cut_and_grew_again_is_named_and_read_from_the_cut() -> None:
+    start, end, now = position(50, epoch=1), position(70, epoch=2), view((0, 70), epoch=2)
+    assert to_check(start, end, now) == {("t", 0): 1}
+    assert ranges(start, end, now, {("t", 0): 50})[1] == []
+    found, lost = ranges(start, end, now, {("t", 0): 40})
+    assert [(r.start, r.end) for r in found] == [(40, 70)]
+    assert "was cut to offset 40, below 50" in lost[0]
+
+
+def test_an_epoch_that_the_log_has_forgotten_is_no_loss() -> None:
+    start, end, now = position(50, epoch=1), position(70, epoch=2), view((45, 70), epoch=2)
+    assert ranges(start, end, now, {("t", 0): -1})[1] == []
+
+
+def test_nothing_is_asked_about_the_same_epoch_or_nothing_to_read() -> None:
+    assert to_check(position(5, epoch=2), position(7, epoch=2), view((0, 7), epoch=2)) == {}
+    assert to_check(position(7, epoch=1), position(7, epoch=1), view((0, 7), epoch=2)) == {}
+    assert to_check(position(5, epoch=-1), position(7, epoch=2), view((0, 7), epoch=2)) == {}
+
+
+def test_a_time_stands_for_the_first_record_at_or_after_it() -> None:
+    now = view((0, 9), (0, 8))
+    by_time = StartingOffsets("earliest", times_ms={"t": {1: 500}})
+    assert times(by_time, now) == {("t", 1): 500}
+    assert resolve(by_time, now, {("t", 1): 6}) == position(0, 6)
+
+
+def test_a_time_after_the_last_record_is_an_error_or_the_end() -> None:
+    now = view((0, 9))
+    with pytest.raises(ConfigError, match="startingOffsetsByTimestampStrategy=latest"):
+        resolve(StartingOffsets("earliest", time_ms=500), now, {("t", 0): None})
+    lenient = StartingOffsets("earliest", time_ms=500, latest_if_none=True)
+    assert resolve(lenient, now, {("t", 0): None}) == position(9)
+
+
+def test_a_run_that_ends_by_itself_never_goes_beyond_its_target() -> None:
+    target = position(5, 5)
+    assert capped(position(9, 3), target) == position(5, 3)
+    assert capped(position(9, topic_id="new"), target) == Position({})
+
+
+def test_an_end_beyond_the_log_is_named() -> None:
+    end, beyond = clamp(position(3, 12), view((0, 9), (0, 9)))
+    assert end == position(3, 9)
+    assert beyond == ["partition 1 of topic t ends at offset 9, below the 12 asked for"]
 
 
 def test_a_plan_looks_only_at_its_arguments_and_at_what_is_lost() -> None:

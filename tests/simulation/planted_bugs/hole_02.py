@@ -1,0 +1,30 @@
+"""Election and leadership go by the broker's name: a restarted process stands in for the one that the ISR names."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from oncelog.types import BrokerRef
+from oncelog_partition_leader.core import election
+from tests.simulation.planted_bugs import plant, replaced
+
+
+@contextmanager
+def _planted() -> Iterator[None]:
+    def by_name(
+        isr: Sequence[BrokerRef], live: Mapping[int, int], dead: Collection[BrokerRef]
+    ) -> tuple[BrokerRef, ...]:
+        todays = (BrokerRef(ref.broker_id, live[ref.broker_id]) for ref in isr if ref.broker_id in live)
+        return tuple(ref for ref in todays if ref not in dead)
+
+    with replaced(election, "_living", lambda _: by_name):
+        yield
+
+
+PLANT = plant(
+    2,
+    "leadership and ISR entries name (broker, incarnation)",
+    "test_holes_replication::test_hole_02_a_leader_that_comes_back_from_a_power_cut_does_not_go_on",
+    "test_holes_replication::test_hole_02_a_follower_that_comes_back_from_a_power_cut_is_not_elected",
+)(_planted)

@@ -1,0 +1,26 @@
+"""Offset commits carry no sequence: whatever arrives last wins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from oncelog_coordinator.core import offsets
+from tests.simulation.planted_bugs import plant, replaced
+
+
+@contextmanager
+def _planted() -> Iterator[None]:
+    with (
+        replaced(offsets, "_is_newer_send", lambda _: lambda *_: True),
+        replaced(offsets, "_is_repeat", lambda _: lambda *_: False),
+    ):
+        yield
+
+
+PLANT = plant(
+    13,
+    "offset commits carry a sequence per transaction and group, or per member epoch",
+    "test_holes_producers::test_hole_13_a_late_copy_of_older_offsets_changes_nothing",
+    "test_holes_producers::test_hole_13_a_late_copy_of_a_plain_commit_changes_nothing",
+)(_planted)
