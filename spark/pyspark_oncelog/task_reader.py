@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from oncelog.sync import Client
 
-_FETCH_BYTES = 8 << 20
-"""A task reads one partition at a time, so it may ask for much of it at once."""
 _log = logging.getLogger(__name__)
 
 
@@ -99,6 +97,4 @@ def _consumer_options(options: SourceOptions) -> dict[str, Any]:
         "isolation_level": "read_committed" if options.read_committed else "read_uncommitted",
         "auto_offset_reset": "none",
         "skip_lost_transactions": not options.fail_on_data_loss,
-        "fetch_max_bytes": _FETCH_BYTES,
-        "max_partition_fetch_bytes": _FETCH_BYTES,
     }

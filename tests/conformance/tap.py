@@ -28,6 +28,12 @@ class Message:
     client: SimTransport
     address: str
     call: Any
+    spec: MethodSpec[Any, Any]
+
+    @property
+    def request(self) -> Any:
+        """What was asked."""
+        return self.spec.request.FromString(self.call.header)
 
     def release(self) -> None:
         """The request goes on, and the caller hears the answer if it still waits."""
@@ -47,6 +53,20 @@ class Message:
 
 
 @dataclass(eq=False)
+class Answer:
+    """An answer that a tap holds back."""
+
+    network: SimNetwork
+    server: SimServer
+    call: Any
+    result: Any
+
+    def release(self) -> None:
+        """It arrives now, if somebody still waits."""
+        SimNetwork.answer(self.network, self.server, self.call, self.result)
+
+
+@dataclass(eq=False)
 class Tap:
     """What to do with each matching message, while `is_open`."""
 
@@ -56,7 +76,7 @@ class Tap:
     target: str
     match: Match | None
     is_open: bool = True
-    seen: list[Message] = field(default_factory=list)
+    seen: list[Message | Answer] = field(default_factory=list)
     news: asyncio.Event = field(default_factory=asyncio.Event)
 
     def wants(self, host: str, address: str, call: Any) -> bool:
@@ -67,7 +87,7 @@ class Tap:
             return False
         return self.match is None or self.match(self.spec.request.FromString(call.header), call.payload)
 
-    async def caught(self, count: int = 1, within_s: float = 30) -> Message:
+    async def caught(self, count: int = 1, within_s: float = 30) -> Any:
         """Waits until so many messages were seen; the last of them."""
         async with asyncio.timeout(within_s):
             while len(self.seen) < count:
@@ -98,7 +118,9 @@ class Wire:
     def tap(
         self, spec: MethodSpec[Any, Any], action: str, source: str = "", target: str = "", match: Match | None = None
     ) -> Tap:
-        """`action`: "hold" stops requests, "lose" executes them and loses their answers, "watch" only keeps them."""
+        """`action`: "hold" stops requests, "lose" executes them and loses their answers, "delay" executes them and holds
+        their answers, "watch" only keeps them.
+        """
         tap = Tap(spec, action, source, target, match)
         self._taps.append(tap)
         return tap
@@ -110,7 +132,7 @@ class Wire:
     def _send(self, client: SimTransport, address: str, call: Any) -> None:
         tap = self._find(client.host, address, call, "hold", "watch")
         if tap is not None:
-            tap.seen.append(Message(self._network, client, address, call))
+            tap.seen.append(Message(self._network, client, address, call, tap.spec))
             tap.news.set()
             if tap.action == "hold":
                 return
@@ -118,11 +140,15 @@ class Wire:
 
     def _answer(self, server: SimServer, call: Any, result: Any) -> None:
         link = call.link
-        tap = None if link is None else self._find(link.client.host, server.address, call, "lose")
+        tap = None if link is None else self._find(link.client.host, server.address, call, "lose", "delay")
         if tap is None:
             SimNetwork.answer(self._network, server, call, result)
             return
-        tap.seen.append(Message(self._network, link.client, server.address, call))
+        if tap.action == "delay":
+            tap.seen.append(Answer(self._network, server, call, result))
+            tap.news.set()
+            return
+        tap.seen.append(Message(self._network, link.client, server.address, call, tap.spec))
         tap.news.set()
         if not call.future.done():
             call.future.set_exception(errors.NetworkError("the answer was lost", address=server.address))

@@ -73,11 +73,11 @@ def spark_environment() -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def spark(spark_environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A local session whose tasks may be tried four times."""
+    """A local session whose tasks are tried twice."""
     from pyspark.sql import SparkSession
 
     os.environ.update(spark_environment)
-    builder = SparkSession.builder.master("local[2,4]").appName("oncelog-tests")  # type: ignore[attr-defined]
+    builder = SparkSession.builder.master("local[2,2]").appName("oncelog-tests")  # type: ignore[attr-defined]
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
     warehouse = tmp_path_factory.mktemp("warehouse")

@@ -153,7 +153,7 @@ def test_the_source_is_found_by_name_alone(spark: SparkSession) -> None:
         spark.read.format("oncelog").option("subscribe", "t").load().count()
 
 
-def test_the_arrow_types_of_a_read_are_sparks() -> None:
+def test_the_arrow_types_of_a_read_are_sparks(spark: SparkSession) -> None:
     import pyarrow as pa
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StructType, _parse_datatype_string

@@ -41,7 +41,7 @@ def failing_first_attempt(frame: Any, fails_at: str) -> Any:
     """The same rows; but the first attempt of the task that has this value fails there, after it wrote some rows."""
     from pyspark.sql import functions as F
 
-    @F.udf("string")
+    @F.udf("string", useArrow=False)
     def flaky(value: str) -> str:
         import time
 

@@ -196,11 +196,11 @@ def test_an_unknown_topic_is_named(spark: SparkSession, cluster: LocalCluster) -
 
 def test_a_stream_goes_on_where_it_stopped_and_leaves_no_lag(stream: Stream, client: Any) -> None:
     group = f"lag-{stream.topic}"
-    produce(client, stream.topic, range(100))
-    stream.run(maxOffsetsPerTrigger="30", commitGroup=group)
-    produce(client, stream.topic, range(100, 150))
-    stream.run(maxOffsetsPerTrigger="30", commitGroup=group)
-    assert stream.seen() == once(*range(150))
+    produce(client, stream.topic, range(60))
+    stream.run(maxOffsetsPerTrigger="40", commitGroup=group)
+    produce(client, stream.topic, range(60, 90))
+    stream.run(maxOffsetsPerTrigger="40", commitGroup=group)
+    assert stream.seen() == once(*range(90))
     partitions = [(stream.topic, p) for p in range(4)]
     with client.consumer(group_id=group) as consumer:
         ends = consumer.end_offsets(partitions)

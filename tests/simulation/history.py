@@ -43,6 +43,10 @@ class Operation:
     reads: dict[Key, list[tuple[int, Value]]] = field(default_factory=dict)
     cause: str = ""
 
+    def is_ok_since(self, ms: int) -> bool:
+        """It began at or after this time, and succeeded."""
+        return self.status is Status.OK and self.invoked_ms >= ms
+
     def __str__(self) -> str:
         return f"#{self.index} {self.process} {self.kind} {self.status.value} {self.cause}".rstrip()
 

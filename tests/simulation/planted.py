@@ -12,7 +12,6 @@ import importlib
 import logging
 import sys
 from collections.abc import Iterable
-
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -112,5 +111,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-
     sys.exit(main())

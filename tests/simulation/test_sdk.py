@@ -108,64 +108,72 @@ def test_every_record_is_there_once_in_order_or_definitely_not(seed: int) -> Non
     assert len(said.written) > 50
 
 
+@dataclass(slots=True)
+class Outcomes:
+    """What became of the values of each transaction, as far as the SDK said."""
+
+    committed: set[int] = field(default_factory=set)
+    aborted: set[int] = field(default_factory=set)
+    unknown: dict[int, set[int]] = field(default_factory=dict)
+
+
+async def run_transaction(producer: Any, random: Random, values: range, told: Outcomes) -> bool:
+    """Commits or aborts; False when the producer is finished."""
+    txn = producer.transaction()
+    mine = set(values)
+    try:
+        async with txn:
+            for value in values:
+                await txn.send(TOPIC, b"%d" % value, partition=random.randrange(PARTITIONS))
+            if random.random() < 0.3:
+                await txn.abort()
+    except errors.OncelogError as error:
+        if txn._core is None:
+            told.aborted |= mine  # it never began
+        elif txn.outcome == "aborted":
+            told.aborted |= mine
+        else:
+            told.unknown[txn.txn_no] = mine
+        return not (error.fatal or isinstance(error, errors.CommitOutcomeUnknownError))
+    (told.committed if txn.outcome == "committed" else told.aborted).update(mine)
+    return True
+
+
+async def transact(client: Client, random: Random, told: Outcomes, until: int) -> None:
+    """Sessions of one transactional id, one after the other."""
+    value = 0
+    while value < until:
+        try:
+            async with client.producer(transactional_id="sdk-test", transaction_timeout_ms=3_000) as producer:
+                alive = True
+                while alive and value < until and random.random() < 0.9:
+                    value += 4
+                    alive = await run_transaction(producer, random, range(value - 4, value), told)
+        except errors.OncelogError:
+            continue
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_a_transaction_is_all_there_or_not_at_all_and_says_which(seed: int) -> None:
-    committed: set[int] = set()
-    aborted: set[int] = set()
-    unknown: dict[int, set[int]] = {}
-
-    async def transaction(producer: Any, random: Random, values: range) -> None:
-        txn = producer.transaction()
-        mine = set(values)
-        try:
-            async with txn:
-                for value in values:
-                    await txn.send(TOPIC, b"%d" % value, partition=random.randrange(PARTITIONS))
-                if random.random() < 0.3:
-                    raise KeyError
-        except errors.CommitOutcomeUnknownError:
-            unknown[txn.txn_no] = mine
-            raise
-        except (errors.OncelogError, KeyError):
-            if txn._core is not None and txn.outcome in ("aborted", "failed"):
-                aborted.update(mine)
-            elif txn._core is not None:
-                unknown[txn.txn_no] = mine
-            raise
-        else:
-            committed.update(mine)
+    told = Outcomes()
 
     async def main(cluster: SimCluster) -> None:
         await cluster.healthy()
-        random = cluster.world.random("sdk-test")
         async with cluster.client("writer", request_timeout_ms=700, default_api_timeout_ms=4_000) as client:
             await client.admin.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=3)
             cluster.world.set_plan(BAD_NETWORK)
-            value = 0
-            while value < 240:
-                try:
-                    async with client.producer(transactional_id="sdk-test", transaction_timeout_ms=3_000) as producer:
-                        for _ in range(10):
-                            value += 4
-                            try:
-                                await transaction(producer, random, range(value - 4, value))
-                            except (errors.CommitOutcomeUnknownError, errors.FatalProducerError):
-                                break
-                            except (errors.OncelogError, KeyError):
-                                pass
-                except errors.OncelogError:
-                    pass
+            await transact(client, cluster.world.random("sdk-test"), told, until=240)
             cluster.world.heal()
             await cluster.healthy()
-            await asyncio.sleep(25)
-            for txn_no, mine in unknown.items():
+            await asyncio.sleep(25)  # late copies arrive, open transactions time out
+            for txn_no, mine in told.unknown.items():
                 outcome = (await client.get_outcome("sdk-test", txn_no)).outcome
-                (committed if outcome == "committed" else aborted).update(mine)
+                (told.committed if outcome == "committed" else told.aborted).update(mine)
             found = [value for rows in (await read_all(client)).values() for _, value in rows]
             assert len(found) == len(set(found))
-            assert set(found) == committed
-            assert not set(found) & aborted
+            assert set(found) == told.committed
 
     with SimCluster(seed) as cluster:
         cluster.world.loop.run(main(cluster))
-    assert committed
+    assert told.committed
+    assert told.aborted

@@ -92,8 +92,7 @@ class Metadata:
 
     def topic_name(self, topic_id: str) -> str | None:
         """The name that belongs to an id; None when that topic is gone."""
-        name = self._names.get(topic_id)
-        return name if name is not None and self._topics[name].topic_id == topic_id else None
+        return self._names.get(topic_id)
 
     def leader(self, partition: PartitionId) -> Leader:
         """Who leads, as far as known."""
@@ -252,10 +251,10 @@ class Metadata:
     def _learn_topic(self, info: pb.TopicInfo) -> None:
         if info.HasField("error"):
             self._topics.pop(info.name, None)
-            return
-        self._topics[info.name] = Topic(info.name, info.topic_id, len(info.partitions), info.internal)
+        else:
+            self._topics[info.name] = Topic(info.name, info.topic_id, len(info.partitions), info.internal)
+            self._refreshed_ms[info.name] = now_ms()
         self._names = {topic.topic_id: name for name, topic in self._topics.items()}
-        self._refreshed_ms[info.name] = now_ms()
 
     def _learn_leaders(self, info: pb.TopicInfo, reply: pb.GetMetadataReply) -> None:
         brokers = {item.broker.broker_id: item for item in reply.brokers}

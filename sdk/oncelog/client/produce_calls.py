@@ -131,7 +131,7 @@ class ProduceCalls:
 
     async def _run(self, request: Request) -> None:
         try:
-            reply = await request.lane.turns.run(request.turn, self._call(request))
+            reply = await request.lane.turns.run(request.turn, partial(self._call, request))
             if len(reply.partitions) != len(request.batches):
                 raise errors.UnknownServerError("the leader answered for another number of batches")
         except errors.OncelogError as error:

@@ -237,7 +237,8 @@ class Sender:
         if timer is not None:
             timer.cancel()
         loop = asyncio.get_running_loop()
-        self._timers[partition] = loop.call_at((when_ms + 1) / 1000, self._timer_fired, partition)
+        when_s = max((when_ms + 1) / 1000, loop.time() + 0.001)  # never now: that would turn round without end
+        self._timers[partition] = loop.call_at(when_s, self._timer_fired, partition)
 
     def _timer_fired(self, partition: PartitionId) -> None:
         self._timers.pop(partition, None)

@@ -28,17 +28,16 @@ class Turns:
         self._drawn += 1
         return self._drawn - 1
 
-    async def run(self, number: int, call: Coroutine[Any, Any, T]) -> T:
+    async def run(self, number: int, make_call: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Makes the call in its turn and waits for its result. Never waits for another call's result."""
         try:
             if number != self._next:
                 self._waiting[number] = asyncio.get_running_loop().create_future()
                 await self._waiting[number]
         except BaseException:
-            call.close()
             self.give_up(number)
             raise
-        return await _begin(call, lambda: self.give_up(number))
+        return await _begin(make_call(), lambda: self.give_up(number))
 
     def give_up(self, number: int) -> None:
         """Whoever waits behind this number need not. Any number of times."""

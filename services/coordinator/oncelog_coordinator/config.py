@@ -20,7 +20,7 @@ class ShardConfig:
     """After this long without an answer the life is given up, and the next one replays."""
     load_stall_ms: int = 20_000
     """A replay that gets nothing for this long is given up."""
-    load_bytes: int = 4 << 20
+    load_bytes: int = 1 << 20
     retry_backoff_ms: int = 10
     retry_backoff_max_ms: int = 500
     appends_in_flight: int = 4

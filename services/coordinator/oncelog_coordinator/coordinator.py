@@ -134,5 +134,10 @@ class CoordinatorNode:
                 shard.look_at_clock()
 
     def _task_failed(self, error: BaseException) -> None:
+        """None of these tasks ends by itself: without it the process is blind, so its life ends (`process.py`, rule 3)."""
         self.failure = error
         _log.error("a task of the coordinator failed", exc_info=error)
+        broken = (
+            error if isinstance(error, AssertionError) else AssertionError(f"a task of the coordinator failed: {error}")
+        )
+        asyncio.get_running_loop().call_exception_handler({"message": str(broken), "exception": broken})

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from oncelog.errors import MetadataUnavailableError, OncelogError
 from oncelog_coordinator.core.assignment import assign
 from oncelog_coordinator.shard import Shard
+from oncelog_coordinator.shard_life import first_cause
 from oncelog_coordinator.steady_clock import SteadyClock
 from oncelog_runtime import cluster
 from oncelog_runtime.cluster import KIND_GROUP, KIND_TXN, ShardOwner, shard_epoch_key, shard_owner_key
@@ -117,7 +118,7 @@ class ShardOwnership:
                 group.create_task(self._keep_alive())
                 group.create_task(self._reconcile_for_ever())
         except* (OncelogError, _LeaseGoneError) as failures:
-            raise _LeaseGoneError(str(failures.exceptions[0])) from failures
+            raise _LeaseGoneError(str(first_cause(failures))) from failures
 
     async def _keep_alive(self) -> None:
         """Ends with `_LeaseGoneError` when nobody confirmed the lease in time."""
@@ -172,7 +173,9 @@ class ShardOwnership:
             self._forget(key)
         missing = [key for key, address in self._assigned.items() if address == self._address and self._is_free(key)]
         for start in range(0, len(missing), _TAKEOVERS_AT_ONCE):
-            await asyncio.gather(*(self._take(key) for key in missing[start : start + _TAKEOVERS_AT_ONCE]))
+            async with asyncio.TaskGroup() as group:  # not `gather`: when one fails, none may go on in the background
+                for key in missing[start : start + _TAKEOVERS_AT_ONCE]:
+                    group.create_task(self._take(key))
         for key in self._strays():
             await self._delete_owner_key(key, self._view.revision_of(shard_owner_key(*key)))
         if self._clock.now_ms() - self._members_since_ms >= self._handover_delay_ms:
@@ -209,7 +212,11 @@ class ShardOwnership:
     async def _take(self, key: ShardKey) -> None:
         epoch_key = shard_epoch_key(*key)
         epoch = self._view.shard_epochs.get(key, 0) + 1
-        won = await self._write_ownership(key, 0, self._view.revision_of(epoch_key), epoch)
+        try:
+            won = await self._write_ownership(key, 0, self._view.revision_of(epoch_key), epoch)
+        except MetadataUnavailableError as error:
+            _log.info("shard %s is not taken: %s", key, error)
+            return
         if won:
             shard = self._make_shard(*key)
             task = asyncio.get_running_loop().create_task(shard.run(epoch), name=f"shard {shard.name}")
@@ -226,7 +233,10 @@ class ShardOwnership:
         if entry is None:
             return None
         epoch = entry.epoch + 1
-        won = await self._write_ownership((kind, number), entry.revision, entry.revision, epoch)
+        try:
+            won = await self._write_ownership((kind, number), entry.revision, entry.revision, epoch)
+        except _LeaseGoneError as error:
+            raise MetadataUnavailableError(str(error)) from error  # asked again: the same write is recognised then
         if not won:
             return None
         entry.revision, entry.epoch = won, epoch
@@ -246,7 +256,7 @@ class ShardOwnership:
             )
         except MetadataUnavailableError as error:
             if error.context.get("unknown") != "true":
-                return 0 if owner_revision == 0 else await self._settle(key, value, lease_id, error)
+                raise
             return await self._settle(key, value, lease_id, error)
         if not result.succeeded:
             return await self._settle(key, value, lease_id, None) if owner_revision else 0

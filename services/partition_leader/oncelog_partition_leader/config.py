@@ -23,7 +23,7 @@ class BrokerConfig(NodeConfig):
     group_shards: int = setting(50, "group shards of a new cluster; never changes afterwards")
     default_replication_factor: int = setting(3, "replicas of a topic that names none")
     internal_topic_replication_factor: int = setting(3, "replicas of the cluster's own topics, and brokers waited for")
-    min_insync_replicas: int = setting(1, "default of the topic option")
+    min_insync_replicas: int = setting(2, "default of the topic option; never more than the replicas of the topic")
     message_max_bytes: int = setting(8 << 20, "default of the topic option max_message_bytes")
     partitions_max: int = setting(10_000, "most partitions of one topic")
     # liveness

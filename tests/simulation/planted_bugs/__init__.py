@@ -24,9 +24,7 @@ class Plant:
     planted: Callable[[], AbstractContextManager[None]]
 
 
-def plant(
-    hole: int, rule: str, *scripts: str
-) -> Callable[[Callable[[], AbstractContextManager[None]]], Plant]:
+def plant(hole: int, rule: str, *scripts: str) -> Callable[[Callable[[], AbstractContextManager[None]]], Plant]:
     """Makes a `Plant` out of a context manager."""
     return lambda planted: Plant(hole, rule, scripts, planted)
 

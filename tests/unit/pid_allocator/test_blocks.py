@@ -111,6 +111,18 @@ def test_a_request_may_span_two_blocks() -> None:
     pool.check()
 
 
+def test_a_request_that_finds_too_few_ids_wants_a_block_long_before_the_last_one_is_used() -> None:
+    pool = BlockPool()
+    pool.add(block(0))
+    pool.take(300)
+    assert not pool.wants_block()
+    assert pool.take(900) is None
+    assert pool.wants_block()
+    pool.add(block(5000))
+    assert not pool.wants_block()
+    assert pool.take(900) == [(300, 700), (5000, 200)]
+
+
 @pytest.mark.parametrize("count", [0, -1, 1001, 2**31 - 1])
 def test_an_illegal_count_is_refused_and_takes_nothing(count: int) -> None:
     pool = BlockPool()

@@ -321,11 +321,16 @@ def _is_newer_send(before: PendingOffsets, command: SendOffsets) -> bool:
     error: OncelogError | None = None
     if command.name.producer_epoch != before.producer_epoch:
         error = ProducerFencedError(producer_epoch=command.name.producer_epoch, current_epoch=before.producer_epoch)
-    elif command.sequence < before.sequence:
+    elif command.sequence < before.sequence or (command.sequence == before.sequence and not _same(before, command)):
         error = OffsetCommitStaleError(sequence=command.sequence, newest_sequence=before.sequence)
     if error is not None:
         raise error
     return command.sequence > before.sequence
+
+
+def _same(before: PendingOffsets, command: SendOffsets) -> bool:
+    known = {item.value for item in before.offsets}
+    return all(value in known for value in command.offsets)
 
 
 def _winning(group: Group, pending: PendingOffsets, now_ms: int) -> Iterable[CommittedOffset]:

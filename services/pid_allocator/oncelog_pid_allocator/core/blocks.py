@@ -76,6 +76,8 @@ class BlockPool:
     _blocks: list[Block] = field(default_factory=list)
     _next_id: int = 0
     _highest_end: int = -1
+    _refused: int = 0
+    """The largest request since the last block that found too few ids."""
 
     def available(self) -> int:
         """Ids that can be handed out without another block."""
@@ -84,8 +86,8 @@ class BlockPool:
         return self._blocks[0].end - self._next_id + 1 + sum(b.end - b.start + 1 for b in self._blocks[1:])
 
     def wants_block(self) -> bool:
-        """True when 90 % of the last block are used and no other one waits."""
-        return self.available() <= PREFETCH_LEFT
+        """True when 90 % of the last block are used and no other one waits, or when a request found too few."""
+        return self.available() <= PREFETCH_LEFT or self.available() < self._refused
 
     def take(self, count: int) -> list[tuple[int, int]] | None:
         """`count` ids as (first, count) ranges, ascending; None when too few are left, and then nothing is taken.
@@ -95,6 +97,7 @@ class BlockPool:
         if not 1 <= count <= BLOCK_SIZE:
             raise InvalidRequestError("ask for 1 to 1000 producer ids", count=count)
         if self.available() < count:
+            self._refused = max(self._refused, count)
             return None
         ranges = []
         while count:
@@ -119,6 +122,7 @@ class BlockPool:
         if not self._blocks:
             self._next_id = block.start
         self._blocks.append(block)
+        self._refused = 0
         self._highest_end = block.end
 
     def check(self) -> None:

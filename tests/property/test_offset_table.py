@@ -1,0 +1,120 @@
+"""Committed offsets under random commits, transactions, markers in any order and fail-overs, against a naive log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from oncelog.errors import OncelogError, TxnEndedError
+from oncelog_coordinator.core.commands import Tick, TxnName
+from oncelog_coordinator.core.limits import Limits
+from oncelog_coordinator.core.offset_commands import CommitOffsets, FetchOffsets, GroupMarker, Member, SendOffsets
+from oncelog_coordinator.core.offset_records import OffsetValue
+from oncelog_coordinator.core.offsets import OffsetTable
+
+TOPIC = "c" * 32
+GROUPS = st.sampled_from(["g1", "g2"])
+PRODUCERS = st.sampled_from([1, 2])
+PARTITIONS = st.integers(0, 2)
+LIMITS = Limits(group_resolve_after_ms=100)
+
+
+def value(partition: int, offset: int) -> OffsetValue:
+    return OffsetValue(TOPIC, "t", partition, offset)
+
+
+class Offsets(RuleBasedStateMachine):
+    """The model is a log of writes (group, partition, offset, transaction); a transaction's count when it committed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = OffsetTable(LIMITS)
+        self.table.loaded(0)
+        self.log: list[tuple[str, bytes | None]] = []
+        self.writes: list[tuple[str, int, int, tuple[int, int] | None]] = []
+        self.committed: set[tuple[str, int, int]] = set()
+        self.ended: set[tuple[str, int, int]] = set()
+        self.sequence = 0
+        self.now_ms = 0
+
+    def do(self, command: Any) -> Any:
+        decision = self.table.decide(command, self.now_ms)
+        for record in decision.records:
+            self.log.append((record.key, record.encode()))
+            self.table.apply(record)
+        for note in decision.notes:
+            self.table.apply(note)
+        return decision.reply
+
+    def is_closed(self, group: str, pid: int, n: int) -> bool:
+        return any(g == group and p == pid and n <= m for g, p, m in self.ended)
+
+    @rule(group=GROUPS, partition=PARTITIONS, offset=st.integers(0, 99))
+    def commit(self, group: str, partition: int, offset: int) -> None:
+        self.do(CommitOffsets(Member(group), 0, (value(partition, offset),)))
+        self.writes.append((group, partition, offset, None))
+
+    @rule(group=GROUPS, pid=PRODUCERS, n=st.integers(1, 4), partition=PARTITIONS, offset=st.integers(0, 99))
+    def send(self, group: str, pid: int, n: int, partition: int, offset: int) -> None:
+        self.sequence += 1
+        command = SendOffsets(TxnName("t", pid, n, 0), 0, Member(group), self.sequence, (value(partition, offset),))
+        try:
+            self.do(command)
+        except TxnEndedError:
+            assert self.is_closed(group, pid, n)
+            return
+        assert not self.is_closed(group, pid, n), "a decided transaction took offsets"
+        self.writes.append((group, partition, offset, (pid, n)))
+
+    @precondition(lambda self: self.sequence > 1)
+    @rule(group=GROUPS, pid=PRODUCERS, n=st.integers(1, 4), partition=PARTITIONS)
+    def late_copy(self, group: str, pid: int, n: int, partition: int) -> None:
+        if (group, pid, n) not in {(g, *t) for g, _, _, t in self.writes if t}:
+            return
+        try:
+            self.do(SendOffsets(TxnName("t", pid, n, 0), 0, Member(group), 1, (value(partition, 12345),)))
+        except OncelogError:
+            return
+        raise AssertionError("a late copy was taken")
+
+    @rule(group=GROUPS, pid=PRODUCERS, n=st.integers(1, 4), commit=st.booleans())
+    def marker(self, group: str, pid: int, n: int, commit: bool) -> None:
+        if (group, pid, n) in self.ended:
+            commit = (group, pid, n) in self.committed
+        self.do(GroupMarker(group, pid, n, commit, 0, 1))
+        self.ended.add((group, pid, n))
+        if commit:
+            self.committed.add((group, pid, n))
+
+    @rule(compacted=st.booleans())
+    def fail_over(self, compacted: bool) -> None:
+        self.table = OffsetTable(LIMITS)
+        for key, data in dict(self.log).items() if compacted else self.log:
+            self.table.apply(self.table.decode(key, data))
+        self.table.loaded(self.now_ms)
+
+    @rule()
+    def tick(self) -> None:
+        self.now_ms += 60
+        self.do(Tick())
+
+    @invariant()
+    def reads_are_those_of_the_log(self) -> None:
+        self.table.check()
+        for group in ("g1", "g2"):
+            expected = {
+                partition: offset
+                for g, partition, offset, txn in self.writes
+                if g == group and (txn is None or (g, *txn) in self.committed)
+            }
+            found = {item.partition: item.offset for item in self.table.decide(FetchOffsets(group), 0).reply}
+            assert found == expected
+
+
+Offsets.TestCase.settings = settings(
+    max_examples=100, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+TestOffsets = Offsets.TestCase

@@ -1,0 +1,1 @@
+"""The asyncio client against a scripted cluster, in virtual time."""

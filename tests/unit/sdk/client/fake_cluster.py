@@ -1,0 +1,290 @@
+"""A whole cluster as one scripted `Transport`: small, strict, and it fails where a test says so.
+
+Rule: the leader here judges sequences as DESIGN 8 says (next first, then duplicate, else a gap), so a client that
+breaks the order is caught; `faults` are consulted once per call, in order, and say what goes wrong with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, TypeVar
+
+from oncelog import errors, methods
+from oncelog.client.client import Client
+from oncelog.core import header as hd
+from oncelog.core.batch import decode_batch, iter_batches
+from oncelog.core.record import Record
+from oncelog.core.sequence import last_sequence, successor
+from oncelog.types import Buffer, PartitionId
+from oncelog.v1 import coordinator_pb2 as co
+from oncelog.v1 import partition_pb2 as pb
+from oncelog.v1 import types_pb2
+from oncelog.wire_errors import to_detail
+from oncelog_runtime.sim import SimClock, SimLoop
+
+T = TypeVar("T")
+TOPIC, TOPIC_ID = "orders", "0a" * 16
+BROKERS = ("b0:1", "b1:1")
+COORDINATOR = "c0:1"
+LATENCY_S = 0.001
+
+
+class Lost(Exception):
+    """The call is executed and its answer lost."""
+
+
+Fault = Callable[[str, Any], BaseException | None]
+"""(address, request) -> what goes wrong, or None. An `OncelogError` comes instead of the execution."""
+
+
+@dataclass(slots=True)
+class Log:
+    """One partition as its leader has it."""
+
+    records: list[tuple[hd.BatchHeader, Record]] = field(default_factory=list)
+    batches: list[bytes] = field(default_factory=list)
+    sequences: dict[tuple[int, int, int], list[tuple[int, int, int]]] = field(default_factory=dict)
+    fenced: dict[int, int] = field(default_factory=dict)
+    end: int = 0
+
+    def append(self, batch: bytes) -> tuple[int, bool]:
+        """Base offset, and whether it was there before. Raises as a leader does."""
+        header = hd.read_header(batch)
+        hd.check_body(batch, header)
+        if header.producer_id < 0:
+            return self._write(header, batch), False
+        if header.producer_epoch < self.fenced.get(header.producer_id, 0):
+            raise errors.InvalidProducerEpochError()
+        kept = self.sequences.setdefault((header.producer_id, header.producer_epoch, header.txn_no), [])
+        expected = successor(kept[-1][1]) if kept else 0
+        if header.base_sequence != expected:
+            for base, _, offset in kept:
+                if base == header.base_sequence:
+                    return offset, True
+            raise errors.OutOfOrderSequenceError(expected=expected, got=header.base_sequence)
+        offset = self._write(header, batch)
+        kept.append((header.base_sequence, last_sequence(header.base_sequence, header.record_count), offset))
+        return offset, False
+
+    def _write(self, header: hd.BatchHeader, batch: bytes) -> int:
+        offset, self.end = self.end, self.end + header.record_count
+        stamped = hd.stamp_prefix(offset, len(batch), 0, 0) + batch[hd.PREFIX_BYTES :]
+        self.batches.append(stamped)
+        self.records += [(header, record) for record in decode_batch(stamped)]
+        return offset
+
+
+class FakeCluster:
+    """Two brokers and a coordinator. `calls` has (address, method, request) of everything that arrived."""
+
+    def __init__(self, partitions: int = 2) -> None:
+        self.loop = SimLoop(1)
+        self.logs = {PartitionId(TOPIC_ID, i): Log() for i in range(partitions)}
+        self.leaders: dict[int, str | None] = {i: BROKERS[i % 2] for i in range(partitions)}
+        self.epochs = dict.fromkeys(range(partitions), 0)
+        self.calls: list[tuple[str, str, Any]] = []
+        self.faults: dict[str, list[Fault]] = {}
+        self.down: set[str] = set()
+        self.next_producer_id = 100
+        self.next_txn_no = 1
+        self.ended: dict[int, int] = {}
+        self.end_requests: list[co.EndTransactionRequest] = []
+        self.aborted: list[types_pb2.AbortedTransaction] = []
+        self.offsets: dict[tuple[str, int], int] = {}
+        self.topic_exists = True
+
+    # ------------------------------------------------------------ for tests
+
+    def run(self, work: Callable[[FakeCluster], Coroutine[Any, Any, T]]) -> T:
+        """Runs `work(self)` in virtual time."""
+        return self.loop.run(work(self))
+
+    def client(self, **config: Any) -> Client:
+        """A client of this cluster."""
+        return Client(",".join(BROKERS), transport=self, clock=SimClock(self.loop), random=Random(1), **config)
+
+    def fail(self, method: str, *faults: BaseException | Fault | None) -> None:
+        """The next calls of this method go wrong like this, one each; None = not this one."""
+        queue = self.faults.setdefault(method, [])
+        for fault in faults:
+            queue.append(fault if callable(fault) else lambda address, request, fault=fault: fault)  # type: ignore[misc]
+
+    def values(self, partition: int) -> list[bytes | None]:
+        """What the partition holds."""
+        return [record.value for _, record in self.logs[PartitionId(TOPIC_ID, partition)].records]
+
+    def count(self, method: str) -> int:
+        """How many calls of this method arrived."""
+        return sum(name.endswith("." + method) for _, name, _ in self.calls)
+
+    # ------------------------------------------------------------ transport
+
+    async def call(
+        self, address: str, method: str, header: bytes, payload: Buffer, timeout_ms: int
+    ) -> tuple[bytes, Buffer]:
+        """As `oncelog.ports.Transport.call`."""
+        if address in self.down:
+            await asyncio.sleep(LATENCY_S)
+            raise errors.NetworkError(address=address, refused="true")
+        spec = methods.ALL[method]
+        request = spec.decode_request(header)
+        self.calls.append((address, method, request))
+        queue = self.faults.get(spec.method)
+        fault = queue.pop(0)(address, request) if queue else None
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                if isinstance(fault, errors.OncelogError):
+                    await asyncio.sleep(LATENCY_S)
+                    raise fault
+                handler: Callable[..., Awaitable[tuple[Any, Buffer]]] = getattr(self, "_" + spec.method)
+                reply, bulk = await handler(address, request, bytes(payload))
+                await asyncio.sleep(LATENCY_S)
+                if isinstance(fault, Lost):
+                    await asyncio.sleep(1_000)
+        except TimeoutError:
+            raise errors.RequestTimedOutError(method=method) from None
+        return reply.SerializeToString(), bulk
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+    # ------------------------------------------------------------ brokers
+
+    async def _GetMetadata(self, address: str, request: pb.GetMetadataRequest, _: bytes) -> tuple[Any, bytes]:
+        refs = [types_pb2.BrokerRef(broker_id=i, incarnation=7) for i in range(len(BROKERS))]
+        reply = pb.GetMetadataReply(cluster_id="fake", revision=10, transaction_shard_count=1, group_shard_count=1)
+        for ref, where in zip(refs, BROKERS, strict=True):
+            reply.brokers.add(broker=ref, address=where)
+        for owners in (reply.transaction_shards, reply.group_shards):
+            owners.add(shard=0, address=COORDINATOR, epoch=1)
+        for name in request.topics:
+            topic = reply.topics.add(name=name)
+            if name != TOPIC or not self.topic_exists:
+                topic.error.CopyFrom(to_detail(errors.UnknownTopicError()))
+                continue
+            topic.topic_id = TOPIC_ID
+            for number, leader in self.leaders.items():
+                info = topic.partitions.add(partition=number, leader_epoch=self.epochs[number])
+                if leader is not None:
+                    info.leader.CopyFrom(refs[BROKERS.index(leader)])
+        return reply, b""
+
+    async def _Produce(self, address: str, request: pb.ProduceRequest, payload: bytes) -> tuple[Any, bytes]:
+        reply = pb.ProduceReply()
+        start = 0
+        for item in request.partitions:
+            batch, start = payload[start : start + item.length], start + item.length
+            answer = reply.partitions.add(topic_id=item.topic_id, partition=item.partition)
+            try:
+                answer.base_offset, answer.duplicate = self._append(address, item, batch)
+            except errors.OncelogError as error:
+                answer.error.CopyFrom(to_detail(error))
+        return reply, b""
+
+    def _append(self, address: str, item: pb.ProducePartition, batch: bytes) -> tuple[int, bool]:
+        if self.leaders[item.partition] != address:
+            raise errors.NotLeaderError()
+        queue = self.faults.get("append")
+        fault = queue.pop(0)(address, item) if queue else None
+        if isinstance(fault, errors.OncelogError):
+            raise fault
+        return self.logs[PartitionId(item.topic_id, item.partition)].append(batch)
+
+    async def _GetProducerState(self, address: str, request: pb.GetProducerStateRequest, _: bytes) -> tuple[Any, bytes]:
+        log = self.logs[PartitionId(request.topic_id, request.partition)]
+        for (producer_id, _, _), kept in log.sequences.items():
+            for base, _, offset in kept:
+                if producer_id == request.producer_id and base == request.base_sequence:
+                    return pb.GetProducerStateReply(known=True, written=True, base_offset=offset), b""
+        log.fenced[request.producer_id] = request.producer_epoch + 1
+        return pb.GetProducerStateReply(written=False, base_offset=-1), b""
+
+    async def _ListOffsets(self, address: str, request: pb.ListOffsetsRequest, _: bytes) -> tuple[Any, bytes]:
+        reply = pb.ListOffsetsReply()
+        for item in request.partitions:
+            end = self.logs[PartitionId(item.topic_id, item.partition)].end
+            offset = {-1: end, -2: 0}.get(item.timestamp_ms, -1)
+            reply.partitions.add(topic_id=item.topic_id, partition=item.partition, offset=offset, timestamp_ms=-1)
+        return reply, b""
+
+    async def _Fetch(self, address: str, request: pb.FetchRequest, _: bytes) -> tuple[Any, bytes]:
+        now = asyncio.get_running_loop().time
+        deadline = now() + request.max_wait_ms / 1000
+        while True:
+            reply, payload = self._read(address, request)
+            if payload or now() >= deadline or any(item.HasField("error") for item in reply.partitions):
+                return reply, payload
+            await asyncio.sleep(0.005)
+
+    def _read(self, address: str, request: pb.FetchRequest) -> tuple[pb.FetchReply, bytes]:
+        reply, parts = pb.FetchReply(), []
+        for item in request.partitions:
+            log = self.logs[PartitionId(item.topic_id, item.partition)]
+            found = reply.partitions.add(topic_id=item.topic_id, partition=item.partition)
+            if self.leaders[item.partition] != address:
+                found.error.CopyFrom(to_detail(errors.NotLeaderError()))
+                continue
+            if item.fetch_offset > log.end:
+                found.error.CopyFrom(to_detail(errors.OffsetOutOfRangeError()))
+                continue
+            data = b"".join(b for b in log.batches if hd.read_header(b).next_offset > item.fetch_offset)
+            ends = [header.next_offset for header, _ in iter_batches(data)]
+            found.length = len(data)
+            found.next_offset = max([item.fetch_offset, *ends])
+            found.high_watermark = found.last_stable_offset = log.end
+            found.aborted.extend(self.aborted)
+            parts.append(data)
+        return reply, b"".join(parts)
+
+    # ------------------------------------------------------------ coordinator
+
+    async def _InitProducerId(self, address: str, request: co.InitProducerIdRequest, _: bytes) -> tuple[Any, bytes]:
+        self.next_producer_id += 1
+        reply = co.InitProducerIdReply(producer_id=self.next_producer_id, txn_shard=0)
+        reply.next_txn_no = self.next_txn_no if request.transactional_id else 0
+        return reply, b""
+
+    async def _EnrolPartitions(self, address: str, request: co.EnrolPartitionsRequest, _: bytes) -> tuple[Any, bytes]:
+        return co.EnrolPartitionsReply(coordinator_epoch=1), b""
+
+    async def _EndTransaction(self, address: str, request: co.EndTransactionRequest, _: bytes) -> tuple[Any, bytes]:
+        self.end_requests.append(request)
+        outcome = self.ended.setdefault(request.name.txn_no, request.outcome)
+        if outcome != request.outcome:
+            raise errors.TxnAbortedError()
+        self.next_txn_no = max(self.next_txn_no, request.name.txn_no + 1)
+        return co.EndTransactionReply(outcome=request.outcome, visible=request.wait == co.VISIBLE), b""
+
+    async def _SendOffsets(self, address: str, request: co.SendOffsetsRequest, _: bytes) -> tuple[Any, bytes]:
+        return co.SendOffsetsReply(), b""
+
+    async def _CommitOffsets(self, address: str, request: co.CommitOffsetsRequest, _: bytes) -> tuple[Any, bytes]:
+        self.offsets |= {(entry.topic, entry.partition): entry.offset for entry in request.offsets}
+        return co.CommitOffsetsReply(), b""
+
+    async def _FetchOffsets(self, address: str, request: co.FetchOffsetsRequest, _: bytes) -> tuple[Any, bytes]:
+        reply = co.FetchOffsetsReply()
+        for item in request.partitions:
+            offset = self.offsets.get((item.topic, item.partition))
+            if offset is not None:
+                reply.offsets.add(topic_id=item.topic_id, topic=item.topic, partition=item.partition, offset=offset)
+        return reply, b""
+
+    async def _JoinTransaction(self, address: str, request: co.JoinTransactionRequest, _: bytes) -> tuple[Any, bytes]:
+        self.next_producer_id += 1
+        reply = co.JoinTransactionReply(
+            producer_id=self.next_producer_id, producer_epoch=2, txn_producer_id=1, txn_no=9, txn_shard=0
+        )
+        return reply, b""
+
+    async def _RenewTransaction(self, address: str, request: co.RenewTransactionRequest, _: bytes) -> tuple[Any, bytes]:
+        return co.RenewTransactionReply(), b""
+
+    async def _CommitTransaction(
+        self, address: str, request: co.CommitTransactionRequest, _: bytes
+    ) -> tuple[Any, bytes]:
+        rows = sum(winner.rows for winner in request.winners)
+        return co.CommitTransactionReply(committed_rows=rows, txn_no=request.txn_no), b""

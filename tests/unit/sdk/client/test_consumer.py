@@ -1,0 +1,297 @@
+"""The consumer against a scripted cluster: positions, isolation, errors, Arrow, committed offsets."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from oncelog import errors
+from oncelog.client.fetched_records import Records
+from oncelog.core.batch import encode_batch
+from oncelog.types import PartitionId, TopicPartition
+from oncelog.v1 import types_pb2
+from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, TOPIC_ID, FakeCluster
+
+P0, P1 = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
+EARLIEST: dict[str, Any] = {"auto_offset_reset": "earliest", "fetch_max_wait_ms": 50}
+
+
+def append(cluster: FakeCluster, values: list[bytes], partition: int = 0, **header: Any) -> None:
+    batch = encode_batch(
+        [None] * len(values),
+        values,
+        timestamps_ms=[5] * len(values),
+        topic_id=TOPIC_ID,
+        partition=partition,
+        **header,
+    )
+    cluster.logs[PartitionId(TOPIC_ID, partition)].append(batch)
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    made = FakeCluster()
+    append(made, [b"0", b"1", b"2"])
+    append(made, [b"3", b"4"])
+    append(made, [b"x"], partition=1)
+    return made
+
+
+def values(records: Records) -> list[bytes]:
+    return [record.value for record in records]
+
+
+def test_all_partitions_of_a_topic_are_read_from_the_beginning(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(TOPIC, **EARLIEST) as consumer:
+            assert consumer.assignment() == [P0, P1]
+            found = []
+            while len(found) < 6:
+                found += await consumer.getmany(timeout_ms=1_000)
+            assert [(r.offset, r.value) for r in found if r.partition == 0] == [(i, b"%d" % i) for i in range(5)]
+            assert await consumer.position(P0) == 5
+            assert await consumer.getmany(timeout_ms=100) == []
+
+    cluster.run(work)
+
+
+def test_a_list_is_bounded_and_the_position_is_what_was_returned(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(**EARLIEST) as consumer:
+            await consumer.assign([P0])
+            first = await consumer.getmany(max_records=2)
+            assert values(first) == [b"0", b"1"]
+            assert first.offsets[P0].offset == 2
+            assert await consumer.position(P0) == 2
+            assert values(await consumer.getmany(max_records=2)) == [b"2", b"3"]
+            record = await consumer.getone()
+            assert record is not None
+            assert (record.offset, record.timestamp_ms) == (4, 5)
+
+    cluster.run(work)
+
+
+def test_a_long_poll_ends_when_something_arrives(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(fetch_max_wait_ms=60_000) as consumer:
+            await consumer.assign([P0])
+            assert await consumer.position(P0) == 5, "latest is the default"
+            waiting = asyncio.get_running_loop().create_task(consumer.getmany())
+            await asyncio.sleep(0.5)
+            append(cluster, [b"new"])
+            assert values(await waiting) == [b"new"]
+            assert cluster.loop.time() < 1.0
+
+    cluster.run(work)
+
+
+def test_seek_drops_what_was_fetched(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(**EARLIEST) as consumer:
+            await consumer.assign([P0])
+            await consumer.getmany(max_records=1)
+            consumer.seek(P0, 4)
+            assert values(await consumer.getmany()) == [b"4"]
+            consumer.seek((TOPIC, 0), 1)
+            assert values(await consumer.getmany(max_records=1)) == [b"1"], "in the middle of a batch"
+            await consumer.seek_to_end()
+            assert await consumer.position(P0) == 5
+            await consumer.seek_to_beginning(P0)
+            assert values(await consumer.getmany(max_records=1)) == [b"0"]
+            with pytest.raises(errors.OffsetOutOfRangeError):
+                consumer.seek(P0, -5)
+            with pytest.raises(errors.IllegalStateError):
+                consumer.seek(P1, 0)
+
+    cluster.run(work)
+
+
+def test_pause_and_resume(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(TOPIC, **EARLIEST) as consumer:
+            consumer.pause(P0)
+            assert values(await consumer.getmany(timeout_ms=200)) == [b"x"]
+            assert await consumer.getmany(timeout_ms=200) == []
+            consumer.resume(P0)
+            assert len(await consumer.getmany(timeout_ms=1_000)) == 5
+
+    cluster.run(work)
+
+
+def test_read_committed_filters_by_name_and_winners(cluster: FakeCluster) -> None:
+    for producer_id, txn_no, value in [(1, 5, b"aborted"), (1, 6, b"next"), (7, 8, b"winner"), (9, 8, b"loser")]:
+        name = {"txn_producer_id": 1, "txn_no": txn_no, "txn_shard": 0}
+        append(cluster, [value], 1, producer_id=producer_id, producer_epoch=0, base_sequence=0, **name)
+    cluster.aborted = [
+        types_pb2.AbortedTransaction(txn_producer_id=1, txn_no=5, all=True),
+        types_pb2.AbortedTransaction(txn_producer_id=1, txn_no=8, winners=[7]),
+    ]
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            async with client.consumer(**EARLIEST) as consumer:
+                await consumer.assign([P1])
+                assert values(await consumer.getmany()) == [b"x", b"next", b"winner"]
+                assert await consumer.position(P1) == 5, "the position passes what is hidden"
+                append(
+                    cluster, [b"gone"], 1, producer_id=1, producer_epoch=1, base_sequence=0, txn_producer_id=1, txn_no=5
+                )
+                assert await consumer.getmany(timeout_ms=300) == []
+                assert await consumer.position(P1) == 6
+            async with client.consumer(isolation_level="read_uncommitted", **EARLIEST) as dirty:
+                await dirty.assign([P1])
+                assert len(await dirty.getmany()) == 6
+
+    cluster.run(work)
+
+
+def test_a_new_leader_is_followed(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(**EARLIEST) as consumer:
+            await consumer.assign([P0])
+            assert len(await consumer.getmany()) == 5
+            cluster.leaders[0], cluster.epochs[0] = BROKERS[1], 1
+            append(cluster, [b"after"])
+            assert values(await consumer.getmany(timeout_ms=2_000)) == [b"after"]
+
+    cluster.run(work)
+
+
+@pytest.mark.parametrize("fault", [errors.NetworkError(), errors.NetworkError(refused="true"), errors.StorageError()])
+def test_passing_faults_are_not_seen(cluster: FakeCluster, fault: errors.OncelogError) -> None:
+    cluster.fail("Fetch", fault, fault)
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(**EARLIEST) as consumer:
+            await consumer.assign([P0])
+            assert len(await consumer.getmany(timeout_ms=2_000)) == 5
+
+    cluster.run(work)
+
+
+def test_an_offset_out_of_range_follows_the_rule(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            async with client.consumer(**EARLIEST) as consumer:
+                await consumer.assign([P0])
+                consumer.seek(P0, 1_000)
+                assert len(await consumer.getmany(timeout_ms=2_000)) == 5
+            async with client.consumer(auto_offset_reset="none") as strict:
+                await strict.assign([P0])
+                with pytest.raises(errors.OffsetOutOfRangeError):
+                    await strict.getmany(timeout_ms=100)
+                strict.seek(P0, 1_000)
+                with pytest.raises(errors.OffsetOutOfRangeError):
+                    await strict.getmany(timeout_ms=1_000)
+
+    cluster.run(work)
+
+
+def test_a_rotten_batch_is_an_error_of_its_partition_alone(cluster: FakeCluster) -> None:
+    log = cluster.logs[PartitionId(TOPIC_ID, 0)]
+    log.batches[1] = log.batches[1][:-1] + b"\xff"
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(TOPIC, **EARLIEST) as consumer:
+            seen: list[bytes] = []
+            raised = 0
+            for _i in range(4):
+                try:
+                    seen += values(await consumer.getmany(timeout_ms=300))
+                except errors.CorruptMessageError:
+                    raised += 1
+            assert seen == [b"x"]
+            assert raised >= 2, "it is raised again, never passed over"
+            consumer.seek(P0, 5)
+            assert await consumer.getmany(timeout_ms=100) == []
+
+    cluster.run(work)
+
+
+def test_arrow_rows_carry_where_they_were(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(**EARLIEST) as consumer:
+            await consumer.assign([P0])
+            rows = await consumer.read_arrow(timeout_ms=1_000)
+            assert rows.schema.names == ["key", "value", "timestamp", "partition", "offset", "topic"]
+            assert rows.column("value").to_pylist() == [b"0", b"1", b"2", b"3", b"4"]
+            assert rows.column("offset").to_pylist() == list(range(5))
+            assert rows.column("topic").to_pylist() == [TOPIC] * 5
+            assert rows.column("timestamp").cast("int64").to_pylist() == [5_000] * 5
+            assert await consumer.read_arrow(timeout_ms=100) is None
+
+    cluster.run(work)
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 5), (1, 4), (2, 3), (3, 5), (5, 5)])
+def test_a_range_is_read_exactly(cluster: FakeCluster, start: int, end: int) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(**EARLIEST) as consumer:
+            parts = [rows async for rows in consumer.read_range(P0, start, end, include_headers=True)]
+            offsets = [offset for rows in parts for offset in rows.column("offset").to_pylist()]
+            assert offsets == list(range(start, end))
+
+    cluster.run(work)
+
+
+def test_iteration_and_deserializers(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            found = []
+            async for record in client.consumer(TOPIC, value_deserializer=lambda v: v.decode(), **EARLIEST):
+                found.append(record.value)
+                if len(found) == 6:
+                    break
+            assert sorted(found) == ["0", "1", "2", "3", "4", "x"]
+
+    cluster.run(work)
+
+
+def test_a_group_goes_on_where_it_committed(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            async with client.consumer(group_id="g", **EARLIEST) as consumer:
+                await consumer.assign([P0])
+                await consumer.getmany(max_records=3)
+                assert await consumer.committed(P0) == {P0: None}
+                await consumer.commit()
+                await consumer.getmany()
+            async with client.consumer(group_id="g", **EARLIEST) as again:
+                await again.assign([P0])
+                batch = await again.getmany()
+                assert values(batch) == [b"3", b"4"]
+                assert batch.group is not None
+                await again.commit({P0: 1})
+                assert (await again.committed(P0))[P0].offset == 1  # type: ignore[union-attr]
+
+    cluster.run(work)
+
+
+def test_what_is_not_there_yet_says_so(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer() as consumer:
+            with pytest.raises(errors.IllegalStateError, match="use assign"):
+                consumer.subscribe(TOPIC)
+            with pytest.raises(errors.IllegalStateError, match="group_id"):
+                await consumer.commit()
+            with pytest.raises(errors.UnknownTopicError):
+                await consumer.assign([(TOPIC, 2)])
+            with pytest.raises(errors.ConfigError):
+                await consumer.assign(["orders"])
+
+    cluster.run(work)
+
+
+def test_a_deleted_topic_is_an_error(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(**EARLIEST) as consumer:
+            await consumer.assign([P0])
+            await consumer.getmany()
+            cluster.topic_exists = False
+            cluster.fail("Fetch", *(errors.UnknownTopicError() for _ in range(20)))
+            with pytest.raises(errors.UnknownTopicError):
+                await consumer.getmany(timeout_ms=5_000)
+
+    cluster.run(work)

@@ -1,0 +1,121 @@
+"""Finding the cluster and its parts; and what is said when it is not there."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Any
+
+import pytest
+
+from oncelog import errors
+from oncelog.client.turns import Turns
+from oncelog.types import PartitionId
+from oncelog_runtime.sim import SimLoop
+from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, TOPIC_ID, FakeCluster, Lost
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    return FakeCluster()
+
+
+def test_an_unreachable_cluster_is_named_address_by_address(cluster: FakeCluster) -> None:
+    cluster.down = {BROKERS[0]}
+    cluster.fail("GetMetadata", *(Lost() for _ in range(100)))
+
+    async def work(_: FakeCluster) -> None:
+        with pytest.raises(errors.ClusterUnreachableError) as caught:
+            async with cluster.client(default_api_timeout_ms=900, metadata_attempt_timeout_ms=300):
+                pass
+        assert "b0:1: connection refused" in str(caught.value)
+        assert "b1:1: no answer" in str(caught.value)
+
+    cluster.run(work)
+    assert 0.8 < cluster.loop.time() < 1.2
+
+
+def test_a_silent_broker_does_not_keep_us_from_asking_the_next(cluster: FakeCluster) -> None:
+    cluster.fail("GetMetadata", Lost())
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            assert client.cluster_id == "fake"
+
+    cluster.run(work)
+    assert cluster.loop.time() < 0.5
+
+
+def test_concurrent_refreshes_share_calls(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            before = cluster.count("GetMetadata")
+            deadline_ms = client._context.deadline_ms()
+            await asyncio.gather(*(client._metadata.refresh(deadline_ms) for _ in range(50)))
+            assert cluster.count("GetMetadata") - before <= 2
+
+    cluster.run(work)
+
+
+def test_nobody_goes_back_to_an_older_leader(cluster: FakeCluster) -> None:
+    where = PartitionId(TOPIC_ID, 0)
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            metadata = client._metadata
+            deadline_ms = client._context.deadline_ms()
+            cluster.leaders[0], cluster.epochs[0] = BROKERS[1], 5
+            await metadata.topic(TOPIC, deadline_ms)
+            cluster.leaders[0], cluster.epochs[0] = BROKERS[0], 4
+            await metadata.refresh(deadline_ms)
+            assert (metadata.leader(where).address, metadata.leader(where).leader_epoch) == (BROKERS[1], 5)
+
+    cluster.run(work)
+
+
+def test_an_unknown_topic_gets_a_little_time_to_appear(cluster: FakeCluster) -> None:
+    cluster.topic_exists = False
+
+    async def appear() -> None:
+        await asyncio.sleep(0.5)
+        cluster.topic_exists = True
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer() as producer:
+            task = asyncio.get_running_loop().create_task(appear())
+            await producer.send_and_wait(TOPIC, b"")
+            await task
+            with pytest.raises(errors.UnknownTopicError):
+                await producer.send("nowhere", b"")
+
+    cluster.run(work)
+
+
+def test_unknown_options_help(cluster: FakeCluster) -> None:
+    with pytest.raises(errors.ConfigError, match="request_timeout_ms"):
+        cluster.client(request_timeout=5)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_calls_begin_in_their_turn_in_any_order_of_tasks(seed: int) -> None:
+    begun: list[int] = []
+
+    async def call(number: int) -> int:
+        begun.append(number)
+        await asyncio.sleep(0.01 * (10 - number))
+        return number
+
+    async def work() -> None:
+        turns = Turns()
+        numbers = [turns.draw() for _ in range(10)]
+        tasks = [
+            asyncio.get_running_loop().create_task(turns.run(n, partial(call, n))) for n in numbers if n not in (3, 7)
+        ]
+        tasks[5].cancel()
+        for given_up in (3, 7, numbers.index(6)):
+            turns.give_up(given_up)
+        results: list[Any] = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [r for r in results if isinstance(r, int)] == [0, 1, 2, 4, 5, 8, 9]
+
+    SimLoop(seed).run(work())
+    assert begun == [0, 1, 2, 4, 5, 8, 9]

@@ -1,0 +1,313 @@
+"""Transactions of the client: what is asked of the coordinator, and what the caller hears."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from oncelog import errors
+from oncelog.client.offsets import GroupMetadata
+from oncelog.types import PartitionId, TopicPartition
+from oncelog.v1 import types_pb2
+from tests.unit.sdk.client.fake_cluster import TOPIC, TOPIC_ID, FakeCluster, Lost
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    return FakeCluster()
+
+
+def options(**more: Any) -> dict[str, Any]:
+    return {"transactional_id": "t", "request_timeout_ms": 100, "default_api_timeout_ms": 1_000, **more}
+
+
+def counts(request: Any) -> dict[int, int]:
+    return {item.partition: item.records for item in request.counts}
+
+
+def test_a_block_commits_with_counts_and_sequences_start_at_0_in_every_transaction(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(**options()) as producer:
+            for expected_no in (1, 2):
+                async with producer.transaction() as txn:
+                    first = await txn.send(TOPIC, b"a", partition=0)
+                    await txn.send(TOPIC, b"b", partition=1)
+                assert (txn.txn_no, txn.outcome) == (expected_no, "committed")
+                assert first.offset == expected_no - 1
+
+    cluster.run(work)
+    assert [counts(request) for request in cluster.end_requests] == [{0: 1, 1: 1}] * 2
+    headers = [header for header, _ in cluster.logs[PartitionId(TOPIC_ID, 0)].records]
+    assert [(h.txn_no, h.base_sequence, h.is_transactional) for h in headers] == [(1, 0, True), (2, 0, True)]
+    assert cluster.count("InitProducerId") == 1
+    assert cluster.count("EnrolPartitions") == 0, "one partition at a time: the leaders enrol"
+
+
+def test_several_partitions_known_up_front_are_enrolled_in_one_call(cluster: FakeCluster) -> None:
+    rows = pa.record_batch({"key": pa.array([b"%d" % i for i in range(50)]), "value": pa.array([b""] * 50)})
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(**options()) as producer, producer.transaction() as txn:
+            await txn.send_batch(TOPIC, rows)
+            await txn.send_batch(TOPIC, rows)
+
+    cluster.run(work)
+    assert cluster.count("EnrolPartitions") == 1
+    assert sum(counts(cluster.end_requests[0]).values()) == 100
+
+
+async def raise_inside(txn: Any) -> None:
+    async with txn:
+        await txn.send(TOPIC, b"a", partition=0)
+        raise KeyError
+
+
+def test_a_block_that_raises_aborts(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(**options()) as producer:
+            txn = producer.transaction()
+            with pytest.raises(KeyError):
+                await raise_inside(txn)
+            assert txn.outcome == "aborted"
+            with pytest.raises(errors.IllegalStateError):
+                await txn.send(TOPIC, b"a")
+            async with producer.transaction() as after:
+                await after.send(TOPIC, b"b", partition=0)
+            assert after.txn_no == 2
+
+    cluster.run(work)
+    assert [request.outcome for request in cluster.end_requests] == [types_pb2.ABORTED, types_pb2.COMMITTED]
+
+
+def test_a_transaction_that_touched_nothing_asks_nobody_and_its_number_is_used_again(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(**options()) as producer:
+            async with producer.transaction() as empty:
+                pass
+            async with producer.transaction() as full:
+                await full.send(TOPIC, b"", partition=0)
+            assert (empty.txn_no, full.txn_no) == (1, 1)
+            assert empty.outcome == "committed"
+
+    cluster.run(work)
+    assert len(cluster.end_requests) == 1
+
+
+def test_a_failed_send_that_nobody_awaited_fails_the_commit(cluster: FakeCluster) -> None:
+    cluster.fail("append", errors.InvalidRecordError())
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(**options()) as producer:
+            with pytest.raises(errors.InvalidRecordError):
+                async with producer.transaction() as txn:
+                    await txn.send(TOPIC, b"a", partition=0)
+            assert txn.outcome == "aborted"
+            with pytest.raises(errors.IllegalStateError):
+                await txn.send(TOPIC, b"b")
+
+    cluster.run(work)
+    assert [request.outcome for request in cluster.end_requests] == [types_pb2.ABORTED]
+
+
+def test_after_a_failure_every_call_says_so_and_abort_helps(cluster: FakeCluster) -> None:
+    cluster.fail("append", errors.InvalidRecordError())
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(**options()) as producer:
+            txn = await producer.begin_transaction()
+            with pytest.raises(errors.InvalidRecordError):
+                await (await txn.send(TOPIC, b"a", partition=0))
+            for call in (lambda: txn.send(TOPIC, b"b"), txn.flush, txn.commit):
+                with pytest.raises(errors.InvalidRecordError):
+                    await call()  # type: ignore[operator]
+            await txn.abort()
+            await txn.abort()
+            assert (await producer.begin_transaction()).txn_no == 2
+
+    cluster.run(work)
+
+
+def test_a_commit_without_an_answer_is_asked_again_until_it_is_definite(cluster: FakeCluster) -> None:
+    cluster.fail("EndTransaction", Lost(), errors.NetworkError(), errors.ConcurrentTransactionsError())
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client(**_client()) as client, client.producer(**options()) as producer:
+            async with producer.transaction() as txn:
+                await txn.send(TOPIC, b"a", partition=0)
+            assert txn.outcome == "committed"
+
+    cluster.run(work)
+    assert cluster.count("EndTransaction") == 4
+
+
+def _client() -> dict[str, Any]:
+    return {"request_timeout_ms": 100}
+
+
+def test_a_commit_that_nobody_answers_is_unknown_and_may_be_repeated(cluster: FakeCluster) -> None:
+    cluster.fail("EndTransaction", *(errors.NetworkError() for _ in range(1_000)))
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(**options()) as producer:
+            txn = producer.transaction()
+            with pytest.raises(errors.CommitOutcomeUnknownError):
+                async with txn:
+                    await txn.send(TOPIC, b"a", partition=0)
+            with pytest.raises(errors.IllegalStateError):
+                await txn.abort()
+            with pytest.raises(errors.IllegalStateError, match="another transaction"):
+                await producer.begin_transaction()
+            cluster.faults.clear()
+            await txn.commit(wait="visible")
+            assert (txn.outcome, txn.visible) == ("committed", True)
+            await producer.begin_transaction()
+
+    cluster.run(work)
+    assert all(request.outcome == types_pb2.COMMITTED for request in cluster.end_requests)
+
+
+def test_the_coordinator_had_aborted_it(cluster: FakeCluster) -> None:
+    cluster.ended[1] = types_pb2.ABORTED
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(**options()) as producer:
+            with pytest.raises(errors.TxnAbortedError):
+                async with producer.transaction() as txn:
+                    await txn.send(TOPIC, b"a", partition=0)
+            assert txn.outcome == "aborted"
+            assert (await producer.begin_transaction()).txn_no == 2
+
+    cluster.run(work)
+
+
+def test_a_fenced_producer_is_finished(cluster: FakeCluster) -> None:
+    cluster.fail("EndTransaction", errors.ProducerFencedError())
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(**options()) as producer:
+            with pytest.raises(errors.ProducerFencedError):
+                async with producer.transaction() as txn:
+                    await txn.send(TOPIC, b"a", partition=0)
+            with pytest.raises(errors.ProducerFencedError):
+                await producer.begin_transaction()
+
+    cluster.run(work)
+
+
+def test_an_abort_that_failed_is_finished_before_the_next_transaction(cluster: FakeCluster) -> None:
+    cluster.fail("EndTransaction", *(errors.NetworkError() for _ in range(100)))
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(**options()) as producer:
+            txn = await producer.begin_transaction()
+            await txn.send(TOPIC, b"a", partition=0)
+            with pytest.raises(errors.NetworkError):
+                await txn.abort()
+            cluster.faults.clear()
+            assert (await producer.begin_transaction()).txn_no == 2
+            assert txn.outcome == "aborted"
+
+    cluster.run(work)
+
+
+def test_cancellation_aborts_to_the_end(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(**options()) as producer:
+
+            async def block() -> None:
+                async with producer.transaction() as txn:
+                    await txn.send(TOPIC, b"a", partition=0)
+                    await asyncio.sleep(100)
+
+            task = asyncio.get_running_loop().create_task(block())
+            await asyncio.sleep(0.1)
+            task.cancel()
+            await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait((task,))
+            assert task.cancelled()
+
+    cluster.run(work)
+    assert [request.outcome for request in cluster.end_requests] == [types_pb2.ABORTED]
+
+
+def test_closing_a_producer_aborts_its_open_transaction(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(**options()) as producer:
+            txn = await producer.begin_transaction()
+            await txn.send(TOPIC, b"a", partition=0)
+
+    cluster.run(work)
+    assert [request.outcome for request in cluster.end_requests] == [types_pb2.ABORTED]
+
+
+def test_offsets_go_with_their_group_never_with_a_bare_name(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(**options()) as producer, producer.transaction() as txn:
+            with pytest.raises(errors.IllegalStateError):
+                await txn.send_offsets({TopicPartition(TOPIC, 0): 5})
+            await txn.send_offsets({TopicPartition(TOPIC, 0): 5}, GroupMetadata("g"))
+            await txn.send_offsets({TopicPartition(TOPIC, 0): 6}, GroupMetadata("g"))
+
+    cluster.run(work)
+    sent = [request for _, method, request in cluster.calls if method.endswith("SendOffsets")]
+    assert [(r.commit_sequence, r.member.group_id, r.offsets[0].offset) for r in sent] == [(1, "g", 5), (2, "g", 6)]
+    assert len(cluster.end_requests) == 1
+
+
+def test_what_an_aborted_transaction_left_in_flight_does_not_hold_up_the_next(cluster: FakeCluster) -> None:
+    cluster.fail("Produce", Lost())
+
+    async def work(_: FakeCluster) -> float:
+        patient = cluster.client(request_timeout_ms=30_000)
+        async with patient as client, client.producer(transactional_id="t") as producer:
+            txn = await producer.begin_transaction()
+            waiting = await txn.send(TOPIC, b"a", partition=0)
+            await asyncio.sleep(0.01)
+            await txn.abort()
+            with pytest.raises(errors.TxnAbortedError):
+                await waiting
+            async with producer.transaction() as txn:
+                await txn.send(TOPIC, b"b", partition=0)
+            return cluster.loop.time()
+
+    assert cluster.run(work) < 1.0
+
+
+def test_a_participant_writes_under_its_own_id_and_the_driver_commits(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            async with await client.join_transaction("t", "run", "app", 4, lease_ms=300) as participant:
+                assert participant.txn_no == 9
+                await participant.send(TOPIC, b"a", partition=1)
+                await participant.send_batch(TOPIC, pa.record_batch({"value": pa.array([b"b"] * 3)}), partition=0)
+                result = await participant.flush()
+                await asyncio.sleep(0.5)
+                assert cluster.count("RenewTransaction") >= 3
+            assert (result.rows, result.producer_id) == (4, participant.producer_id)
+            assert result.counts == ((TOPIC_ID, 0, 3), (TOPIC_ID, 1, 1))
+            commit = await client.commit_transaction("t", "run", "app", 4, result.txn_no, [result])
+            assert (commit.already_committed, commit.committed_rows) == (False, 4)
+
+    cluster.run(work)
+    header, _ = cluster.logs[PartitionId(TOPIC_ID, 0)].records[0]
+    assert (header.producer_id != header.txn_producer_id, header.txn_producer_id, header.txn_no) == (True, 1, 9)
+
+
+def test_a_participant_whose_transaction_ended_stops(cluster: FakeCluster) -> None:
+    cluster.fail("RenewTransaction", errors.TxnEndedError())
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            participant = await client.join_transaction("t", "run", "app", 4, lease_ms=300)
+            await asyncio.sleep(0.5)
+            with pytest.raises(errors.TxnEndedError):
+                await participant.send(TOPIC, b"a", partition=1)
+            with pytest.raises(errors.TxnEndedError):
+                await participant.flush()
+            await participant.close()
+
+    cluster.run(work)

@@ -1,0 +1,80 @@
+"""Options: Kafka's names, safe defaults, and errors that help."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from oncelog.config import ClientConfig, ConsumerConfig, ProducerConfig, addresses, load
+from oncelog.errors import ConfigError, InvalidRequiredAcksError
+
+
+def test_the_defaults_are_the_safe_ones() -> None:
+    producer = load(ProducerConfig, {})
+    assert (producer.acks_number, producer.enable_idempotence) == (-1, True)
+    assert load(ConsumerConfig, {}).isolation_level == "read_committed"
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("linger", "linger_ms"), ("compresion_type", "compression_type"), ("batch.sizes", "batch_size")],
+)
+def test_an_unknown_name_comes_with_a_suggestion(typed: str, meant: str) -> None:
+    with pytest.raises(ConfigError, match=f"did you mean `{meant}`"):
+        load(ProducerConfig, {typed: 1})
+
+
+def test_an_unknown_name_without_a_neighbour_is_refused_too() -> None:
+    with pytest.raises(ConfigError, match="unknown option `zzz`"):
+        load(ClientConfig, {"zzz": 1})
+
+
+def test_dotted_names_and_text_values_are_understood() -> None:
+    given = {"linger.ms": "5", "enable.idempotence": "false", "acks": "1"}
+    config = load(ProducerConfig, given)
+    assert (config.linger_ms, config.enable_idempotence, config.acks_number) == (5, False, 1)
+
+
+def test_a_name_given_twice_is_refused() -> None:
+    with pytest.raises(ConfigError, match="twice"):
+        load(ProducerConfig, {"linger.ms": 5, "linger_ms": 5})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"acks": 1},
+        {"acks": 0},
+        {"max_in_flight_requests_per_connection": 6},
+        {"enable_idempotence": False, "transactional_id": "t"},
+        {"compression_type": "gzip"},
+        {"linger_ms": -1},
+        {"linger_ms": "soon"},
+        {"delivery_timeout_ms": 0},
+        {"batch_size": 10, "max_request_size": 5},
+        {"enable_idempotence": "perhaps"},
+    ],
+)
+def test_contradictions_of_a_producer_are_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        load(ProducerConfig, given)
+
+
+def test_unknown_acks_have_their_own_error() -> None:
+    with pytest.raises(InvalidRequiredAcksError):
+        load(ProducerConfig, {"acks": 2})
+
+
+@pytest.mark.parametrize("given", [{"isolation_level": "x"}, {"auto_offset_reset": "first"}, {"max_poll_records": 0}])
+def test_contradictions_of_a_consumer_are_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        load(ConsumerConfig, given)
+
+
+def test_bootstrap_addresses() -> None:
+    assert addresses("a:1, b:2,") == ("a:1", "b:2")
+    assert addresses(["a:1"]) == ("a:1",)
+    for wrong in ("", "host", "host:port", [":"]):
+        with pytest.raises(ConfigError):
+            addresses(wrong)

@@ -1,0 +1,144 @@
+"""The façade without `await`: same results, any thread, and no use of it in a forked child."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from oncelog import sync
+from oncelog.client.defaults import LazyGrpcTransport, SystemClock
+from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, FakeCluster
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    return FakeCluster()
+
+
+@pytest.fixture
+def client(cluster: FakeCluster) -> Iterator[sync.Client]:
+    with sync.Client(BROKERS, transport=cluster, clock=SystemClock(), random=Random(1)) as made:
+        yield made
+
+
+def test_write_and_read(client: sync.Client) -> None:
+    with client.producer() as producer:
+        delivery = producer.send(TOPIC, b"a", partition=0)
+        assert delivery.result().offset == 0
+        assert delivery.done()
+        assert producer.send_and_wait(TOPIC, b"b", partition=0).offset == 1
+        rows = pa.record_batch({"value": pa.array([b"c", b"d"])})
+        assert producer.send_batch(TOPIC, rows, partition=0).result()[0].base_offset == 2
+        assert producer.send_many(TOPIC, [b"e"]).rows == 1
+        producer.flush()
+    with client.consumer(auto_offset_reset="earliest", group_id="g") as consumer:
+        consumer.assign([(TOPIC, 0)])
+        assert [r.value for r in consumer.getmany(timeout_ms=2_000, max_records=2)] == [b"a", b"b"]
+        consumer.commit()
+        assert consumer.committed((TOPIC, 0))[consumer.assignment()[0]].offset == 2  # type: ignore[union-attr]
+        assert [o for rows in consumer.read_range((TOPIC, 0), 1, 3) for o in rows.column("offset").to_pylist()] == [
+            1,
+            2,
+        ]
+        consumer.seek((TOPIC, 0), 3)
+        assert next(iter(consumer)).value == b"d"
+
+
+def test_a_transaction_block(client: sync.Client, cluster: FakeCluster) -> None:
+    with client.producer(transactional_id="t") as producer:
+        with producer.transaction() as txn:
+            txn.send(TOPIC, b"a", partition=0)
+        assert (txn.txn_no, txn.outcome) == (1, "committed")
+        aborted = producer.transaction()
+        with pytest.raises(KeyError), aborted:
+            raise KeyError
+    assert aborted.outcome == "aborted"
+    assert len(cluster.end_requests) == 1
+
+
+def test_a_participant(client: sync.Client) -> None:
+    with client.join_transaction("t", "run", "app", 1) as participant:
+        participant.send(TOPIC, b"a", partition=0)
+        result = participant.flush()
+    assert client.commit_transaction("t", "run", "app", 1, result.txn_no, [result]).committed_rows == 1
+
+
+def test_any_thread_may_call(client: sync.Client, cluster: FakeCluster) -> None:
+    with client.producer() as producer, ThreadPoolExecutor(4) as pool:
+        offsets = list(pool.map(lambda i: producer.send(TOPIC, b"%d" % i, partition=0).result().offset, range(40)))
+    assert sorted(offsets) == list(range(40))
+
+
+def test_clients_share_one_thread(client: sync.Client, cluster: FakeCluster) -> None:
+    with sync.Client(BROKERS, transport=cluster):
+        assert sum(thread.name == "oncelog-loop" for thread in threading.enumerate()) == 1
+
+
+def test_a_call_from_inside_the_loop_is_refused_not_hung(client: sync.Client) -> None:
+    def call_back(_: Any) -> bytes:
+        client.get_outcome("t", 1)
+        return b""
+
+    with client.producer(value_serializer=call_back) as producer, pytest.raises(RuntimeError, match="asyncio client"):
+        producer.send(TOPIC, "x")
+
+
+def test_ctrl_c_interrupts_a_blocking_call(client: sync.Client) -> None:
+    consumer = client.consumer()
+    consumer.assign([(TOPIC, 0)])
+    timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        consumer.getmany()
+    timer.join()
+    assert consumer.getmany(timeout_ms=10) == []
+
+
+def in_child(work: Any) -> bytes:
+    """What `work` returned, or raised, in a forked child."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            answer = str(work()).encode()
+        except BaseException as error:
+            answer = type(error).__name__.encode()
+        os.write(write, answer)
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as stream:
+        answer = stream.read()
+    os.waitpid(pid, 0)
+    return answer
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_child_cannot_use_an_inherited_client_but_may_make_one(
+    client: sync.Client, cluster: FakeCluster
+) -> None:
+    producer = client.producer().start()
+    assert in_child(lambda: client.producer()) == b"ForkedClientError"
+    assert in_child(lambda: producer.send(TOPIC, b"a")) == b"ForkedClientError"
+
+    def fresh() -> str:
+        with sync.Client(BROKERS, transport=cluster) as made:
+            return made.cluster_id
+
+    assert in_child(fresh) == b"fake"
+
+
+def test_a_real_transport_made_before_a_fork_is_refused_in_the_child() -> None:
+    transport = LazyGrpcTransport("test")
+
+    def use() -> None:
+        transport._make()
+
+    assert in_child(use) == b"ForkedClientError"
