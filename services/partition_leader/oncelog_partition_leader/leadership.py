@@ -241,10 +241,11 @@ class Leadership:
         now_ms = self._host.clock.now_ms()
         try:
             appended = self.log.append_as_leader(group.batches, self.epoch, now_ms)
-        except StorageError as error:
+        except OncelogError as error:
             for command in group.commands:
                 command.fail(error)
-            self._host.append_failed(self, error)
+            if isinstance(error, StorageError):  # otherwise the log refused before it wrote: nothing is in doubt
+                self._host.append_failed(self, error)
             return
         for command, batch in zip(group.commands, appended, strict=True):
             if command.answer is None:

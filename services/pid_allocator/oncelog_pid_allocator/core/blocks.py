@@ -4,7 +4,7 @@ Rule 1: an id is handed out once. A block is used only after the compare-and-swa
         a block whose answer was lost is burnt.
 Rule 2: blocks only grow. A block that does not lie above everything this pool has seen is refused (etcd was rewound).
 Rule 3: a block never begins below the floor of the current time, so an etcd restored from a backup, which rewinds
-        the counter, still yields ids above all that were handed out before (docs/decisions/producer-id-floor.md).
+        the counter, still yields ids above all that were handed out before (docs/decisions/0004-producer-id-floor.md).
 Rule 4: the space ends below `LIMIT`; nothing wraps.
 
 Source: KIP-185 / KIP-730 (blocks of 1000, prefetch at 90 %), DESIGN 8.
