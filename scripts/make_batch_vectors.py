@@ -92,11 +92,11 @@ def main() -> None:
     }
     for name, data in (data_batches | controls()).items():
         path = HOME / f"{name}.bin"
-        if path.exists():
-            continue
-        path.write_bytes(data)
-        path.with_suffix(".json").write_text(json.dumps(describe(data), indent=1) + "\n")
-        print(f"added {path.name}")
+        if not path.exists():
+            path.write_bytes(data)
+            print(f"added {path.name}")
+        if not path.with_suffix(".json").exists():
+            path.with_suffix(".json").write_text(json.dumps(describe(path.read_bytes()), indent=None) + "\n")
 
 
 if __name__ == "__main__":

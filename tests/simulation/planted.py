@@ -1,8 +1,8 @@
-"""`python -m tests.simulation.planted [--seeds N] [--hole N]`: takes each rule out and shows what catches it.
+"""`make planted` = `python -m tests.simulation.planted [--seeds N] [--hole N]`: takes each rule out, and shows what catches it.
 
 Each planted bug is given to the conformance scripts of its hole, which must pass without it and fail with it, and to the
-random simulation, at most `--seeds` seeds of it. Exit status 1 when a plant is caught by nothing, or when something
-already fails without any plant.
+random simulation, at most `--seeds` seeds of it. Exit status 1 when a plant is caught by nothing, or when a script of
+it already fails without any plant.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import argparse
 import importlib
 import logging
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +24,8 @@ from tests.simulation.planted_bugs import Plant, all_plants
 class Catch:
     """What caught a plant. `healthy` False: a script fails without it, so its failure proves nothing."""
 
-    plant: Plant
+    hole: int
+    rule: str
     healthy: bool = True
     scripts: list[str] = field(default_factory=list)
     check: str = ""
@@ -41,20 +43,20 @@ def script_of(path: str) -> Any:
     return getattr(importlib.import_module(f"tests.conformance.{module}"), name)
 
 
-def fails(path: str) -> str:
-    """How a script fails now; empty when it passes."""
+def fails(path: str) -> bool:
+    """Whether a script fails now."""
     try:
         run_script(script_of(path))
     except BaseException as error:  # pytest's own failures are no `Exception`
         if isinstance(error, KeyboardInterrupt | SystemExit):
             raise
-        return type(error).__name__
-    return ""
+        return True
+    return False
 
 
 def try_scripts(plant: Plant) -> Catch:
     """The scripted half."""
-    catch = Catch(plant)
+    catch = Catch(plant.hole, plant.rule)
     for path in plant.scripts:
         if fails(path):
             catch.healthy = False
@@ -65,11 +67,11 @@ def try_scripts(plant: Plant) -> Catch:
     return catch
 
 
-def try_seeds(catch: Catch, seeds: Iterable[int]) -> None:
-    """The random half: the first seed whose verdict has a violation."""
+def try_seeds(plant: Plant, catch: Catch, seeds: Iterable[int]) -> None:
+    """The random half: up to the first seed whose verdict has a violation."""
     scenario = importlib.import_module("tests.simulation.scenario")
     for seed in seeds:
-        with catch.plant.planted():
+        with plant.planted():
             verdict = scenario.run_seed(seed)
         catch.seeds += 1
         if verdict.violations:
@@ -77,37 +79,56 @@ def try_seeds(catch: Catch, seeds: Iterable[int]) -> None:
             return
 
 
+def try_all(hole: int, seeds: range) -> Catch:
+    """Everything about one plant, in a process of its own."""
+    logging.disable(logging.WARNING)
+    plant = next(plant for plant in all_plants() if plant.hole == hole)
+    catch = try_scripts(plant)
+    try_seeds(plant, catch, seeds)
+    return catch
+
+
 def report(catches: list[Catch]) -> None:
     """The table."""
-    print(f"{'hole':>4}  {'caught by script':62}  {'by random simulation':30}  rule removed")
+    print(f"{'hole':>4}  {'caught by script':64}  {'by random simulation':36}  rule removed")
     for catch in catches:
         script = catch.scripts[0] if catch.scripts else "-" if catch.healthy else "FAILS WITHOUT THE PLANT"
+        name = script.removeprefix(f"test_hole_{catch.hole:02}_")
         more = f" (+{len(catch.scripts) - 1})" if len(catch.scripts) > 1 else ""
-        name = script.removeprefix(f"test_hole_{catch.plant.hole:02}_")
-        found = f"{catch.check} after {catch.seeds}" if catch.check else f"not in {catch.seeds}" if catch.seeds else "-"
         mark = "" if catch.is_caught else "   <-- NOT CAUGHT"
-        print(f"{catch.plant.hole:>4}  {name[: 62 - len(more)] + more:62}  {found:30}  {catch.plant.rule}{mark}")
+        print(f"{catch.hole:>4}  {name[: 64 - len(more)] + more:64}  {_found(catch):36}  {catch.rule}{mark}")
+
+
+def _found(catch: Catch) -> str:
+    if catch.check:
+        return f"{catch.check}, seeds needed: {catch.seeds}"
+    return f"not in {catch.seeds} seeds" if catch.seeds else "-"
 
 
 def main(arguments: list[str] | None = None) -> int:
     """The exit status."""
     parser = argparse.ArgumentParser(prog="make planted", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=8, help="random seeds tried for each plant; 0 = scripts only")
+    parser.add_argument("--seeds", type=int, default=10, help="random seeds tried for each plant; 0 = scripts only")
     parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--hole", type=int, action="append", help="only this number (may be repeated)")
+    parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args(arguments)
-    logging.disable(logging.CRITICAL)
+    holes = [plant.hole for plant in all_plants() if not options.hole or plant.hole in options.hole]
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
     catches: list[Catch] = []
-    for plant in all_plants():
-        if options.hole and plant.hole not in options.hole:
-            continue
-        catch = try_scripts(plant)
-        if options.seeds:
-            try_seeds(catch, range(options.first_seed, options.first_seed + options.seeds))
+    for catch in _run(holes, seeds, options.jobs):
         catches.append(catch)
-        print(f"hole {plant.hole}: {'caught' if catch.is_caught else 'NOT CAUGHT'}", file=sys.stderr, flush=True)
+        print(f"hole {catch.hole}: {'caught' if catch.is_caught else 'NOT CAUGHT'}", file=sys.stderr, flush=True)
     report(catches)
     return 0 if catches and all(catch.is_caught for catch in catches) else 1
+
+
+def _run(holes: list[int], seeds: range, jobs: int) -> Iterator[Catch]:
+    if jobs <= 1:
+        yield from (try_all(hole, seeds) for hole in holes)
+        return
+    with ProcessPoolExecutor(jobs, max_tasks_per_child=1) as pool:
+        yield from pool.map(try_all, holes, [seeds] * len(holes))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,52 @@
+"""The table of cases is complete, and every test that it names exists."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.cases import CASES, HOLES, Case
+
+_TESTS = Path(__file__).parents[1]
+_NUMBERS = {
+    "A": [*range(1, 7), *range(8, 19), 20, 21, 23, 24, 25],
+    "B": [*range(26, 31), *range(32, 37), *range(38, 46), *range(47, 51)],
+    "C": [*range(51, 62), *range(63, 70), *range(71, 78), *range(79, 86), *range(87, 90), 92, 93],
+    "D": [*range(94, 97), *range(98, 103), *range(104, 107), *range(108, 112), *range(113, 121)],
+}
+
+
+@cache
+def _functions(path: str) -> set[str]:
+    tree = ast.parse((_TESTS / path).read_text())
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+def test_every_number_is_in_the_table() -> None:
+    listed = {f"{letter}{number}" for letter, numbers in _NUMBERS.items() for number in numbers}
+    assert set(CASES) == listed
+    assert set(HOLES) == set(range(1, 26))
+
+
+@pytest.mark.parametrize(("number", "case"), [*CASES.items(), *((f"hole {n}", case) for n, case in HOLES.items())])
+def test_a_case_is_tested_or_has_a_reason(number: str, case: Case) -> None:
+    assert case.title
+    assert case.tests or len(case.reason) > 40, f"{number} is neither tested nor explained"
+    for test in case.tests:
+        path, _, name = test.partition("::")
+        assert name in _functions(path), f"{number}: there is no {test}"
+
+
+def test_every_script_is_in_the_table() -> None:
+    named = {test for case in (*CASES.values(), *HOLES.values()) for test in case.tests}
+    for file in sorted(Path(__file__).parent.glob("test_*.py")):
+        if file == Path(__file__):
+            continue
+        path = f"conformance/{file.name}"
+        missing = {name for name in _functions(path) if name.startswith("test_")} - {
+            test.partition("::")[2] for test in named if test.startswith(f"{path}::")
+        }
+        assert not missing, f"scripts that no case names: {sorted(missing)}"
