@@ -168,7 +168,8 @@ def test_a_taken_port_is_explained(cluster: LocalCluster, tmp_path: Path) -> Non
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
-    assert port in last and "choose another" in last
+    assert port in last
+    assert "choose another" in last
     assert "Traceback" not in done.stderr
 
 
@@ -187,4 +188,5 @@ def test_a_dead_etcd_is_explained(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
-    assert "etcd" in last and "127.0.0.1:1" in last
+    assert "etcd" in last
+    assert "127.0.0.1:1" in last

@@ -68,20 +68,20 @@ def try_scripts(plant: Plant) -> Catch:
 
 
 def try_seeds(plant: Plant, catch: Catch, seeds: Iterable[int]) -> None:
-    """The random half: up to the first seed whose verdict has a violation."""
+    """The random half: up to the first seed that has a violation with the plant, and none without it."""
     scenario = importlib.import_module("tests.simulation.scenario")
     for seed in seeds:
         with plant.planted():
             verdict = scenario.run_seed(seed)
         catch.seeds += 1
-        if verdict.violations:
+        if verdict.violations and not scenario.run_seed(seed).violations:
             catch.check = verdict.violations[0].partition(":")[0]
             return
 
 
 def try_all(hole: int, seeds: range) -> Catch:
     """Everything about one plant, in a process of its own."""
-    logging.disable(logging.WARNING)
+    logging.getLogger().addHandler(logging.NullHandler())  # what goes wrong here is the point
     plant = next(plant for plant in all_plants() if plant.hole == hole)
     catch = try_scripts(plant)
     try_seeds(plant, catch, seeds)

@@ -43,4 +43,6 @@ async def _health(client: Any, args: argparse.Namespace, printer: Printer) -> in
 def _sentence(health: dict[str, Any]) -> str:
     if not health["healthy"]:
         return "unhealthy: " + "; ".join(health["problems"])
-    return f"healthy: cluster {health['cluster_id']}, {len(health['brokers'])} brokers, controller {health['controller']}"
+    return (
+        f"healthy: cluster {health['cluster_id']}, {len(health['brokers'])} brokers, controller {health['controller']}"
+    )

@@ -133,11 +133,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _up(words: list[str]) -> int:
     """Becomes the local cluster's supervisor, which belongs to the servers and is not imported here."""
+    supervisor = [sys.executable, "-m", "oncelog_runtime.local", *words]
     if importlib.util.find_spec("oncelog_runtime") is None or importlib.util.find_spec("etcd3") is None:
         print("oncelog up needs the servers: pip install 'oncelog[server,local]'", file=sys.stderr)
         return 1
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, "-m", "oncelog_runtime.local", *words])
+    return os.execv(supervisor[0], supervisor)
 
 
 def _explain(error: OncelogError, style: str) -> None:

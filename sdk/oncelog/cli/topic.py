@@ -43,7 +43,9 @@ def _create(args: argparse.Namespace, printer: Printer) -> int:
         ),
     )
     verb = "created" if created.created else "existed already"
-    printer.value({"topic": args.topic, "topic_id": created.topic_id, "created": created.created}, f"{args.topic} {verb}")
+    printer.value(
+        {"topic": args.topic, "topic_id": created.topic_id, "created": created.created}, f"{args.topic} {verb}"
+    )
     return 0
 
 

@@ -25,7 +25,7 @@ def _row(transaction: Any) -> dict[str, Any]:
     row = dataclasses.asdict(transaction)
     row["start_timestamp"] = row["start_timestamp_ms"] or None
     row["topic_partitions"] = [f"{topic}-{partition}" for topic, partition in row["partitions"]]
-    row["tokens"] = {app_id: batch_id for app_id, batch_id in row["tokens"]}
+    row["tokens"] = dict(row["tokens"])
     return row
 
 

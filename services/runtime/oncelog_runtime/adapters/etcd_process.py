@@ -25,6 +25,7 @@ from oncelog_runtime.adapters.child import dying_with_parent
 
 _log = logging.getLogger(__name__)
 
+
 @dataclass(frozen=True, slots=True)
 class EtcdBinary:
     """A program and its version."""

@@ -311,7 +311,6 @@ class SimDisk:
 
     def before_append(self, path: str, length: int) -> None:
         """Raises `StorageError` if this append is to fail; nothing was written then."""
-        plan = self.plan
         if self.capacity is not None and self.used() + length > self.capacity:
             raise StorageError("the disk is full", reason="full", path=path)
         if self._hits("disk_full"):

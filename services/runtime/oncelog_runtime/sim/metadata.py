@@ -365,7 +365,7 @@ class SimMetadataClient:
         """Request, effect, answer: each may be late or lost."""
         if self.life is not None and self.life.dead:
             raise asyncio.CancelledError
-        store, plan = self.store, self.store.plan
+        store = self.store
         loop = store.loop
         if store.is_cut(self.name) or self._hits("lose_metadata_request"):
             await self._no_answer(context)
