@@ -156,6 +156,10 @@ class Looking:
         """The shard object of an id at a node."""
         return self.coordinator(node)._owned[KIND_TXN, shard_for(transactional_id, SHARDS)]
 
+    def runs_shard(self, node: str, transactional_id: str) -> bool:
+        """The node knows that it owns an id's shard; it may still be loading."""
+        return (KIND_TXN, shard_for(transactional_id, SHARDS)) in self.coordinator(node)._owned
+
     def shard_log(self, transactional_id: str) -> Place:
         """The internal partition that holds an id's shard."""
         return self.internal(keys.TRANSACTION_TOPIC, shard_for(transactional_id, SHARDS))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
@@ -83,3 +84,8 @@ class Joined:
 def counts_of(counts: dict[Place, int]) -> list[co.PartitionCount]:
     """Acknowledged records per partition, as they travel."""
     return [co.PartitionCount(topic_id=p.topic_id, partition=p.partition, records=n) for p, n in counts.items()]
+
+
+def about(place: Place) -> Callable[[Any, bytes], bool]:
+    """For taps: replication of this partition, not of others between the same brokers."""
+    return lambda request, _: any(item.topic_id == place.topic_id for item in request.partitions)

@@ -23,11 +23,23 @@ from oncelog_coordinator.coordinator import CoordinatorNode
 from oncelog_partition_leader.broker import Broker
 from oncelog_runtime.ports import NodePorts
 from tests.conformance.calls import Calls
-from tests.conformance.names import ABORTED, ALL, COMMITTED, ONGOING, TIMEOUT_MS, Joined, Place, Writer
+from tests.conformance.names import ABORTED, ALL, COMMITTED, ONGOING, TIMEOUT_MS, Joined, Place, Writer, about
 from tests.conformance.trouble import Trouble
 from tests.simulation.cluster import SimCluster
 
-__all__ = ["ABORTED", "ALL", "COMMITTED", "ONGOING", "Joined", "Place", "Script", "Writer", "cluster", "run_script"]
+__all__ = [
+    "ABORTED",
+    "ALL",
+    "COMMITTED",
+    "ONGOING",
+    "Joined",
+    "Place",
+    "Script",
+    "Writer",
+    "about",
+    "cluster",
+    "run_script",
+]
 
 T = TypeVar("T")
 

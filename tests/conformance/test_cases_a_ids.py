@@ -176,8 +176,7 @@ async def test_a25_who_does_not_own_the_shard_says_so(s: Script) -> None:
         await s.call(other, methods.INIT_PRODUCER_ID, request)
     held = s.hold(methods.PRODUCE, source=other)  # the new owner's epoch record is on its way
     s.kill(owner)
-    await held.caught()
-    await s.until(lambda: s.owner("t") == other)
+    await s.until(lambda: s.runs_shard(other, "t"))
     with pytest.raises(errors.CoordinatorLoadInProgressError):
         await s.call(other, methods.INIT_PRODUCER_ID, request)
     held.release()

@@ -177,8 +177,7 @@ async def test_c74_while_it_loads_a_shard_describes_nothing(s: Script) -> None:
     heir = next(name for name in ("coordinator-0", "coordinator-1") if name != old)
     held = s.hold(methods.PRODUCE, source=heir)
     s.kill(old)
-    await held.caught()
-    await s.until(lambda: s.owner("t") == heir)
+    await s.until(lambda: s.runs_shard(heir, "t"))
     with pytest.raises(errors.CoordinatorLoadInProgressError):
         await s.call(heir, methods.DESCRIBE_TRANSACTION, co.DescribeTransactionRequest(transactional_id="t"))
     held.release()
@@ -268,11 +267,13 @@ async def test_c87_a_yes_for_a_deposed_leader_writes_nothing_that_counts(s: Scri
     await held.caught()
     old = s.leader(place)
     s.cut(old, *s.followers(place))
+    s.cut_from_etcd(old)
     await s.new_leader(place, old)
     held.release()
     with pytest.raises(errors.RetriableError):
         await writing
     s.heal()
+    s.heal_etcd(old)
     await s.end(writer, visible=True)
     assert await s.read(place) == []
 

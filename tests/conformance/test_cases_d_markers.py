@@ -8,7 +8,7 @@ import pytest
 
 from oncelog import errors, methods
 from oncelog.types import TopicPartition
-from tests.conformance.script import ABORTED, Script
+from tests.conformance.script import ABORTED, Script, about
 
 
 async def test_d94_a_marker_counts_when_the_watermark_has_passed_it(s: Script) -> None:
@@ -19,7 +19,7 @@ async def test_d94_a_marker_counts_when_the_watermark_has_passed_it(s: Script) -
     leader = s.leader(place)
     log = s.replica(leader, place).log
     assert log.first_unstable_offset(2) == 0
-    held = s.hold(methods.REPLICATE, source=leader)
+    held = s.hold(methods.REPLICATE, source=leader, match=about(place))
     ending = s.start(s.end(first, counts={place: 1}, visible=True))
     await s.until(lambda: log.log_end_offset == 3)
     assert await s.latest(place) == 0, "the marker is there, and not committed"
