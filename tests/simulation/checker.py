@@ -37,6 +37,8 @@ class _Tables:
         self.writer: dict[tuple[Key, Value], Operation] = {}
         self.at: dict[Key, dict[int, set[Value]]] = defaultdict(lambda: defaultdict(set))
         self.read_ok: dict[Key, set[Value]] = defaultdict(set)
+        self.peeked: dict[Key, dict[int, set[Value]]] = defaultdict(lambda: defaultdict(set))
+        """What read_uncommitted readers saw: it may be aborted and then written again, but it stays where it is."""
         for operation in history.operations:
             for write in operation.writes:
                 self.writer[write] = operation
@@ -44,7 +46,11 @@ class _Tables:
             self._see(key, records)
         for operation in history.operations:
             for key, records in operation.reads.items():
-                self._see(key, records)
+                if operation.kind != "peek":
+                    self._see(key, records)
+                else:
+                    for offset, value in records:
+                        self.peeked[key][offset].add(value)
         for operation in history.operations:
             if self.must_have_committed(operation):
                 for (key, value), offset in operation.write_offsets.items():
@@ -82,8 +88,10 @@ def check(history: History, final: Final) -> list[Anomaly]:
 
 
 def _inconsistent_offsets(tables: _Tables) -> Iterator[Anomaly]:
-    for key, offsets in sorted(tables.at.items()):
-        for offset, values in sorted(offsets.items()):
+    """A read_uncommitted reader counts here too: below the high watermark nothing ever changes."""
+    for key in sorted(set(tables.at) | set(tables.peeked)):
+        for offset in sorted(set(tables.at[key]) | set(tables.peeked[key])):
+            values = tables.at[key].get(offset, set()) | tables.peeked[key].get(offset, set())
             if len(values) > 1:
                 yield Anomaly("inconsistent-offsets", f"{key} offset {offset} held {sorted(values)}")
 
@@ -191,6 +199,8 @@ def _circular_information(tables: _Tables) -> Iterator[Anomaly]:
     """G1c without write-write edges: writer -> reader edges among transactions must not form a cycle."""
     edges: dict[int, set[int]] = defaultdict(set)
     for operation in tables.operations:
+        if operation.kind == "peek":
+            continue
         for key, records in operation.reads.items():
             for _, value in records:
                 writer = tables.writer.get((key, value))

@@ -22,6 +22,7 @@ from oncelog_runtime.sim.node import SimNode
 from oncelog_runtime.sim.world import SimWorld
 
 SHARDS: Final = 2
+_GRACE_MS: Final = 2_000
 Service = Broker | CoordinatorNode | PidAllocator
 
 
@@ -34,6 +35,7 @@ class SimCluster:
         self.world = SimWorld(seed, plan)
         self.services: dict[str, Service] = {}
         self._broker_options = broker
+        self._stop: dict[str, asyncio.Event] = {}
         self._clients = 0
         for i in range(brokers):
             self.world.node(f"broker-{i}", self._main(f"broker-{i}", self._make_broker(i)))
@@ -44,15 +46,15 @@ class SimCluster:
     # ------------------------------------------------------------ making services
 
     def _make_broker(self, broker_id: int) -> Callable[[NodePorts], Service]:
-        config = BrokerConfig(
-            node_id=broker_id,
-            transaction_shards=SHARDS,
-            group_shards=SHARDS,
-            transaction_resolve_after_ms=3_000,
-            transaction_resolve_interval_ms=1_000,
-            replica_lag_time_max_ms=4_000,
+        options: dict[str, Any] = {
+            "transaction_shards": SHARDS,
+            "group_shards": SHARDS,
+            "transaction_resolve_after_ms": 3_000,
+            "transaction_resolve_interval_ms": 1_000,
+            "replica_lag_time_max_ms": 4_000,
             **self._broker_options,
-        )
+        }
+        config = BrokerConfig(node_id=broker_id, **options)
         return lambda ports: Broker(config, ports)
 
     @staticmethod
@@ -67,8 +69,10 @@ class SimCluster:
         async def main(ports: NodePorts) -> None:
             service = make(ports)
             self.services[name] = service
+            self._stop[name] = stop = asyncio.Event()
             await service.start()
-            await asyncio.Event().wait()
+            await stop.wait()
+            await service.stop(_GRACE_MS)
 
         return main
 
@@ -82,6 +86,11 @@ class SimCluster:
     def node(self, name: str) -> SimNode:
         """A machine of the cluster."""
         return self.world.nodes[name]
+
+    def ask_to_stop(self, name: str) -> None:
+        """A clean stop, as SIGTERM: leaderships and shards are handed over. `node(name).stopped()` waits for its end."""
+        if name in self._stop:
+            self._stop[name].set()
 
     def client(self, name: str = "", **config: Any) -> Client:
         """An SDK client of the world: its process never crashes. Partitions may name it."""

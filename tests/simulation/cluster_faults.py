@@ -7,12 +7,16 @@ loss is over when the replica has caught up). In `fsync` mode, and for `kill -9`
 
 from __future__ import annotations
 
+import asyncio
 from random import Random
+from typing import Final
 
 from oncelog_runtime.cluster import PARTITIONS, Partition
 from oncelog_runtime.sim.faults import FaultDriver, FaultPlan
 from oncelog_runtime.sim.node import SimNode
 from tests.simulation.cluster import SimCluster
+
+_STOP_MAX_S: Final = 5.0
 
 
 class ClusterFaults(FaultDriver):
@@ -22,6 +26,29 @@ class ClusterFaults(FaultDriver):
         super().__init__(cluster.world, plan, random, max_down)
         self._cluster = cluster
         self._durable = durable
+
+    def start(self) -> None:
+        """Also stops and restarts nodes in peace now and then, if they are disturbed at all."""
+        super().start()
+        rates = [r for r in (self._plan.kill_every_ms, self._plan.crash_every_ms, self._plan.pause_every_ms) if r]
+        if rates:
+            work = self._repeat("clean_restart", min(rates), self._restart_cleanly)
+            self._tasks.append(self._world.spawn(work, name="clean_restart"))
+
+    async def _restart_cleanly(self) -> bool:
+        node = self._pick()
+        if node is None:
+            return False
+        self._disturbed += 1
+        try:
+            self._cluster.ask_to_stop(node.name)
+            if node.main_task is not None:
+                await asyncio.wait([node.main_task], timeout=_STOP_MAX_S)
+            await asyncio.sleep(self._random.random() * self._plan.restart_after_max_ms / 1000)
+            node.restart()
+        finally:
+            self._disturbed -= 1
+        return True
 
     async def _crash(self) -> bool:
         node = self._pick()

@@ -27,11 +27,13 @@ from tests.simulation.copier import COPY, Copier, differences
 from tests.simulation.history import Operation
 from tests.simulation.invariants import Watcher
 from tests.simulation.replicas import differing, settled
+from tests.simulation.side_work import TRIMMED, TRIMMED_CONFIG, TRIMMED_PARTITIONS, SideWork
 from tests.simulation.spark_job import SparkJob
 from tests.simulation.workload import PARTITIONS, TOPIC, Workload, final_read
 
 _WORK_S: Final = (6.0, 12.0)
 _HEAL_MS: Final = 60_000
+_RETENTION_MS: Final = 700
 _SUCCESS_MS: Final = 20_000
 _KINDS: Final = ("send", "txn", "batch", "poll")
 _FASTER: Final = 4
@@ -81,6 +83,8 @@ class Scenario:
         self.fsync = draw.random() < 0.3
         self.small_segments = draw.random() < 0.3
         self.shared_id = draw.random() < 0.15
+        self.trims = draw.random() < 0.3
+        self.passing_topics = draw.random() < 0.2
         self.work_s = draw.uniform(*_WORK_S)
         self.senders = draw.randint(1, 2)
         self.max_down = draw.choice([1, 2, 2])
@@ -92,7 +96,7 @@ class Scenario:
         logger = logging.getLogger()
         logger.addHandler(bugs)
         try:
-            with SimCluster(verdict.seed) as cluster:
+            with SimCluster(verdict.seed, retention_interval_ms=_RETENTION_MS) as cluster:
                 try:
                     cluster.world.run(self._whole(cluster))
                 except (Exception, AssertionError) as error:
@@ -113,12 +117,12 @@ class Scenario:
         await self._create_topics(cluster)
         watcher = Watcher(cluster)
         workload = Workload(cluster, acknowledged=watcher.acknowledged)
-        job, copier = SparkJob(workload, "spark"), Copier(workload)
+        job, copier, side = SparkJob(workload, "spark"), Copier(workload), SideWork(workload)
         faults = ClusterFaults(
             cluster, self.plan, cluster.world.random("faults"), self.max_down, durable=self.fsync
         )
         cluster.world.set_plan(self.plan)
-        running = [cluster.world.spawn(work) for work in self._processes(workload, job)]
+        running = [cluster.world.spawn(work) for work in self._processes(workload, job, side)]
         copying = cluster.world.spawn(copier.main("copier"))
         faults.start()
         await asyncio.sleep(self.work_s)
@@ -129,7 +133,7 @@ class Scenario:
         async with asyncio.timeout(_HEAL_MS / 1000):
             await asyncio.gather(*running)
         await self._judge(cluster, workload, copier, copying)
-        self._count(workload, job, copier, watcher)
+        self._count(workload, job, copier, side, watcher)
 
     async def _succeeds_again(self, workload: Workload) -> None:
         """Liveness: after healing each kind of operation succeeds again."""
@@ -147,13 +151,21 @@ class Scenario:
         async with cluster.client("setup") as client:
             for topic in (TOPIC, COPY):
                 await client.admin.create_topic(topic, partitions=PARTITIONS, replication_factor=3, config=config)
+            if self.trims:
+                trimmed = TRIMMED_CONFIG | {"flush.mode": config["flush.mode"]}
+                await client.admin.create_topic(TRIMMED, partitions=TRIMMED_PARTITIONS, config=trimmed)
 
-    def _processes(self, workload: Workload, job: SparkJob) -> list[Coroutine[Any, Any, None]]:
+    def _processes(self, workload: Workload, job: SparkJob, side: SideWork) -> list[Coroutine[Any, Any, None]]:
         shared = "shared" if self.shared_id else ""
+        beside = [side.trimmed_writer("trimmer")] if self.trims else []
+        if self.passing_topics:
+            beside.append(side.topic_maker("maker"))
         return [
+            *beside,
             *(workload.sender(f"sender-{i}") for i in range(self.senders)),
             *(workload.transactor(f"transactor-{i}", shared) for i in range(2)),
             *(workload.reader(f"reader-{i}") for i in range(2)),
+            workload.reader("peeker", "read_uncommitted"),
             job.main("spark"),
         ]
 
@@ -182,12 +194,15 @@ class Scenario:
         for name in sorted(cluster.services):
             Watcher.check(cluster.services[name])
 
-    def _count(self, workload: Workload, job: SparkJob, copier: Copier, watcher: Watcher) -> None:
+    def _count(
+        self, workload: Workload, job: SparkJob, copier: Copier, side: SideWork, watcher: Watcher
+    ) -> None:
         count = self.verdict.operations
         for operation in workload.history.operations:
             count[f"{operation.kind} {operation.status.value}"] += 1
         count["batches committed"] += job.committed
         count["batches found committed"] += job.replayed
+        count["side records"] += side.written
         count["copier commits"] += copier.committed
         self.verdict.causes.update(workload.causes)
         self.verdict.sights = watcher.checked

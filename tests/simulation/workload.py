@@ -184,17 +184,20 @@ class Workload:
 
     # ------------------------------------------------------------ readers
 
-    async def reader(self, name: str) -> None:
-        """A read_committed consumer that follows all partitions from the beginning."""
+    async def reader(self, name: str, isolation_level: str = "read_committed") -> None:
+        """Follows all partitions from the beginning: `poll`s, or `peek`s with read_uncommitted."""
+        kind = "poll" if isolation_level == "read_committed" else "peek"
         async with self.cluster.client(name, default_api_timeout_ms=API_TIMEOUT_MS) as client:
-            consumer = client.consumer(auto_offset_reset="earliest", fetch_max_wait_ms=200)
+            consumer = client.consumer(
+                auto_offset_reset="earliest", fetch_max_wait_ms=200, isolation_level=isolation_level
+            )
             async with consumer:
                 await consumer.assign([(TOPIC, p) for p in range(PARTITIONS)])
                 while not self.stopping:
-                    await self._poll(consumer, name)
+                    await self._poll(consumer, name, kind)
 
-    async def _poll(self, consumer: Any, name: str) -> None:
-        operation = self.begin(name, "poll")
+    async def _poll(self, consumer: Any, name: str, kind: str) -> None:
+        operation = self.begin(name, kind)
         try:
             records = await consumer.getmany(timeout_ms=500)
         except errors.OncelogError as error:

@@ -442,9 +442,12 @@ class Sender:
             while True:
                 try:
                     reply = await self._caller.to_leader(partition, methods.GET_PRODUCER_STATE, request, timeout_ms)
-                    self._settle_resolved(window.settled(batch, reply.written), reply.base_offset)
+                    if self._windows.get(partition) is window:  # else the topic was deleted while we asked
+                        self._settle_resolved(window.settled(batch, reply.written), reply.base_offset)
                     return
                 except errors.OncelogError as error:
+                    if self._windows.get(partition) is not window:
+                        return
                     self._settle_resolved(window.give_up(batch))
                     if isinstance(error, errors.UnknownTopicError) and self._is_gone(partition):
                         self._fail_partition(partition)

@@ -92,13 +92,19 @@ class ShardLog:
         try:
             await self._send_until_committed(items, sequence, previous)
         except LogLostError as error:
-            self._lose(error)
-            if not done.done():
-                done.set_exception(error)
-                done.exception()  # whoever waits for a later batch may be the only one who looks
+            self._end(done, error)
+        except Exception as error:
+            self._end(done, LogLostError(f"append failed by a bug: {error!r}"))
+            raise
         else:
             if not done.done():
                 done.set_result(None)
+
+    def _end(self, done: asyncio.Future[None], error: LogLostError) -> None:
+        self._lose(error)
+        if not done.done():
+            done.set_exception(error)
+            done.exception()  # whoever waits for a later batch may be the only one who looks
 
     async def _send_until_committed(
         self, items: list[LogItem], sequence: int, previous: asyncio.Future[None] | None
@@ -257,10 +263,6 @@ class ShardLog:
 
     def _failed(self, error: BaseException) -> None:
         _log.error("append to %s-%d failed by a bug", self._topic, self._shard, exc_info=error)
-        lost = LogLostError(f"append failed: {error}")
-        self._lose(lost)
-        if self._last is not None and not self._last.done():
-            self._last.set_exception(lost)
 
     async def close(self) -> None:
         """See `LogPort.close`."""

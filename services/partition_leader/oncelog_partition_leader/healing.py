@@ -2,7 +2,8 @@
 
 Rule 1: a leader asks; it never decides. The answer carries the winners and the counts, exactly as a marker does (hole 5).
 Rule 2: the marker is written through the partition's own queue, so it is decided and ordered like any other.
-Rule 3: internal topics are left alone: there the shard's owner is the participant, and heals (hole 14).
+Rule 3: a shard whose owner does not answer is asked once a round: it holds back nobody else's transactions for long.
+Rule 4: internal topics are left alone: there the shard's owner is the participant, and heals (hole 14).
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import asyncio
 import logging
 from collections.abc import Mapping
 
-from oncelog.errors import OncelogError
+from oncelog.core.control import Marker
+from oncelog.errors import ErrorCode, OncelogError
 from oncelog.ports import WallClock
 from oncelog.types import PartitionId
 from oncelog_partition_leader.commands import AppendMarkerCommand, Written
@@ -44,26 +46,36 @@ class Healer:
         """For ever."""
         while True:
             await asyncio.sleep(self._config.transaction_resolve_interval_ms / 1000)
+            silent: dict[int, None] = {}
             for partition in list(self._partitions.values()):
-                await self.heal(partition)
+                await self.heal(partition, silent)
 
-    async def heal(self, partition: LocalPartition) -> None:
-        """Resolves what has been open for too long on one partition."""
+    async def heal(self, partition: LocalPartition, silent: dict[int, None] | None = None) -> None:
+        """Resolves what has been open for too long on one partition, except of `silent` shards; adds to these."""
+        silent = {} if silent is None else silent
         leadership = partition.leadership
         if leadership is None or partition.topic in INTERNAL_TOPICS:
             return
         before_ms = self._clock.now_ms() - self._config.transaction_resolve_after_ms
         for opened in leadership.log.producers.open_transactions:
-            if opened.open_since_ms <= before_ms and leadership.ended is None:
-                try:
-                    await self._resolve(leadership, opened)
-                except OncelogError as error:
-                    _log.warning("transaction %s on %s stays open: %s", opened.name, partition.id, error)
+            if opened.open_since_ms > before_ms or leadership.ended is not None or opened.txn_shard in silent:
+                continue
+            try:
+                marker = await self._coordinators.resolve(leadership.partition, opened)
+            except OncelogError as error:
+                _log.warning("transaction %s on %s stays open: %s", opened.name, partition.id, error)
+                if error.code in (ErrorCode.NETWORK_ERROR, ErrorCode.REQUEST_TIMED_OUT):
+                    silent[opened.txn_shard] = None
+                continue
+            try:
+                if marker is not None:
+                    await self._end(leadership, opened, marker)
+            except OncelogError as error:
+                _log.warning("transaction %s on %s stays open: %s", opened.name, partition.id, error)
+                if error.retriable:
+                    return  # the partition takes or commits nothing at the moment
 
-    async def _resolve(self, leadership: Leadership, opened: OpenTransaction) -> None:
-        marker = await self._coordinators.resolve(leadership.partition, opened)
-        if marker is None:
-            return
+    async def _end(self, leadership: Leadership, opened: OpenTransaction, marker: Marker) -> None:
         _log.info("ending %s on %s: committed=%s", opened.name, leadership.partition, marker.committed)
         done: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
         deadline_ms = self._clock.monotonic_ms() + self._config.coordinator_timeout_ms

@@ -15,7 +15,7 @@ from oncelog.errors import OncelogError
 from oncelog_partition_leader.core.replica_set import Isr
 from oncelog_partition_leader.leadership import Leadership
 from oncelog_runtime.cluster import Partition, broker_key, partition_key
-from oncelog_runtime.cluster_view import ClusterView
+from oncelog_runtime.cluster_view import ClusterView, Versioned
 from oncelog_runtime.ports import Compare, KeyValue, MetadataStore, Put, WallClock
 from oncelog_runtime.tasks import TaskOwner
 
@@ -48,13 +48,14 @@ class IsrKeeper:
         _log.info("ISR of %s: %s -> %s", leadership.partition, replicas.committed, isr)
         replicas.propose(isr)
         leadership.updating_isr = True
-        self._tasks.spawn(self._update(leadership, entry.value, isr), "isr-update")
+        self._tasks.spawn(self._update(leadership, entry, isr), "isr-update")
 
-    async def _update(self, leadership: Leadership, before: Partition, isr: Isr) -> None:
+    async def _update(self, leadership: Leadership, before: Versioned[Partition], isr: Isr) -> None:
+        """`before` is what the proposal was made from: another write may have been seen by the time this task runs."""
         key = partition_key(*leadership.partition)
-        value = replace(before, isr=isr).encode()
-        compares = [Compare(key, leadership.replicas.mod_revision)]
-        compares += [Compare(broker_key(r.broker_id), r.incarnation) for r in isr if r not in before.isr]
+        value = replace(before.value, isr=isr).encode()
+        compares = [Compare(key, before.mod_revision)]
+        compares += [Compare(broker_key(r.broker_id), r.incarnation) for r in isr if r not in before.value.isr]
         try:
             found = await self._settle(leadership, key, value, compares)
         finally:

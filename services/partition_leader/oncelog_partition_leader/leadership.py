@@ -296,12 +296,15 @@ class Leadership:
             command.fail(RequestTimedOutError("not enough followers acknowledged in time"))
 
     def end(self, error: OncelogError | None = None) -> None:
-        """Leads no more. Whoever waits hears `NotLeaderError`: for what was appended the outcome is unknown."""
+        """Leads no more. What waits for its append hears `error`, or `NotLeaderError`: certainly not written here. What was
+        appended hears `RequestTimedOutError`: its outcome is unknown, and a producer may not take it for unwritten.
+        """
         if self.ended is not None:
             return
         self.ended = error or NotLeaderError("this broker no longer leads the partition", epoch=self.epoch)
-        waiting = [*self._waiters.drain(), *self._sync_waiters.drain(), *self._inbox]
-        self._inbox = []
+        for command in (*self._waiters.drain(), *self._sync_waiters.drain()):
+            command.fail(RequestTimedOutError(f"appended, but the outcome is unknown: {self.ended.message}"))
+        waiting, self._inbox = self._inbox, []
         for parked in self._parked.values():
             waiting.extend(parked)
         self._parked.clear()

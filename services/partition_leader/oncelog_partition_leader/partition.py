@@ -223,8 +223,9 @@ class LocalPartition:
             if not self.in_session(epoch, session) or self._session_has_data or to >= self.log.log_end_offset:
                 return
             await self._guarded(self.log.truncate_to(to))
-            self.sync.cut(to)
-            self._follower_watermark = min(self._follower_watermark, to)
+            end = self.log.log_end_offset  # below `to` when that lies inside of a batch
+            self.sync.cut(end)
+            self._follower_watermark = min(self._follower_watermark, end)
 
     async def reset(self, epoch: int, session: int, at: int, snapshot: bytes) -> None:
         """Drops the log and begins anew at `at`, unless a newer session began meanwhile. Raises `StorageError`."""

@@ -14,6 +14,7 @@ from oncelog.core.control import Marker
 from oncelog.core.header import BatchHeader
 from oncelog.errors import (
     InvalidRequestError,
+    LeaderNotAvailableError,
     InvalidRequiredAcksError,
     InvalidTopicError,
     NotControllerError,
@@ -301,7 +302,9 @@ class BrokerService:
     async def get_metadata(
         self, request: pb.GetMetadataRequest, _payload: Buffer
     ) -> tuple[pb.GetMetadataReply, Buffer]:
-        """The cluster as this broker last saw it."""
+        """The cluster as this broker last saw it. Raises `LeaderNotAvailableError` before it has seen anything."""
+        if self._view.revision == 0:
+            raise LeaderNotAvailableError("this broker has not read the cluster's metadata yet")
         return metadata_reply(self._view, request), b""
 
     async def create_topic(

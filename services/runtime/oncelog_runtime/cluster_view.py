@@ -90,6 +90,8 @@ class ClusterView:
     def require_leader(self, partition: PartitionId) -> BrokerRef:
         """The living leader of a partition. Raises `UnknownTopicError` or `LeaderNotAvailableError`."""
         entry = self.partitions.get(partition)
+        if entry is None and not self._revisions:
+            raise LeaderNotAvailableError("this process has not read the cluster's metadata yet")
         if entry is None:
             raise UnknownTopicError("no such partition", topic_id=partition.topic_id, partition=partition.partition)
         leader = entry.value.leader

@@ -132,6 +132,8 @@ class _Process(Generic[ConfigT]):
 
     async def _require_metadata(self, ports: NodePorts) -> None:
         """A process that cannot reach etcd at its start says so and ends: waiting in silence helps nobody find the typo."""
+        if self._config.etcd_connect_timeout_ms == 0:
+            return
         deadline_ms = ports.clock.monotonic_ms() + self._config.etcd_connect_timeout_ms
         while not self._stopping.is_set():
             try:

@@ -25,7 +25,7 @@ DEAD_ETCD = "--etcd-endpoints=127.0.0.1:1"
 
 @contextmanager
 def toy(*flags: str) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, str(TOY), DEAD_ETCD, *flags]
+    command = [sys.executable, str(TOY), DEAD_ETCD, "--etcd-connect-timeout-ms=0", *flags]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             yield process

@@ -185,6 +185,18 @@ def test_5_winners_are_kept_until_complete(driver: Driver) -> None:
     assert driver.outcome(1) == cmd.OutcomeReply(True, True)
 
 
+def test_a_repeated_commit_is_visible_only_when_its_markers_are_in(driver: Driver) -> None:
+    one = driver.join(batch=7)
+    enrol(driver, one, P0)
+    assert not driver.commit(one.txn_no, winner(one, p0=1), batch=7).visible
+    for number in (one.txn_no, 0):
+        again = driver.commit(number, batch=7)
+        assert (again.already_committed, again.txn_no, again.visible) == (True, one.txn_no, False)
+    driver.mark(one.txn_no, P0)
+    assert driver.commit(one.txn_no, batch=7).visible
+    assert driver.commit(0, batch=7).visible
+
+
 def test_179_a_replayed_batch_is_already_committed_for_anyone(driver: Driver) -> None:
     joined = driver.join(batch=7)
     driver.commit(1, winner(joined, 10), batch=7)

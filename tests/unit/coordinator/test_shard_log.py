@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
 
 import pytest
 
-from oncelog import errors
+from oncelog import errors, methods
+from oncelog.core.header import read_header
+from oncelog.types import Buffer
+from oncelog.v1 import partition_pb2 as pa
 from oncelog_coordinator.config import ShardConfig
 from oncelog_coordinator.core.records import EPOCH_KEY, EpochRecord
 from oncelog_coordinator.log_port import LogItem, LogLostError
@@ -15,7 +19,7 @@ from oncelog_coordinator.shard_log import ShardLog
 from oncelog_coordinator.steady_clock import SteadyClock
 from oncelog_runtime.cluster import KIND_TXN, TRANSACTION_TOPIC
 from oncelog_runtime.sim.world import SimWorld
-from tests.unit.coordinator.fake_cluster import OTHER_BROKER, TXN_TOPIC_ID, Cluster, FakeLeader, FakeTransport
+from tests.unit.coordinator.fake_cluster import BROKER, OTHER_BROKER, TXN_TOPIC_ID, Cluster, FakeLeader, FakeTransport
 
 SHARD = 1
 CONFIG = ShardConfig(append_deadline_ms=2_000, load_stall_ms=2_000, append_timeout_ms=500)
@@ -85,6 +89,25 @@ def test_appends_in_flight_land_in_order_whatever_overtakes(world: SimWorld) -> 
         assert [value for key, value in await read(await place.begin(2)) if key == "k"] == [
             str(i).encode() for i in range(20)
         ]
+
+    run(world, scenario)
+
+
+def test_an_append_that_fails_by_a_bug_is_lost_and_leaves_nobody_waiting(world: SimWorld) -> None:
+    async def scenario(place: Place) -> None:
+        log = await place.begin(1)
+        answer = place.leader.produce
+
+        async def malformed(request: Any, payload: Buffer) -> tuple[Any, Buffer]:
+            is_first = read_header(payload).base_sequence == 1
+            return (pa.ProduceReply(), b"") if is_first else await answer(request, payload)
+
+        place.transport.serve(BROKER, methods.PRODUCE, malformed)
+        done = [log.append([("a", b"1")]), log.append([("a", b"2")])]
+        async with asyncio.timeout(10):
+            with pytest.raises(LogLostError):
+                await done[0]
+        await log.close()
 
     run(world, scenario)
 

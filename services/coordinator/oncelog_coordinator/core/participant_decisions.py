@@ -202,8 +202,9 @@ def commit(index: TransactionIndex, command: Commit, now_ms: int) -> Decision:
     _require_batch(command.owner_run, command.batch)
     record = index.find(command.transactional_id)
     committed = None if record is None else _committed_token(record, command.batch)
-    if committed is not None:
-        return Decision(reply=CommitReply(True, committed.rows, command.txn_no, True))
+    if record is not None and committed is not None:
+        number = command.txn_no or max((item.txn_no for item in record.decided if item.outcome.is_commit), default=0)
+        return Decision(reply=CommitReply(True, committed.rows, number, index.is_visible(record, number)))
     if command.txn_no == 0:
         old, before = _open_empty(index, record, command, now_ms)
     else:

@@ -11,6 +11,7 @@ import pytest
 from oncelog import errors
 from oncelog.core.hashing import partition_for_key
 from oncelog.types import PartitionId
+from oncelog.v1 import partition_pb2 as pb
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, TOPIC_ID, FakeCluster, Lost
 
 
@@ -217,6 +218,39 @@ def test_while_nobody_can_settle_the_outcome_is_unknown_and_nothing_overtakes(cl
 
     cluster.run(work)
     assert cluster.values(0) == [b"0", b"1"]
+
+
+def test_a_topic_deleted_while_a_batch_is_in_question_fails_that_batch_alone(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.fail("Produce", *(Lost() for _ in range(100)))
+
+    is_asked = asyncio.Event()
+
+    async def slow(address: str, request: Any, _: bytes) -> tuple[Any, bytes]:
+        is_asked.set()
+        await asyncio.sleep(0.08)
+        return pb.GetProducerStateReply(written=False, base_offset=-1), b""
+
+    monkeypatch.setattr(cluster, "_GetProducerState", slow)
+
+    async def work(_: FakeCluster) -> None:
+        config = fast(delivery_timeout_ms=500)
+        async with cluster.client() as client, client.producer(**config) as producer:
+            asked = await producer.send(TOPIC, b"0", partition=0)
+            await is_asked.wait()
+            cluster.faults.clear()
+            cluster.topic_exists = False
+            cluster.fail("append", errors.UnknownTopicError())
+            other = await producer.send(TOPIC, b"1", partition=1)
+            for failed in (asked, other):
+                with pytest.raises(errors.UnknownTopicError):
+                    await failed
+            cluster.topic_exists = True
+            await asyncio.sleep(1)
+            assert (await producer.send_and_wait(TOPIC, b"2", partition=1)).offset == 0
+
+    cluster.run(work)
 
 
 def test_what_was_never_sent_times_out_definitely(cluster: FakeCluster) -> None:
