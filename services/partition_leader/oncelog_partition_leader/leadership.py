@@ -250,6 +250,8 @@ class Leadership:
         for command, batch in zip(group.commands, appended, strict=True):
             if command.answer is None:
                 command.answer = Written(batch.base_offset, now_ms, self.log.log_start_offset, False)
+            if isinstance(command, AppendBatch):
+                command.data = b""  # it is in the log: who waits for its acknowledgement holds no bytes
             self._answer_at(batch.next_offset, command)
         if self.topic_config.fsync:
             self._request_sync()

@@ -354,7 +354,10 @@ class ReplicaManager:
         for leadership in list(self.led):
             self._isr.look(leadership)
         for partition in self.partitions.values():
-            if partition.failed is None and partition.log.wants_sync:
+            if partition.failed is None and partition.log.failed is not None:
+                # Found by a read (a follower's feed, a snapshot): whoever read could not act on it.
+                partition.fail(partition.log.failed)
+            elif partition.failed is None and partition.log.wants_sync:
                 partition.sync.request()
 
     async def trim(self) -> None:
