@@ -83,7 +83,9 @@ def differences(source: dict[Key, Records], copy: dict[Key, Records]) -> list[st
         want = [value for _, value in source[TOPIC, p]]
         have = [value for _, value in copy[COPY, p]]
         if want != have:
-            at = next((i for i, (a, b) in enumerate(zip(want, have, strict=False)) if a != b), min(len(want), len(have)))
+            at = next(
+                (i for i, (a, b) in enumerate(zip(want, have, strict=False)) if a != b), min(len(want), len(have))
+            )
             found.append(
                 f"partition {p}: {len(want)} values, {len(have)} copied; from index {at}:"
                 f" {want[at : at + 4]} is {have[at : at + 4]} in the copy"

@@ -148,7 +148,9 @@ class AcknowledgedIsCommitted:
     def acknowledged(self, key: Key, offset: int) -> None:
         """A client was told that its record is at this offset."""
         reached = self._watermarks.get(key, 0)
-        assert offset < reached, f"{key} offset {offset} was acknowledged; no leader's high watermark is above {reached}"
+        assert offset < reached, (
+            f"{key} offset {offset} was acknowledged; no leader's high watermark is above {reached}"
+        )
 
 
 class Watcher:
@@ -193,7 +195,11 @@ class Watcher:
         return self._cluster.services.get(name) if self._cluster.node(name).life is life else None
 
     def _look(self, broker: Broker, partition: LocalPartition) -> None:
-        leadership, high_watermark, log_end = partition.leadership, partition.high_watermark, partition.log.log_end_offset
+        leadership, high_watermark, log_end = (
+            partition.leadership,
+            partition.high_watermark,
+            partition.log.log_end_offset,
+        )
         before = self._sights.get(partition)
         if (
             before is not None

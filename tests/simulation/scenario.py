@@ -118,9 +118,7 @@ class Scenario:
         watcher = Watcher(cluster)
         workload = Workload(cluster, acknowledged=watcher.acknowledged)
         job, copier, side = SparkJob(workload, "spark"), Copier(workload), SideWork(workload)
-        faults = ClusterFaults(
-            cluster, self.plan, cluster.world.random("faults"), self.max_down, durable=self.fsync
-        )
+        faults = ClusterFaults(cluster, self.plan, cluster.world.random("faults"), self.max_down, durable=self.fsync)
         cluster.world.set_plan(self.plan)
         running = [cluster.world.spawn(work) for work in self._processes(workload, job, side)]
         copying = cluster.world.spawn(copier.main("copier"))
@@ -184,7 +182,9 @@ class Scenario:
         found.extend(str(anomaly) for anomaly in check(workload.history, final))
         found.extend(await _false_outcomes(cluster, workload, final))
         async with cluster.client() as client:
-            copier.finish_at({(TOPIC, p): o.last_stable_offset for p, o in (await client.admin.partition_offsets(TOPIC)).items()})
+            copier.finish_at(
+                {(TOPIC, p): o.last_stable_offset for p, o in (await client.admin.partition_offsets(TOPIC)).items()}
+            )
         async with asyncio.timeout(_HEAL_MS / 1000):
             await copying
         await settled(cluster, _HEAL_MS)  # its last commit may be decided and not visible yet
@@ -194,9 +194,7 @@ class Scenario:
         for name in sorted(cluster.services):
             Watcher.check(cluster.services[name])
 
-    def _count(
-        self, workload: Workload, job: SparkJob, copier: Copier, side: SideWork, watcher: Watcher
-    ) -> None:
+    def _count(self, workload: Workload, job: SparkJob, copier: Copier, side: SideWork, watcher: Watcher) -> None:
         count = self.verdict.operations
         for operation in workload.history.operations:
             count[f"{operation.kind} {operation.status.value}"] += 1

@@ -212,7 +212,10 @@ class Workload:
 async def final_read(cluster: SimCluster, topic: str, partitions: int) -> dict[Key, Records]:
     """All that a fresh read_committed client sees of a topic, up to the end as it is now."""
     found: dict[Key, Records] = {(topic, p): [] for p in range(partitions)}
-    async with cluster.client() as client, client.consumer(auto_offset_reset="earliest", fetch_max_wait_ms=50) as consumer:
+    async with (
+        cluster.client() as client,
+        client.consumer(auto_offset_reset="earliest", fetch_max_wait_ms=50) as consumer,
+    ):
         await consumer.assign(list(found))
         ends = await consumer.end_offsets(list(found))
         assert len(ends) == partitions, "every partition answers"

@@ -148,7 +148,9 @@ class Broker:
 
     def _failed(self, error: BaseException) -> None:
         """No task of a broker may end by itself: half a broker is worse than none, so the process ends (and restarts)."""
-        broken = error if isinstance(error, AssertionError) else AssertionError(f"a task of the broker failed: {error!r}")
+        broken = (
+            error if isinstance(error, AssertionError) else AssertionError(f"a task of the broker failed: {error!r}")
+        )
         asyncio.get_running_loop().call_exception_handler({"message": str(broken), "exception": broken})
 
     # ------------------------------------------------------------ housekeeping

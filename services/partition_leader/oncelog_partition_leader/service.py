@@ -14,9 +14,9 @@ from oncelog.core.control import Marker
 from oncelog.core.header import BatchHeader
 from oncelog.errors import (
     InvalidRequestError,
-    LeaderNotAvailableError,
     InvalidRequiredAcksError,
     InvalidTopicError,
+    LeaderNotAvailableError,
     NotControllerError,
     OffsetOutOfRangeError,
     OncelogError,
