@@ -67,8 +67,8 @@ def _compare(one: LocalPartition, other: LocalPartition) -> Iterator[str]:
     start = max(one.log.log_start_offset, other.log.log_start_offset)
     if _bytes(one, start) != _bytes(other, start):
         yield "bytes"
-    if one.log.epochs.entries != other.log.epochs.entries:
-        yield f"leader epochs {one.log.epochs.entries} and {other.log.epochs.entries}"
+    if _epochs(one, start) != _epochs(other, start):
+        yield f"leader epochs {_epochs(one, start)} and {_epochs(other, start)}"
     end = one.log.log_end_offset
     for partition in (one, other):
         partition.log.last_stable_offset(end)  # forgets which transactions were unstable: leaders do it as they serve
@@ -76,6 +76,13 @@ def _compare(one: LocalPartition, other: LocalPartition) -> Iterator[str]:
         yield "producer states"
     if one.log.aborted_between(start, end) != other.log.aborted_between(start, end):
         yield "aborted transactions"
+
+
+def _epochs(partition: LocalPartition, start: int) -> list[tuple[int, int]]:
+    """The table from `start` on: each replica forgets what is below its own log start."""
+    entries = partition.log.epochs.entries
+    ends = [following for _, following in entries[1:]] + [partition.log.log_end_offset]
+    return [(epoch, max(at, start)) for (epoch, at), end in zip(entries, ends, strict=True) if end > start]
 
 
 def _bytes(partition: LocalPartition, start: int) -> bytes:

@@ -6,6 +6,7 @@ followers that begin above their log's end, logs opened and deleted under way, s
 
 from __future__ import annotations
 
+import asyncio
 from random import Random
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ TRIMMED_CONFIG: Final = {
     "retention.bytes": "4000",
 }
 TRIMMED_PARTITIONS: Final = 2
+_PAUSE_MAX_S: Final = 0.3
 _VALUE: Final = bytes(120)
 
 
@@ -50,6 +52,7 @@ class SideWork:
                         await txn.send(TRIMMED, _VALUE, partition=random.randrange(TRIMMED_PARTITIONS))
                         await (await plain.send(TRIMMED, _VALUE, partition=random.randrange(TRIMMED_PARTITIONS)))
                         self.written += 1
+                await asyncio.sleep(random.random() * _PAUSE_MAX_S)
 
     async def topic_maker(self, name: str) -> None:
         """Creates a topic, writes a little, deletes it."""
@@ -65,6 +68,7 @@ class SideWork:
                     await (await producer.send(topic, _VALUE))
         finally:
             await self._delete(client, topic)
+        await asyncio.sleep(random.random() * _PAUSE_MAX_S)
 
     @staticmethod
     async def _delete(client: Client, topic: str) -> None:
