@@ -112,13 +112,14 @@ def main() -> int:
     scale = 0.1 if args.quick else 1.0
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="oncelog-bench-") as folder, LocalCluster(Path(folder)) as cluster:
+        # Transactions first: throughput leaves dirty pages, whose write-back slows every sync.
+        if "transactions" in parts:
+            print("transactions ...", flush=True)
+            rows += _transactions(cluster, scale)
         if "produce" in parts:
             print("produce ...", flush=True)
             with BarePipeline() as bare:
                 rows += _produce(cluster, bare, scale)
-        if "transactions" in parts:
-            print("transactions ...", flush=True)
-            rows += _transactions(cluster, scale)
         if "spark" in parts:
             print("Spark ...", flush=True)
             rows += _spark(cluster, scale)

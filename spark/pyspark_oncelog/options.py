@@ -287,7 +287,7 @@ class SinkOptions:
             transactional_id=options.get("transactionalId", ""),
             txn_app_id=options.get("txnAppId", ""),
             txn_version=_integer(options, "txnVersion", -1, 0),
-            compression_type=_choice(options, "compressionType", ("lz4", "zstd", "none")),
+            compression_type=_choice(options, "compressionType", ("zstd", "lz4", "none")),
             lease_ms=_integer(options, "leaseMs", 60_000, 1_000),
             max_duration_ms=_integer(options, "maxDurationMs", 3_600_000, 1_000),
             skip_rolled_back=_choice(options, "onRolledBackBatch", ("fail", "skip")) == "skip",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from oncelog.errors import BatchRolledBackError, IllegalStateError, UnknownTopicError
 from pyspark_oncelog import checks
 from pyspark_oncelog.columns import pieces
+from pyspark_oncelog.gathering import Gatherer
 from pyspark_oncelog.identity import WriteIdentity
 from pyspark_oncelog.messages import TaskMessage, TaskResult
 from pyspark_oncelog.options import SinkOptions
@@ -105,16 +106,21 @@ def _drain(batches: Iterable[RecordBatch]) -> int:
 
 
 def _send_all(client: Client, options: SinkOptions, writer: ArrowWriter, batches: Iterable[RecordBatch]) -> int:
+    def send(topic: str, rows: RecordBatch) -> None:
+        try:
+            writer.send_batch(topic, rows)
+        except UnknownTopicError as error:
+            raise checks.unknown_topic(topic, options.connection.bootstrap_servers) from error
+
+    gatherer = Gatherer(send)
     rows = 0
     for batch in batches:
         rows += batch.num_rows
         for piece in pieces(batch, options.topic):
             if not options.topic:
                 checks.ensure_topic(lambda: client, options, piece.topic)
-            try:
-                writer.send_batch(piece.topic, piece.rows)
-            except UnknownTopicError as error:
-                raise checks.unknown_topic(piece.topic, options.connection.bootstrap_servers) from error
+            gatherer.add(piece.topic, piece.rows)
+    gatherer.flush()
     return rows
 
 

@@ -37,7 +37,7 @@ class BrokerConfig(NodeConfig):
     replicate_in_flight_max: int = setting(4, "replication requests on the way per follower and flush mode")
     replicate_timeout_ms: int = setting(5_000, "a replication request without answer for so long is lost")
     replicate_backoff_ms: int = setting(50, "wait before a follower is tried again")
-    watermark_push_delay_ms: int = setting(5, "how long a new high watermark waits for data to go with")
+    watermark_push_delay_ms: int = setting(50, "how long a new high watermark waits for data to go with")
     tail_cache_bytes: int = setting(4 << 20, "newest batches kept in memory, per partition")
     # requests
     request_timeout_max_ms: int = setting(120_000, "longest time-out of a produce request")

@@ -55,7 +55,7 @@ def test_a_task_joins_by_its_names_writes_and_says_what_it_wrote(client: FakeCli
     [join], [participant] = client.joins, client.participants
     assert join["names"] == ("spark-q", "run", "q", 7)
     assert (join["write_attempt"], join["task_attempt"]) == ("a", "42")
-    assert participant.sent == [("t", {"value": [b"1", b"2"]}), ("t", {"value": [b"3"]})]
+    assert participant.sent == [("t", {"value": [b"1", b"2", b"3"]})], "small batches are gathered"
     assert participant.is_closed
     assert message == TaskMessage(IDENTITY, TaskResult.JOINED, 3, "42", 11, 5, (("id", 0, 3),))
 

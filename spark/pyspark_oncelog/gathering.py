@@ -1,0 +1,52 @@
+"""Gathers Spark's small Arrow batches into larger ones, so that each partition gets batches worth a message.
+
+Spark hands over about 10,000 rows at a time; split over six partitions that is 200 KB each, and every message costs the
+brokers the same, however small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+
+GATHER_BYTES: Final = 6 << 20
+
+
+class Gatherer:
+    """Holds rows per topic until there are `gather_bytes` of them, then sends them as one batch, in their order."""
+
+    def __init__(self, send: Callable[[str, RecordBatch], None], gather_bytes: int = GATHER_BYTES) -> None:
+        self._send = send
+        self._gather_bytes = gather_bytes
+        self._held: dict[str, list[RecordBatch]] = {}
+        self._bytes: dict[str, int] = {}
+
+    def add(self, topic: str, rows: RecordBatch) -> None:
+        """Takes rows of a topic; sends when enough are there. Raises what `send` raises."""
+        held = self._held.setdefault(topic, [])
+        if held and held[0].schema != rows.schema:
+            self._flush(topic)
+            held = self._held.setdefault(topic, [])
+        held.append(rows)
+        self._bytes[topic] = self._bytes.get(topic, 0) + rows.nbytes
+        if self._bytes[topic] >= self._gather_bytes:
+            self._flush(topic)
+
+    def flush(self) -> None:
+        """Sends what is held."""
+        for topic in list(self._held):
+            self._flush(topic)
+
+    def _flush(self, topic: str) -> None:
+        import pyarrow as pa
+
+        held = self._held.pop(topic)
+        self._bytes.pop(topic, None)
+        if len(held) == 1:
+            self._send(topic, held[0])
+            return
+        for batch in pa.Table.from_batches(held).combine_chunks().to_batches():
+            self._send(topic, batch)

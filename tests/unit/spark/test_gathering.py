@@ -1,0 +1,34 @@
+"""Small Arrow batches leave as large ones, complete and in order."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from pyspark_oncelog.gathering import Gatherer
+
+
+def rows(*values: bytes, key: bytes | None = None) -> pa.RecordBatch:
+    columns = {"value": pa.array(values, pa.binary())}
+    if key is not None:
+        columns["key"] = pa.array([key] * len(values), pa.binary())
+    return pa.record_batch(columns)
+
+
+def test_rows_leave_together_when_there_are_enough_and_the_rest_at_the_end() -> None:
+    sent: list[tuple[str, list[bytes]]] = []
+    gatherer = Gatherer(lambda topic, batch: sent.append((topic, batch.column(0).to_pylist())), gather_bytes=60)
+    for i in range(5):
+        gatherer.add("t", rows(b"%d" % i * 20))
+    assert [len(values) for _, values in sent] == [3]
+    gatherer.flush()
+    assert [value for _, values in sent for value in values] == [b"%d" % i * 20 for i in range(5)]
+
+
+def test_topics_and_shapes_are_kept_apart() -> None:
+    sent: list[tuple[str, tuple[str, ...], int]] = []
+    gatherer = Gatherer(lambda topic, batch: sent.append((topic, tuple(batch.schema.names), batch.num_rows)))
+    gatherer.add("a", rows(b"1", b"2"))
+    gatherer.add("b", rows(b"3"))
+    gatherer.add("a", rows(b"4", key=b"k"))
+    gatherer.flush()
+    assert sorted(sent) == [("a", ("value",), 2), ("a", ("value", "key"), 1), ("b", ("value",), 1)]
