@@ -127,7 +127,7 @@ def _run(holes: list[int], seeds: range, jobs: int) -> Iterator[Catch]:
     if jobs <= 1:
         yield from (try_all(hole, seeds) for hole in holes)
         return
-    with ProcessPoolExecutor(jobs, max_tasks_per_child=1) as pool:
+    with ProcessPoolExecutor(jobs) as pool:
         yield from pool.map(try_all, holes, [seeds] * len(holes))
 
 

@@ -81,8 +81,8 @@ def _compare(one: LocalPartition, other: LocalPartition) -> Iterator[str]:
 def _epochs(partition: LocalPartition, start: int) -> list[tuple[int, int]]:
     """The table from `start` on: each replica forgets what is below its own log start."""
     entries = partition.log.epochs.entries
-    ends = [following for _, following in entries[1:]] + [partition.log.log_end_offset]
-    return [(epoch, max(at, start)) for (epoch, at), end in zip(entries, ends, strict=True) if end > start]
+    ends = [at for _, at in entries[1:]] + [partition.log.log_end_offset]
+    return [(epoch, max(at, start)) for (epoch, at), end in zip(entries, ends, strict=False) if end > start]
 
 
 def _bytes(partition: LocalPartition, start: int) -> bytes:

@@ -7,16 +7,17 @@ succeeded: a run in which nothing failed because nothing happened is not a pass.
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
 
 from tests.simulation.scenario import Verdict, run_seed
 
-_NEEDED = ("send ok", "txn ok", "txn fail", "poll ok", "batches committed", "copier commits")
+_SEEDS_PER_PROCESS = 50
+NEEDED = ("send ok", "txn ok", "txn fail", "poll ok", "batches committed", "copier commits")
 """Over many seeds each of these must have happened."""
 
 
@@ -32,10 +33,11 @@ def main(arguments: list[str] | None = None) -> int:
         if verdict.violations:
             failed.append(verdict)
             print(f"\r{verdict}\n  make sim SEED={verdict.seed} SEEDS=1", flush=True)
-        if sys.stdout.isatty():
-            print(f"\r{done}/{len(seeds)} seeds, {len(failed)} failed", end="", flush=True)
+        if sys.stdout.isatty() or done % 50 == 0:
+            end = "" if sys.stdout.isatty() else "\n"
+            print(f"\r{done}/{len(seeds)} seeds, {len(failed)} failed", end=end, flush=True)
     _report(total, len(seeds), len(failed), time.monotonic() - began)
-    missing = [name for name in _NEEDED if not total.operations[name]] if len(seeds) >= 20 else []
+    missing = [name for name in NEEDED if not total.operations[name]] if len(seeds) >= 20 else []
     if missing:
         print(f"nothing of this ever happened: {', '.join(missing)}")
     return 1 if failed or missing else 0
@@ -54,9 +56,9 @@ def _run(seeds: Iterable[int], jobs: int) -> Iterator[Verdict]:
     if jobs <= 1 or len(seeds) == 1:
         yield from map(run_seed, seeds)
         return
-    with ProcessPoolExecutor(jobs, max_tasks_per_child=50) as pool:
-        for future in as_completed([pool.submit(run_seed, seed) for seed in seeds]):
-            yield future.result()
+    # Not an executor: with `max_tasks_per_child` Python 3.11's may wait for ever for a worker that it never starts.
+    with multiprocessing.get_context("spawn").Pool(jobs, maxtasksperchild=_SEEDS_PER_PROCESS) as pool:
+        yield from pool.imap_unordered(run_seed, seeds)
 
 
 def _add(total: Verdict, verdict: Verdict) -> None:

@@ -31,13 +31,12 @@ from tests.simulation.side_work import TRIMMED, TRIMMED_CONFIG, TRIMMED_PARTITIO
 from tests.simulation.spark_job import SparkJob
 from tests.simulation.workload import PARTITIONS, TOPIC, Workload, final_read
 
-_WORK_S: Final = (6.0, 12.0)
+_WORK_S: Final = (7.0, 14.0)
 _HEAL_MS: Final = 60_000
 _RETENTION_MS: Final = 700
 _SUCCESS_MS: Final = 20_000
 _KINDS: Final = ("send", "txn", "batch", "poll")
-_FASTER: Final = 4
-"""The plan's rates are for long runs; these are short."""
+_STORM_MS: Final = 5_000.0
 _REPLAY_MAX_MS: Final = 12_000.0
 _EVIDENCE_MAX: Final = 5
 
@@ -88,7 +87,11 @@ class Scenario:
         self.work_s = draw.uniform(*_WORK_S)
         self.senders = draw.randint(1, 2)
         self.max_down = draw.choice([1, 2, 2])
-        self.plan = FaultPlan() if seed == 0 else _plan(seed)
+        self.blackout_every_ms = _STORM_MS if seed and draw.random() < 0.2 else 0.0
+        self.etcd_outage_every_ms = _STORM_MS if seed and draw.random() < 0.2 else 0.0
+        self.faster = draw.choice([2, 4, 8])
+        self.cancel_handler = 0.3 if draw.random() < 0.2 else 0.0  # as grpc.aio does to handlers of unary calls
+        self.plan = FaultPlan() if seed == 0 else replace(_plan(seed, self.faster), cancel_handler=self.cancel_handler)
 
     def run(self) -> Verdict:
         """Everything."""
@@ -118,7 +121,15 @@ class Scenario:
         watcher = Watcher(cluster)
         workload = Workload(cluster, acknowledged=watcher.acknowledged)
         job, copier, side = SparkJob(workload, "spark"), Copier(workload), SideWork(workload)
-        faults = ClusterFaults(cluster, self.plan, cluster.world.random("faults"), self.max_down, durable=self.fsync)
+        faults = ClusterFaults(
+            cluster,
+            self.plan,
+            cluster.world.random("faults"),
+            self.max_down,
+            durable=self.fsync,
+            blackout_every_ms=self.blackout_every_ms,
+            etcd_outage_every_ms=self.etcd_outage_every_ms,
+        )
         cluster.world.set_plan(self.plan)
         running = [cluster.world.spawn(work) for work in self._processes(workload, job, side)]
         copying = cluster.world.spawn(copier.main("copier"))
@@ -206,10 +217,10 @@ class Scenario:
         self.verdict.sights = watcher.checked
 
 
-def _plan(seed: int) -> FaultPlan:
+def _plan(seed: int, faster_by: int) -> FaultPlan:
     plan = FaultPlan.draw(Random(f"{seed}:plan"))
-    names = [item.name for item in fields(plan) if item.name.endswith("_every_ms")]
-    faster = {name: getattr(plan, name) / _FASTER for name in names}
+    names = [item.name for item in fields(plan) if item.name.endswith("_every_ms")]  # meant for longer runs
+    faster = {name: getattr(plan, name) / faster_by for name in names}
     shorter = {"pause_max_ms": 3_000.0, "partition_max_ms": 3_000.0, "restart_after_max_ms": 1_500.0}
     return replace(plan, replay_max_ms=_REPLAY_MAX_MS, **shorter, **faster)
 

@@ -189,10 +189,15 @@ class FaultDriver:
                 self._tasks.append(self._world.spawn(self._repeat(name, mean_ms, inject), name=name))
 
     async def stop(self) -> None:
-        """Stops injecting, heals the network, brings every node back and makes the plan calm."""
+        """Stops injecting, heals the network, brings every node back and makes the plan calm.
+
+        Raises what an injection raised: a driver that broke injects nothing.
+        """
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for ended in await asyncio.gather(*self._tasks, return_exceptions=True):
+            if isinstance(ended, Exception):
+                raise ended
         self._tasks.clear()
         self._world.set_plan(self._plan.calm())
         self._world.heal()
