@@ -31,7 +31,7 @@ from tests.simulation.side_work import TRIMMED, TRIMMED_CONFIG, TRIMMED_PARTITIO
 from tests.simulation.spark_job import SparkJob
 from tests.simulation.workload import PARTITIONS, TOPIC, Workload, final_read
 
-_WORK_S: Final = (7.0, 14.0)
+_WORK_S: Final = (6.0, 12.0)
 _HEAL_MS: Final = 60_000
 _RETENTION_MS: Final = 700
 _SUCCESS_MS: Final = 20_000
@@ -220,8 +220,8 @@ class Scenario:
 def _plan(seed: int, faster_by: int) -> FaultPlan:
     plan = FaultPlan.draw(Random(f"{seed}:plan"))
     names = [item.name for item in fields(plan) if item.name.endswith("_every_ms")]  # meant for longer runs
-    faster = {name: getattr(plan, name) / faster_by for name in names}
-    shorter = {"pause_max_ms": 3_000.0, "partition_max_ms": 3_000.0, "restart_after_max_ms": 1_500.0}
+    faster: dict[str, Any] = {name: getattr(plan, name) / faster_by for name in names}
+    shorter: dict[str, Any] = {"pause_max_ms": 3_000.0, "partition_max_ms": 3_000.0, "restart_after_max_ms": 1_500.0}
     return replace(plan, replay_max_ms=_REPLAY_MAX_MS, **shorter, **faster)
 
 

@@ -47,7 +47,7 @@ class SparkJob:
         self._name = name
         self._run = ""
         self._attempts = 0
-        self._zombies: list[asyncio.Task[ParticipantResult]] = []
+        self._zombies: list[asyncio.Task[ParticipantResult | None]] = []
 
     async def main(self, name: str) -> None:
         """To be spawned; ends with the batch that is under way when the workload stops, or with that batch open."""
@@ -64,14 +64,17 @@ class SparkJob:
     async def _batches(self, client: Client, random: Random) -> None:
         number = 0
         self._new_run()
-        while not self._workload.stopping:
+        while not self._is_over():
             batch = self._plan(number, random)
             while not await self._try(client, batch, random):
-                if self._workload.stopping:
+                if self._is_over():
                     return  # the batch stays INFO
             number += 1
             self.committed += 1
             await asyncio.sleep(random.random() * 0.3)
+
+    def _is_over(self) -> bool:
+        return self._workload.stopping
 
     def _plan(self, number: int, random: Random) -> _Batch:
         operation = self._workload.begin(self._name, "batch")
