@@ -69,8 +69,8 @@ bench: setup ## Measure; results go to bench/out
 demo: setup ## A cluster on this machine, and Spark writing to it exactly once
 	@$(WITH_JAVA) $(PY) -m demo $(ARGS)
 
-image: ## Build the container image (not there yet)
-	@echo "make image comes with the Kubernetes work: there is no Dockerfile yet." >&2; exit 1
+image: ## Build the container image (IMAGE=name:tag; BUILDER, BUILD_OPTIONS, IMAGE_TAR: scripts/image.sh)
+	@scripts/image.sh $(IMAGE)
 
 chart: ## Lint and render the Helm chart (not there yet)
 	@echo "make chart comes with the Kubernetes work: there is no chart yet." >&2; exit 1
