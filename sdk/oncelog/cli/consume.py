@@ -6,11 +6,23 @@ import argparse
 from typing import Any
 
 from oncelog.cli.output import Printer
+from oncelog.cli.parsing import Commands
 from oncelog.cli.session import with_client
 from oncelog.errors import ConfigError
 
 
-def run(args: argparse.Namespace, printer: Printer) -> int:
+def add_parser(commands: Commands) -> None:
+    """This verb."""
+    consume = commands.verb("consume", _run, "print records", ("oncelog consume orders --from earliest",))
+    consume.add_argument("topic")
+    consume.add_argument("--partition", type=int, action="append", help="may be repeated; default: all")
+    consume.add_argument("--from", dest="start", default="earliest", help="earliest, latest or an offset")
+    consume.add_argument("--max-records", "-n", type=int, default=0, help="stop after so many; 0 = never")
+    consume.add_argument("--until-end", action="store_true", help="stop at the end as it is now")
+    consume.add_argument("--read-uncommitted", action="store_true", help="also records of open transactions")
+
+
+def _run(args: argparse.Namespace, printer: Printer) -> int:
     """Ends after `--max-records`, at the end with `--until-end`, else never."""
     return with_client(args, lambda client: _consume(client, args, printer))
 

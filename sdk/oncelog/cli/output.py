@@ -1,18 +1,24 @@
-"""Printing: one value, as a table for people or as JSON for programs.
+"""Printing: one value, as a table for people or as JSON or YAML for programs.
 
-Rule 1: both come from the same rows, so they never disagree. Rule 2: 64-bit numbers are text in JSON where a program could
-round them (offsets, producer ids): they are printed as JSON numbers only up to 2^53.
+Rule 1: all formats come from the same rows, so they never disagree; JSON and YAML have every column, `wide` ones too.
+Rule 2: whole numbers are JSON numbers up to 2^53; above that they are text, because JavaScript and jq would round them
+        (only the ids under which coordinators write their own logs are that large).
+Rule 3: what clients chose (ids, keys, values) cannot forge a line of a table.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TextIO
 
 Row = Mapping[str, Any]
+FORMATS: Final = ("text", "json", "yaml", "wide")
 _SAFE: Final = 1 << 53
+_PLAIN: Final = re.compile(r"[A-Za-z_/][A-Za-z0-9_./ -]*[A-Za-z0-9_]|[A-Za-z_]")
+_NOT_PLAIN: Final = frozenset(("true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan", "inf"))
 
 
 def as_json(value: Any) -> Any:
@@ -26,6 +32,47 @@ def as_json(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(name): as_json(item) for name, item in value.items()}
     return [as_json(item) for item in value]
+
+
+def as_yaml(value: Any) -> str:
+    """A YAML 1.2 document of what `as_json` returns, in block style."""
+    return "\n".join(_yaml(as_json(value), 0))
+
+
+def _yaml(value: Any, depth: int) -> list[str]:
+    pad = "  " * depth
+    if isinstance(value, dict) and value:
+        lines = []
+        for name, item in value.items():
+            head = f"{pad}{_scalar(name)}:"
+            lines += [head, *_yaml(item, depth + 1)] if _is_nested(item) else [f"{head} {_scalar(item)}"]
+        return lines
+    if isinstance(value, list) and value:
+        lines = []
+        for item in value:
+            inner = _yaml(item, depth + 1)
+            lines += [f"{pad}- {inner[0].lstrip()}", *inner[1:]]
+        return lines
+    return [pad + _scalar(value)]
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, dict | list) and bool(value)
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, str):
+        is_plain = _PLAIN.fullmatch(value) and value.lower() not in _NOT_PLAIN
+        return value if is_plain else "".join(map(_escaped, json.dumps(value, ensure_ascii=False)))
+    text = json.dumps(value)
+    if isinstance(value, float) and "e" in text and "." not in text:
+        return text.replace("e", ".0e")  # older readers of YAML take 1e+16 for text
+    return text
+
+
+def _escaped(character: str) -> str:
+    """Inside of double quotes, as YAML wants it; JSON's pairs of surrogates mean something else there."""
+    return character if character.isprintable() else f"\\U{ord(character):08x}"
 
 
 def _cell(value: Any) -> str:
@@ -57,17 +104,37 @@ class Printer:
     def __init__(self, style: str, out: TextIO | None = None) -> None:
         self.style = style
         self._out = out or sys.stdout
+        self._documents = 0
 
-    def rows(self, rows: Sequence[Row], columns: Sequence[str]) -> None:
-        """A list: a table, or a JSON array."""
-        if self.style == "json":
-            self._line(json.dumps([as_json({name: row.get(name) for name in columns}) for row in rows]))
+    def rows(self, rows: Sequence[Row], columns: Sequence[str], wide: Sequence[str] = ()) -> None:
+        """A list: a table (with the `wide` columns too under `--format wide`), or an array of objects."""
+        if self.is_text:
+            self.text(table(rows, (*columns, *wide) if self.style == "wide" else columns))
         else:
-            self._line(table(rows, columns))
+            self.data([{name: row.get(name) for name in (*columns, *wide)} for row in rows])
 
     def value(self, value: Row, sentence: str) -> None:
-        """One result: a sentence, or a JSON object."""
-        self._line(json.dumps(as_json(value)) if self.style == "json" else sentence)
+        """One result: a sentence, or an object."""
+        if self.is_text:
+            self.text(sentence)
+        else:
+            self.data(value)
 
-    def _line(self, text: str) -> None:
+    @property
+    def is_text(self) -> bool:
+        """For people: `text` or `wide`. Else `data` is printed."""
+        return self.style in ("text", "wide")
+
+    def data(self, value: Any) -> None:
+        """One document for programs; in JSON one line."""
+        if self.style == "json":
+            self.text(json.dumps(as_json(value)))
+            return
+        if self._documents:
+            self.text("---")
+        self._documents += 1
+        self.text(as_yaml(value))
+
+    def text(self, text: str) -> None:
+        """Prints it as it is, and a newline."""
         print(text, file=self._out, flush=True)

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 from typing import Any
 
 from oncelog.cli.output import Printer
+from oncelog.cli.parsing import Commands
 from oncelog.cli.session import with_client
 from oncelog.errors import ConfigError
 
 
-def run(args: argparse.Namespace, printer: Printer) -> int:
+def add_parser(commands: Commands) -> None:
+    """This verb."""
+    produce = commands.verb("produce", _run, "write the lines of standard input", ("echo hello | oncelog produce t",))
+    produce.add_argument("topic")
+    produce.add_argument("--key", help="key of every record")
+    produce.add_argument("--key-separator", metavar="TEXT", help="each line is KEY TEXT VALUE")
+    produce.add_argument("--partition", type=int, help="default: by key, or any")
+    produce.add_argument("--transactional-id", metavar="ID", help="write all lines as one transaction")
+    produce.add_argument("--abort", action="store_true", help="abort that transaction at the end")
+    produce.add_argument("--compression", choices=("none", "lz4", "zstd"), default="lz4")
+
+
+def _run(args: argparse.Namespace, printer: Printer) -> int:
     """Ends at the end of the input; what was read is written then."""
     if args.abort and not args.transactional_id:
         raise ConfigError("--abort needs --transactional-id")
@@ -44,6 +56,8 @@ async def _produce(client: Any, args: argparse.Namespace, printer: Printer) -> i
 
 
 async def _send_lines(writer: Any, args: argparse.Namespace) -> int:
+    import asyncio
+
     loop = asyncio.get_running_loop()
     count = 0
     # The reader thread keeps the loop free for acknowledgements while standard input waits for a person.

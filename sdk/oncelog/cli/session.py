@@ -1,13 +1,13 @@
-"""One client for the time of one command."""
+"""One client for the time of one command, and looking again with `--watch`."""
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from oncelog.client.client import Client
+if TYPE_CHECKING:
+    from oncelog.client.client import Client
 
 T = TypeVar("T")
 
@@ -17,6 +17,9 @@ def with_client(args: argparse.Namespace, work: Callable[[Client], Awaitable[T]]
 
     `connect` False: the cluster may be down; `work` finds out by itself.
     """
+    import asyncio
+
+    from oncelog.client.client import Client
 
     async def session() -> T:
         client = Client(args.bootstrap_servers, client_id="oncelog-cli", default_api_timeout_ms=args.timeout_ms)
@@ -28,3 +31,18 @@ def with_client(args: argparse.Namespace, work: Callable[[Client], Awaitable[T]]
             await client.close()
 
     return asyncio.run(session())
+
+
+async def watch(args: argparse.Namespace, look: Callable[[], Awaitable[T]], show: Callable[[T], Any]) -> T:
+    """Looks and shows once; with `--watch` again whenever what is seen changes, for ever. Returns what was seen."""
+    import asyncio
+
+    shown = await look()
+    show(shown)
+    while args.watch:
+        await asyncio.sleep(args.interval_s)
+        seen = await look()
+        if seen != shown:
+            shown = seen
+            show(shown)
+    return shown

@@ -7,6 +7,7 @@ import dataclasses
 from typing import Any
 
 from oncelog.cli.output import Printer
+from oncelog.cli.parsing import Commands
 from oncelog.cli.session import with_client
 from oncelog.errors import ConfigError
 
@@ -14,10 +15,23 @@ PARTITION_COLUMNS = ("partition", "leader", "epoch", "replicas", "isr", "log_sta
                      "high_watermark")  # fmt: skip
 
 
-def run(args: argparse.Namespace, printer: Printer) -> int:
-    """Runs one action."""
-    actions = {"create": _create, "list": _list, "describe": _describe, "delete": _delete}
-    return actions[args.action](args, printer)
+def add_parser(commands: Commands) -> None:
+    """The verbs of this noun."""
+    noun = commands.noun("topic", "create, list, describe, delete topics")
+    create = noun.verb("create", _create, "create a topic", ("oncelog topic create orders --partitions 6",))
+    create.add_argument("topic")
+    create.add_argument("--partitions", type=int, default=1)
+    create.add_argument("--replication-factor", type=int, default=0, help="0 = the cluster's default")
+    create.add_argument("--config", action="append", default=[], metavar="NAME=VALUE")
+    create.add_argument("--if-not-exists", action="store_true", help="an existing topic is fine")
+    listing = noun.verb("list", _list, "list topics", ("oncelog topic list",))
+    listing.add_argument("--internal", action="store_true", help="the cluster's own topics too")
+    describe = noun.verb(
+        "describe", _describe, "partitions, leaders, replicas of a topic", ("oncelog topic describe orders",)
+    )
+    describe.add_argument("topic")
+    delete = noun.verb("delete", _delete, "delete a topic and its records", ("oncelog topic delete orders",))
+    delete.add_argument("topic")
 
 
 def _config(pairs: list[str]) -> dict[str, str]:

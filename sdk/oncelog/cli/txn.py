@@ -7,6 +7,7 @@ import dataclasses
 from typing import Any, Final
 
 from oncelog.cli.output import Printer
+from oncelog.cli.parsing import Commands
 from oncelog.cli.session import with_client
 
 COLUMNS: Final = (
@@ -15,10 +16,17 @@ COLUMNS: Final = (
 )  # fmt: skip
 
 
-def run(args: argparse.Namespace, printer: Printer) -> int:
-    """Runs one action."""
-    actions = {"list": _list, "describe": _describe, "abort": _abort}
-    return actions[args.action](args, printer)
+def add_parser(commands: Commands) -> None:
+    """The verbs of this noun."""
+    noun = commands.noun("txn", "list, describe, abort transactions")
+    listing = noun.verb("list", _list, "transactional ids and their states", ("oncelog txn list --state ONGOING",))
+    listing.add_argument("--state", action="append", default=[], help="only this state; may be repeated")
+    noun.verb("describe", _describe, "one transactional id in full", ("oncelog txn describe my-job",)).add_argument(
+        "transactional_id"
+    )
+    noun.verb("abort", _abort, "abort its open transaction", ("oncelog txn abort my-job",)).add_argument(
+        "transactional_id"
+    )
 
 
 def _row(transaction: Any) -> dict[str, Any]:

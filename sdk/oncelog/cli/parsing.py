@@ -1,0 +1,118 @@
+"""The shape of the command line: nouns, verbs, the flags that all of them have, and what a wrong word is answered with.
+
+Rule 1: this file and every noun's file import nothing heavy: grpc, protobuf and pyarrow come in when a verb runs.
+Rule 2: flags are never abbreviated, and an unknown one is an error that names the nearest.
+Rule 3: every verb has the common flags, an example, and a function that runs it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NoReturn
+
+from oncelog.cli.output import FORMATS, Printer
+
+DEFAULT_SERVERS: Final = "127.0.0.1:9092"
+Run = Callable[[argparse.Namespace, Printer], int]
+"""Runs a verb; returns the exit code."""
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that abbreviates nothing and knows what was meant."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        options.setdefault("allow_abbrev", False)
+        super().__init__(*args, **options)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuses what it does not know here, where the flags of this very verb are known."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(self._unknown(unknown[0]))
+        return found, unknown
+
+    def _unknown(self, word: str) -> str:
+        if not word.startswith("-"):
+            return f"unexpected argument {word!r}; see {self.prog} --help"
+        flag = word.partition("=")[0]
+        near = difflib.get_close_matches(flag, self._option_string_actions, 1)
+        return f"unknown flag {flag}" + (f"; did you mean {near[0]}?" if near else f"; see {self.prog} --help")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        names = [str(choice) for choice in action.choices]
+        near = difflib.get_close_matches(str(value), names, 1)
+        hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(names)}"
+        raise argparse.ArgumentError(action, f"no such choice: {value!r}; {hint}")
+
+    def error(self, message: str) -> NoReturn:
+        """Exit code 2."""
+        self.print_usage(sys.stderr)
+        self.exit(2, f"{self.prog}: {message}\n")
+
+
+def common_flags() -> argparse.ArgumentParser:
+    """What every verb takes."""
+    common = Parser(add_help=False)
+    flags = common.add_argument_group("common flags")
+    flags.add_argument(
+        "--bootstrap-servers",
+        default=os.environ.get("ONCELOG_BOOTSTRAP_SERVERS", DEFAULT_SERVERS),
+        metavar="HOST:PORT,...",
+        help=f"brokers to ask first (environment: ONCELOG_BOOTSTRAP_SERVERS; default {DEFAULT_SERVERS})",
+    )
+    flags.add_argument("--format", choices=FORMATS, default="text", help="how to print (default text)")
+    flags.add_argument("--timeout-ms", type=int, default=30_000, help="give up after this long (default 30000)")
+    return common
+
+
+class Noun:
+    """`oncelog NOUN VERB`: made by `Commands.noun`."""
+
+    def __init__(self, verbs: Any, common: argparse.ArgumentParser) -> None:
+        self._verbs = verbs
+        self._common = common
+
+    def verb(self, name: str, run: Run, about: str, examples: Sequence[str] = (), details: str = "") -> Parser:
+        """Adds a verb, and returns its parser for the flags. `examples`: command lines as people type them."""
+        parser: Parser = self._verbs.add_parser(
+            name,
+            parents=[self._common],
+            help=about,
+            description=_sentence(about) + (f"\n\n{details}" if details else ""),
+            epilog="examples:\n" + "\n".join(f"  {line}" for line in examples) if examples else None,
+        )
+        parser.set_defaults(run=run)
+        return parser
+
+
+class Commands(Noun):
+    """`oncelog VERB` and `oncelog NOUN VERB`."""
+
+    def __init__(self, parser: Parser) -> None:
+        super().__init__(parser.add_subparsers(dest="verb", required=True, metavar="VERB"), common_flags())
+
+    def noun(self, name: str, about: str) -> Noun:
+        """Adds a noun; its verbs come next."""
+        parser = self._verbs.add_parser(name, help=about, description=_sentence(about))
+        return Noun(parser.add_subparsers(dest="action", required=True, metavar="ACTION"), self._common)
+
+    def foreign(self, name: str, about: str) -> None:
+        """A verb whose words somebody else parses; here it stands for the help alone."""
+        self._verbs.add_parser(name, add_help=False, help=about)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def add_watch(parser: argparse.ArgumentParser) -> None:
+    """`--watch`, for what changes by itself."""
+    parser.add_argument("--watch", action="store_true", help="print again whenever it changes, until Ctrl-C")
+    parser.add_argument("--interval-s", type=float, default=1.0, help="how often --watch looks (default 1)")
