@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator
 
 from oncelog.client.grpc_transport import GrpcTransport
 from oncelog.ports import Handler
-from oncelog_runtime.adapters.grpc_server import GrpcServer
+from oncelog_runtime.adapters.grpc_server import GrpcServer, Listener
+from oncelog_runtime.listeners import CLIENT, EXTERNAL
 
 
 class TcpProxy:
@@ -70,6 +71,15 @@ class GrpcWorld:
         address = await proxy.start()
         self._servers[address] = (proxy, server)
         return address
+
+    async def serve_doors(self, handlers: dict[str, Handler]) -> dict[str, str]:
+        more = [Listener(CLIENT, "127.0.0.1", 0), Listener(EXTERNAL, "127.0.0.1", 0)]
+        server = GrpcServer("127.0.0.1", 0, more=more)
+        for method, handler in handlers.items():
+            server.register(method, handler)
+        address = await server.start()
+        self._servers[address] = (TcpProxy(address), server)
+        return server.listening
 
     async def stop(self, address: str, grace_ms: int) -> None:
         await self._servers[address][1].stop(grace_ms)

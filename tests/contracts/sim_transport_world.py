@@ -18,12 +18,17 @@ class SimTransportWorld:
         self._nodes: dict[str, SimNode] = {}
 
     async def serve(self, handlers: dict[str, Handler]) -> str:
-        node = self._world.node(f"server-{next(self._names)}")
+        return (await self._serve(handlers, {}))["internal"]
+
+    async def serve_doors(self, handlers: dict[str, Handler]) -> dict[str, str]:
+        return await self._serve(handlers, {"client": 9192, "external": 9292})
+
+    async def _serve(self, handlers: dict[str, Handler], more: dict[str, int]) -> dict[str, str]:
+        node = self._world.node(f"server-{next(self._names)}", more=more)
         for method, handler in handlers.items():
             node.ports.server.register(method, handler)
-        address = await node.ports.server.start()
-        self._nodes[address] = node
-        return address
+        self._nodes[await node.ports.server.start()] = node
+        return dict(node.ports.server.listening)
 
     async def stop(self, address: str, grace_ms: int) -> None:
         await self._nodes[address].ports.server.stop(grace_ms)

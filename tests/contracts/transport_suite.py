@@ -15,6 +15,7 @@ import pytest
 from oncelog import errors
 from oncelog.ports import Handler, Transport
 from oncelog.types import Buffer
+from oncelog_runtime.call_context import CALL
 
 PING: Final = "PartitionLeader.Ping"
 FETCH: Final = "PartitionLeader.Fetch"
@@ -31,6 +32,10 @@ class TransportWorld(Protocol):
 
     async def serve(self, handlers: dict[str, Handler]) -> str:
         """Starts a server; returns its address."""
+        ...
+
+    async def serve_doors(self, handlers: dict[str, Handler]) -> dict[str, str]:
+        """Starts a server with an internal, a client and an external listener; returns their addresses by name."""
         ...
 
     async def stop(self, address: str, grace_ms: int) -> None:
@@ -272,7 +277,32 @@ async def closing_fails_open_calls(world: TransportWorld) -> None:
 
 Check = Callable[[TransportWorld], Awaitable[None]]
 
+
+async def each_listener_of_a_server_knows_its_name(world: TransportWorld) -> None:
+    async def tell(_header: bytes, _payload: Buffer) -> tuple[bytes, Buffer]:
+        call = CALL.get()
+        return (call.listener if call is not None else "none").encode(), b""
+
+    doors = await world.serve_doors({FETCH: tell})
+    assert sorted(doors) == ["client", "external", "internal"]
+    for name, address in doors.items():
+        assert await world.transport.call(address, FETCH, b"", b"", LONG_MS) == (name.encode(), b"")
+
+
+async def methods_of_services_are_served_at_the_internal_listener_only(world: TransportWorld) -> None:
+    gate = Gate()
+    doors = await world.serve_doors({PING: gate})
+    for name in ("client", "external"):
+        with pytest.raises(errors.ClusterAuthorizationError, match=name):
+            await world.transport.call(doors[name], PING, b"", b"", LONG_MS)
+    assert gate.started == []
+    gate.release(b"served")
+    assert await world.transport.call(doors["internal"], PING, b"served", b"", LONG_MS) == (b"served", b"")
+
+
 ALL_CHECKS: Final[tuple[Check, ...]] = (
+    each_listener_of_a_server_knows_its_name,
+    methods_of_services_are_served_at_the_internal_listener_only,
     header_and_payload_come_back_as_they_were,
     handlers_start_in_the_order_of_the_calls,
     answers_may_overtake_each_other,

@@ -22,25 +22,39 @@ from oncelog_runtime.sim.node import SimNode
 from oncelog_runtime.sim.world import SimWorld
 
 SHARDS: Final = 2
+DOORS: Final = {"client": 9192, "external": 9292}
 _GRACE_MS: Final = 2_000
 Service = Broker | CoordinatorNode | PidAllocator
 
 
 class SimCluster:
-    """`services[name]` is the living service object of a node, absent while the node is down or starts."""
+    """`services[name]` is the living service object of a node, absent while the node is down or starts.
+
+    `doors`: brokers and coordinators have a listener for clients and one for clients outside, on ports of `DOORS`.
+    """
 
     def __init__(
-        self, seed: int | str, plan: FaultPlan | None = None, *, brokers: int = 3, coordinators: int = 2, **broker: Any
+        self,
+        seed: int | str,
+        plan: FaultPlan | None = None,
+        *,
+        brokers: int = 3,
+        coordinators: int = 2,
+        doors: bool = False,
+        **broker: Any,
     ) -> None:
         self.world = SimWorld(seed, plan)
         self.services: dict[str, Service] = {}
         self._broker_options = broker
+        more = DOORS if doors else {}
+        self._door_options: dict[str, Any] = {f"{name}_listen_port": port for name, port in more.items()}
         self._stop: dict[str, asyncio.Event] = {}
         self._clients = 0
         for i in range(brokers):
-            self.world.node(f"broker-{i}", self._main(f"broker-{i}", self._make_broker(i)))
+            self.world.node(f"broker-{i}", self._main(f"broker-{i}", self._make_broker(i)), more=more)
         for i in range(coordinators):
-            self.world.node(f"coordinator-{i}", self._main(f"coordinator-{i}", self._make_coordinator))
+            main = self._main(f"coordinator-{i}", self._make_coordinator)
+            self.world.node(f"coordinator-{i}", main, more=more)
         self.world.node("allocator-0", self._main("allocator-0", self._make_allocator))
 
     # ------------------------------------------------------------ making services
@@ -52,14 +66,15 @@ class SimCluster:
             "transaction_resolve_after_ms": 3_000,
             "transaction_resolve_interval_ms": 1_000,
             "replica_lag_time_max_ms": 4_000,
+            **self._door_options,
             **self._broker_options,
         }
         config = BrokerConfig(node_id=broker_id, **options)
         return lambda ports: Broker(config, ports)
 
-    @staticmethod
-    def _make_coordinator(ports: NodePorts) -> Service:
-        return CoordinatorNode(CoordinatorConfig(check_invariants=True, group_resolve_after_ms=3_000), ports)
+    def _make_coordinator(self, ports: NodePorts) -> Service:
+        config = CoordinatorConfig(check_invariants=True, group_resolve_after_ms=3_000, **self._door_options)
+        return CoordinatorNode(config, ports)
 
     @staticmethod
     def _make_allocator(ports: NodePorts) -> Service:
@@ -92,12 +107,13 @@ class SimCluster:
         if name in self._stop:
             self._stop[name].set()
 
-    def client(self, name: str = "", **config: Any) -> Client:
-        """An SDK client of the world: its process never crashes. Partitions may name it."""
+    def client(self, name: str = "", door: str = "internal", **config: Any) -> Client:
+        """An SDK client of the world: its process never crashes. Partitions may name it; it comes in by `door`."""
         self._clients += 1
         name = name or f"client-{self._clients}"
+        port = DOORS.get(door, 9092)
         return Client(
-            self.bootstrap,
+            self.bootstrap.replace(":9092", f":{port}"),
             client_id=name,
             transport=self.world.client(name),
             clock=self.node("allocator-0").clock,

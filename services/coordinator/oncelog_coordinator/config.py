@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from oncelog.errors import ConfigError
 from oncelog_coordinator.core.limits import Limits
-from oncelog_runtime.config import NodeConfig, setting
+from oncelog_runtime.config import setting
+from oncelog_runtime.serving_config import ServingConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +39,7 @@ class ShardConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CoordinatorConfig(NodeConfig):
+class CoordinatorConfig(ServingConfig):
     """What a coordinator can be told."""
 
     component: ClassVar[str] = "coordinator"

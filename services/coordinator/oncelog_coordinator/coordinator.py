@@ -54,10 +54,11 @@ class CoordinatorNode:
 
     async def start(self) -> None:
         """Listens and begins to own shards; `address` is what others use."""
-        listening = await self._ports.server.start()
-        self.address = self.shards.address = self._config.advertised_address or listening
+        await self._ports.server.start()
+        addresses = self._config.announced(self._ports.server.listening)
+        self.address = self.shards.address = addresses.internal
         self._ownership = ShardOwnership(
-            address=self.address,
+            addresses=addresses,
             nonce=f"{self._ports.random.getrandbits(64):016x}",
             metadata=self._ports.metadata,
             view=self.view,

@@ -23,8 +23,9 @@ from oncelog_coordinator.shard import Shard
 from oncelog_coordinator.shard_life import first_cause
 from oncelog_coordinator.steady_clock import SteadyClock
 from oncelog_runtime import cluster
-from oncelog_runtime.cluster import KIND_GROUP, KIND_TXN, ShardOwner, shard_epoch_key, shard_owner_key
+from oncelog_runtime.cluster import KIND_GROUP, KIND_TXN, Coordinator, ShardOwner, shard_epoch_key, shard_owner_key
 from oncelog_runtime.cluster_view import ClusterView, ShardKey
+from oncelog_runtime.listeners import Addresses
 from oncelog_runtime.ports import Compare, KeyValue, MetadataStore, Put
 
 _log = logging.getLogger(__name__)
@@ -52,7 +53,7 @@ class ShardOwnership:
 
     def __init__(
         self,
-        address: str,
+        addresses: Addresses,
         nonce: str,
         metadata: MetadataStore,
         view: ClusterView,
@@ -62,7 +63,8 @@ class ShardOwnership:
         handover_delay_ms: int,
         shards: dict[ShardKey, Shard],
     ) -> None:
-        self._address = address
+        self._addresses = addresses
+        self._address = addresses.internal
         self._nonce = nonce
         self._metadata = metadata
         self._view = view
@@ -102,8 +104,9 @@ class ShardOwnership:
         self._granted_at = asyncio.get_running_loop().time()
         self._lease_id = await self._metadata.grant_lease(self._ttl_ms)
         key = f"{cluster.COORDINATORS}{self._address}"
+        value = Coordinator(self._nonce, self._addresses.client, self._addresses.external).encode()
         try:
-            await self._metadata.commit(puts=[Put(key, self._nonce.encode(), self._lease_id)])
+            await self._metadata.commit(puts=[Put(key, value, self._lease_id)])
         except MetadataUnavailableError as error:
             if error.context.get("unknown") != "true":
                 raise
@@ -245,7 +248,8 @@ class ShardOwnership:
     async def _write_ownership(self, key: ShardKey, owner_revision: int, epoch_revision: int, epoch: int) -> int:
         """One compare-and-swap on both keys. Returns the revision of this process's write; 0 = somebody else was first."""
         owner_key, epoch_key = shard_owner_key(*key), shard_epoch_key(*key)
-        value = ShardOwner(self._address, self._nonce, epoch).encode()
+        at = self._addresses
+        value = ShardOwner(at.internal, self._nonce, epoch, at.client, at.external).encode()
         lease_id = self._lease_id
         if not lease_id:
             return 0

@@ -92,9 +92,8 @@ class Broker:
 
     async def start(self) -> None:
         """Listens, follows etcd, registers. Raises `MetadataUnavailableError` when that does not succeed."""
-        listening = await self.ports.server.start()
-        address = self.config.advertised_address or listening
-        self.registration.announce(address, self.config.client_address or address, self.config.rack)
+        await self.ports.server.start()
+        self.registration.announce(self.config.announced(self.ports.server.listening), self.config.rack)
         self.ports.disk.make_dirs(self.config.log_dir)
         await self.ports.disk.sync_dir("")  # else a power cut could take every log with the folder's name
         self.tasks.spawn(self.view.follow(self.ports.metadata), "follow-etcd")

@@ -8,17 +8,17 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from oncelog_runtime.config import NodeConfig, setting
+from oncelog_runtime.config import setting
+from oncelog_runtime.serving_config import ServingConfig
 
 _UNITS = ("_ms", "_max", "_bytes", "_shards", "_factor", "_replicas")
 
 
 @dataclass(frozen=True, kw_only=True)
-class BrokerConfig(NodeConfig):
+class BrokerConfig(ServingConfig):
     """What a broker can be told; `node_id` is the broker's id."""
 
     rack: str = setting("", "where this broker stands; replicas of a partition are spread over racks")
-    client_address: str = setting("", "host:port that clients use; empty = as other services")
     transaction_shards: int = setting(50, "transaction shards of a new cluster; never changes afterwards")
     group_shards: int = setting(50, "group shards of a new cluster; never changes afterwards")
     default_replication_factor: int = setting(3, "replicas of a topic that names none")
@@ -56,8 +56,8 @@ class BrokerConfig(NodeConfig):
     leader_rebalance_interval_ms: int = setting(300_000, "how often leadership goes back to preferred replicas")
 
     def __post_init__(self) -> None:
-        NodeConfig.__post_init__(self)
-        base = {field.name for field in dataclasses.fields(NodeConfig)}
+        ServingConfig.__post_init__(self)
+        base = {field.name for field in dataclasses.fields(ServingConfig)}
         for field in dataclasses.fields(self):
             if field.name not in base and field.name.endswith(_UNITS):
                 self.check(field.name, getattr(self, field.name) > 0, "above 0")

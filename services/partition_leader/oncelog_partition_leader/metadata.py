@@ -16,8 +16,11 @@ def to_ref(ref: BrokerRef) -> types_pb2.BrokerRef:
     return types_pb2.BrokerRef(broker_id=ref.broker_id, incarnation=ref.incarnation)
 
 
-def metadata_reply(view: ClusterView, request: pb.GetMetadataRequest) -> pb.GetMetadataReply:
-    """Brokers, shards, and the topics that were asked for; an unknown one carries its error."""
+def metadata_reply(view: ClusterView, request: pb.GetMetadataRequest, listener: str) -> pb.GetMetadataReply:
+    """Brokers, shards, and the topics that were asked for; an unknown one carries its error.
+
+    Addresses are those of `listener`; producer id services have an internal one only.
+    """
     reply = pb.GetMetadataReply(revision=view.revision)
     if view.cluster is not None:
         reply.cluster_id = view.cluster.cluster_id
@@ -26,7 +29,9 @@ def metadata_reply(view: ClusterView, request: pb.GetMetadataRequest) -> pb.GetM
     for broker_id, entry in sorted(view.brokers.items()):
         broker = entry.value
         reply.brokers.add(
-            broker=to_ref(BrokerRef(broker_id, entry.mod_revision)), address=broker.client_address, rack=broker.rack
+            broker=to_ref(BrokerRef(broker_id, entry.mod_revision)),
+            address=broker.addresses.on(listener),
+            rack=broker.rack,
         )
     if view.controller is not None and view.is_live(view.controller.value):
         reply.controller.CopyFrom(to_ref(view.controller.value))
@@ -34,7 +39,7 @@ def metadata_reply(view: ClusterView, request: pb.GetMetadataRequest) -> pb.GetM
         for (of_kind, shard), _ in sorted(view.shard_owners.items()):
             owner = view.owner_of(kind, shard) if of_kind == kind else None
             if owner is not None:
-                items.add(shard=shard, address=owner.address, epoch=owner.epoch)
+                items.add(shard=shard, address=owner.addresses.on(listener), epoch=owner.epoch)
     reply.pid_allocators.extend(sorted(view.allocators))
     for name in sorted(view.topics) if request.all_topics else request.topics:
         _add_topic(view, name, reply.topics.add(name=name))

@@ -19,6 +19,7 @@ from oncelog.errors import MetadataUnavailableError, OncelogError
 from oncelog.types import BrokerRef
 from oncelog_runtime.cluster import Broker, broker_key
 from oncelog_runtime.cluster_view import ClusterView
+from oncelog_runtime.listeners import Addresses
 from oncelog_runtime.ports import Compare, KeyValue, MetadataStore, Put
 
 _log = logging.getLogger(__name__)
@@ -47,8 +48,7 @@ class Registration:
         self._ttl_ms = ttl_ms
         self._on_incarnation = on_incarnation
         self._on_replaced = on_replaced
-        self._address = ""
-        self._client_address = ""
+        self._addresses = Addresses("")
         self._rack = ""
         self._nonces: set[str] = set()
         self._renew = asyncio.Event()
@@ -57,9 +57,9 @@ class Registration:
         self.lease_id = 0
         view.listen(self._saw)
 
-    def announce(self, address: str, client_address: str, rack: str) -> None:
+    def announce(self, addresses: Addresses, rack: str) -> None:
         """What the registration says; before `run`."""
-        self._address, self._client_address, self._rack = address, client_address, rack
+        self._addresses, self._rack = addresses, rack
 
     @property
     def registered(self) -> bool:
@@ -105,7 +105,8 @@ class Registration:
             self.lease_id = await self._metadata.grant_lease(self._ttl_ms)
         nonce = f"{self._random.getrandbits(64):016x}"
         self._nonces.add(nonce)
-        value = Broker(self._address, self._client_address, nonce, self._rack).encode()
+        at = self._addresses
+        value = Broker(at.internal, at.client, nonce, self._rack, at.external).encode()
         before = await self._metadata.get(self._key)
         known = before.mod_revision if before is not None else 0
         try:

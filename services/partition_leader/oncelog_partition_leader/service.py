@@ -43,6 +43,7 @@ from oncelog_partition_leader.replicas import ReplicaManager
 from oncelog_partition_leader.topic_readiness import wait_until_usable
 from oncelog_runtime.cluster import INTERNAL_TOPICS, SHARD_WRITER_BASE
 from oncelog_runtime.cluster_view import ClusterView
+from oncelog_runtime.listeners import asked_on
 from oncelog_runtime.ports import RpcServer, WallClock
 
 _HOLD_MAX_MS = 10_000
@@ -305,7 +306,8 @@ class BrokerService:
         """The cluster as this broker last saw it. Raises `LeaderNotAvailableError` before it has seen anything."""
         if self._view.revision == 0:
             raise LeaderNotAvailableError("this broker has not read the cluster's metadata yet")
-        return metadata_reply(self._view, request), b""
+        listener = asked_on(client_listener=self._config.has_client_listener)
+        return metadata_reply(self._view, request, listener), b""
 
     async def create_topic(
         self, request: pb.CreateTopicRequest, _payload: Buffer

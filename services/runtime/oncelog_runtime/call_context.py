@@ -19,6 +19,8 @@ class CallInfo:
     """Network address, for logs."""
     principals: tuple[str, ...] = ()
     """Subject alternative names of a verified client certificate; empty without mutual TLS."""
+    listener: str = "internal"
+    """The door it came through, one of `oncelog_runtime.listeners.NAMES`."""
     authorization: str = ""
     """The `authorization` metadata, unverified; never log it."""
 

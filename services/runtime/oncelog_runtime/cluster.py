@@ -14,7 +14,8 @@
 
 Rule 1: an epoch is a mod revision or a number in a key without a lease, never a key's `version`.
 Rule 2: leader, leader epoch, ISR and last known leader of a partition are one key with one value.
-Rule 3: values are JSON with sorted keys and a `version`; unknown keys are ignored (a newer peer wrote them).
+Rule 3: values are JSON with sorted keys and a `version`; unknown keys are ignored (a newer peer wrote them), and a
+        key that an older peer did not write has a default: no address of a listener = see `listeners`, rule 4.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from oncelog.types import BrokerRef
+from oncelog_runtime.listeners import Addresses
 
 ROOT: Final = "/oncelog"
 CLUSTER_KEY: Final = f"{ROOT}/cluster"
@@ -113,6 +115,7 @@ class Broker:
     client_address: str
     nonce: str
     rack: str = ""
+    external_address: str = ""
 
     def encode(self) -> bytes:
         """The value in etcd."""
@@ -122,7 +125,14 @@ class Broker:
     def decode(data: bytes) -> Broker:
         """From the value in etcd."""
         d = json.loads(data)
-        return Broker(d["address"], d["client_address"], d["nonce"], d.get("rack", ""))
+        return Broker(
+            d["address"], d["client_address"], d["nonce"], d.get("rack", ""), str(d.get("external_address", ""))
+        )
+
+    @property
+    def addresses(self) -> Addresses:
+        """Where it is reached, by listener."""
+        return Addresses(self.address, self.client_address, self.external_address)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,12 +186,27 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True)
+class Coordinator:
+    """A live coordinator process, whatever it owns; its address is in the key."""
+
+    nonce: str
+    client_address: str = ""
+    external_address: str = ""
+
+    def encode(self) -> bytes:
+        """The value in etcd."""
+        return _encode(self)
+
+
+@dataclass(frozen=True, slots=True)
 class ShardOwner:
-    """Who owns a shard: its address, and the nonce of the process, to recognise its own write."""
+    """Who owns a shard: its addresses, and the nonce of the process, to recognise its own write."""
 
     address: str
     nonce: str
     epoch: int
+    client_address: str = ""
+    external_address: str = ""
 
     def encode(self) -> bytes:
         """The value in etcd."""
@@ -191,7 +216,18 @@ class ShardOwner:
     def decode(data: bytes) -> ShardOwner:
         """From the value in etcd."""
         d = json.loads(data)
-        return ShardOwner(d["address"], d["nonce"], int(d["epoch"]))
+        return ShardOwner(
+            d["address"],
+            d["nonce"],
+            int(d["epoch"]),
+            str(d.get("client_address", "")),
+            str(d.get("external_address", "")),
+        )
+
+    @property
+    def addresses(self) -> Addresses:
+        """Where it is reached, by listener."""
+        return Addresses(self.address, self.client_address, self.external_address)
 
 
 def encode_ref(ref: BrokerRef) -> bytes:

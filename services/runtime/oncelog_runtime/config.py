@@ -87,9 +87,9 @@ class NodeConfig:
         self.check("log_level", self.log_level in LEVELS, f"one of {', '.join(LEVELS)}")
         self.check("etcd_endpoints", len(self.etcd_endpoints) > 0, "at least one host:port")
         for endpoint in self.etcd_endpoints:
-            self.check("etcd_endpoints", _is_address(endpoint), "host:port, host:port, ...")
+            self.check("etcd_endpoints", is_address(endpoint), "host:port, host:port, ...")
         if self.advertised_address:
-            self.check("advertised_address", _is_address(self.advertised_address), "host:port")
+            self.check("advertised_address", is_address(self.advertised_address), "host:port")
         self.check("data_dir", bool(self.data_dir), "a directory")
         self.check("max_message_bytes", 1 << 20 <= self.max_message_bytes <= 1 << 30, "1 MiB to 1 GiB")
         self.check("etcd_connect_timeout_ms", 0 <= self.etcd_connect_timeout_ms <= 600_000, "0 to 600000")
@@ -287,6 +287,7 @@ def _shown(default: Any) -> str:
     return "empty" if default in ("", None) else str(default)
 
 
-def _is_address(text: str) -> bool:
+def is_address(text: str) -> bool:
+    """True for host:port."""
     host, _, port = text.rpartition(":")
     return bool(host) and port.isdecimal() and 0 < int(port) <= 65535

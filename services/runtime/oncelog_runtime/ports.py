@@ -7,7 +7,7 @@ Rule 2: small writes are synchronous (an executor hop costs twenty times a small
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol, TypeVar
@@ -25,14 +25,22 @@ T = TypeVar("T")
 
 
 class RpcServer(Protocol):
-    """Listens on one address and hands requests to handlers, by links and by unary gRPC alike."""
+    """Listens on one address or more and hands requests to handlers, by links and by unary gRPC alike.
+
+    `oncelog_runtime.listeners` says what differs between the listeners.
+    """
+
+    @property
+    def listening(self) -> Mapping[str, str]:
+        """Listener name to the address (host:port) with the real port; empty before `start`."""
+        ...
 
     def register(self, method: str, handler: Handler) -> None:
         """`method` is `Service.Method`. Before `start` only."""
         ...
 
     async def start(self) -> str:
-        """Begins to listen; returns the address (host:port) with the real port.
+        """Begins to listen; returns the internal listener's address (host:port) with the real port.
 
         Raises `AddressInUseError` when the port is taken.
         """

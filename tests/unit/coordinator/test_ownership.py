@@ -13,6 +13,7 @@ from oncelog_coordinator.shard import Shard
 from oncelog_coordinator.steady_clock import SteadyClock
 from oncelog_runtime import cluster
 from oncelog_runtime.cluster_view import ClusterView
+from oncelog_runtime.listeners import Addresses
 from oncelog_runtime.ports import NodePorts, Put
 from oncelog_runtime.sim.faults import FaultDriver, FaultPlan
 from oncelog_runtime.sim.world import SimWorld
@@ -47,7 +48,7 @@ class Node:
         self.shards: dict[tuple[str, int], Shard] = {}
         self.ports = ports
         self.ownership = ShardOwnership(
-            address=address,
+            addresses=Addresses(address),
             nonce=f"{ports.random.getrandbits(64):x}",
             metadata=ports.metadata,
             view=self.view,

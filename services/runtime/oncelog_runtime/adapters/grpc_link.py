@@ -26,6 +26,7 @@ from oncelog.ports import Handler
 from oncelog.trace_context import TRACEPARENT
 from oncelog.v1 import link_pb2
 from oncelog.wire_errors import to_detail
+from oncelog_runtime.audience import refusal
 from oncelog_runtime.call_context import CALL, CallInfo
 
 log = logging.getLogger(__name__)
@@ -226,6 +227,8 @@ class ServerLink:
             return errors.ShuttingDownError()
         if handler is None or not frame.method.startswith(self._prefix):
             return errors.InvalidRequestError(f"this link does not serve {frame.method[:100]!r}")
+        if (refused := refusal(self._caller.listener, frame.method)) is not None:
+            return refused
         if len(self._requests) >= self._host.max_requests_per_link:
             return errors.ResourceExhaustedError("too many requests on this link", retry_after_ms=_RETRY_AFTER_MS)
         if self._requests and self._running_bytes + size > self._host.max_bytes_per_link:

@@ -3,7 +3,8 @@
 Rule 1: both ways end in the same handler, which gets the message without its bulk field, and the bulk bytes.
 Rule 2: a taken port is an error at the start: two processes never share one in silence (SO_REUSEPORT is off).
 Rule 3: a unary caller that gives up does not cancel the handler, see `grpc_link`.
-Rule 4: `stop` refuses new work first, then waits for what runs, then asks peers to hang up, and only then closes.
+Rule 4: the listeners of a process share its handlers and bounds; what differs is in `oncelog_runtime.listeners`.
+Rule 5: `stop` refuses new work first, then waits for what runs, then asks peers to hang up, and only then closes.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import contextlib
 import errno
 import logging
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,8 +26,10 @@ from oncelog import errors, methods
 from oncelog.ports import Handler
 from oncelog.trace_context import TRACEPARENT
 from oncelog.types import Buffer
+from oncelog_runtime import listeners
 from oncelog_runtime.adapters import grpc_status
 from oncelog_runtime.adapters.grpc_link import LinkHost, ServerLink, unexpected
+from oncelog_runtime.audience import refusal
 from oncelog_runtime.call_context import CALL, CallInfo
 from oncelog_runtime.startup import AddressInUseError
 
@@ -35,6 +38,18 @@ log = logging.getLogger(__name__)
 _PACKAGE: Final = "oncelog.v1."
 _HANG_UP_S: Final = 0.5
 _CANCEL_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """One door of a process. `port` 0 = any free one; `credentials` None = plaintext."""
+
+    name: str
+    host: str
+    port: int
+    credentials: grpc.ServerCredentials | None = None
+    port_flag: str = "--listen-port"
+    """What to change when the port is taken, for the error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +73,9 @@ class ServerOptions:
 class GrpcServer:
     """Implements `oncelog_runtime.ports.RpcServer` on grpc.aio.
 
-    `port` 0 = any free one. `cluster_id` empty = every peer is welcome; it may be set later (`cluster_id` attribute),
-    when etcd has told it. `credentials` None = plaintext.
+    `host`, `port` and `credentials` are the internal listener's, `more` are further ones; all of them share the
+    handlers and the bounds. `cluster_id` empty = every peer is welcome; it may be set later (`cluster_id` attribute),
+    when etcd has told it.
     """
 
     def __init__(
@@ -69,13 +85,13 @@ class GrpcServer:
         cluster_id: str = "",
         options: ServerOptions | None = None,
         credentials: grpc.ServerCredentials | None = None,
+        more: Sequence[Listener] = (),
     ) -> None:
-        self._listen_host = host
-        self._port = port
+        self._listeners = (Listener(listeners.INTERNAL, host, port, credentials), *more)
         self._options = o = options or ServerOptions()
-        self._credentials = credentials
         self._unary_calls = 0
-        self._server: grpc.aio.Server | None = None
+        self._servers: list[grpc.aio.Server] = []
+        self._listening: dict[str, str] = {}
         self._host = LinkHost(
             handlers={},
             software=o.software,
@@ -98,7 +114,7 @@ class GrpcServer:
 
     def register(self, method: str, handler: Handler) -> None:
         """See `oncelog_runtime.ports.RpcServer.register`. Raises `ConfigError` for an unknown method."""
-        assert self._server is None, "register before start"
+        assert not self._servers, "register before start"
         if method not in methods.ALL:
             raise errors.ConfigError(f"{method} is not in oncelog.methods")
         self._host.handlers[method] = handler
@@ -107,40 +123,62 @@ class GrpcServer:
 
     async def start(self) -> str:
         """See `oncelog_runtime.ports.RpcServer.start`. Raises `AddressInUseError`, or `ConfigError` for a bad host."""
+        bound: list[tuple[grpc.aio.Server, str]] = []
+        try:
+            for listener in self._listeners:
+                server = self._make_server(listener)
+                bound.append((server, self._bind(server, listener)))
+        except errors.OncelogError:
+            for server, _ in bound:
+                await server.stop(0)
+            raise
+        for listener, (server, address) in zip(self._listeners, bound, strict=True):
+            await server.start()
+            self._servers.append(server)
+            self._listening[listener.name] = address
+        return self._listening[listeners.INTERNAL]
+
+    @property
+    def listening(self) -> dict[str, str]:
+        """See `oncelog_runtime.ports.RpcServer.listening`."""
+        return self._listening
+
+    def _make_server(self, listener: Listener) -> grpc.aio.Server:
+        """A gRPC server for each listener, because a call does not tell its port."""
         server = grpc.aio.server(options=self._channel_options())
         services: dict[str, dict[str, grpc.RpcMethodHandler]] = {}
         for name, handler in self._host.handlers.items():
             service, _, method = name.partition(".")
             table = services.setdefault(service, {})
-            table[method] = grpc.unary_unary_rpc_method_handler(self._unary(methods.ALL[name], handler))
-            table["Connect"] = grpc.stream_stream_rpc_method_handler(self._connect(service))
+            table[method] = grpc.unary_unary_rpc_method_handler(self._unary(methods.ALL[name], handler, listener))
+            table["Connect"] = grpc.stream_stream_rpc_method_handler(self._connect(service, listener))
         server.add_generic_rpc_handlers(
             tuple(
                 grpc.method_handlers_generic_handler(_PACKAGE + service, table) for service, table in services.items()
             )
         )
-        host = f"[{self._listen_host}]" if ":" in self._listen_host else self._listen_host
-        port = self._bind(server, f"{host}:{self._port}")
-        await server.start()
-        self._server = server
-        return f"{host}:{port}"
+        return server
 
-    def _bind(self, server: grpc.aio.Server, address: str) -> int:
+    @staticmethod
+    def _bind(server: grpc.aio.Server, listener: Listener) -> str:
+        """Takes the port; returns host:port."""
+        host = f"[{listener.host}]" if ":" in listener.host else listener.host
+        address = f"{host}:{listener.port}"
         try:
-            if self._credentials is None:
+            if listener.credentials is None:
                 port = server.add_insecure_port(address)
             else:
-                port = server.add_secure_port(address, self._credentials)
+                port = server.add_secure_port(address, listener.credentials)
         except RuntimeError:
             port = 0
         if port == 0:
-            raise explain_bind_failure(self._listen_host, self._port)
-        return int(port)
+            raise explain_bind_failure(listener.host, listener.port, listener.port_flag)
+        return f"{host}:{port}"
 
     async def stop(self, grace_ms: int) -> None:
         """See `oncelog_runtime.ports.RpcServer.stop`. Any number of times."""
-        server, self._server = self._server, None
-        if server is None:
+        servers, self._servers = self._servers, []
+        if not servers:
             return
         self._host.stopping = True
         running = self._host.running
@@ -151,7 +189,8 @@ class GrpcServer:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_HANG_UP_S):
                 await self._host.no_links.wait()
-        await server.stop(0 if self._host.links else _HANG_UP_S)  # 0 is rude: it resets connections
+        grace_s = 0 if self._host.links else _HANG_UP_S  # 0 is rude: it resets connections
+        await asyncio.gather(*(server.stop(grace_s) for server in servers))
         for task in list(running):
             task.cancel()
         if running:
@@ -176,30 +215,27 @@ class GrpcServer:
 
     # ------------------------------------------------------------ links
 
-    def _connect(self, service: str) -> Callable[[Any, Any], Awaitable[None]]:
+    def _connect(self, service: str, listener: Listener) -> Callable[[Any, Any], Awaitable[None]]:
         async def connect(_requests: Any, context: Any) -> None:
-            await ServerLink(self._host, service, context, self._caller(context)).run()
+            await ServerLink(self._host, service, context, _caller(context, listener)).run()
 
         return connect
 
-    def _caller(self, context: Any) -> CallInfo:
-        metadata = dict(context.invocation_metadata() or ())
-        principals: tuple[str, ...] = ()
-        if self._credentials is not None:
-            names = context.auth_context().get("x509_subject_alternative_name", ())
-            principals = tuple(name.decode() for name in names)
-        return CallInfo(context.peer(), principals, str(metadata.get("authorization", "")))
-
     # ------------------------------------------------------------ unary
 
-    def _unary(self, spec: methods.MethodSpec[Any, Any], handler: Handler) -> Callable[[bytes, Any], Awaitable[bytes]]:
+    def _unary(
+        self, spec: methods.MethodSpec[Any, Any], handler: Handler, listener: Listener
+    ) -> Callable[[bytes, Any], Awaitable[bytes]]:
         async def unary(data: bytes, context: Any) -> bytes:
             try:
+                if (refused := refusal(listener.name, spec.name)) is not None:
+                    raise refused
                 header, payload = split_bulk(spec, data)
                 self._admit_unary()
             except errors.OncelogError as error:
                 await grpc_status.abort(context, error)
-            self._set_context(context)
+            CALL.set(_caller(context, listener))
+            TRACEPARENT.set(str(dict(context.invocation_metadata() or ()).get("traceparent", "")))
             task = asyncio.get_running_loop().create_task(self._run_unary(spec.name, handler, header, payload))
             self._host.running.add(task)  # type: ignore[arg-type]
             task.add_done_callback(self._unary_done)
@@ -217,10 +253,6 @@ class GrpcServer:
             raise errors.ResourceExhaustedError("too many unary calls to this process", retry_after_ms=50)
         self._unary_calls += 1
 
-    def _set_context(self, context: Any) -> None:
-        CALL.set(self._caller(context))
-        TRACEPARENT.set(str(dict(context.invocation_metadata() or ()).get("traceparent", "")))
-
     async def _run_unary(
         self, method: str, handler: Handler, header: bytes, payload: Buffer
     ) -> tuple[bytes, Buffer] | errors.OncelogError:
@@ -234,6 +266,15 @@ class GrpcServer:
     def _unary_done(self, task: asyncio.Task[Any]) -> None:
         self._unary_calls -= 1
         self._host.running.discard(task)
+
+
+def _caller(context: Any, listener: Listener) -> CallInfo:
+    metadata = dict(context.invocation_metadata() or ())
+    principals: tuple[str, ...] = ()
+    if listener.credentials is not None:
+        names = context.auth_context().get("x509_subject_alternative_name", ())
+        principals = tuple(name.decode() for name in names)
+    return CallInfo(context.peer(), principals, listener.name, str(metadata.get("authorization", "")))
 
 
 def split_bulk(spec: methods.MethodSpec[Any, Any], data: bytes) -> tuple[bytes, bytes]:

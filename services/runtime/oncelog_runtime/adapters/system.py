@@ -9,11 +9,13 @@ from typing import Any, cast
 
 from oncelog.client.grpc_transport import GrpcOptions, GrpcTransport
 from oncelog_runtime.adapters.etcd import EtcdMetadata
-from oncelog_runtime.adapters.grpc_server import GrpcServer, ServerOptions
+from oncelog_runtime.adapters.grpc_server import GrpcServer, Listener, ServerOptions
 from oncelog_runtime.adapters.os_disk import OsDisk
 from oncelog_runtime.cluster import CLUSTER_KEY, Cluster
 from oncelog_runtime.config import NodeConfig
+from oncelog_runtime.listeners import CLIENT, EXTERNAL
 from oncelog_runtime.ports import Change, Disk, Listing, NodePorts
+from oncelog_runtime.serving_config import ServingConfig
 
 
 class SystemClock:
@@ -55,12 +57,24 @@ def build_ports(config: NodeConfig, component: str) -> NodePorts:
             config.listen_host,
             config.listen_port,
             options=ServerOptions(max_message_bytes=config.max_message_bytes, software=software),
+            more=_client_listeners(config),
         ),
         disk=cast(Disk, _LazyDisk(config.data_dir)),
         metadata=EtcdMetadata(config.etcd_endpoints),
         clock=SystemClock(),
         random=Random(os.urandom(16)),
     )
+
+
+def _client_listeners(config: NodeConfig) -> list[Listener]:
+    """What clients use beside the internal listener."""
+    if not isinstance(config, ServingConfig):
+        return []
+    doors = (
+        Listener(CLIENT, config.listen_host, config.client_listen_port, port_flag="--client-listen-port"),
+        Listener(EXTERNAL, config.listen_host, config.external_listen_port, port_flag="--external-listen-port"),
+    )
+    return [door for door in doors if door.port != 0]
 
 
 async def close_ports(ports: NodePorts) -> None:

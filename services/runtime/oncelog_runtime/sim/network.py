@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context, copy_context
 from random import Random
 from typing import Any
@@ -23,6 +23,9 @@ from zlib import crc32
 from oncelog import errors
 from oncelog.ports import Handler
 from oncelog.types import Buffer
+from oncelog_runtime.audience import refusal
+from oncelog_runtime.call_context import CALL, CallInfo
+from oncelog_runtime.listeners import INTERNAL
 from oncelog_runtime.sim.faults import FaultPlan
 from oncelog_runtime.sim.loop import Life, SimFuture, SimLoop, SimTask
 from oncelog_runtime.startup import AddressInUseError
@@ -118,12 +121,14 @@ class SimTransport:
 
 
 class SimServer:
-    """Implements `oncelog_runtime.ports.RpcServer` for one life of one node."""
+    """Implements `oncelog_runtime.ports.RpcServer` for one life of one node; `listening` as it will be after `start`."""
 
-    def __init__(self, network: SimNetwork, address: str, life: Life | None) -> None:
+    def __init__(self, network: SimNetwork, address: str, life: Life | None, more: Mapping[str, str]) -> None:
         self._network = network
         self._loop = network.loop
         self.address = address
+        self.listening = {INTERNAL: address, **more}
+        self._doors = {door: name for name, door in self.listening.items()}
         self.life = life
         self._context = life.context if life is not None else network.loop.world
         self._handlers: dict[str, Handler] = {}
@@ -152,18 +157,20 @@ class SimServer:
             task.cancel()
         self._network.unlisten(self, refuse=True)
 
-    def begin(self, call: _Call, on_started: Callable[[], None]) -> None:
-        """Starts the handler; `on_started` is called as its first step."""
+    def begin(self, call: _Call, address: str, on_started: Callable[[], None]) -> None:
+        """Starts the handler of a call that came to `address`; `on_started` is called as its first step."""
         call.task = None
-        self._loop.create_task(self._serve(call, on_started), name=call.method, context=self._context.copy())
+        serving = self._serve(call, self._doors[address], on_started)
+        self._loop.create_task(serving, name=call.method, context=self._context.copy())
 
-    async def _serve(self, call: _Call, on_started: Callable[[], None]) -> None:
+    async def _serve(self, call: _Call, listener: str, on_started: Callable[[], None]) -> None:
         on_started()
+        CALL.set(CallInfo("simulated", listener=listener))
         task: Any = asyncio.current_task()
         call.task = task  # from here on it may be cancelled: its first step is taken
         self._running[task] = None
         try:
-            result = await self._handle(call)
+            result = await self._handle(call, listener)
         finally:
             del self._running[task]
             call.task = None
@@ -172,9 +179,11 @@ class SimServer:
         if self.life is None or not self.life.dead:
             self._network.answer(self, call, result)
 
-    async def _handle(self, call: _Call) -> Reply | errors.OncelogError:
+    async def _handle(self, call: _Call, listener: str) -> Reply | errors.OncelogError:
         if self._stopping:
             return errors.ShuttingDownError()
+        if (refused := refusal(listener, call.method)) is not None:
+            return refused
         handler = self._handlers.get(call.method)
         if handler is None:
             return errors.InvalidRequestError(f"this server has no method {call.method}")
@@ -212,9 +221,12 @@ class SimNetwork:
         """A client's ports; tests use one with `life` None."""
         return SimTransport(self, host, life)
 
-    def server(self, address: str, life: Life | None = None) -> SimServer:
-        """A server that will listen at `address` (host:port; the host is the node's name)."""
-        return SimServer(self, address, life)
+    def server(self, address: str, life: Life | None = None, more: Mapping[str, str] | None = None) -> SimServer:
+        """A server that will listen at `address` (host:port; the host is the node's name).
+
+        `more`: listener name to address, of the same node.
+        """
+        return SimServer(self, address, life, more or {})
 
     # ------------------------------------------------------------ faults on command
 
@@ -256,15 +268,18 @@ class SimNetwork:
 
     def listen(self, server: SimServer) -> None:
         """Raises `AddressInUseError` when the address is taken."""
-        if server.address in self._listeners:
-            raise AddressInUseError("the address is in use", address=server.address)
-        self._listeners[server.address] = server
+        for address in server.listening.values():
+            if address in self._listeners:
+                raise AddressInUseError("the address is in use", address=address)
+        for address in server.listening.values():
+            self._listeners[address] = server
 
     def unlisten(self, server: SimServer, *, refuse: bool) -> None:
         """Nobody listens at the address any more; `refuse`: links to it break at once, else they fall silent."""
         if self._listeners.get(server.address) is not server:
             return
-        del self._listeners[server.address]
+        for address in server.listening.values():
+            del self._listeners[address]
         for link in list(self._links):
             if link.server is server:
                 if refuse:
@@ -336,7 +351,7 @@ class SimNetwork:
             if link.due:
                 self.loop.call_soon(self._pump, link, context=self.loop.world)
 
-        link.server.begin(call, on_started)
+        link.server.begin(call, link.address, on_started)
 
     def _copy(self, address: str, call: _Call) -> None:
         """Sometimes the same request is delivered twice, or again much later."""
@@ -353,7 +368,7 @@ class SimNetwork:
         server = self._listeners.get(address)
         if server is not None:
             self.loop.trace(f"copy>{address} {method} {crc32(payload, crc32(header))}")
-            server.begin(_Call(method, header, payload), _nothing)
+            server.begin(_Call(method, header, payload), address, _nothing)
 
     # ------------------------------------------------------------ answers
 

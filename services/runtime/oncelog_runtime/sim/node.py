@@ -9,7 +9,7 @@ Rule 3: everything that the process's code starts belongs to its life, however d
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -30,9 +30,17 @@ Main = Callable[[NodePorts], Awaitable[object]]
 class SimNode:
     """`main(ports)` is started with each life, if given. `disturbable` False: the fault driver leaves it alone."""
 
-    def __init__(self, world: SimWorld, name: str, main: Main | None = None, port: int = 9092) -> None:
+    def __init__(
+        self,
+        world: SimWorld,
+        name: str,
+        main: Main | None = None,
+        port: int = 9092,
+        more: Mapping[str, int] | None = None,
+    ) -> None:
         self.name = name
         self.address = f"{name}:{port}"
+        self._more = {listener: f"{name}:{number}" for listener, number in (more or {}).items()}
         self.lives = 0
         self.disturbable = True
         self.paused = False
@@ -96,7 +104,7 @@ class SimNode:
         world.network.plug(self.name)
         self._transport = world.network.transport(self.name, life)
         self._metadata = world.metadata.client(self.name, life)
-        server: SimServer = world.network.server(self.address, life)
+        server: SimServer = world.network.server(self.address, life, self._more)
         random = Random(f"{world.seed}:life:{self.name}:{self.lives}")
         self.ports = NodePorts(self._transport, server, self.disk, self._metadata, self.clock, random)
         world.loop.trace(f"start {life.name}")

@@ -5,7 +5,7 @@ Rule: each part draws from its own random stream, so that one more draw in one o
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from random import Random
 from typing import Any, TypeVar
 
@@ -33,11 +33,13 @@ class SimWorld:
         """A random stream of its own, for example "workload"."""
         return Random(f"{self.seed}:{stream}")
 
-    def node(self, name: str, main: Main | None = None, port: int = 9092) -> SimNode:
-        """Adds a machine and starts its first process."""
+    def node(
+        self, name: str, main: Main | None = None, port: int = 9092, more: Mapping[str, int] | None = None
+    ) -> SimNode:
+        """Adds a machine and starts its first process. `more`: listener name to port, beside the internal one's."""
         if name in self.nodes:
             raise ValueError(f"there is a node {name} already")
-        self.nodes[name] = node = SimNode(self, name, main, port)
+        self.nodes[name] = node = SimNode(self, name, main, port, more)
         return node
 
     def client(self, name: str = "client") -> SimTransport:

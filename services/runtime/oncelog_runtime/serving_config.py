@@ -1,0 +1,52 @@
+"""Settings of a process that clients talk to: its listeners and the addresses that it announces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from oncelog_runtime.config import NodeConfig, is_address, setting
+from oncelog_runtime.listeners import CLIENT, EXTERNAL, INTERNAL, Addresses
+
+_WILDCARDS = ("0.0.0.0", "::", "[::]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServingConfig(NodeConfig):
+    """What brokers and coordinators can be told beside `NodeConfig`. All listeners listen on `listen_host`."""
+
+    client_listen_port: int = setting(0, "port for clients in the cluster; 0 = clients use listen_port too")
+    client_address: str = setting(
+        "", "host:port that clients use; empty = the host of advertised_address and the port that clients use"
+    )
+    external_listen_port: int = setting(0, "port for clients outside of the cluster; 0 = none")
+    external_address: str = setting(
+        "", "host:port that clients outside use; empty = where external_listen_port listens"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        ports = {"listen_port": self.listen_port, "health_port": self.health_port}
+        for name in ("client_listen_port", "external_listen_port"):
+            port = getattr(self, name)
+            self.check(name, 0 <= port <= 65535, "0 to 65535")
+            taken = [other for other, value in ports.items() if value == port != 0]
+            self.check(name, not taken, f"different from {', '.join(taken)}")
+            ports[name] = port
+        for name in ("client_address", "external_address"):
+            self.check(name, not getattr(self, name) or is_address(getattr(self, name)), "host:port")
+        nameless = self.external_listen_port != 0 and self.listen_host in _WILDCARDS and not self.external_address
+        self.check("external_address", not nameless, "the host:port that clients outside use: nobody can guess it")
+
+    @property
+    def has_client_listener(self) -> bool:
+        """Clients in the cluster have a door of their own."""
+        return self.client_listen_port != 0
+
+    def announced(self, listening: Mapping[str, str]) -> Addresses:
+        """The addresses to register, from where each listener listens (`RpcServer.listening`)."""
+        internal = self.advertised_address or listening[INTERNAL]
+        client = self.client_address or internal
+        if CLIENT in listening and not self.client_address:
+            client = f"{internal.rpartition(':')[0]}:{listening[CLIENT].rpartition(':')[2]}"
+        return Addresses(internal, client, self.external_address or listening.get(EXTERNAL, ""))
