@@ -134,11 +134,14 @@ class Admin:
             if_not_exists=if_not_exists,
         )
         reply = await self._caller.to_controller(methods.CREATE_TOPIC, request)
+        if reply.created:
+            self._metadata.forget(name)  # an older topic of this name is gone
         return CreatedTopic(name, reply.topic_id, reply.created)
 
     async def delete_topic(self, name: str) -> None:
         """Deletes a topic and its records. Raises `UnknownTopicError`."""
         await self._caller.to_controller(methods.DELETE_TOPIC, pb.DeleteTopicRequest(topic=check_topic_name(name)))
+        self._metadata.forget(name)
 
     async def list_topics(self, *, internal: bool = False) -> list[TopicDescription]:
         """All topics by name; the cluster's own ones only with `internal`."""

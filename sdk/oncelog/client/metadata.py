@@ -90,6 +90,17 @@ class Metadata:
                     raise unknown_topic(name)
         return topic
 
+    def forget(self, name: str) -> None:
+        """What is known under this name is out of date: the next question about it goes to the cluster."""
+        topic = self._topics.pop(name, None)
+        if topic is not None:
+            self._names.pop(topic.topic_id, None)
+
+    def newer_topic(self, name: str, topic_id: str) -> Topic | None:
+        """The topic that has this name now, when it is another one than `topic_id`; from memory."""
+        topic = self._topics.get(name)
+        return topic if topic is not None and topic.topic_id != topic_id else None
+
     def topic_name(self, topic_id: str) -> str | None:
         """The name that belongs to an id; None when that topic is gone."""
         return self._names.get(topic_id)

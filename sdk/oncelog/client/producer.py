@@ -7,6 +7,7 @@ Rule 3: one transaction is open at a time; the next may begin as soon as the las
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Any
@@ -40,6 +41,7 @@ class Producer:
         self._sender = Sender(context, metadata, caller, config, renew)
         self._writer = Writer(context, metadata, config, self._sender)
         self._session: Identity | None = None
+        self._starting = asyncio.Lock()
         self._next_txn_no = 0
         self._current: Transaction | None = None
         self._fatal: errors.OncelogError | None = None
@@ -52,11 +54,12 @@ class Producer:
 
         Raises `ProducerFencedError`, `ClusterUnreachableError`, or what refused the transactional id.
         """
-        if self.config.transactional_id is not None:
-            if self._session is None:
-                self._session = await self._init_producer_id()
-        elif self.config.enable_idempotence and self._sender.identity is None:
-            self._sender.identity = await self._init_producer_id()
+        async with self._starting:  # two sessions of one producer would fence each other
+            if self.config.transactional_id is not None:
+                if self._session is None:
+                    self._session = await self._init_producer_id()
+            elif self.config.enable_idempotence and self._sender.identity is None:
+                self._sender.identity = await self._init_producer_id()
         return self
 
     async def __aenter__(self) -> Producer:

@@ -345,7 +345,10 @@ class Sender:
             "topic_id": batch.partition.topic_id,
             "partition": batch.partition.partition,
         }
-        if batch.arrow is not None:
+        if batch.encoded:  # it was meant for a topic that is gone: see `_fail_partition`
+            del where["codec"]
+            encoded = codec.reseal_batch(batch.encoded, **where)
+        elif batch.arrow is not None:
             encoded = codec.encode_arrow(batch.arrow, timestamp_ms=batch.timestamps_ms[0], **where)
         else:
             encoded = codec.encode_batch(
@@ -426,7 +429,7 @@ class Sender:
             self._spawn(self._settle(partition, window, batch))
 
     async def _settle(self, partition: PartitionId, window: ProducerWindow, batch: Batch) -> None:
-        """Asks until the leader answers: until then nobody may write behind this batch."""
+        """Asks until the leader answers, or refuses to for good: until then nobody may write behind this batch."""
         request = pb.GetProducerStateRequest(
             topic_id=partition.topic_id,
             partition=partition.partition,
@@ -448,8 +451,12 @@ class Sender:
                 except errors.OncelogError as error:
                     if self._windows.get(partition) is not window:
                         return
+                    is_unknown = isinstance(error, errors.UnknownTopicError)
+                    if not error.retriable and not is_unknown:
+                        self._settle_resolved(window.unanswerable(batch, error))
+                        return
                     self._settle_resolved(window.give_up(batch))
-                    if isinstance(error, errors.UnknownTopicError) and self._is_gone(partition):
+                    if is_unknown and self._is_gone(partition):
                         self._fail_partition(partition)
                         return
                 attempt += 1
@@ -504,7 +511,7 @@ class Sender:
         now = now_ms()
         is_fresh = not task.cancelled() and task.exception() is None
         for partition in list(self._windows):
-            if is_fresh and self._is_gone(partition):
+            if is_fresh and self._is_gone(partition) and not self._may_move_soon(partition):
                 self._fail_partition(partition)
         for partition in list(self._leaderless):
             if self._metadata.leader(partition).address is not None:
@@ -518,13 +525,32 @@ class Sender:
     def _is_gone(self, partition: PartitionId) -> bool:
         return self._metadata.topic_name(partition.topic_id) is None
 
+    def _may_move_soon(self, partition: PartitionId) -> bool:
+        """The name belongs to a new topic, and the old one's leader is about to refuse what is in flight to it."""
+        unresolved = self._windows[partition].unresolved()
+        in_flight = [batch for batch in unresolved if batch.in_flight and not batch.in_doubt]
+        return any(self._metadata.newer_topic(batch.topic, partition.topic_id) for batch in in_flight)
+
     def _fail_partition(self, partition: PartitionId) -> None:
-        """The topic was deleted; a new one of the same name is another topic."""
-        failed = [batch for batch in self._outstanding if batch.partition == partition]
+        """The topic was deleted. What was certainly never written goes to the topic that has its name now, if any does:
+        the sender named a name, and only our knowledge of it was old. The rest fails.
+        """
+        gone = [batch for batch in self._outstanding if batch.partition == partition]
         window = self._windows.pop(partition)
         window.drop()
         self._accumulator.drop(partition)
         self._leaderless.pop(partition, None)
+        now = self._metadata.newer_topic(gone[0].topic, partition.topic_id) if gone else None
+        moved: list[Batch] = []
+        if now is not None and partition.partition < now.partitions:
+            moved = [batch for batch in gone if not batch.in_doubt and not batch.in_flight]
+        if moved:
+            assert now is not None
+            for batch in moved:
+                batch.move_to(PartitionId(now.topic_id, partition.partition))
+            self._accumulator.put_first(moved)
+            self._wake(moved[0].partition)
+        failed = [batch for batch in gone if batch not in moved]
         self._settle_resolved([(batch, unknown_topic(batch.topic)) for batch in failed])
 
     def _is_deposed(self, request: Request) -> bool:

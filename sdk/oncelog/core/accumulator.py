@@ -105,6 +105,14 @@ class Batch:
         """The encoded bytes are all that is needed from now on."""
         self.keys, self.values, self.headers, self.arrow = [], [], None, None
 
+    def move_to(self, partition: PartitionId) -> None:
+        """To another partition, unsequenced again. Only while no attempt is under way or in doubt."""
+        assert not self.done
+        assert not self.in_flight
+        assert not self.in_doubt
+        self.partition = partition
+        self.identity, self.base_sequence, self.refusal = NOBODY, -1, None
+
     def resolve(self, error: OncelogError | None, base_offset: int = -1, timestamp_ms: int = -1) -> bool:
         """Gives the outcome; False when it was known already."""
         if self.done:
@@ -174,6 +182,10 @@ class Accumulator:
         batch.size_bytes += size
         self.used_bytes += size
         return batch
+
+    def put_first(self, batches: list[Batch]) -> None:
+        """Batches of one partition go in front of what waits there; their memory is counted already."""
+        self._queue(batches[0].partition).extendleft(reversed(batches))
 
     def ready_at_ms(self, partition: PartitionId) -> int | None:
         """When the partition's next batch may go; None = nothing waits."""

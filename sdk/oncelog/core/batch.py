@@ -143,6 +143,31 @@ def encode_arrow(
     )
 
 
+def reseal_batch(
+    data: Buffer,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    txn_producer_id: int,
+    txn_no: int,
+    txn_shard: int,
+    topic_id: str,
+    partition: int,
+) -> bytes:
+    """An encoded batch that was certainly never written, for another partition; its payload is not touched."""
+    return hd.reseal(
+        data,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        txn_producer_id=txn_producer_id,
+        txn_no=txn_no,
+        txn_shard=txn_shard,
+        tag=partition_tag(topic_id, partition),
+    )
+
+
 @cache
 def partition_tag(topic_id: str, partition: int) -> int:
     """`header.partition_tag`, remembered: a process writes to few partitions, often."""

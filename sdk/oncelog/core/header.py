@@ -156,6 +156,38 @@ def seal(
     return b"".join((prefix, _CRC.pack(crc32c(prefix)), _CRC.pack(body_crc), body, payload))
 
 
+def reseal(
+    data: Buffer,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    txn_producer_id: int,
+    txn_no: int,
+    tag: int,
+    txn_shard: int,
+) -> bytes:
+    """A batch that was certainly never written, sealed anew for another partition; its payload stays as it is."""
+    old = read_header(data)
+    return seal(
+        memoryview(data)[HEADER_BYTES:],
+        codec=old.codec,
+        attributes=old.attributes,
+        schema_id=old.schema_id,
+        record_count=old.record_count,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        txn_producer_id=txn_producer_id,
+        txn_no=txn_no,
+        base_timestamp_ms=old.base_timestamp_ms,
+        max_timestamp_ms=old.max_timestamp_ms,
+        uncompressed_length=old.uncompressed_length,
+        tag=tag,
+        txn_shard=txn_shard,
+    )
+
+
 def stamp_prefix(base_offset: int, batch_length: int, leader_epoch: int, append_timestamp_ms: int) -> bytes:
     """The leader's 36 bytes; the rest of the batch is the producer's, from byte 36 on."""
     prefix = _PREFIX.pack(base_offset, batch_length, leader_epoch, append_timestamp_ms, -1)

@@ -262,6 +262,16 @@ class ProducerWindow:
             return []
         return [(batch, DeliveryTimedOutError(attempts=batch.attempts))]
 
+    def unanswerable(self, batch: Batch, refusal: OncelogError) -> Resolved:
+        """The leader refuses the question for good: the batch's outcome stays unknown, and nothing follows it under this
+        identity. A late copy of it may still arrive, so it is never said to be unwritten.
+        """
+        assert batch is self._unresolved[0]
+        unknown = DeliveryTimedOutError(
+            f"nobody can say whether the records were written: {refusal.message}", attempts=batch.attempts
+        )
+        return self._fail_from(batch, unknown)
+
     def drop(self) -> list[Batch]:
         """Forgets everything (the transaction is aborted); what was unresolved, oldest first."""
         dropped, self._unresolved = self._unresolved, []

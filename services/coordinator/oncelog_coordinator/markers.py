@@ -4,7 +4,9 @@ Rule 1: markers are grouped by the leader's address, one call per address at a t
 Rule 2: a marker is given up on positive proof alone: a linearizable listing made after the enrolment that does not have the
         topic id, or has fewer partitions.  A partition that this process does not see is not proof (W13).
 Rule 3: what is in is told to the core (`MarkersDone`); what this life forgets, the next one sends again.
-Rule 4: a group's marker goes to the owner of the group's shard, who is the participant there (hole 14).
+Rule 4: a bug in one try is reported and the marker is sent again later: a transaction never stays open because of it.
+        Broken invariants (assertions) are not tried again: they end the process, as everywhere.
+Rule 5: a group's marker goes to the owner of the group's shard, who is the participant there (hole 14).
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from oncelog import methods
 from oncelog.core.hashing import shard_for
-from oncelog.errors import CoordinatorNotAvailableError, ErrorCode, OncelogError, UnknownTopicError
+from oncelog.errors import CoordinatorNotAvailableError, ErrorCode, OncelogError, UnknownServerError, UnknownTopicError
 from oncelog.ports import Transport
 from oncelog.types import PartitionId
 from oncelog.v1 import coordinator_pb2 as co
@@ -77,7 +79,7 @@ class MarkerSender:
         self._busy: dict[str, None] = {}
         self._proving: dict[str, list[tuple[MarkerKey, pa.TxnMarker]]] = {}
         self._visible: dict[tuple[str, int], asyncio.Future[None]] = {}
-        self._tasks = TaskOwner(lambda error: _log.error("a marker task failed by a bug", exc_info=error))
+        self._tasks = TaskOwner(_broken)
         self._closed = False
         self.on_close: Callable[[], object] = _nothing
 
@@ -148,6 +150,11 @@ class MarkerSender:
         except OncelogError as error:
             _log.debug("markers of shard %d to %s: %s", self._shard, address, error)
             self._later(markers)
+        except AssertionError:
+            raise
+        except Exception:
+            _log.exception("a bug: %d markers of shard %d to %s are sent again", len(markers), self._shard, address)
+            self._later(markers)
         finally:
             self._busy.pop(address, None)
         self._kick()
@@ -159,6 +166,8 @@ class MarkerSender:
             markers=[marker for _, marker in markers],
         )
         reply, _ = await methods.WRITE_TXN_MARKERS.call(self._transport, address, request, self._timeout_ms)
+        if len(reply.markers) != len(markers):
+            raise UnknownServerError("the leader answered for another number of markers")
         done: list[MarkerKey] = []
         for (key, marker), answer in zip(markers, reply.markers, strict=True):
             if not answer.HasField("error"):
@@ -218,6 +227,11 @@ class MarkerSender:
         except OncelogError as error:
             _log.info("whether topic %s exists is not known: %s", topic_id, error)
             partitions = None
+        except AssertionError:
+            raise
+        except Exception:
+            _log.exception("a bug: whether topic %s exists is asked again", topic_id)
+            partitions = None
         items = self._proving.pop(topic_id)
         if partitions is None:
             self._later(items)
@@ -260,13 +274,23 @@ class MarkerSender:
             except OncelogError as error:
                 if not error.retriable:
                     _log.error("marker of %s to group %s is refused: %s", key[:2], group_id, error)
-                await asyncio.sleep(self._backoff_ms(key) / 1000)
+            except AssertionError:
+                raise
+            except Exception:
+                _log.exception("a bug: the marker of %s to group %s is sent again", key[:2], group_id)
+            await asyncio.sleep(self._backoff_ms(key) / 1000)
         self._tries.pop(key, None)
         self._life.tell(MarkersDone(effect.transactional_id, effect.txn_no, groups=(group_id,)))
 
 
 def _nothing() -> None:
     pass
+
+
+def _broken(error: BaseException) -> None:
+    """A marker task never ends by an error unless an invariant is broken: the process's life ends (`process.py`, rule 3)."""
+    broken = error if isinstance(error, AssertionError) else AssertionError(f"a marker task failed: {error!r}")
+    asyncio.get_running_loop().call_exception_handler({"message": str(broken), "exception": broken})
 
 
 def _marker(effect: SendMarkers, target: Target) -> pa.TxnMarker:

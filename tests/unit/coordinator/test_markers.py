@@ -85,6 +85,30 @@ class Place:
         return write
 
 
+Bug = Callable[[Place], None]
+
+
+def _confused_leader(place: Place) -> None:
+    """Its first answer lacks a marker, which no leader of ours sends."""
+
+    async def write(request: Any, _payload: Buffer) -> tuple[Any, Buffer]:
+        place.transport.serve(BROKER, methods.WRITE_TXN_MARKERS, place._broker(BROKER))
+        return pa.WriteTxnMarkersReply(), b""
+
+    place.transport.serve(BROKER, methods.WRITE_TXN_MARKERS, write)
+
+
+def _broken_call(place: Place) -> None:
+    """A bug of ours on the way of the first call."""
+    call = place.transport.call
+
+    async def once(*_args: Any) -> Any:
+        place.transport.call = call  # type: ignore[method-assign]
+        raise KeyError("a bug")
+
+    place.transport.call = once  # type: ignore[method-assign, assignment]
+
+
 def send(
     *partitions: int, n: int = 1, groups: tuple[str, ...] = (), winners: tuple[int, ...] | None = None
 ) -> SendMarkers:
@@ -283,3 +307,40 @@ def test_14_a_group_shard_asks_and_believes_no_older_coordinator(
 
     run(world, scenario)
     assert life.told == told
+
+
+@pytest.mark.parametrize("bug", [_confused_leader, _broken_call])
+def test_a_bug_in_one_try_does_not_leave_a_transaction_open(world: SimWorld, bug: Bug) -> None:
+    async def scenario(place: Place) -> None:
+        bug(place)
+        place.sender.run(send(0, 1))
+        await asyncio.sleep(5)
+
+    assert run(world, scenario).life.partitions() == [0, 1]
+
+
+def test_a_bug_in_a_proof_or_a_group_marker_is_tried_again(world: SimWorld) -> None:
+    async def scenario(place: Place) -> None:
+        place.cluster.own(cluster.KIND_GROUP, shard_for("g", PARTITIONS))
+        taken: list[str] = []
+
+        async def take(request: Any, _payload: Buffer) -> tuple[Any, Buffer]:
+            taken.append(request.group_id)
+            return co.WriteGroupMarkersReply(), b""
+
+        place.transport.serve(COORDINATOR, methods.WRITE_GROUP_MARKERS, take)
+        _broken_call(place)
+        place.sender.run(send(groups=("g",)))
+        await asyncio.sleep(5)
+        assert taken == ["g"]
+        listing = place.cluster.list
+
+        async def broken_once(prefix: str) -> Any:
+            place.cluster.list = listing  # type: ignore[method-assign]
+            raise KeyError("a bug")
+
+        place.cluster.list = broken_once  # type: ignore[method-assign]
+        place.sender.run(send(PARTITIONS + 3, n=2))
+        await asyncio.sleep(5)
+
+    assert run(world, scenario).life.partitions() == [PARTITIONS + 3]

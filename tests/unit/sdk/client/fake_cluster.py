@@ -95,6 +95,7 @@ class FakeCluster:
         self.aborted: list[types_pb2.AbortedTransaction] = []
         self.offsets: dict[tuple[str, int], int] = {}
         self.topic_exists = True
+        self.topic_id = TOPIC_ID
 
     # ------------------------------------------------------------ for tests
 
@@ -111,6 +112,12 @@ class FakeCluster:
         queue = self.faults.setdefault(method, [])
         for fault in faults:
             queue.append(fault if callable(fault) else lambda address, request, fault=fault: fault)  # type: ignore[misc]
+
+    def create_again(self) -> str:
+        """The topic is deleted, and created anew under the same name; returns its new id."""
+        self.topic_id = f"{int(self.topic_id, 16) + 1:032x}"
+        self.logs |= {PartitionId(self.topic_id, number): Log() for number in self.leaders}
+        return self.topic_id
 
     def values(self, partition: int) -> list[bytes | None]:
         """What the partition holds."""
@@ -165,7 +172,7 @@ class FakeCluster:
             if name != TOPIC or not self.topic_exists:
                 topic.error.CopyFrom(to_detail(errors.UnknownTopicError()))
                 continue
-            topic.topic_id = TOPIC_ID
+            topic.topic_id = self.topic_id
             for number, leader in self.leaders.items():
                 info = topic.partitions.add(partition=number, leader_epoch=self.epochs[number])
                 if leader is not None:
@@ -185,12 +192,16 @@ class FakeCluster:
         return reply, b""
 
     def _append(self, address: str, item: pb.ProducePartition, batch: bytes) -> tuple[int, bool]:
+        if item.topic_id != self.topic_id:
+            raise errors.UnknownTopicError()
         if self.leaders[item.partition] != address:
             raise errors.NotLeaderError()
         queue = self.faults.get("append")
         fault = queue.pop(0)(address, item) if queue else None
         if isinstance(fault, errors.OncelogError):
             raise fault
+        if hd.read_header(batch).partition_tag != hd.partition_tag(item.topic_id, item.partition):
+            raise errors.MisdirectedBatchError()
         return self.logs[PartitionId(item.topic_id, item.partition)].append(batch)
 
     async def _GetProducerState(self, address: str, request: pb.GetProducerStateRequest, _: bytes) -> tuple[Any, bytes]:

@@ -406,3 +406,52 @@ def test_cancelling_a_wait_harms_nobody_else(cluster: FakeCluster) -> None:
 
 async def _wait(item: Any) -> Any:
     return await item
+
+
+def test_a_question_refused_for_good_is_not_asked_for_ever(cluster: FakeCluster) -> None:
+    cluster.fail("Produce", *(Lost() for _ in range(100)))
+    cluster.fail("GetProducerState", *(errors.ClusterAuthorizationError("not yours") for _ in range(1000)))
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(**fast(delivery_timeout_ms=500)) as producer:
+            with pytest.raises(errors.DeliveryTimedOutError, match="not yours") as caught:
+                await producer.send_and_wait(TOPIC, b"0", partition=0)
+            assert "written" not in caught.value.context
+            asked = cluster.count("GetProducerState")
+            cluster.faults.clear()
+            assert (await producer.send_and_wait(TOPIC, b"1", partition=0)).offset == 1
+            assert cluster.count("GetProducerState") == asked
+
+    cluster.run(work)
+    assert cluster.values(0) == [b"0", b"1"]
+    assert len({header.producer_id for header, _ in cluster.logs[PartitionId(TOPIC_ID, 0)].records}) == 2
+
+
+def test_after_delete_and_create_the_first_record_reaches_the_new_topic(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(**fast()) as producer:
+            await producer.send_and_wait(TOPIC, b"old", partition=0)
+            new_id = cluster.create_again()
+            sent = [await producer.send(TOPIC, b"%d" % i, partition=0, headers={"h": "1"}) for i in range(3)]
+            assert [(await delivery).offset for delivery in sent] == [0, 1, 2]
+            assert (await producer.send_and_wait(TOPIC, b"3", partition=0)).offset == 3
+            new = cluster.logs[PartitionId(new_id, 0)].records
+            assert [record.value for _, record in new] == numbers(range(4))
+            assert new[0][1].headers == (("h", b"1"),)
+
+    cluster.run(work)
+
+
+def test_what_may_be_in_the_old_topic_never_reaches_the_new_one(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(**fast()) as producer:
+            cluster.fail("Produce", Lost())
+            doubtful = await producer.send(TOPIC, b"0", partition=0)
+            await asyncio.sleep(0.05)
+            new_id = cluster.create_again()
+            with pytest.raises(errors.UnknownTopicError):
+                await doubtful
+            assert (await producer.send_and_wait(TOPIC, b"1", partition=0)).offset == 0
+            assert [record.value for _, record in cluster.logs[PartitionId(new_id, 0)].records] == [b"1"]
+
+    cluster.run(work)

@@ -311,3 +311,35 @@ def test_a_participant_whose_transaction_ended_stops(cluster: FakeCluster) -> No
             await participant.close()
 
     cluster.run(work)
+
+
+def test_two_first_begins_at_once_open_one_session(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            producer = client.producer(transactional_id="t")
+            begun = await asyncio.gather(
+                producer.begin_transaction(), producer.begin_transaction(), return_exceptions=True
+            )
+            refused = [one for one in begun if isinstance(one, BaseException)]
+            assert [type(one) for one in refused] == [errors.IllegalStateError]
+            (txn,) = [one for one in begun if not isinstance(one, BaseException)]
+            await txn.send(TOPIC, b"0", partition=0)
+            await txn.commit()
+            await producer.close()
+
+    cluster.run(work)
+    assert cluster.count("InitProducerId") == 1
+
+
+def test_a_transaction_goes_to_the_topic_that_has_the_name_now(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(transactional_id="t") as producer:
+            async with producer.transaction() as txn:
+                await txn.send(TOPIC, b"old", partition=0)
+            new_id = cluster.create_again()
+            async with producer.transaction() as txn:
+                await txn.send(TOPIC, b"new", partition=0)
+            assert [(c.topic_id, c.records) for c in cluster.end_requests[-1].counts] == [(new_id, 1)]
+            assert [record.value for _, record in cluster.logs[PartitionId(new_id, 0)].records] == [b"new"]
+
+    cluster.run(work)
