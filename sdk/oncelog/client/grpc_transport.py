@@ -19,14 +19,14 @@ import contextlib
 import os
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import grpc
 import grpc.aio
 
-from oncelog import errors, link_codec
+from oncelog import errors, link_codec, tracing
 from oncelog.link_codec import Frame
 from oncelog.trace_context import TRACEPARENT
 from oncelog.types import Buffer
@@ -360,9 +360,11 @@ class GrpcTransport:
         options: GrpcOptions | None = None,
         credentials: grpc.ChannelCredentials | None = None,
         metadata: Sequence[tuple[str, str | bytes]] = (),
+        tracer: tracing.Tracer | None = None,
     ) -> None:
         self._born_in = _fork_count
         _refuse_if_forked(self._born_in)
+        self._tracer = tracer
         self.cluster_id = cluster_id
         self.options = options or GrpcOptions()
         self.metadata = tuple(metadata)
@@ -373,15 +375,37 @@ class GrpcTransport:
         self._next_id = 1
         self._closed = False
 
-    async def call(
+    def call(
         self, address: str, method: str, header: bytes, payload: Buffer, timeout_ms: int
-    ) -> tuple[bytes, Buffer]:
+    ) -> Coroutine[Any, Any, tuple[bytes, Buffer]]:
         """See `oncelog.ports.Transport.call`.
 
         `NetworkError` carries `unsent="true"` when the request certainly never left, and `refused="true"` too when
         nobody listens. Raises `MessageTooLargeError` for more than `max_message_bytes`, `IllegalStateError` after
         `close`, `ForkedClientError` in a forked child.
         """
+        if self._tracer is not None:
+            return self._traced(self._tracer, address, method, header, payload, timeout_ms)
+        return self._call(address, method, header, payload, timeout_ms, TRACEPARENT.get())
+
+    async def _traced(
+        self, tracer: tracing.Tracer, address: str, method: str, header: bytes, payload: Buffer, timeout_ms: int
+    ) -> tuple[bytes, Buffer]:
+        """The call inside of a span, which ends however the call ends."""
+        span = tracing.start_client_call(tracer, method, address, tracer.current())
+        if not span.sampled:
+            return await self._call(address, method, header, payload, timeout_ms, span.traceparent)
+        try:
+            answer = await self._call(address, method, header, payload, timeout_ms, span.traceparent)
+        except BaseException as error:
+            tracing.end_with(span, error)
+            raise
+        span.end()
+        return answer
+
+    async def _call(
+        self, address: str, method: str, header: bytes, payload: Buffer, timeout_ms: int, traceparent: str
+    ) -> tuple[bytes, Buffer]:
         self._check(header, payload)
         loop = asyncio.get_running_loop()
         frame = Frame(
@@ -389,7 +413,7 @@ class GrpcTransport:
             link_codec.REQUEST,
             method,
             max(1, min(timeout_ms, link_codec.MAX_TIMEOUT_MS)),
-            TRACEPARENT.get(),
+            traceparent,
             header,
             payload,
         )

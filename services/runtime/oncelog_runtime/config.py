@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from oncelog.errors import ConfigError
+from oncelog.tracing import SAMPLERS
 from oncelog_runtime.logs import LEVELS
 
 T = TypeVar("T")
@@ -75,6 +76,9 @@ class NodeConfig:
     data_dir: str = setting("oncelog-data", "where this process keeps its files")
     log_level: str = setting("INFO", f"least level that is logged: {', '.join(LEVELS)}")
     max_message_bytes: int = setting(64 << 20, "largest gRPC message sent or received, 1 MiB to 1 GiB")
+    otlp_endpoint: str = setting("", "where traces go, by OTLP over gRPC: http://host:4317; empty = no tracing")
+    trace_sampler: str = setting("parentbased_always_on", f"which traces are recorded: {', '.join(SAMPLERS)}")
+    trace_sampler_arg: float = setting(1.0, "share of the traces that a ratio sampler records, 0 to 1")
     shutdown_grace_ms: int = setting(20_000, "how long running requests may take after SIGTERM, 0 to 600000")
 
     def __post_init__(self) -> None:
@@ -93,6 +97,11 @@ class NodeConfig:
         self.check("data_dir", bool(self.data_dir), "a directory")
         self.check("max_message_bytes", 1 << 20 <= self.max_message_bytes <= 1 << 30, "1 MiB to 1 GiB")
         self.check("etcd_connect_timeout_ms", 0 <= self.etcd_connect_timeout_ms <= 600_000, "0 to 600000")
+        self.check(
+            "otlp_endpoint", not self.otlp_endpoint or _is_url(self.otlp_endpoint), "http(s)://host:port, or empty"
+        )
+        self.check("trace_sampler", self.trace_sampler in SAMPLERS, f"one of {', '.join(SAMPLERS)}")
+        self.check("trace_sampler_arg", 0.0 <= self.trace_sampler_arg <= 1.0, "0 to 1")
         self.check("shutdown_grace_ms", 0 <= self.shutdown_grace_ms <= 600_000, "0 to 600000")
 
     def check(self, name: str, holds: bool, legal: str) -> None:
@@ -285,6 +294,11 @@ def _shown(default: Any) -> str:
     if isinstance(default, bool):
         return str(default).lower()
     return "empty" if default in ("", None) else str(default)
+
+
+def _is_url(text: str) -> bool:
+    scheme, _, rest = text.partition("://")
+    return scheme in ("http", "https") and is_address(rest.rstrip("/"))
 
 
 def is_address(text: str) -> bool:

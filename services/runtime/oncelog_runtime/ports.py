@@ -13,6 +13,7 @@ from random import Random
 from typing import Protocol, TypeVar
 
 from oncelog.ports import Handler, Transport, WallClock
+from oncelog.tracing import Tracer
 from oncelog.types import Buffer
 from oncelog_runtime.health import HealthState
 
@@ -248,3 +249,5 @@ class NodePorts:
     clock: WallClock
     random: Random
     health: HealthState = field(default_factory=HealthState)
+    tracer: Tracer | None = None
+    """None: nothing is traced, as in the simulation."""

@@ -19,13 +19,14 @@ from typing import Any, Final
 
 import grpc.aio
 
-from oncelog import errors, link_codec
+from oncelog import errors, link_codec, span_names, tracing
 from oncelog.client import grpc_transport
 from oncelog.link_codec import Frame
 from oncelog.ports import Handler
 from oncelog.trace_context import TRACEPARENT
 from oncelog.v1 import link_pb2
 from oncelog.wire_errors import to_detail
+from oncelog_runtime.adapters.grpc_status import end_call_span
 from oncelog_runtime.audience import refusal
 from oncelog_runtime.call_context import CALL, CallInfo
 
@@ -34,6 +35,8 @@ log = logging.getLogger(__name__)
 HELLO_TIMEOUT_S: Final = 10.0
 _LINGER_S: Final = 1.0
 _RETRY_AFTER_MS: Final = 50
+_DEADLINE_S: Final = 0.05
+"""A caller whose time is over says CANCEL; our own timer runs a little later than the caller's."""
 
 
 @dataclass(slots=True)
@@ -48,6 +51,7 @@ class LinkHost:
     max_bytes_per_link: int
     max_links: int
     default_timeout_ms: int
+    tracer: tracing.Tracer | None = None
     stopping: bool = False
     links: dict[int, ServerLink] = field(default_factory=dict)
     running: set[asyncio.Task[None]] = field(default_factory=set)
@@ -71,7 +75,7 @@ class LinkHost:
 class _Request:
     """A request whose answer has not been written."""
 
-    __slots__ = ("correlation_id", "dropped", "expired", "size", "timer")
+    __slots__ = ("correlation_id", "dropped", "expired", "size", "span", "timer")
 
     def __init__(self, correlation_id: int, size: int) -> None:
         self.correlation_id = correlation_id
@@ -79,6 +83,7 @@ class _Request:
         self.dropped = False  # nobody waits for the answer
         self.expired = False  # the caller was told of the time-out; the handler still runs and holds its place
         self.timer: asyncio.TimerHandle | None = None
+        self.span: tracing.Span | None = None
 
 
 class ServerLink:
@@ -127,6 +132,7 @@ class ServerLink:
             for request in self._requests.values():
                 if request.timer is not None:
                     request.timer.cancel()
+                _nobody_waits(request)
             if writer is not None:
                 writer.cancel()
                 await asyncio.gather(writer, return_exceptions=True)
@@ -200,6 +206,7 @@ class ServerLink:
             request = self._requests.get(frame.correlation_id)
             if request is not None:
                 request.dropped = True
+                _nobody_waits(request)
 
     def _on_request(self, frame: Frame) -> None:
         if frame.correlation_id in self._requests or frame.correlation_id == grpc_transport.LINK_ITSELF:
@@ -216,8 +223,12 @@ class ServerLink:
         loop = asyncio.get_running_loop()
         timeout_ms = frame.timeout_ms or self._host.default_timeout_ms
         request.timer = loop.call_later(timeout_ms / 1000, self._expire, request)
-        if TRACEPARENT.get() != frame.traceparent:
-            TRACEPARENT.set(frame.traceparent)  # the task below copies this reader's context
+        traceparent = frame.traceparent
+        if self._host.tracer is not None:
+            request.span = tracing.start_server_call(self._host.tracer, frame.method, traceparent)
+            traceparent = request.span.traceparent
+        if TRACEPARENT.get() != traceparent:
+            TRACEPARENT.set(traceparent)  # the task below copies this reader's context
         task = loop.create_task(self._serve(request, handler, frame))
         self._host.running.add(task)
         task.add_done_callback(self._host.running.discard)
@@ -249,9 +260,13 @@ class ServerLink:
         except (Exception, asyncio.CancelledError) as error:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                if request.span is not None:
+                    end_call_span(request.span, errors.ShuttingDownError())
                 raise  # `stop` ran out of patience
             answer = unexpected(error, frame.method)
         self._running_bytes -= request.size
+        if request.span is not None:
+            end_call_span(request.span, answer if isinstance(answer, errors.OncelogError) else None)
         self._answer(request, answer)
 
     def _answer(self, request: _Request, answer: Frame | errors.OncelogError) -> None:
@@ -265,6 +280,8 @@ class ServerLink:
     def _expire(self, request: _Request) -> None:
         if not request.dropped:
             request.dropped = request.expired = True
+            if request.span is not None:
+                end_call_span(request.span, errors.RequestTimedOutError())
             self._queue(request.correlation_id, errors.RequestTimedOutError())
 
     # ------------------------------------------------------------ out
@@ -320,6 +337,17 @@ class ServerLink:
                 break
             frames.append(self._outbox.popleft())
         return frames
+
+
+def _nobody_waits(request: _Request) -> None:
+    """The caller went away. Its handler works on, but what the caller asked for ends here."""
+    if request.span is None:
+        return
+    timer = request.timer
+    if timer is not None and not timer.cancelled() and timer.when() - asyncio.get_running_loop().time() < _DEADLINE_S:
+        end_call_span(request.span, errors.RequestTimedOutError())
+    else:
+        tracing.end_server_call(request.span, span_names.CANCELLED, span_names.CANCELLED)
 
 
 def _error_frame(correlation_id: int, error: errors.OncelogError) -> Frame:

@@ -25,10 +25,12 @@ from google.protobuf.message import DecodeError
 from oncelog import errors, methods
 from oncelog.ports import Handler
 from oncelog.trace_context import TRACEPARENT
+from oncelog.tracing import Tracer
 from oncelog.types import Buffer
 from oncelog_runtime import listeners
 from oncelog_runtime.adapters import grpc_status
 from oncelog_runtime.adapters.grpc_link import LinkHost, ServerLink, unexpected
+from oncelog_runtime.adapters.grpc_tracing import ServerTracing
 from oncelog_runtime.audience import refusal
 from oncelog_runtime.call_context import CALL, CallInfo
 from oncelog_runtime.startup import AddressInUseError
@@ -86,6 +88,7 @@ class GrpcServer:
         options: ServerOptions | None = None,
         credentials: grpc.ServerCredentials | None = None,
         more: Sequence[Listener] = (),
+        tracer: Tracer | None = None,
     ) -> None:
         self._listeners = (Listener(listeners.INTERNAL, host, port, credentials), *more)
         self._options = o = options or ServerOptions()
@@ -101,6 +104,7 @@ class GrpcServer:
             max_bytes_per_link=o.max_bytes_per_link,
             max_links=o.max_links,
             default_timeout_ms=o.default_timeout_ms,
+            tracer=tracer,
         )
 
     @property
@@ -145,7 +149,8 @@ class GrpcServer:
 
     def _make_server(self, listener: Listener) -> grpc.aio.Server:
         """A gRPC server for each listener, because a call does not tell its port."""
-        server = grpc.aio.server(options=self._channel_options())
+        interceptors = [] if self._host.tracer is None else [ServerTracing(self._host.tracer)]
+        server = grpc.aio.server(interceptors=interceptors, options=self._channel_options())
         services: dict[str, dict[str, grpc.RpcMethodHandler]] = {}
         for name, handler in self._host.handlers.items():
             service, _, method = name.partition(".")
@@ -235,7 +240,8 @@ class GrpcServer:
             except errors.OncelogError as error:
                 await grpc_status.abort(context, error)
             CALL.set(_caller(context, listener))
-            TRACEPARENT.set(str(dict(context.invocation_metadata() or ()).get("traceparent", "")))
+            if self._host.tracer is None:  # else the interceptor has set it
+                TRACEPARENT.set(str(dict(context.invocation_metadata() or ()).get("traceparent", "")))
             task = asyncio.get_running_loop().create_task(self._run_unary(spec.name, handler, header, payload))
             self._host.running.add(task)  # type: ignore[arg-type]
             task.add_done_callback(self._unary_done)

@@ -13,6 +13,7 @@ import grpc
 
 from oncelog.errors import ErrorCode as C
 from oncelog.errors import OncelogError
+from oncelog.tracing import Span, end_server_call
 from oncelog.wire_errors import to_detail
 
 ERROR_TRAILER: Final = "oncelog-error-bin"
@@ -99,6 +100,15 @@ _BY_STATUS: Final[dict[grpc.StatusCode, tuple[C, ...]]] = {
 }
 
 STATUS: Final[dict[C, grpc.StatusCode]] = {code: status for status, codes in _BY_STATUS.items() for code in codes}
+
+
+def end_call_span(span: Span, error: OncelogError | None) -> None:
+    """Ends the span of a served call with the status of its answer."""
+    if error is None:
+        end_server_call(span, grpc.StatusCode.OK.name)
+    else:
+        status = STATUS.get(error.code, grpc.StatusCode.UNKNOWN)
+        end_server_call(span, status.name, error.code.name, error.message)
 
 
 async def abort(context: Any, error: OncelogError) -> NoReturn:

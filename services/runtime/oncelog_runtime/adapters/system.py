@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import socket
 import time
 from random import Random
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from oncelog.client.grpc_transport import GrpcOptions, GrpcTransport
+from oncelog.tracing import Tracer
 from oncelog_runtime.adapters.etcd import EtcdMetadata
 from oncelog_runtime.adapters.grpc_server import GrpcServer, Listener, ServerOptions
 from oncelog_runtime.adapters.os_disk import OsDisk
@@ -16,6 +19,9 @@ from oncelog_runtime.config import NodeConfig
 from oncelog_runtime.listeners import CLIENT, EXTERNAL
 from oncelog_runtime.ports import Change, Disk, Listing, NodePorts
 from oncelog_runtime.serving_config import ServingConfig
+
+_TRACES_MS: Final = 1_500
+"""How long the end of a process waits for the collector of traces."""
 
 
 class SystemClock:
@@ -51,18 +57,36 @@ class _LazyDisk:
 def build_ports(config: NodeConfig, component: str) -> NodePorts:
     """The ports of a service process. Call it on the running event loop; `close_ports` ends them."""
     software = f"oncelog-{component}"
+    tracer = _tracer(config, software)
     return NodePorts(
-        transport=GrpcTransport(options=GrpcOptions(max_message_bytes=config.max_message_bytes, software=software)),
+        transport=GrpcTransport(
+            options=GrpcOptions(max_message_bytes=config.max_message_bytes, software=software), tracer=tracer
+        ),
         server=GrpcServer(
             config.listen_host,
             config.listen_port,
             options=ServerOptions(max_message_bytes=config.max_message_bytes, software=software),
             more=_client_listeners(config),
+            tracer=tracer,
         ),
         disk=cast(Disk, _LazyDisk(config.data_dir)),
         metadata=EtcdMetadata(config.etcd_endpoints),
         clock=SystemClock(),
         random=Random(os.urandom(16)),
+        tracer=tracer,
+    )
+
+
+def _tracer(config: NodeConfig, software: str) -> Tracer | None:
+    if not config.otlp_endpoint:
+        return None
+    from oncelog.client.otlp import otlp_tracer  # late: without tracing it costs neither time nor memory
+
+    instance = f"{socket.gethostname()}-{config.node_id}"
+    service = software.replace("_", "-")
+    ratio = config.trace_sampler_arg
+    return otlp_tracer(
+        config.otlp_endpoint, service, instance, sampler=config.trace_sampler, ratio=ratio, ambient=False
     )
 
 
@@ -84,6 +108,8 @@ async def close_ports(ports: NodePorts) -> None:
     await ports.metadata.close()
     if isinstance(ports.disk, _LazyDisk):
         ports.disk.close()
+    if ports.tracer is not None:
+        await asyncio.to_thread(ports.tracer.close, _TRACES_MS)
 
 
 async def learn_cluster_id(ports: NodePorts) -> None:

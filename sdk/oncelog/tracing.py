@@ -1,0 +1,227 @@
+"""Spans, as the code that works sees them: a port without clock, randomness or OpenTelemetry.
+
+Rule 1: who is not traced has no tracer (`None`), and one look at that is all that tracing costs when it is off.
+Rule 2: a context is a W3C `traceparent` text; empty = none. What is not sampled makes no spans, and says so to those it
+        calls, so that they make none either.
+Rule 3: a background task never takes the context in which it happened to be started for its own: it is given one.
+Rule 4: cores and the simulation know nothing of this.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Protocol
+
+from oncelog import span_names
+from oncelog.errors import ConfigError, OncelogError
+
+AttributeValue = str | int | float | bool
+Attributes = Mapping[str, AttributeValue]
+MAX_LINKS: Final = 64
+"""Links of one span; a batch may hold the records of thousands of traces."""
+
+SAMPLERS: Final = ("always_on", "always_off", "traceidratio", "parentbased_always_on", "parentbased_traceidratio")
+_RATIO_BITS: Final = 64
+_TRACEPARENT_LENGTH: Final = 55
+
+
+class Kind(enum.Enum):
+    """Which side of which exchange a span is."""
+
+    INTERNAL = 0
+    SERVER = 1
+    CLIENT = 2
+    PRODUCER = 3
+    CONSUMER = 4
+
+
+class Span(Protocol):
+    """Something that takes time. Whoever starts it ends it, once, whatever happens."""
+
+    @property
+    def traceparent(self) -> str:
+        """The context of what happens inside of it."""
+        ...
+
+    @property
+    def sampled(self) -> bool:
+        """False: everything said to it is forgotten."""
+        ...
+
+    def set(self, attributes: Attributes) -> None:
+        """More to know about it."""
+        ...
+
+    def rename(self, name: str) -> None:
+        """What it was is only known at its end."""
+        ...
+
+    def end(self, error_type: str = "", message: str = "") -> None:
+        """It is over; with `error_type` it has failed. Later calls change nothing."""
+        ...
+
+
+class Tracer(Protocol):
+    """Makes spans. All methods may be called from any thread; none waits but `flush`."""
+
+    def current(self) -> str:
+        """The context of the running task: oncelog's own, else that of the application's current span."""
+        ...
+
+    def start(
+        self,
+        name: str,
+        kind: Kind,
+        parent: str,
+        attributes: Attributes | None = None,
+        links: Sequence[str] = (),
+        start_ns: int = 0,
+    ) -> Span:
+        """A span; with an empty `parent` it is a root. `start_ns` 0 = now, else nanoseconds since 1970."""
+        ...
+
+    def emit(self, name: str, traceparent: str, start_ns: int, attributes: Attributes, error: str = "") -> None:
+        """A finished root span whose context was chosen earlier, in another process, by `choose_root`."""
+        ...
+
+    def choose_root(self) -> str:
+        """The context of a root span that somebody will `emit`."""
+        ...
+
+    def headers(self, context: str) -> list[tuple[str, bytes | None]]:
+        """What carries a context in a record's headers."""
+        ...
+
+    def now_ns(self) -> int:
+        """Nanoseconds since 1970, for `start_ns`."""
+        ...
+
+    def flush(self, timeout_ms: int) -> None:
+        """Sends what is finished; waits at most this long, and not at all while nobody takes it."""
+        ...
+
+    def close(self, timeout_ms: int) -> None:
+        """`flush`, and no more spans."""
+        ...
+
+
+# ---------------------------------------------------------------- contexts
+
+
+def is_sampled(traceparent: str) -> bool:
+    """True when the context's trace is recorded."""
+    return len(traceparent) == _TRACEPARENT_LENGTH and traceparent[-1] in "13579bdf"
+
+
+def format_traceparent(trace_id: int, span_id: int, flags: int) -> str:
+    """A context as text."""
+    return f"00-{trace_id:032x}-{span_id:016x}-{flags:02x}"
+
+
+def parse_traceparent(text: str) -> tuple[int, int, int] | None:
+    """Trace id, span id, flags; None for anything that is no context."""
+    parts = text.split("-")
+    if len(text) < _TRACEPARENT_LENGTH or len(parts) < 4 or [len(part) for part in parts[:4]] != [2, 32, 16, 2]:
+        return None
+    try:
+        trace_id, span_id, flags = (int(part, 16) for part in parts[1:4])
+    except ValueError:
+        return None
+    return (trace_id, span_id, flags) if trace_id and span_id and parts[0] != "ff" else None
+
+
+def gathered(contexts: Iterable[str]) -> tuple[str, list[str]]:
+    """Who gathers the work of many: the first sampled context is its parent, the others are links. Empty: none is."""
+    sampled = list(dict.fromkeys(context for context in contexts if is_sampled(context)))
+    return (sampled[0], sampled[1 : 1 + MAX_LINKS]) if sampled else ("", [])
+
+
+class Sampler:
+    """Which traces are recorded, with OpenTelemetry's names and rules. Raises `ConfigError`."""
+
+    def __init__(self, name: str, ratio: float) -> None:
+        if name not in SAMPLERS:
+            raise ConfigError(f"a trace sampler is one of {', '.join(SAMPLERS)}", given=name)
+        if not 0.0 <= ratio <= 1.0:
+            raise ConfigError("the argument of a trace sampler is 0 to 1", given=ratio)
+        self._follows_parent = name.startswith("parentbased_")
+        share = {"always_on": 1.0, "always_off": 0.0}.get(name.removeprefix("parentbased_"), ratio)
+        self._bound = round(share * (1 << _RATIO_BITS))
+
+    def wants(self, trace_id: int, parent: str) -> bool:
+        """Whether a span of this trace is recorded; `parent` empty = it would be the root."""
+        if parent and self._follows_parent:
+            return is_sampled(parent)
+        return trace_id & ((1 << _RATIO_BITS) - 1) < self._bound
+
+
+class Unsampled:
+    """The span of a trace that is not recorded: it has a context, and no memory."""
+
+    __slots__ = ("traceparent",)
+    sampled = False
+
+    def __init__(self, traceparent: str) -> None:
+        self.traceparent = traceparent
+
+    def set(self, attributes: Attributes) -> None:
+        """Nothing."""
+
+    def rename(self, name: str) -> None:
+        """Nothing."""
+
+    def end(self, error_type: str = "", message: str = "") -> None:
+        """Nothing."""
+
+
+# ---------------------------------------------------------------- calls
+
+
+def call_attributes(method: str, address: str = "") -> dict[str, AttributeValue]:
+    """What every span of a remote call says. `method` is `Service.Method`."""
+    named: dict[str, AttributeValue] = {
+        span_names.RPC_SYSTEM: span_names.GRPC,
+        span_names.RPC_METHOD: span_names.rpc_method(method),
+    }
+    host, _, port = address.rpartition(":")
+    if host and port.isdecimal():
+        named[span_names.SERVER_ADDRESS], named[span_names.SERVER_PORT] = host.strip("[]"), int(port)
+    return named
+
+
+def start_client_call(tracer: Tracer, method: str, address: str, parent: str, links: Sequence[str] = ()) -> Span:
+    """The span of a call from here. High-rate calls between the parts of a cluster are seen in sampled traces only."""
+    if method in span_names.QUIET_METHODS and not is_sampled(parent):
+        return Unsampled(parent)
+    return tracer.start(span_names.rpc_method(method), Kind.CLIENT, parent, call_attributes(method, address), links)
+
+
+def start_server_call(tracer: Tracer, method: str, parent: str) -> Span:
+    """The span of a call to here."""
+    if method in span_names.QUIET_METHODS and not is_sampled(parent):
+        return Unsampled(parent)
+    return tracer.start(span_names.rpc_method(method), Kind.SERVER, parent, call_attributes(method))
+
+
+def end_server_call(span: Span, status: str, error_type: str = "", message: str = "") -> None:
+    """A refusal that is the caller's own doing does not redden the server: see `SERVER_ERRORS`."""
+    span.set({span_names.RPC_STATUS_CODE: status})
+    if status in span_names.SERVER_ERRORS:
+        span.end(error_type or status, message)
+        return
+    if error_type:
+        span.set({span_names.ERROR_TYPE: error_type})
+    span.end()
+
+
+def end_with(span: Span, error: BaseException | None) -> None:
+    """Ends a span with what its work raised, or with None."""
+    if error is None:
+        span.end()
+    elif isinstance(error, OncelogError):
+        span.end(error.code.name, error.message)
+    elif type(error).__name__ == "CancelledError":
+        span.end(span_names.CANCELLED, "the caller no longer waits")
+    else:
+        span.end(type(error).__qualname__, str(error))
