@@ -33,6 +33,7 @@ from tests.simulation.workload import PARTITIONS, TOPIC, Workload, final_read
 
 _WORK_S: Final = (6.0, 12.0)
 _HEAL_MS: Final = 60_000
+_SCRUB_MS: Final = 3_000
 _RETENTION_MS: Final = 700
 _SUCCESS_MS: Final = 20_000
 _KINDS: Final = ("send", "txn", "batch", "poll")
@@ -99,7 +100,7 @@ class Scenario:
         logger = logging.getLogger()
         logger.addHandler(bugs)
         try:
-            with SimCluster(verdict.seed, retention_interval_ms=_RETENTION_MS) as cluster:
+            with SimCluster(verdict.seed, retention_interval_ms=_RETENTION_MS, scrub_interval_ms=_SCRUB_MS) as cluster:
                 try:
                     cluster.world.run(self._whole(cluster))
                 except (Exception, AssertionError) as error:

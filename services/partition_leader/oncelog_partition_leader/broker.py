@@ -17,6 +17,7 @@ from oncelog_partition_leader.reading import Reader
 from oncelog_partition_leader.records_service import RecordsService
 from oncelog_partition_leader.registration import Registration
 from oncelog_partition_leader.replicas import ReplicaManager
+from oncelog_partition_leader.scrubber import Scrubber
 from oncelog_partition_leader.service import BrokerService
 from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.ports import NodePorts
@@ -66,6 +67,7 @@ class Broker:
             renew=self.registration.renew,
             unreachable=self.peers.unreachable,
         )
+        self.scrubber = Scrubber(config, ports.clock, ports.random, self.replicas.partitions)
         reader = Reader(config, ports.clock, self.replicas)
         follower = Follower(self.replicas.partitions, self.me, self.tasks)
         self.healer = Healer(self.replicas.partitions, self.coordinators, config, ports.clock)
@@ -103,6 +105,7 @@ class Broker:
         self.tasks.spawn(self._tick(), "tick")
         self.tasks.spawn(self._keep_house(), "housekeeping")
         self.tasks.spawn(self._retain(), "retention")
+        self.tasks.spawn(self.scrubber.run(), "scrub")
         try:
             async with asyncio.timeout(_START_TIMEOUT_S):
                 await self._registered.wait()

@@ -53,6 +53,8 @@ class BrokerConfig(ServingConfig):
     tick_ms: int = setting(100, "precision of request time-outs")
     isr_check_interval_ms: int = setting(500, "how often ISRs are looked at")
     retention_interval_ms: int = setting(60_000, "how often retention runs")
+    scrub_bytes_per_s: int = setting(8 << 20, "how fast logs are read again to find rot; 0 = never")
+    scrub_interval_ms: int = setting(7 * 24 * 3_600_000, "a pass over all logs begins at most so often")
     leader_rebalance_interval_ms: int = setting(300_000, "how often leadership goes back to preferred replicas")
 
     def __post_init__(self) -> None:
@@ -62,6 +64,7 @@ class BrokerConfig(ServingConfig):
             if field.name not in base and field.name.endswith(_UNITS):
                 self.check(field.name, getattr(self, field.name) > 0, "above 0")
         self.check("session_timeout_ms", self.session_timeout_ms >= 2_000, "2000 and up")
+        self.check("scrub_bytes_per_s", self.scrub_bytes_per_s >= 0, "0 and up")
         self.check("peer_silence_max_ms", self.peer_silence_max_ms > self.peer_hold_ms, "above peer_hold_ms")
         self.check("partitions_max", self.partitions_max <= 10_000, "at most 10000")
         self.check("transaction_shards", self.transaction_shards <= 10_000, "at most 10000")

@@ -18,6 +18,7 @@ from oncelog_partition_leader.core.segment import timestamp_of
 from oncelog_partition_leader.segment_file import Segment, check_whole
 
 _READ_BYTES: Final = 1 << 16
+_PIECE_BYTES: Final = 1 << 20
 
 
 def segment_of(segments: Sequence[Segment], offset: int) -> Segment:
@@ -81,6 +82,14 @@ def first_at(segment: Segment, timestamp_ms: int, log_start_offset: int, tag: in
     return None
 
 
-def scrub_segment(segment: Segment, size: int, tag: int) -> int:
-    """Checks a segment's first `size` bytes; returns how many that were."""
-    return sum(batch.header.batch_length for batch in segment.walk(0, size, tag, bodies=True))
+def scrub_piece(segment: Segment, position: int, size: int, tag: int) -> int:
+    """Checks whole batches from `position` on, about 1 MiB of them, none beyond `size`; returns where it ended.
+
+    Raises `CorruptMessageError` (and its likes) or `StorageError`.
+    """
+    end = position
+    for batch in segment.walk(position, size, tag, bodies=True):
+        end = batch.position + batch.header.batch_length
+        if end - position >= _PIECE_BYTES:
+            break
+    return end

@@ -245,7 +245,7 @@ class ReplicaManager:
         """Where a partition's log lies."""
         return f"{self._config.log_dir}/{topic}-{partition_id.topic_id}-{partition_id.partition}"
 
-    async def _open(self, partition_id: PartitionId) -> None:
+    async def _open(self, partition_id: PartitionId, rescan: bool = False) -> None:
         async with self._slots:
             while not self._closing:
                 topic = self._view.topic_by_id(partition_id.topic_id)
@@ -253,7 +253,7 @@ class ReplicaManager:
                     break
                 try:
                     config = effective(topic.config, self._defaults)
-                    log = await self._open_log(partition_id, topic.name, config)
+                    log = await self._open_log(partition_id, topic.name, config, rescan)
                 except OncelogError as error:
                     _log.error("the log of %s %s cannot be opened: %s", topic.name, partition_id, error)
                     await asyncio.sleep(_RETRY_S)
@@ -263,12 +263,18 @@ class ReplicaManager:
         self._opening.pop(partition_id, None)
         self._apply(partition_id)
 
-    async def _open_log(self, partition_id: PartitionId, topic: str, config: TopicConfig) -> PartitionLog:
+    async def _open_log(
+        self, partition_id: PartitionId, topic: str, config: TopicConfig, rescan: bool = False
+    ) -> PartitionLog:
+        """`rescan`: a reader met rot, maybe below what recovery looks at, so every batch is checked before it is used."""
         directory = self.directory_of(topic, partition_id)
         if self._asides(topic, partition_id):
             self._quarantined[partition_id] = None
         try:
-            return await PartitionLog.open(self._disk, directory, config.log, self._clock.now_ms())
+            log = await PartitionLog.open(self._disk, directory, config.log, self._clock.now_ms())
+            if rescan:
+                await self._rescan(log)
+            return log
         except StorageError as error:
             if error.context.get("reason") != "rot":
                 raise
@@ -276,6 +282,16 @@ class ReplicaManager:
             self._quarantined[partition_id] = None
             await set_aside(self._disk, directory)
             return await PartitionLog.open(self._disk, directory, config.log, self._clock.now_ms())
+
+    @staticmethod
+    async def _rescan(log: PartitionLog) -> None:
+        """Raises `StorageError` (rot), and then the log is closed."""
+        try:
+            async for _ in log.scrub():
+                pass
+        except StorageError:
+            await log.close(clean=False)
+            raise
 
     def _asides(self, topic: str, partition_id: PartitionId) -> list[str]:
         directory = self.directory_of(topic, partition_id)
@@ -295,11 +311,12 @@ class ReplicaManager:
         if partition is None:
             return
         self._opening[partition_id] = None
+        is_rotten = partition.failed is not None and partition.failed.context.get("reason") == "rot"
         try:
             await partition.close(clean=False)
         except OncelogError as error:
             _log.warning("closing the failed log of %s: %s", partition_id, error)
-        await self._open(partition_id)
+        await self._open(partition_id, rescan=is_rotten)
 
     async def _delete(self, partition: LocalPartition) -> None:
         if self.partitions.get(partition.id) is not partition:

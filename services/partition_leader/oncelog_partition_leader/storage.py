@@ -46,7 +46,7 @@ from oncelog_partition_leader.core.producer_state import ProducerStates
 from oncelog_partition_leader.core.retention import segments_to_delete
 from oncelog_partition_leader.core.segment import must_roll
 from oncelog_partition_leader.log_config import LogConfig
-from oncelog_partition_leader.log_reader import first_at, locate, read_batches, scrub_segment, segment_of
+from oncelog_partition_leader.log_reader import first_at, locate, read_batches, scrub_piece, segment_of
 from oncelog_partition_leader.segment_file import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -380,18 +380,27 @@ class PartitionLog:
         return self._tail.holds(offset)
 
     async def scrub(self) -> AsyncIterator[int]:
-        """Reads and checks every batch of the log, a segment at a time; yields each one's checked bytes (S32).
+        """Reads and checks every batch of the log, a piece of a segment at a time; yields each piece's checked bytes (S32).
 
-        The caller paces it. Raises `StorageError` (rot): the log has failed.
+        The caller paces it. It may run beside everything else: what is cut or deleted meanwhile is passed over.
+        Raises `StorageError` (rot): the log has failed.
         """
         for segment in list(self._segments):
-            self._usable()
-            if segment not in self._segments:
-                continue
-            try:
-                yield await self._disk.run(partial(scrub_segment, segment, segment.index.size, self._tag))
-            except OncelogError as error:
-                raise self._rotten(error) from error
+            position, generation = 0, self._generation
+            while segment in self._segments and self._generation == generation:
+                self._usable()
+                size = segment.index.size
+                if position >= size:
+                    break
+                try:
+                    end = await self._disk.run(partial(scrub_piece, segment, position, size, self._tag))
+                except OncelogError as error:
+                    if segment in self._segments and self._generation == generation:
+                        raise self._rotten(error) from error
+                    segment.close()  # the piece may have opened a file that was let go
+                    break
+                yield end - position
+                position = end
 
     # ------------------------------------------------------------ times
 
