@@ -72,8 +72,12 @@ demo: setup ## A cluster on this machine, and Spark writing to it exactly once
 image: ## Build the container image (IMAGE=name:tag; BUILDER, BUILD_OPTIONS, IMAGE_TAR: scripts/image.sh)
 	@scripts/image.sh $(IMAGE)
 
-chart: ## Lint and render the Helm chart (not there yet)
-	@echo "make chart comes with the Kubernetes work: there is no chart yet." >&2; exit 1
+.venv-chart/.setup: locks/chart.txt scripts/setup.sh
+	@scripts/setup.sh .venv-chart locks/chart.txt
+	@touch $@
+
+chart: setup .venv-chart/.setup ## Check the Helm chart with every helm, kubeconform, promtool there is (ARGS=--update)
+	@$(PY) -m tests.chart.run $(ARGS)
 
 compat: setup .venv-oldest/.setup ## Import the SDK on the oldest and the newest grpcio and protobuf
 	@PYTHONPATH=sdk .venv-oldest/bin/python scripts/import_sdk.py
@@ -83,4 +87,4 @@ lock: setup ## Move every lock file to the newest versions
 	@scripts/lock.sh
 
 clean: ## Remove the venvs and everything built
-	@rm -rf .venv .venv-protos .venv-oldest build dist bench/out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf .venv .venv-protos .venv-oldest .venv-chart build dist bench/out .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,72 @@
+"""The chart against the services themselves: the variables of each container are loaded by the service's own config class.
+
+Rule 1: a name or a value that the service refuses is a problem, as it would be at the start of the pod.
+Rule 2: the ports that the service would open are the ports of the container, and the probes ask on its health port.
+Rule 3: the grace period leaves room for what the service may take to end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from oncelog.errors import ConfigError
+from oncelog_coordinator.config import CoordinatorConfig
+from oncelog_partition_leader.config import BrokerConfig
+from oncelog_pid_allocator.config import PidAllocatorConfig
+from oncelog_runtime.config import NodeConfig, load
+from tests.chart import pods
+from tests.chart.tools import Document, label
+
+SERVICES: Final[Mapping[str, tuple[str, type[NodeConfig]]]] = {
+    "oncelog-partition-leader": ("partition_leader", BrokerConfig),
+    "oncelog-coordinator": ("coordinator", CoordinatorConfig),
+    "oncelog-pid-allocator": ("pid_allocator", PidAllocatorConfig),
+}
+_PORTS: Final = ("listen_port", "client_listen_port", "external_listen_port", "health_port", "metrics_port")
+_GRACE_MARGIN_S: Final = 20
+
+
+def problems(documents: list[Document]) -> list[str]:
+    """What does not fit."""
+    return [
+        problem
+        for document in pods.of_kind(documents, *pods.LONG_LIVED)
+        for container in pods.containers(document, init=False)
+        for problem in _container(document, container)
+    ]
+
+
+def service_of(container: Mapping[str, Any]) -> tuple[str, type[NodeConfig]] | None:
+    """Component and config class of a container that runs one of our services."""
+    return SERVICES.get((container.get("command") or [""])[0])
+
+
+def config_of(container: Mapping[str, Any]) -> NodeConfig:
+    """What the service would understand. Raises `ConfigError`."""
+    found = service_of(container)
+    assert found is not None
+    component, config_class = found
+    return load(component, config_class, list(container.get("args", [])), pods.environment(container))
+
+
+def _container(document: Document, container: Mapping[str, Any]) -> Iterator[str]:
+    if service_of(container) is None:
+        return
+    where = f"{label(document)} {container['name']}"
+    try:
+        config = config_of(container)
+    except ConfigError as error:
+        yield f"{where}: the service refuses its settings: {error}"
+        return
+    opened = {port for name in _PORTS if (port := getattr(config, name, 0))}
+    declared = {port["containerPort"] for port in container.get("ports", [])}
+    if opened != declared:
+        yield f"{where} opens {sorted(opened)} and declares {sorted(declared)}"
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        asked = container.get(probe, {}).get("grpc")
+        if asked is not None and asked["port"] != config.health_port:
+            yield f"{where}: {probe} asks port {asked['port']}, health is on {config.health_port}"
+    grace_s = pods.pod_template(document)["spec"].get("terminationGracePeriodSeconds", 30)
+    if grace_s < config.shutdown_grace_ms / 1000 + _GRACE_MARGIN_S:
+        yield f"{where} has {grace_s} s to end and may need {config.shutdown_grace_ms / 1000} s"
