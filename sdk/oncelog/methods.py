@@ -75,6 +75,11 @@ DELETE_RECORDS: Final = _leader("DeleteRecords", pa.DeleteRecordsRequest, pa.Del
 GET_METADATA: Final = _leader("GetMetadata", pa.GetMetadataRequest, pa.GetMetadataReply)
 CREATE_TOPIC: Final = _leader("CreateTopic", pa.CreateTopicRequest, pa.CreateTopicReply)
 DELETE_TOPIC: Final = _leader("DeleteTopic", pa.DeleteTopicRequest, pa.DeleteTopicReply)
+ALTER_TOPIC: Final = _leader("AlterTopic", pa.AlterTopicRequest, pa.AlterTopicReply)
+DESCRIBE_TOPIC_CONFIGS: Final = _leader(
+    "DescribeTopicConfigs", pa.DescribeTopicConfigsRequest, pa.DescribeTopicConfigsReply
+)
+DESCRIBE_PARTITIONS: Final = _leader("DescribePartitions", pa.DescribePartitionsRequest, pa.DescribePartitionsReply)
 REPLICATE: Final = _leader("Replicate", pa.ReplicateRequest, pa.ReplicateReply, rb="batches")
 WRITE_TXN_MARKERS: Final = _leader("WriteTxnMarkers", pa.WriteTxnMarkersRequest, pa.WriteTxnMarkersReply)
 REPORT_BROKER: Final = _leader("ReportBroker", pa.ReportBrokerRequest, pa.ReportBrokerReply)
@@ -101,6 +106,9 @@ DESCRIBE_TRANSACTION: Final = _coordinator(
     "DescribeTransaction", co.DescribeTransactionRequest, co.DescribeTransactionReply
 )
 FORCE_ABORT: Final = _coordinator("ForceAbort", co.ForceAbortRequest, co.ForceAbortReply)
+LIST_GROUPS: Final = _coordinator("ListGroups", co.ListGroupsRequest, co.ListGroupsReply)
+DESCRIBE_GROUP: Final = _coordinator("DescribeGroup", co.DescribeGroupRequest, co.DescribeGroupReply)
+DELETE_OFFSETS: Final = _coordinator("DeleteOffsets", co.DeleteOffsetsRequest, co.DeleteOffsetsReply)
 
 ALLOCATE_PRODUCER_IDS: Final = MethodSpec(
     "PidAllocator", "AllocateProducerIds", al.AllocateProducerIdsRequest, al.AllocateProducerIdsReply

@@ -10,25 +10,11 @@ Rule 3: after a fork the child has no such thread: clients that it inherited rai
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
-import os
-import threading
-from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from oncelog.client import client as async_client
-from oncelog.client.admin import (
-    Admin as AsyncAdmin,
-)
-from oncelog.client.admin import (
-    ClusterHealth,
-    CreatedTopic,
-    PartitionOffsets,
-    TopicDescription,
-    TransactionDescription,
-)
 from oncelog.client.client import TransactionOutcome
 from oncelog.client.consumer import Consumer as AsyncConsumer
 from oncelog.client.delivery import BatchDelivery as AsyncBatchDelivery
@@ -42,88 +28,18 @@ from oncelog.client.participant import Participant as AsyncParticipant
 from oncelog.client.producer import Producer as AsyncProducer
 from oncelog.client.transaction import Transaction as AsyncTransaction
 from oncelog.client.writer import Headers
-from oncelog.errors import ForkedClientError
+from oncelog.sync_admin import Admin
+from oncelog.sync_loop import Wrapper, shared_thread
 from oncelog.types import TopicPartition
 
 T = TypeVar("T")
-_POLL_S = 1.0
-
-
-class _LoopThread:
-    """The process's one event loop for blocking callers."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="oncelog-loop", daemon=True)
-        self._thread.start()
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The work's result. A `KeyboardInterrupt` here cancels it there."""
-        if threading.current_thread() is self._thread:
-            work.close()
-            raise RuntimeError("a blocking call inside the event loop would wait for itself: use the asyncio client")
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            while True:
-                try:
-                    return future.result(_POLL_S)  # short waits, so that a signal is seen soon on every platform
-                except concurrent.futures.TimeoutError:
-                    if future.done():
-                        raise
-        except BaseException:
-            future.cancel()
-            raise
-
-
-_guard = threading.Lock()
-_thread: _LoopThread | None = None
-
-
-def _forked() -> None:
-    global _thread, _guard
-    _thread = None
-    _guard = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_forked)
-
-
-def _shared_thread() -> _LoopThread:
-    global _thread
-    with _guard:
-        if _thread is None:
-            _thread = _LoopThread()
-        return _thread
-
-
-class _Wrapper(Generic[T]):
-    """Something asynchronous, and the loop on which it lives."""
-
-    def __init__(self, inner: T, thread: _LoopThread) -> None:
-        self._inner = inner
-        self._thread = thread
-        self._pid = os.getpid()
-
-    def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        if os.getpid() != self._pid:
-            work.close()
-            raise ForkedClientError("this client was created before the fork: create it in the child, or use spawn")
-        return self._thread.run(work)
-
-    def _call(self, function: Any, *args: Any, **options: Any) -> Any:
-        """Runs something that does not wait, but belongs to the loop's thread."""
-
-        async def on_loop() -> Any:
-            return function(*args, **options)
-
-        return self._run(on_loop())
 
 
 async def _await(item: Any) -> Any:
     return await item
 
 
-class Delivery(_Wrapper[AsyncDelivery]):
+class Delivery(Wrapper[AsyncDelivery]):
     """A record on its way."""
 
     def result(self) -> RecordMetadata:
@@ -136,7 +52,7 @@ class Delivery(_Wrapper[AsyncDelivery]):
         return self._inner.done()
 
 
-class BatchDelivery(_Wrapper[AsyncBatchDelivery]):
+class BatchDelivery(Wrapper[AsyncBatchDelivery]):
     """Many rows on their way."""
 
     @property
@@ -157,7 +73,7 @@ class BatchDelivery(_Wrapper[AsyncBatchDelivery]):
 A = TypeVar("A", AsyncProducer, AsyncTransaction, AsyncParticipant)
 
 
-class _Writes(_Wrapper[A]):
+class _Writes(Wrapper[A]):
     """What producer, transaction and participant have in common."""
 
     def send(
@@ -312,7 +228,7 @@ class Participant(_Writes[AsyncParticipant]):
         self._run(self._inner.close())
 
 
-class Consumer(_Wrapper[AsyncConsumer]):
+class Consumer(Wrapper[AsyncConsumer]):
     """See `oncelog.Consumer`."""
 
     def __enter__(self) -> Consumer:
@@ -437,69 +353,14 @@ class Consumer(_Wrapper[AsyncConsumer]):
         return found
 
 
-class Admin(_Wrapper[AsyncAdmin]):
-    """See `oncelog.client.admin`."""
-
-    def create_topic(self, name: str, **options: Any) -> CreatedTopic:
-        """Creates a topic: `partitions`, `replication_factor`, `config`, `if_not_exists`, `timeout_ms`."""
-        created: CreatedTopic = self._run(self._inner.create_topic(name, **options))
-        return created
-
-    def delete_topic(self, name: str) -> None:
-        """Deletes a topic and its records."""
-        self._run(self._inner.delete_topic(name))
-
-    def list_topics(self, *, internal: bool = False) -> list[TopicDescription]:
-        """All topics by name."""
-        found: list[TopicDescription] = self._run(self._inner.list_topics(internal=internal))
-        return found
-
-    def describe_topic(self, name: str) -> TopicDescription:
-        """One topic."""
-        found: TopicDescription = self._run(self._inner.describe_topic(name))
-        return found
-
-    def partition_offsets(self, name: str) -> dict[int, PartitionOffsets]:
-        """Offsets of each partition that answers."""
-        found: dict[int, PartitionOffsets] = self._run(self._inner.partition_offsets(name))
-        return found
-
-    def end_of_epoch(self, topic: str, partition: int, leader_epoch: int) -> int:
-        """Where this leader epoch ended in the partition's log."""
-        return int(self._run(self._inner.end_of_epoch(topic, partition, leader_epoch)))
-
-    def delete_records(self, topic: str, partition: int, before_offset: int = -1) -> int:
-        """Deletes records below an offset; returns the new log start offset."""
-        return int(self._run(self._inner.delete_records(topic, partition, before_offset)))
-
-    def list_transactions(self, states: Iterable[str] = ()) -> list[TransactionDescription]:
-        """Every transactional id, by name."""
-        found: list[TransactionDescription] = self._run(self._inner.list_transactions(list(states)))
-        return found
-
-    def describe_transaction(self, transactional_id: str) -> TransactionDescription:
-        """One transactional id."""
-        found: TransactionDescription = self._run(self._inner.describe_transaction(transactional_id))
-        return found
-
-    def abort_transaction(self, transactional_id: str) -> int:
-        """Aborts the open transaction by an operator's word; its number, or 0."""
-        return int(self._run(self._inner.abort_transaction(transactional_id)))
-
-    def cluster_health(self) -> ClusterHealth:
-        """What one broker sees of the cluster."""
-        found: ClusterHealth = self._run(self._inner.cluster_health())
-        return found
-
-
-class Client(_Wrapper[async_client.Client]):
+class Client(Wrapper[async_client.Client]):
     """See `oncelog.Client`; takes the same arguments."""
 
     def __init__(
         self, bootstrap_servers: str | Sequence[str] = (), client_id: str = "oncelog-python", **config: Any
     ) -> None:
         """Connects with the first call. Raises `ConfigError`."""
-        super().__init__(async_client.Client(bootstrap_servers, client_id, **config), _shared_thread())
+        super().__init__(async_client.Client(bootstrap_servers, client_id, **config), shared_thread())
         self.admin = Admin(self._inner.admin, self._thread)
 
     def start(self) -> Client:

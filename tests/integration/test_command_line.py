@@ -40,14 +40,14 @@ def shell(cluster: LocalCluster) -> Shell:
 
 
 def test_a_topic_lives_and_dies(shell: Shell) -> None:
-    assert shell.json("topic", "create", "cli-life", "--partitions", "3")["created"]
-    assert not shell.json("topic", "create", "cli-life", "--partitions", "3", "--if-not-exists")["created"]
+    assert shell.json("topic", "create", "cli-life", "--partitions", "3")[0]["created"]
+    assert not shell.json("topic", "create", "cli-life", "--partitions", "3", "--if-not-exists")[0]["created"]
     again = shell.run("topic", "create", "cli-life")
     assert (again.returncode, "TOPIC_ALREADY_EXISTS" in again.stderr) == (1, True)
     assert "cli-life" in [row["topic"] for row in shell.json("topic", "list")]
-    described = shell.json("topic", "describe", "cli-life")
-    assert [row["partition"] for row in described] == [0, 1, 2]
-    assert all(len(row["isr"]) == 3 for row in described)
+    (described,) = shell.json("topic", "describe", "cli-life")
+    assert [row["partition"] for row in described["partitions"]] == [0, 1, 2]
+    assert all(len(row["isr"]) == 3 for row in described["partitions"])
     assert shell.run("topic", "delete", "cli-life").returncode == 0
     gone = shell.run("topic", "describe", "cli-life")
     assert (gone.returncode, "oncelog topic create cli-life" in gone.stderr) == (1, True)
@@ -71,7 +71,7 @@ def test_an_aborted_transaction_is_not_seen_and_a_committed_one_is(shell: Shell,
     (described,) = shell.json("txn", "describe", "cli-1")
     assert described["txn_no"] == committed["txn_no"]
     assert "cli-1" in [row["transactional_id"] for row in shell.json("txn", "list")]
-    assert shell.json("txn", "abort", "cli-1")["aborted_txn_no"] is None
+    assert shell.json("txn", "abort", "cli-1")[0]["aborted_txn_no"] is None
 
 
 def test_health_is_told_by_words_and_exit_code(shell: Shell) -> None:
@@ -142,7 +142,7 @@ def test_up_starts_refuses_a_second_one_and_leaves_nothing(tmp_path: Path) -> No
     listing = json.loads(running.stdout.readline())
     assert set(listing["processes"]) == {"etcd", "broker-0", "coordinator-0", "coordinator-1", "pid-allocator-0"}
     shell = Shell(listing["bootstrap_servers"])
-    assert shell.json("topic", "create", "kept")["created"]
+    assert shell.json("topic", "create", "kept")[0]["created"]
     assert shell.json("produce", "kept", given="here\n")["records"] == 1
     _, refused = up(data_dir, "--brokers", "1").communicate(timeout=30)
     assert "another `oncelog up` runs on this data directory" in refused

@@ -8,10 +8,18 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from oncelog.errors import OncelogError, TxnEndedError
+from oncelog.errors import OncelogError, TxnEndedError, UnstableOffsetCommitError
 from oncelog_coordinator.core.commands import Tick, TxnName
 from oncelog_coordinator.core.limits import Limits
-from oncelog_coordinator.core.offset_commands import CommitOffsets, FetchOffsets, GroupMarker, Member, SendOffsets
+from oncelog_coordinator.core.offset_commands import (
+    CommitOffsets,
+    DeleteOffsets,
+    FetchOffsets,
+    GroupMarker,
+    ListGroups,
+    Member,
+    SendOffsets,
+)
 from oncelog_coordinator.core.offset_records import OffsetValue
 from oncelog_coordinator.core.offsets import OffsetTable
 
@@ -89,6 +97,21 @@ class Offsets(RuleBasedStateMachine):
         if commit:
             self.committed.add((group, pid, n))
 
+    def open_partitions(self, group: str) -> set[int]:
+        return {p for g, p, _, txn in self.writes if g == group and txn is not None and (g, *txn) not in self.ended}
+
+    @rule(group=GROUPS, partition=st.none() | PARTITIONS)
+    def delete(self, group: str, partition: int | None) -> None:
+        gone = {0, 1, 2} if partition is None else {partition}
+        chosen = None if partition is None else (value(partition, 0).id,)
+        try:
+            self.do(DeleteOffsets(group, chosen))
+        except UnstableOffsetCommitError:
+            assert gone & self.open_partitions(group)
+            return
+        assert not gone & self.open_partitions(group), "an open transaction would bring the offset back"
+        self.writes = [w for w in self.writes if w[0] != group or w[1] not in gone]
+
     @rule(compacted=st.booleans())
     def fail_over(self, compacted: bool) -> None:
         self.table = OffsetTable(LIMITS)
@@ -112,6 +135,14 @@ class Offsets(RuleBasedStateMachine):
             }
             found = {item.partition: item.offset for item in self.table.decide(FetchOffsets(group), 0).reply}
             assert found == expected
+        listed = {view.group_id for view in self.table.decide(ListGroups(), 0).reply}
+        assert listed == {g for g in ("g1", "g2") if self.table.groups.get(g) and self.is_used(g)}
+
+    def is_used(self, group: str) -> bool:
+        return any(
+            g == group and (txn is None or (g, *txn) in self.committed or (g, *txn) not in self.ended)
+            for g, _, _, txn in self.writes
+        )
 
 
 Offsets.TestCase.settings = settings(

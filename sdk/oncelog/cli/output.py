@@ -3,11 +3,13 @@
 Rule 1: all formats come from the same rows, so they never disagree; JSON and YAML have every column, `wide` ones too.
 Rule 2: whole numbers are JSON numbers up to 2^53; above that they are text, because JavaScript and jq would round them
         (only the ids under which coordinators write their own logs are that large).
-Rule 3: what clients chose (ids, keys, values) cannot forge a line of a table.
+Rule 3: times are milliseconds for programs, under a name that ends in `_ms`; people see `2m5s` and UTC.
+Rule 4: what clients chose (ids, keys, values) cannot forge a line of a table.
 """
 
 from __future__ import annotations
 
+import datetime
 import json
 import re
 import sys
@@ -17,6 +19,7 @@ from typing import Any, Final, TextIO
 Row = Mapping[str, Any]
 FORMATS: Final = ("text", "json", "yaml", "wide")
 _SAFE: Final = 1 << 53
+_MOMENTS: Final = ("timestamp_ms", "since_ms", "committed_ms")
 _PLAIN: Final = re.compile(r"[A-Za-z_/][A-Za-z0-9_./ -]*[A-Za-z0-9_]|[A-Za-z_]")
 _NOT_PLAIN: Final = frozenset(("true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan", "inf"))
 
@@ -90,10 +93,36 @@ def _cell(value: Any) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(value)) or "-"
 
 
+def _shown(name: str, value: Any) -> str:
+    """For people: points in time and spans of time, which programs get in milliseconds."""
+    if name.endswith("_ms") and isinstance(value, int):
+        return moment(value) if name.endswith(_MOMENTS) else duration(value)
+    return _cell(value)
+
+
+def moment(ms: int) -> str:
+    """UTC, to the millisecond; `-` for 0 and below: not known."""
+    if ms <= 0:
+        return "-"
+    return datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+
+
+def duration(ms: int) -> str:
+    """The two largest units: `2m5s`, `3d4h`, `750ms`."""
+    if ms < 1_000:
+        return f"{ms}ms"
+    parts, left = [], ms // 1000
+    for unit, seconds in (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)):
+        count, left = divmod(left, seconds)
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts[:2])
+
+
 def table(rows: Sequence[Row], columns: Sequence[str]) -> str:
     """Aligned columns under upper-case titles."""
-    titles = [name.upper().replace("_", "-") for name in columns]
-    lines = [titles] + [[_cell(row.get(name)) for name in columns] for row in rows]
+    titles = [name.removesuffix("_ms").upper().replace("_", "-") for name in columns]
+    lines = [titles] + [[_shown(name, row.get(name)) for name in columns] for row in rows]
     widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
     return "\n".join("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines)
 
@@ -138,3 +167,7 @@ class Printer:
     def text(self, text: str) -> None:
         """Prints it as it is, and a newline."""
         print(text, file=self._out, flush=True)
+
+    def complain(self, text: str) -> None:
+        """To standard error, for people."""
+        print(text, file=sys.stderr, flush=True)

@@ -131,6 +131,13 @@ class Metadata:
             raise errors.CoordinatorNotAvailableError("no coordinator owns a transaction shard")
         return found
 
+    def shard_owners(self, kind: str) -> tuple[int, dict[int, tuple[str, int]]]:
+        """How many shards of "transaction" or "group" there are, and (address, epoch) of each that had an owner."""
+        if kind == "transaction":
+            return self.txn_shards, dict(self._txn_owners)
+        assert kind == "group"
+        return self.group_shards, dict(self._group_owners)
+
     async def _ensure_cluster(self, deadline_ms: int) -> None:
         if not self.txn_shards:
             await self.refresh(deadline_ms)

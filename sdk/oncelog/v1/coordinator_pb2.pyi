@@ -359,16 +359,28 @@ class WriteGroupMarkersReply(_message.Message):
     def __init__(self) -> None: ...
 
 class ListTransactionsRequest(_message.Message):
-    __slots__ = ("states",)
+    __slots__ = ("states", "shards")
     STATES_FIELD_NUMBER: _ClassVar[int]
+    SHARDS_FIELD_NUMBER: _ClassVar[int]
     states: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, states: _Optional[_Iterable[str]] = ...) -> None: ...
+    shards: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, states: _Optional[_Iterable[str]] = ..., shards: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ListTransactionsReply(_message.Message):
-    __slots__ = ("transactions",)
+    __slots__ = ("transactions", "answered")
     TRANSACTIONS_FIELD_NUMBER: _ClassVar[int]
+    ANSWERED_FIELD_NUMBER: _ClassVar[int]
     transactions: _containers.RepeatedCompositeFieldContainer[TransactionInfo]
-    def __init__(self, transactions: _Optional[_Iterable[_Union[TransactionInfo, _Mapping]]] = ...) -> None: ...
+    answered: _containers.RepeatedCompositeFieldContainer[ShardAnswer]
+    def __init__(self, transactions: _Optional[_Iterable[_Union[TransactionInfo, _Mapping]]] = ..., answered: _Optional[_Iterable[_Union[ShardAnswer, _Mapping]]] = ...) -> None: ...
+
+class ShardAnswer(_message.Message):
+    __slots__ = ("shard", "epoch")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    epoch: int
+    def __init__(self, shard: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class DescribeTransactionRequest(_message.Message):
     __slots__ = ("transactional_id",)
@@ -423,3 +435,89 @@ class ForceAbortReply(_message.Message):
     TXN_NO_FIELD_NUMBER: _ClassVar[int]
     txn_no: int
     def __init__(self, txn_no: _Optional[int] = ...) -> None: ...
+
+class ListGroupsRequest(_message.Message):
+    __slots__ = ("shards",)
+    SHARDS_FIELD_NUMBER: _ClassVar[int]
+    shards: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, shards: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class ListGroupsReply(_message.Message):
+    __slots__ = ("groups", "answered")
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    ANSWERED_FIELD_NUMBER: _ClassVar[int]
+    groups: _containers.RepeatedCompositeFieldContainer[GroupListing]
+    answered: _containers.RepeatedCompositeFieldContainer[ShardAnswer]
+    def __init__(self, groups: _Optional[_Iterable[_Union[GroupListing, _Mapping]]] = ..., answered: _Optional[_Iterable[_Union[ShardAnswer, _Mapping]]] = ...) -> None: ...
+
+class GroupListing(_message.Message):
+    __slots__ = ("group_id", "group_shard", "state", "offsets", "open_transactions", "coordinator")
+    GROUP_ID_FIELD_NUMBER: _ClassVar[int]
+    GROUP_SHARD_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    OPEN_TRANSACTIONS_FIELD_NUMBER: _ClassVar[int]
+    COORDINATOR_FIELD_NUMBER: _ClassVar[int]
+    group_id: str
+    group_shard: int
+    state: str
+    offsets: int
+    open_transactions: int
+    coordinator: str
+    def __init__(self, group_id: _Optional[str] = ..., group_shard: _Optional[int] = ..., state: _Optional[str] = ..., offsets: _Optional[int] = ..., open_transactions: _Optional[int] = ..., coordinator: _Optional[str] = ...) -> None: ...
+
+class DescribeGroupRequest(_message.Message):
+    __slots__ = ("group_id",)
+    GROUP_ID_FIELD_NUMBER: _ClassVar[int]
+    group_id: str
+    def __init__(self, group_id: _Optional[str] = ...) -> None: ...
+
+class DescribeGroupReply(_message.Message):
+    __slots__ = ("group", "offsets", "pending")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    PENDING_FIELD_NUMBER: _ClassVar[int]
+    group: GroupListing
+    offsets: _containers.RepeatedCompositeFieldContainer[GroupOffset]
+    pending: _containers.RepeatedCompositeFieldContainer[PendingGroupOffsets]
+    def __init__(self, group: _Optional[_Union[GroupListing, _Mapping]] = ..., offsets: _Optional[_Iterable[_Union[GroupOffset, _Mapping]]] = ..., pending: _Optional[_Iterable[_Union[PendingGroupOffsets, _Mapping]]] = ...) -> None: ...
+
+class GroupOffset(_message.Message):
+    __slots__ = ("offset", "committed_ms", "member_id")
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    COMMITTED_MS_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    offset: OffsetEntry
+    committed_ms: int
+    member_id: str
+    def __init__(self, offset: _Optional[_Union[OffsetEntry, _Mapping]] = ..., committed_ms: _Optional[int] = ..., member_id: _Optional[str] = ...) -> None: ...
+
+class PendingGroupOffsets(_message.Message):
+    __slots__ = ("txn_producer_id", "txn_no", "txn_shard", "since_ms", "offsets")
+    TXN_PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    TXN_NO_FIELD_NUMBER: _ClassVar[int]
+    TXN_SHARD_FIELD_NUMBER: _ClassVar[int]
+    SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    txn_producer_id: int
+    txn_no: int
+    txn_shard: int
+    since_ms: int
+    offsets: _containers.RepeatedCompositeFieldContainer[OffsetEntry]
+    def __init__(self, txn_producer_id: _Optional[int] = ..., txn_no: _Optional[int] = ..., txn_shard: _Optional[int] = ..., since_ms: _Optional[int] = ..., offsets: _Optional[_Iterable[_Union[OffsetEntry, _Mapping]]] = ...) -> None: ...
+
+class DeleteOffsetsRequest(_message.Message):
+    __slots__ = ("group_id", "partitions", "all")
+    GROUP_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    ALL_FIELD_NUMBER: _ClassVar[int]
+    group_id: str
+    partitions: _containers.RepeatedCompositeFieldContainer[_types_pb2.TopicPartition]
+    all: bool
+    def __init__(self, group_id: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[_types_pb2.TopicPartition, _Mapping]]] = ..., all: bool = ...) -> None: ...
+
+class DeleteOffsetsReply(_message.Message):
+    __slots__ = ("deleted",)
+    DELETED_FIELD_NUMBER: _ClassVar[int]
+    deleted: int
+    def __init__(self, deleted: _Optional[int] = ...) -> None: ...

@@ -115,6 +115,21 @@ class CoordinatorStub(object):
                 request_serializer=oncelog_dot_v1_dot_coordinator__pb2.ForceAbortRequest.SerializeToString,
                 response_deserializer=oncelog_dot_v1_dot_coordinator__pb2.ForceAbortReply.FromString,
                 _registered_method=True)
+        self.ListGroups = channel.unary_unary(
+                '/oncelog.v1.Coordinator/ListGroups',
+                request_serializer=oncelog_dot_v1_dot_coordinator__pb2.ListGroupsRequest.SerializeToString,
+                response_deserializer=oncelog_dot_v1_dot_coordinator__pb2.ListGroupsReply.FromString,
+                _registered_method=True)
+        self.DescribeGroup = channel.unary_unary(
+                '/oncelog.v1.Coordinator/DescribeGroup',
+                request_serializer=oncelog_dot_v1_dot_coordinator__pb2.DescribeGroupRequest.SerializeToString,
+                response_deserializer=oncelog_dot_v1_dot_coordinator__pb2.DescribeGroupReply.FromString,
+                _registered_method=True)
+        self.DeleteOffsets = channel.unary_unary(
+                '/oncelog.v1.Coordinator/DeleteOffsets',
+                request_serializer=oncelog_dot_v1_dot_coordinator__pb2.DeleteOffsetsRequest.SerializeToString,
+                response_deserializer=oncelog_dot_v1_dot_coordinator__pb2.DeleteOffsetsReply.FromString,
+                _registered_method=True)
         self.Connect = channel.stream_stream(
                 '/oncelog.v1.Coordinator/Connect',
                 request_serializer=oncelog_dot_v1_dot_link__pb2.Envelope.SerializeToString,
@@ -236,6 +251,25 @@ class CoordinatorServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListGroups(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DescribeGroup(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteOffsets(self, request, context):
+        """Forgets committed offsets of a group.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Connect(self, request_iterator, context):
         """The same calls as frames of a link.
         """
@@ -325,6 +359,21 @@ def add_CoordinatorServicer_to_server(servicer, server):
                     servicer.ForceAbort,
                     request_deserializer=oncelog_dot_v1_dot_coordinator__pb2.ForceAbortRequest.FromString,
                     response_serializer=oncelog_dot_v1_dot_coordinator__pb2.ForceAbortReply.SerializeToString,
+            ),
+            'ListGroups': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListGroups,
+                    request_deserializer=oncelog_dot_v1_dot_coordinator__pb2.ListGroupsRequest.FromString,
+                    response_serializer=oncelog_dot_v1_dot_coordinator__pb2.ListGroupsReply.SerializeToString,
+            ),
+            'DescribeGroup': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeGroup,
+                    request_deserializer=oncelog_dot_v1_dot_coordinator__pb2.DescribeGroupRequest.FromString,
+                    response_serializer=oncelog_dot_v1_dot_coordinator__pb2.DescribeGroupReply.SerializeToString,
+            ),
+            'DeleteOffsets': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteOffsets,
+                    request_deserializer=oncelog_dot_v1_dot_coordinator__pb2.DeleteOffsetsRequest.FromString,
+                    response_serializer=oncelog_dot_v1_dot_coordinator__pb2.DeleteOffsetsReply.SerializeToString,
             ),
             'Connect': grpc.stream_stream_rpc_method_handler(
                     servicer.Connect,
@@ -764,6 +813,87 @@ class Coordinator(object):
             '/oncelog.v1.Coordinator/ForceAbort',
             oncelog_dot_v1_dot_coordinator__pb2.ForceAbortRequest.SerializeToString,
             oncelog_dot_v1_dot_coordinator__pb2.ForceAbortReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListGroups(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/oncelog.v1.Coordinator/ListGroups',
+            oncelog_dot_v1_dot_coordinator__pb2.ListGroupsRequest.SerializeToString,
+            oncelog_dot_v1_dot_coordinator__pb2.ListGroupsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeGroup(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/oncelog.v1.Coordinator/DescribeGroup',
+            oncelog_dot_v1_dot_coordinator__pb2.DescribeGroupRequest.SerializeToString,
+            oncelog_dot_v1_dot_coordinator__pb2.DescribeGroupReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteOffsets(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/oncelog.v1.Coordinator/DeleteOffsets',
+            oncelog_dot_v1_dot_coordinator__pb2.DeleteOffsetsRequest.SerializeToString,
+            oncelog_dot_v1_dot_coordinator__pb2.DeleteOffsetsReply.FromString,
             options,
             channel_credentials,
             insecure,

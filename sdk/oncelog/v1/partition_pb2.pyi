@@ -290,30 +290,42 @@ class DescribeProducersReply(_message.Message):
     def __init__(self, producers: _Optional[_Iterable[_Union[ActiveProducer, _Mapping]]] = ..., transactions: _Optional[_Iterable[_Union[OpenTransaction, _Mapping]]] = ...) -> None: ...
 
 class ActiveProducer(_message.Message):
-    __slots__ = ("producer_id", "producer_epoch", "last_sequence", "last_timestamp_ms")
+    __slots__ = ("producer_id", "producer_epoch", "last_sequence", "last_timestamp_ms", "txn_producer_id", "txn_no", "txn_start_offset", "coordinator_epoch")
     PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     LAST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     LAST_TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
+    TXN_PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    TXN_NO_FIELD_NUMBER: _ClassVar[int]
+    TXN_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    COORDINATOR_EPOCH_FIELD_NUMBER: _ClassVar[int]
     producer_id: int
     producer_epoch: int
     last_sequence: int
     last_timestamp_ms: int
-    def __init__(self, producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., last_sequence: _Optional[int] = ..., last_timestamp_ms: _Optional[int] = ...) -> None: ...
+    txn_producer_id: int
+    txn_no: int
+    txn_start_offset: int
+    coordinator_epoch: int
+    def __init__(self, producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., last_sequence: _Optional[int] = ..., last_timestamp_ms: _Optional[int] = ..., txn_producer_id: _Optional[int] = ..., txn_no: _Optional[int] = ..., txn_start_offset: _Optional[int] = ..., coordinator_epoch: _Optional[int] = ...) -> None: ...
 
 class OpenTransaction(_message.Message):
-    __slots__ = ("txn_producer_id", "txn_no", "first_offset", "txn_shard", "open_since_ms")
+    __slots__ = ("txn_producer_id", "txn_no", "first_offset", "txn_shard", "open_since_ms", "session_epoch", "records")
     TXN_PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
     TXN_NO_FIELD_NUMBER: _ClassVar[int]
     FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
     TXN_SHARD_FIELD_NUMBER: _ClassVar[int]
     OPEN_SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    SESSION_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
     txn_producer_id: int
     txn_no: int
     first_offset: int
     txn_shard: int
     open_since_ms: int
-    def __init__(self, txn_producer_id: _Optional[int] = ..., txn_no: _Optional[int] = ..., first_offset: _Optional[int] = ..., txn_shard: _Optional[int] = ..., open_since_ms: _Optional[int] = ...) -> None: ...
+    session_epoch: int
+    records: int
+    def __init__(self, txn_producer_id: _Optional[int] = ..., txn_no: _Optional[int] = ..., first_offset: _Optional[int] = ..., txn_shard: _Optional[int] = ..., open_since_ms: _Optional[int] = ..., session_epoch: _Optional[int] = ..., records: _Optional[int] = ...) -> None: ...
 
 class DeleteRecordsRequest(_message.Message):
     __slots__ = ("topic_id", "partition", "before_offset")
@@ -626,3 +638,119 @@ class ReplicaState(_message.Message):
     last_epoch: int
     log_end_offset: int
     def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., last_epoch: _Optional[int] = ..., log_end_offset: _Optional[int] = ...) -> None: ...
+
+class AlterTopicRequest(_message.Message):
+    __slots__ = ("topic", "set", "unset", "partitions", "timeout_ms", "validate_only")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    SET_FIELD_NUMBER: _ClassVar[int]
+    UNSET_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    set: _containers.RepeatedCompositeFieldContainer[ConfigEntry]
+    unset: _containers.RepeatedScalarFieldContainer[str]
+    partitions: int
+    timeout_ms: int
+    validate_only: bool
+    def __init__(self, topic: _Optional[str] = ..., set: _Optional[_Iterable[_Union[ConfigEntry, _Mapping]]] = ..., unset: _Optional[_Iterable[str]] = ..., partitions: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., validate_only: bool = ...) -> None: ...
+
+class AlterTopicReply(_message.Message):
+    __slots__ = ("topic_id", "partitions", "config", "changed")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    topic_id: str
+    partitions: int
+    config: _containers.RepeatedCompositeFieldContainer[ConfigEntry]
+    changed: bool
+    def __init__(self, topic_id: _Optional[str] = ..., partitions: _Optional[int] = ..., config: _Optional[_Iterable[_Union[ConfigEntry, _Mapping]]] = ..., changed: bool = ...) -> None: ...
+
+class DescribeTopicConfigsRequest(_message.Message):
+    __slots__ = ("topics",)
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    topics: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, topics: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class DescribeTopicConfigsReply(_message.Message):
+    __slots__ = ("topics",)
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    topics: _containers.RepeatedCompositeFieldContainer[TopicConfigs]
+    def __init__(self, topics: _Optional[_Iterable[_Union[TopicConfigs, _Mapping]]] = ...) -> None: ...
+
+class TopicConfigs(_message.Message):
+    __slots__ = ("topic", "error", "config")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    error: _errors_pb2.ErrorDetail
+    config: _containers.RepeatedCompositeFieldContainer[ConfigValue]
+    def __init__(self, topic: _Optional[str] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., config: _Optional[_Iterable[_Union[ConfigValue, _Mapping]]] = ...) -> None: ...
+
+class ConfigValue(_message.Message):
+    __slots__ = ("name", "value", "explicit", "default_value", "legal")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    EXPLICIT_FIELD_NUMBER: _ClassVar[int]
+    DEFAULT_VALUE_FIELD_NUMBER: _ClassVar[int]
+    LEGAL_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: str
+    explicit: bool
+    default_value: str
+    legal: str
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ..., explicit: bool = ..., default_value: _Optional[str] = ..., legal: _Optional[str] = ...) -> None: ...
+
+class DescribePartitionsRequest(_message.Message):
+    __slots__ = ("partitions",)
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[DescribePartition]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[DescribePartition, _Mapping]]] = ...) -> None: ...
+
+class DescribePartition(_message.Message):
+    __slots__ = ("topic_id", "partition", "count_from")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FROM_FIELD_NUMBER: _ClassVar[int]
+    topic_id: str
+    partition: int
+    count_from: int
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., count_from: _Optional[int] = ...) -> None: ...
+
+class DescribePartitionsReply(_message.Message):
+    __slots__ = ("partitions",)
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[DescribedPartition]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[DescribedPartition, _Mapping]]] = ...) -> None: ...
+
+class DescribedPartition(_message.Message):
+    __slots__ = ("topic_id", "partition", "error", "leader_epoch", "log_start_offset", "last_stable_offset", "high_watermark", "log_end_offset", "size_bytes", "open_transactions", "min_insync_replicas", "records", "counted_to")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LAST_STABLE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
+    LOG_END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    OPEN_TRANSACTIONS_FIELD_NUMBER: _ClassVar[int]
+    MIN_INSYNC_REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    COUNTED_TO_FIELD_NUMBER: _ClassVar[int]
+    topic_id: str
+    partition: int
+    error: _errors_pb2.ErrorDetail
+    leader_epoch: int
+    log_start_offset: int
+    last_stable_offset: int
+    high_watermark: int
+    log_end_offset: int
+    size_bytes: int
+    open_transactions: int
+    min_insync_replicas: int
+    records: int
+    counted_to: int
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., leader_epoch: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., last_stable_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., log_end_offset: _Optional[int] = ..., size_bytes: _Optional[int] = ..., open_transactions: _Optional[int] = ..., min_insync_replicas: _Optional[int] = ..., records: _Optional[int] = ..., counted_to: _Optional[int] = ...) -> None: ...

@@ -95,6 +95,21 @@ class PartitionLeaderStub(object):
                 request_serializer=oncelog_dot_v1_dot_partition__pb2.DeleteTopicRequest.SerializeToString,
                 response_deserializer=oncelog_dot_v1_dot_partition__pb2.DeleteTopicReply.FromString,
                 _registered_method=True)
+        self.AlterTopic = channel.unary_unary(
+                '/oncelog.v1.PartitionLeader/AlterTopic',
+                request_serializer=oncelog_dot_v1_dot_partition__pb2.AlterTopicRequest.SerializeToString,
+                response_deserializer=oncelog_dot_v1_dot_partition__pb2.AlterTopicReply.FromString,
+                _registered_method=True)
+        self.DescribeTopicConfigs = channel.unary_unary(
+                '/oncelog.v1.PartitionLeader/DescribeTopicConfigs',
+                request_serializer=oncelog_dot_v1_dot_partition__pb2.DescribeTopicConfigsRequest.SerializeToString,
+                response_deserializer=oncelog_dot_v1_dot_partition__pb2.DescribeTopicConfigsReply.FromString,
+                _registered_method=True)
+        self.DescribePartitions = channel.unary_unary(
+                '/oncelog.v1.PartitionLeader/DescribePartitions',
+                request_serializer=oncelog_dot_v1_dot_partition__pb2.DescribePartitionsRequest.SerializeToString,
+                response_deserializer=oncelog_dot_v1_dot_partition__pb2.DescribePartitionsReply.FromString,
+                _registered_method=True)
         self.Replicate = channel.unary_unary(
                 '/oncelog.v1.PartitionLeader/Replicate',
                 request_serializer=oncelog_dot_v1_dot_partition__pb2.ReplicateRequest.SerializeToString,
@@ -214,6 +229,27 @@ class PartitionLeaderServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AlterTopic(self, request, context):
+        """Changes options of a topic, or adds partitions; answered by the controller only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DescribeTopicConfigs(self, request, context):
+        """Every option of topics with its source, as this broker's defaults are.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DescribePartitions(self, request, context):
+        """Where logs begin and end and what is open in them; answered by each partition's leader.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Replicate(self, request, context):
         """Leader -> follower. Inter-broker only.
         """
@@ -319,6 +355,21 @@ def add_PartitionLeaderServicer_to_server(servicer, server):
                     servicer.DeleteTopic,
                     request_deserializer=oncelog_dot_v1_dot_partition__pb2.DeleteTopicRequest.FromString,
                     response_serializer=oncelog_dot_v1_dot_partition__pb2.DeleteTopicReply.SerializeToString,
+            ),
+            'AlterTopic': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterTopic,
+                    request_deserializer=oncelog_dot_v1_dot_partition__pb2.AlterTopicRequest.FromString,
+                    response_serializer=oncelog_dot_v1_dot_partition__pb2.AlterTopicReply.SerializeToString,
+            ),
+            'DescribeTopicConfigs': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeTopicConfigs,
+                    request_deserializer=oncelog_dot_v1_dot_partition__pb2.DescribeTopicConfigsRequest.FromString,
+                    response_serializer=oncelog_dot_v1_dot_partition__pb2.DescribeTopicConfigsReply.SerializeToString,
+            ),
+            'DescribePartitions': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribePartitions,
+                    request_deserializer=oncelog_dot_v1_dot_partition__pb2.DescribePartitionsRequest.FromString,
+                    response_serializer=oncelog_dot_v1_dot_partition__pb2.DescribePartitionsReply.SerializeToString,
             ),
             'Replicate': grpc.unary_unary_rpc_method_handler(
                     servicer.Replicate,
@@ -675,6 +726,87 @@ class PartitionLeader(object):
             '/oncelog.v1.PartitionLeader/DeleteTopic',
             oncelog_dot_v1_dot_partition__pb2.DeleteTopicRequest.SerializeToString,
             oncelog_dot_v1_dot_partition__pb2.DeleteTopicReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterTopic(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/oncelog.v1.PartitionLeader/AlterTopic',
+            oncelog_dot_v1_dot_partition__pb2.AlterTopicRequest.SerializeToString,
+            oncelog_dot_v1_dot_partition__pb2.AlterTopicReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeTopicConfigs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/oncelog.v1.PartitionLeader/DescribeTopicConfigs',
+            oncelog_dot_v1_dot_partition__pb2.DescribeTopicConfigsRequest.SerializeToString,
+            oncelog_dot_v1_dot_partition__pb2.DescribeTopicConfigsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribePartitions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/oncelog.v1.PartitionLeader/DescribePartitions',
+            oncelog_dot_v1_dot_partition__pb2.DescribePartitionsRequest.SerializeToString,
+            oncelog_dot_v1_dot_partition__pb2.DescribePartitionsReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Collection, Mapping
+from typing import Any
 
 from oncelog.core.hashing import shard_for
-from oncelog.errors import CoordinatorLoadInProgressError, CoordinatorNotAvailableError, NotCoordinatorError
+from oncelog.errors import (
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    NotCoordinatorError,
+    OncelogError,
+)
 from oncelog_coordinator.core.offsets import OffsetTable
 from oncelog_coordinator.core.transaction import TransactionTable
 from oncelog_coordinator.markers import MarkerSender
@@ -23,6 +30,11 @@ class NodeShards:
         self._owned = owned_shards
         self._senders: dict[ShardLife, MarkerSender] = {}
         self.address = address
+
+    @property
+    def topic_names(self) -> Mapping[str, str]:
+        """Topic id -> name."""
+        return self._view.topic_names
 
     # ------------------------------------------------------------ routing
 
@@ -57,6 +69,20 @@ class NodeShards:
     def all_owned(self, kind: str) -> list[Shard]:
         """All shards of a kind, by number."""
         return [shard for (of_kind, _), shard in sorted(self._owned.items()) if of_kind == kind]
+
+    async def ask_each(self, kind: str, numbers: Collection[int], command: Any) -> AsyncIterator[tuple[int, int, Any]]:
+        """(shard, epoch of its life, answer) of each shard that serves here; `numbers` empty = all of them.
+
+        One that loads, ends under way, or is not this process's is left out: the asker misses it and asks again.
+        """
+        shards = [shard for shard in self.all_owned(kind) if not numbers or shard.number in numbers]
+        asked = [(shard, shard.life.epoch, shard.life.submit(command)) for shard in shards if shard.is_serving]
+        for shard, epoch, answer in asked:
+            try:
+                yield shard.number, epoch, await answer
+            except OncelogError as error:
+                if not error.retriable:
+                    raise
 
     # ------------------------------------------------------------ looks into a core
 

@@ -19,7 +19,7 @@ from oncelog_coordinator.core.offset_records import OffsetValue
 from oncelog_coordinator.markers import shard_owner_address
 from oncelog_coordinator.node_shards import NodeShards
 from oncelog_coordinator.service import register
-from oncelog_runtime.cluster import KIND_TXN
+from oncelog_runtime.cluster import KIND_GROUP, KIND_TXN
 from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.ports import RpcServer
 
@@ -39,6 +39,9 @@ class OffsetService:
         register(server, methods.FETCH_OFFSETS, self.fetch_offsets)
         register(server, methods.SEND_OFFSETS, self.send_offsets)
         register(server, methods.WRITE_GROUP_MARKERS, self.write_group_markers)
+        register(server, methods.LIST_GROUPS, self.list_groups)
+        register(server, methods.DESCRIBE_GROUP, self.describe_group)
+        register(server, methods.DELETE_OFFSETS, self.delete_offsets)
 
     async def commit_offsets(self, request: co.CommitOffsetsRequest) -> co.CommitOffsetsReply:
         """Offsets outside a transaction."""
@@ -107,3 +110,32 @@ class OffsetService:
         )
         await shard.ask(command)
         return co.WriteGroupMarkersReply()
+
+    # ------------------------------------------------------------ operators
+
+    async def list_groups(self, request: co.ListGroupsRequest) -> co.ListGroupsReply:
+        """All groups of the shards that were asked for and that answer here; the reply names those shards."""
+        reply = co.ListGroupsReply()
+        async for shard, epoch, views in self._shards.ask_each(KIND_GROUP, request.shards, cmd.ListGroups()):
+            reply.groups.extend(wire.group_listing(view, self._shards.address, shard) for view in views)
+            reply.answered.add(shard=shard, epoch=epoch)
+        return reply
+
+    async def describe_group(self, request: co.DescribeGroupRequest) -> co.DescribeGroupReply:
+        """One group; one that nobody used is empty."""
+        shard = self._shards.group_shard(check_group_id(request.group_id))
+        view: cmd.GroupView = await shard.ask(cmd.DescribeGroup(request.group_id))
+        return co.DescribeGroupReply(
+            group=wire.group_listing(view, self._shards.address, shard.number),
+            offsets=map(wire.group_offset, view.offsets),
+            pending=map(wire.pending_offsets, view.pending),
+        )
+
+    async def delete_offsets(self, request: co.DeleteOffsetsRequest) -> co.DeleteOffsetsReply:
+        """Forgets offsets. Raises `UnstableOffsetCommitError` while an open transaction holds one of them."""
+        if request.all == bool(request.partitions):
+            raise InvalidRequestError("name partitions, or all of them")
+        shard = self._shards.group_shard(check_group_id(request.group_id))
+        partitions = tuple(wire.partition_id(item.topic_id, item.partition) for item in request.partitions)
+        command = cmd.DeleteOffsets(request.group_id, None if request.all else partitions)
+        return co.DeleteOffsetsReply(deleted=await shard.ask(command))

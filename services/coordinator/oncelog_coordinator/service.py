@@ -224,19 +224,21 @@ class TransactionService:
         )
 
     async def list_transactions(self, request: co.ListTransactionsRequest) -> co.ListTransactionsReply:
-        """All ids of the shards that this process owns; a caller asks every coordinator."""
+        """All ids of the shards that were asked for and that answer here; the reply names those shards."""
         wanted = wire.states(request.states)
-        found: list[co.TransactionInfo] = []
-        for shard in self._shards.all_owned(KIND_TXN):
-            views: tuple[cmd.TransactionView, ...] = await shard.ask(cmd.ListIds(wanted))
-            found += [wire.transaction_info(view, self._shards.address, shard.number) for view in views]
-        return co.ListTransactionsReply(transactions=found)
+        reply = co.ListTransactionsReply()
+        async for shard, epoch, views in self._shards.ask_each(KIND_TXN, request.shards, cmd.ListIds(wanted)):
+            reply.transactions.extend(
+                wire.transaction_info(view, self._shards.address, shard, self._shards.topic_names) for view in views
+            )
+            reply.answered.add(shard=shard, epoch=epoch)
+        return reply
 
     async def describe_transaction(self, request: co.DescribeTransactionRequest) -> co.DescribeTransactionReply:
         """One id."""
         shard = self._shard(request.transactional_id)
         view: cmd.TransactionView = await shard.ask(cmd.Describe(request.transactional_id))
-        info = wire.transaction_info(view, self._shards.address, shard.number)
+        info = wire.transaction_info(view, self._shards.address, shard.number, self._shards.topic_names)
         return co.DescribeTransactionReply(transaction=info)
 
     async def force_abort(self, request: co.ForceAbortRequest) -> co.ForceAbortReply:

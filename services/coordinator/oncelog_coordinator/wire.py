@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from oncelog.core.names import check_group_id, check_transactional_id
 from oncelog.errors import InvalidRequestError
@@ -10,8 +10,8 @@ from oncelog.types import PartitionId
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import types_pb2
 from oncelog_coordinator.core import commands as cmd
-from oncelog_coordinator.core.offset_commands import Member
-from oncelog_coordinator.core.offset_records import OffsetValue
+from oncelog_coordinator.core.offset_commands import GroupView, Member
+from oncelog_coordinator.core.offset_records import CommittedOffset, OffsetValue, PendingOffsets
 from oncelog_coordinator.core.states import TxnState
 from oncelog_coordinator.core.transaction_state import Counts
 
@@ -110,8 +110,42 @@ def offset_entry(value: OffsetValue) -> co.OffsetEntry:
     )
 
 
-def transaction_info(view: cmd.TransactionView, coordinator: str, shard: int) -> co.TransactionInfo:
-    """What operators see."""
+def group_listing(view: GroupView, coordinator: str, shard: int) -> co.GroupListing:
+    """What operators see of a group."""
+    return co.GroupListing(
+        group_id=view.group_id,
+        group_shard=shard,
+        state="EMPTY",
+        offsets=len(view.offsets),
+        open_transactions=len(view.pending),
+        coordinator=coordinator,
+    )
+
+
+def group_offset(committed: CommittedOffset) -> co.GroupOffset:
+    """One committed offset with its history."""
+    return co.GroupOffset(
+        offset=offset_entry(committed.value),
+        committed_ms=committed.committed_ms,
+        member_id=committed.writer.member_id,
+    )
+
+
+def pending_offsets(pending: PendingOffsets) -> co.PendingGroupOffsets:
+    """Offsets that wait for a transaction."""
+    return co.PendingGroupOffsets(
+        txn_producer_id=pending.txn_producer_id,
+        txn_no=pending.txn_no,
+        txn_shard=pending.txn_shard,
+        since_ms=pending.since_ms,
+        offsets=[offset_entry(item.value) for item in pending.offsets],
+    )
+
+
+def transaction_info(
+    view: cmd.TransactionView, coordinator: str, shard: int, names: Mapping[str, str]
+) -> co.TransactionInfo:
+    """What operators see. `names`: topic id -> name, as far as the topics exist."""
     return co.TransactionInfo(
         transactional_id=view.transactional_id,
         producer_id=view.producer_id,
@@ -120,7 +154,10 @@ def transaction_info(view: cmd.TransactionView, coordinator: str, shard: int) ->
         state=view.state.value,
         start_timestamp_ms=view.started_ms,
         timeout_ms=view.timeout_ms,
-        partitions=[types_pb2.TopicPartition(topic_id=p.topic_id, partition=p.partition) for p in view.partitions],
+        partitions=[
+            types_pb2.TopicPartition(topic=names.get(p.topic_id, ""), topic_id=p.topic_id, partition=p.partition)
+            for p in view.partitions
+        ],
         groups=view.groups,
         coordinator=coordinator,
         txn_shard=shard,

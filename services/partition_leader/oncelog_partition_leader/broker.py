@@ -7,6 +7,7 @@ import logging
 
 from oncelog.errors import MetadataUnavailableError
 from oncelog.types import BrokerRef
+from oncelog_partition_leader.admin_service import AdminService
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.controller import Controller
 from oncelog_partition_leader.coordinators import Coordinators
@@ -84,6 +85,7 @@ class Broker:
             ports.transport,
         )
         self.service.register(ports.server)
+        AdminService(config, self.view, self.replicas, self.controller, ports.transport).register(ports.server)
         self.records = RecordsService(config, ports.clock, ports.transport, self.view, self.service)
         self.records.register(ports.server)
         self._registered = asyncio.Event()

@@ -276,7 +276,8 @@ class Leadership:
 
     def _grew(self) -> None:
         synced = self.log.synced_end_offset
-        own_end = synced if self.topic_config.fsync else self.log.log_end_offset
+        # After a change to fsync what counted before stays counted: an end never goes back.
+        own_end = max(synced, self.replicas.own_end) if self.topic_config.fsync else self.log.log_end_offset
         if self.replicas.wrote(self.log.log_end_offset, own_end, self._host.clock.monotonic_ms()):
             self._committed()
         for command in self._sync_waiters.advance(synced):
@@ -286,6 +287,19 @@ class Leadership:
         """The log's synced end moved."""
         if self.ended is None:
             self._grew()
+
+    def configure(self, config: TopicConfig) -> None:
+        """New options: `flush_mode` holds for what is appended from now on, `min_insync_replicas` for what waits too."""
+        if self.ended is not None:
+            return
+        self.topic_config = config
+        if config.fsync:
+            self._request_sync()
+        else:
+            for command in self._sync_waiters.drain():
+                command.finish()
+        self._grew()
+        self._after_isr_change(self.replicas.require_in_sync(config.min_insync_replicas))
 
     def _committed(self) -> None:
         for command in self._waiters.advance(self.replicas.high_watermark):

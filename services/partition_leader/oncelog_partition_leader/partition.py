@@ -168,6 +168,15 @@ class LocalPartition:
         self.wake_watchers()
         return self.leadership
 
+    def configure(self, config: TopicConfig) -> None:
+        """New options of the topic, in force from now on."""
+        if config == self.topic_config:
+            return
+        self.topic_config = config
+        self.log.reconfigure(config.log)
+        if self.leadership is not None:
+            self.leadership.configure(config)
+
     # ------------------------------------------------------------ following
 
     def check_session(self, epoch: int, session: int, *, hello: bool) -> None:

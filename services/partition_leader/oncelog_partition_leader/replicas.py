@@ -29,7 +29,7 @@ from oncelog_partition_leader.replication import Replicator
 from oncelog_partition_leader.storage import PartitionLog, set_aside
 from oncelog_partition_leader.topic_config import TopicConfig, effective
 from oncelog_runtime import cluster
-from oncelog_runtime.cluster import Partition
+from oncelog_runtime.cluster import Partition, Topic
 from oncelog_runtime.cluster_view import ClusterView, Versioned, partition_of
 from oncelog_runtime.ports import Disk, NodePorts
 from oncelog_runtime.tasks import TaskOwner
@@ -64,7 +64,7 @@ class ReplicaManager:
         self._me = me
         self._renew = renew
         self._unreachable = unreachable
-        self._defaults = TopicConfig(
+        self.defaults = TopicConfig(
             min_insync_replicas=config.min_insync_replicas,
             log=LogConfig(max_message_bytes=config.message_max_bytes, tail_cache_bytes=config.tail_cache_bytes),
         )
@@ -201,7 +201,14 @@ class ReplicaManager:
                 self._opening[partition_id] = None
                 self._tasks.spawn(self._open(partition_id), "open-partition")
             return
+        self._configure(partition, topic)
         self._give_role(partition, entry)
+
+    def _configure(self, partition: LocalPartition, topic: Topic) -> None:
+        try:
+            partition.configure(effective(topic.config, self.defaults))
+        except OncelogError as error:
+            _log.error("the options of %s are not legal here and not taken: %s", topic.name, error)
 
     def _give_role(self, partition: LocalPartition, entry: Versioned[Partition]) -> None:
         state, me = entry.value, self._me()
@@ -252,7 +259,7 @@ class ReplicaManager:
                 if topic is None:
                     break
                 try:
-                    config = effective(topic.config, self._defaults)
+                    config = effective(topic.config, self.defaults)
                     log = await self._open_log(partition_id, topic.name, config, rescan)
                 except OncelogError as error:
                     _log.error("the log of %s %s cannot be opened: %s", topic.name, partition_id, error)

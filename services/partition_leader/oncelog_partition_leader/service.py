@@ -36,6 +36,7 @@ from oncelog_partition_leader.controller import Controller
 from oncelog_partition_leader.coordinators import Coordinators
 from oncelog_partition_leader.core.batch_check import BatchLimits, read_client_batch
 from oncelog_partition_leader.core.transactions import TxnName
+from oncelog_partition_leader.describing import producers_reply
 from oncelog_partition_leader.follower import Follower
 from oncelog_partition_leader.metadata import metadata_reply, to_ref
 from oncelog_partition_leader.reading import Reader
@@ -266,24 +267,7 @@ class BrokerService:
     ) -> tuple[pb.DescribeProducersReply, Buffer]:
         """Active producers and open transactions."""
         partition = self._replicas.find(PartitionId(request.topic_id, request.partition))
-        producers = partition.require_leadership().log.producers
-        reply = pb.DescribeProducersReply()
-        for producer_id, entry in producers.producers.live.items():
-            reply.producers.add(
-                producer_id=producer_id,
-                producer_epoch=entry.producer_epoch,
-                last_sequence=entry.window.last_sequence,
-                last_timestamp_ms=entry.last_seen_ms,
-            )
-        for opened in producers.open_transactions:
-            reply.transactions.add(
-                txn_producer_id=opened.name.txn_producer_id,
-                txn_no=opened.name.txn_no,
-                first_offset=opened.first_offset,
-                txn_shard=opened.txn_shard,
-                open_since_ms=opened.open_since_ms,
-            )
-        return reply, b""
+        return producers_reply(partition.require_leadership().log.producers), b""
 
     async def delete_records(
         self, request: pb.DeleteRecordsRequest, _payload: Buffer

@@ -7,7 +7,7 @@ of a log are checked by `LogConfig` itself.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -26,6 +26,19 @@ _NUMBERS: Final = (
 )
 _MIN_INSYNC: Final = "min_insync_replicas"
 OPTIONS: Final = (*_TEXT, *_NUMBERS, _MIN_INSYNC)
+LEGAL: Final = {
+    "flush_mode": "replicated or fsync",
+    "cleanup_policy": "delete, compact, or compact,delete",
+    "segment_bytes": "256 to 2147483647",
+    "segment_ms": "1 and up",
+    "index_interval_bytes": "0 to 1073741824",
+    "retention_ms": "-1 (without limit) and up",
+    "retention_bytes": "-1 (without limit) and up",
+    "max_message_bytes": "256 to 2147483647",
+    "producer_id_expiration_ms": "1 and up",
+    "min_insync_replicas": "1 and up; more than the topic's replicas means all of them",
+}
+"""What may stand in each option, for a person."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,16 +58,33 @@ def canonical(explicit: Mapping[str, str]) -> dict[str, str]:
     """Checked options under canonical names, sorted. Raises `ConfigError` for an unknown name or an illegal value."""
     checked: dict[str, str] = {}
     for given, value in explicit.items():
-        name = given.replace(".", "_")
-        if name not in OPTIONS:
-            near = difflib.get_close_matches(name, OPTIONS, 1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise ConfigError(f"no topic option {given[:64]!a}{hint}", name=ascii(given[:64]))
+        name = option_name(given)
         if name in checked:
             raise ConfigError(f"option {name} is given twice", name=name)
         checked[name] = value
     effective(checked, TopicConfig())
     return dict(sorted(checked.items()))
+
+
+def option_name(given: str) -> str:
+    """The canonical name of an option. Raises `ConfigError`, which names the nearest one and all that there are."""
+    name = given.replace(".", "_")
+    if name in OPTIONS:
+        return name
+    near = difflib.get_close_matches(name, OPTIONS, 1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    raise ConfigError(
+        f"no topic option {given[:64]!a}; {hint}Options: {', '.join(sorted(OPTIONS))}", name=ascii(given[:64])
+    )
+
+
+def described(explicit: Mapping[str, str], defaults: TopicConfig) -> list[tuple[str, str, bool, str]]:
+    """(name, value in force, whether it is explicit, default) of every option, by name."""
+    return [
+        (name, explicit.get(name, default), name in explicit, default)
+        for name in sorted(OPTIONS)
+        for default in (str(getattr(defaults if name == _MIN_INSYNC else defaults.log, name)),)
+    ]
 
 
 def effective(explicit: Mapping[str, str], defaults: TopicConfig) -> TopicConfig:
@@ -68,12 +98,27 @@ def effective(explicit: Mapping[str, str], defaults: TopicConfig) -> TopicConfig
     if _MIN_INSYNC in explicit:
         minimum = _number(_MIN_INSYNC, explicit[_MIN_INSYNC])
         if minimum < 1:
-            raise ConfigError(f"{_MIN_INSYNC} is at least 1", name=_MIN_INSYNC, value=minimum)
+            raise ConfigError(f"{_MIN_INSYNC} is {LEGAL[_MIN_INSYNC]}", name=_MIN_INSYNC, value=minimum)
     return TopicConfig(min_insync_replicas=minimum, log=replace(defaults.log, **values))  # type: ignore[arg-type]
+
+
+def altered(explicit: Mapping[str, str], changes: Mapping[str, str], unset: Iterable[str]) -> dict[str, str]:
+    """The explicit options after a change, checked as a new topic's are. Raises `ConfigError`.
+
+    A name that this version does not know stays as it is: a newer peer wrote it.
+    """
+    gone = [option_name(given) for given in unset]
+    wanted = canonical(changes)
+    both = sorted(set(gone) & set(wanted))
+    if both:
+        raise ConfigError(f"option {both[0]} is set and unset at once", name=both[0])
+    after = {**{name: value for name, value in explicit.items() if name not in gone}, **wanted}
+    effective(after, TopicConfig())
+    return dict(sorted(after.items()))
 
 
 def _number(name: str, value: str) -> int:
     try:
         return int(value)
     except ValueError:
-        raise ConfigError(f"{name} is a whole number", name=name, value=ascii(value[:64])) from None
+        raise ConfigError(f"{name} is a whole number: {LEGAL[name]}", name=name, value=ascii(value[:64])) from None

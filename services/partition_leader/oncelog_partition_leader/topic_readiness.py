@@ -34,8 +34,32 @@ async def wait_until_usable(view: ClusterView, transport: Transport, topic: Topi
         asyncio.create_task(_wait_for_broker(view, transport, topic, broker_id, numbers))
         for broker_id, numbers in sorted(led.items())
     ]
-    if not tasks:
-        return
+    if tasks:
+        await _all_or_bound(tasks)
+
+
+async def wait_until_known(view: ClusterView, transport: Transport, revision: int) -> None:
+    """Returns when every live broker has seen this revision of the metadata, or after two seconds."""
+    tasks = [
+        asyncio.create_task(_wait_for_revision(view, transport, broker_id, revision))
+        for broker_id in sorted(view.live())
+    ]
+    if tasks:
+        await _all_or_bound(tasks)
+
+
+async def _wait_for_revision(view: ClusterView, transport: Transport, broker_id: int, revision: int) -> None:
+    while (address := view.address_of(broker_id)) is not None:
+        try:
+            known, _ = await methods.GET_METADATA.call(transport, address, pb.GetMetadataRequest(), _CALL_TIMEOUT_MS)
+            if known.revision >= revision:
+                return
+        except OncelogError:
+            pass  # it is busy, or gone: asked again until the bound
+        await asyncio.sleep(_AGAIN_S)
+
+
+async def _all_or_bound(tasks: list[asyncio.Task[None]]) -> None:
     try:
         await asyncio.wait(tasks, timeout=_BOUND_S)
     finally:

@@ -1,6 +1,6 @@
-"""Topics: creating, deleting, and keeping their partitions complete. Used by the controller alone.
+"""Topics: creating, altering, deleting, and keeping their partitions complete. Used by the controller alone.
 
-Rule 1: a topic's key is the commit point of its creation and of its deletion.
+Rule 1: a topic's key is the commit point of its creation, of each change, and of its deletion.
 Rule 2: `reconcile` makes what is missing and removes what is orphaned, from the view alone; it can run at any time.
 Rule 3: everything is checked before anything is written, and each refusal has its name.
 """
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
 from random import Random
 from typing import Protocol
 
@@ -26,10 +27,10 @@ from oncelog.errors import (
 from oncelog.types import BrokerRef, PartitionId
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.core.assignment import Candidate, alternate_racks, replicas_of
-from oncelog_partition_leader.topic_config import canonical
+from oncelog_partition_leader.topic_config import altered, canonical
 from oncelog_runtime import cluster
 from oncelog_runtime.cluster import Partition, Topic, broker_key, partition_key, topic_key
-from oncelog_runtime.cluster_view import ClusterView
+from oncelog_runtime.cluster_view import ClusterView, Versioned
 from oncelog_runtime.ports import Compare, Put
 
 _log = logging.getLogger(__name__)
@@ -103,13 +104,62 @@ class Topics:
             except OncelogError:
                 await self._view.changed()
 
-    async def delete(self, name: str) -> str:
-        """Deletes a topic; returns its id. Raises `UnknownTopicError` or `InvalidTopicError`."""
+    async def alter(
+        self, name: str, changes: Mapping[str, str], unset: Iterable[str], partitions: int, *, validate_only: bool
+    ) -> tuple[Topic, bool]:
+        """The topic afterwards, and whether this changed it. `partitions` 0 = as it is.
+
+        Safe to repeat. Raises `UnknownTopicError`, `InvalidTopicError`, `ConfigError`, `InvalidPartitionsError`,
+        `InvalidReplicationFactorError`.
+        """
+        entry = self._require_own(name, "the cluster's own topics are not altered")
+        topic = entry.value
+        wanted = replace(
+            topic,
+            partitions=self._more_partitions(topic, partitions),
+            config=altered(topic.config, changes, unset),
+        )
+        if wanted == topic or validate_only:
+            return wanted, wanted != topic
+        compares, puts = [Compare(topic_key(name), entry.mod_revision)], [Put(topic_key(name), wanted.encode())]
+        added = list(range(topic.partitions, wanted.partitions))
+        if added and len(added) <= _CHUNK:  # more of them: reconcile makes them, chunk by chunk
+            more_compares, more_puts = self._partition_writes(wanted, added)
+            compares, puts = compares + more_compares, puts + more_puts
+        if not await self._commit(compares, puts):
+            raise RequestTimedOutError("the cluster changed meanwhile: try again", topic=name)
+        _log.info("altered topic %s: %d partitions, %s", name, wanted.partitions, wanted.config)
+        self._changed()
+        return wanted, True
+
+    def _more_partitions(self, topic: Topic, partitions: int) -> int:
+        if partitions in (0, topic.partitions):
+            return topic.partitions
+        if not topic.partitions < partitions <= self._config.partitions_max:
+            raise InvalidPartitionsError(
+                f"{topic.partitions} (as there are; never fewer) to {self._config.partitions_max} partitions",
+                partitions=partitions,
+            )
+        if len(self._view.brokers) < topic.replication_factor:
+            raise InvalidReplicationFactorError(
+                "fewer live brokers than replicas of the topic: start brokers, then add partitions",
+                replication_factor=topic.replication_factor,
+                brokers=len(self._view.brokers),
+            )
+        return partitions
+
+    def _require_own(self, name: str, refusal: str) -> Versioned[Topic]:
+        """A user's topic. Raises `InvalidTopicError` or `UnknownTopicError`."""
         if name in cluster.INTERNAL_TOPICS:
-            raise InvalidTopicError("the cluster's own topics stay", topic=name)
+            raise InvalidTopicError(refusal, topic=name)
         entry = self._view.topics.get(name)
         if entry is None:
             raise UnknownTopicError(f"no topic {name!r}", topic=name)
+        return entry
+
+    async def delete(self, name: str) -> str:
+        """Deletes a topic; returns its id. Raises `UnknownTopicError` or `InvalidTopicError`."""
+        entry = self._require_own(name, "the cluster's own topics stay")
         if not await self._commit([Compare(topic_key(name), entry.mod_revision)], [], [topic_key(name)]):
             raise RequestTimedOutError("the topic changed meanwhile: try again", topic=name)
         _log.info("deleted topic %s (%s)", name, entry.value.topic_id)

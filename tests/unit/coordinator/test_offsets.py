@@ -14,8 +14,11 @@ from oncelog_coordinator.core.limits import Limits
 from oncelog_coordinator.core.offset_commands import (
     AskOutcome,
     CommitOffsets,
+    DeleteOffsets,
+    DescribeGroup,
     FetchOffsets,
     GroupMarker,
+    ListGroups,
     Member,
     SendOffsets,
 )
@@ -296,3 +299,49 @@ def test_waiting_offsets_are_asked_about_after_fail_over(offsets: Offsets) -> No
     offsets.send(9, 1)
     offsets.now_ms += 700
     assert offsets.replayed(compacted=True).next_deadline_ms() == offsets.now_ms + 300
+
+
+# ---------------------------------------------------------------- operators
+
+
+@pytest.mark.parametrize("compacted", [True, False])
+def test_deleted_offsets_are_gone_also_after_a_replay(compacted: bool) -> None:
+    offsets = Offsets()
+    offsets.commit(5)
+    offsets.commit(6, partition=1)
+    assert offsets.do(DeleteOffsets("g", (PartitionId(TOPIC, 0), PartitionId(TOPIC, 9)))) == 1
+    for table in (offsets.table, offsets.replayed(compacted=compacted)):
+        assert [value.partition for value in table.decide(FetchOffsets("g"), 0).reply] == [1]
+    assert offsets.do(DeleteOffsets("g")) == 1
+    for table in (offsets.table, offsets.replayed(compacted=compacted)):
+        assert table.decide(ListGroups(), 0).reply == ()
+        assert table.groups == {}
+
+
+def test_an_offset_that_an_open_transaction_holds_is_not_deleted() -> None:
+    offsets = Offsets()
+    offsets.commit(5)
+    offsets.send(7, 1, partition=1)
+    for chosen in (None, (PartitionId(TOPIC, 1),)):
+        with pytest.raises(errors.UnstableOffsetCommitError):
+            offsets.do(DeleteOffsets("g", chosen))
+    assert offsets.do(DeleteOffsets("g", (PartitionId(TOPIC, 0),))) == 1
+    (view,) = offsets.do(ListGroups())
+    assert (view.offsets, len(view.pending)) == ((), 1)
+    offsets.marker(True)
+    assert offsets.do(DeleteOffsets("g")) == 1
+
+
+def test_a_deleted_group_still_knows_which_transactions_have_ended() -> None:
+    offsets = Offsets()
+    offsets.send(7, 1)
+    offsets.marker(True)
+    offsets.do(DeleteOffsets("g"))
+    assert offsets.do(ListGroups()) == ()
+    with pytest.raises(errors.TxnEndedError):
+        offsets.send(8, 2)
+
+
+def test_a_group_that_nobody_used_is_described_as_empty() -> None:
+    view = Offsets().do(DescribeGroup("nobody"))
+    assert (view.offsets, view.pending) == ((), ())

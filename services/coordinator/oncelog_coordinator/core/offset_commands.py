@@ -8,7 +8,7 @@ from typing import NamedTuple
 from oncelog.errors import OncelogError
 from oncelog.types import PartitionId
 from oncelog_coordinator.core.commands import Tick, TxnName
-from oncelog_coordinator.core.offset_records import OffsetValue
+from oncelog_coordinator.core.offset_records import CommittedOffset, OffsetValue, PendingOffsets
 
 
 class Member(NamedTuple):
@@ -68,7 +68,38 @@ class GroupMarker:
     coordinator_epoch: int
 
 
-GroupCommand = CommitOffsets | FetchOffsets | SendOffsets | GroupMarker | Tick
+@dataclass(frozen=True, slots=True)
+class DeleteOffsets:
+    """Forgets committed offsets; `partitions` None = all. The reply is how many there were."""
+
+    group_id: str
+    partitions: tuple[PartitionId, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListGroups:
+    """All groups with an offset, committed or pending. The reply is a tuple of `GroupView`."""
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeGroup:
+    """One group. The reply is a `GroupView`; of a group that nobody used, an empty one."""
+
+    group_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """What operators see of a group; by partition, and by transaction."""
+
+    group_id: str
+    offsets: tuple[CommittedOffset, ...]
+    pending: tuple[PendingOffsets, ...]
+
+
+GroupCommand = (
+    CommitOffsets | FetchOffsets | SendOffsets | GroupMarker | Tick | DeleteOffsets | ListGroups | DescribeGroup
+)
 
 
 @dataclass(frozen=True, slots=True)

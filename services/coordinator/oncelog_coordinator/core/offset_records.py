@@ -43,6 +43,20 @@ class Writer(NamedTuple):
 NO_WRITER: Final = Writer()
 
 
+def offset_key(group_id: str, partition: PartitionId) -> str:
+    """Key of a `CommittedOffset`. The group comes last, so that no group id can look like another key."""
+    return f"offset:{partition.topic_id}:{partition.partition}:{group_id}"
+
+
+def parse_offset_key(key: str) -> tuple[str, PartitionId] | None:
+    """(group, partition) of a `CommittedOffset`'s key; None for another record's key."""
+    kind, *names = key.split(":", 3)
+    if kind != "offset":
+        return None
+    topic_id, partition, group_id = names
+    return group_id, PartitionId(topic_id, int(partition))
+
+
 @dataclass(frozen=True, slots=True)
 class CommittedOffset:
     """The committed offset of one group on one partition."""
@@ -55,8 +69,8 @@ class CommittedOffset:
 
     @property
     def key(self) -> str:
-        """The group comes last, so that no group id can look like another key."""
-        return f"offset:{self.value.topic_id}:{self.value.partition}:{self.group_id}"
+        """One key per group and partition."""
+        return offset_key(self.group_id, self.value.id)
 
     def encode(self) -> bytes:
         """The value."""

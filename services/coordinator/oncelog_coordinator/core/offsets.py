@@ -36,9 +36,13 @@ from oncelog_coordinator.core.limits import Limits
 from oncelog_coordinator.core.offset_commands import (
     AskOutcome,
     CommitOffsets,
+    DeleteOffsets,
+    DescribeGroup,
     FetchOffsets,
     GroupCommand,
     GroupMarker,
+    GroupView,
+    ListGroups,
     Member,
     OffsetError,
     SendOffsets,
@@ -52,6 +56,8 @@ from oncelog_coordinator.core.offset_records import (
     PendingOffsets,
     Writer,
     decode_group_record,
+    offset_key,
+    parse_offset_key,
     pending_key,
 )
 from oncelog_coordinator.core.records import EpochRecord, Tombstone
@@ -106,6 +112,14 @@ class OffsetTable:
             return self._send(command, now_ms)
         if isinstance(command, GroupMarker):
             return self._marker(command, now_ms)
+        if isinstance(command, DeleteOffsets):
+            return self._delete(command)
+        if isinstance(command, ListGroups):
+            return Decision(
+                reply=tuple(self._view(group_id) for group_id in sorted(self.groups) if self._used(group_id))
+            )
+        if isinstance(command, DescribeGroup):
+            return Decision(reply=self._view(command.group_id), confirm=True)
         assert isinstance(command, Tick)
         return self._tick(now_ms)
 
@@ -215,6 +229,31 @@ class OffsetTable:
         )
         return Decision(records=tuple(records))
 
+    # ------------------------------------------------------------ operators
+
+    def _delete(self, command: DeleteOffsets) -> Decision:
+        """Only what no open transaction would bring back; which transactions have ended stays known for ever."""
+        group = self.groups.get(command.group_id, Group())
+        wanted = set(group.offsets) if command.partitions is None else set(command.partitions)
+        for pending in group.pending.values():
+            if command.partitions is None or any(item.value.id in wanted for item in pending.offsets):
+                raise _unstable(pending)
+        gone = sorted(wanted & set(group.offsets))
+        records = tuple(Tombstone(offset_key(command.group_id, partition)) for partition in gone)
+        return Decision(reply=len(gone), records=records, confirm=True)
+
+    def _used(self, group_id: str) -> bool:
+        group = self.groups[group_id]
+        return bool(group.offsets or group.pending)
+
+    def _view(self, group_id: str) -> GroupView:
+        group = self.groups.get(group_id, Group())
+        return GroupView(
+            group_id,
+            tuple(group.offsets[key] for key in sorted(group.offsets)),
+            tuple(group.pending[key] for key in sorted(group.pending)),
+        )
+
     # ------------------------------------------------------------ reads and time
 
     def _fetch(self, command: FetchOffsets) -> Decision:
@@ -223,12 +262,7 @@ class OffsetTable:
         if command.require_stable:
             for pending in group.pending.values():
                 if wanted is None or any(item.value.id in wanted for item in pending.offsets):
-                    raise UnstableOffsetCommitError(
-                        "an open transaction holds an offset of this group",
-                        retry_after_ms=20,
-                        txn_producer_id=pending.txn_producer_id,
-                        txn_no=pending.txn_no,
-                    )
+                    raise _unstable(pending)
         found = tuple(group.offsets[key].value for key in sorted(group.offsets) if wanted is None or key in wanted)
         return Decision(reply=found, confirm=True)
 
@@ -263,9 +297,7 @@ class OffsetTable:
             epoch = max(self._known_epochs.get(record.txn_shard, -1), record.coordinator_epoch)
             self._known_epochs[record.txn_shard] = epoch
         elif isinstance(record, Tombstone):
-            pending = self._waiting.pop(record.key, None)
-            if pending is not None:
-                del self.groups[pending.group_id].pending[pending.txn_producer_id, pending.txn_no]
+            self._apply_tombstone(record.key)
         elif isinstance(record, Asked):
             self._deadlines.looked(record.keys, record.now_ms)
             for key in record.keys:
@@ -273,6 +305,19 @@ class OffsetTable:
                     self._deadlines.watch(key, record.now_ms + self.limits.group_resolve_after_ms)
         else:
             assert isinstance(record, EpochRecord), f"unknown record {record!r}"
+
+    def _apply_tombstone(self, key: str) -> None:
+        deleted = parse_offset_key(key)
+        if deleted is not None:
+            group_id, partition = deleted
+            group = self._group(group_id)
+            group.offsets.pop(partition, None)
+            if group == Group():
+                del self.groups[group_id]
+            return
+        pending = self._waiting.pop(key, None)
+        if pending is not None:
+            del self.groups[pending.group_id].pending[pending.txn_producer_id, pending.txn_no]
 
     def _group(self, group_id: str) -> Group:
         return self.groups.setdefault(group_id, Group())
@@ -300,6 +345,15 @@ class OffsetTable:
                 assert self._known_epochs[ended.txn_shard] >= ended.coordinator_epoch
         assert waiting == len(self._waiting)
         assert waiting == 0 or self._deadlines.next_ms is not None, "offsets wait and nobody will ask"
+
+
+def _unstable(pending: PendingOffsets) -> OncelogError:
+    return UnstableOffsetCommitError(
+        "an open transaction holds an offset of this group; it ends by itself at its time-out, or by `oncelog txn abort`",
+        retry_after_ms=20,
+        txn_producer_id=pending.txn_producer_id,
+        txn_no=pending.txn_no,
+    )
 
 
 def _is_repeat(known: CommittedOffset | None, value: OffsetValue, writer: Writer) -> bool:

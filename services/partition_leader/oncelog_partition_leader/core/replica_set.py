@@ -86,6 +86,16 @@ class ReplicaSet:
         return len(self.committed) >= self._min_insync
 
     @property
+    def own_end(self) -> int:
+        """How far the leader's own log counts."""
+        return self._own_end
+
+    @property
+    def min_insync_replicas(self) -> int:
+        """In force: never above the number of replicas."""
+        return self._min_insync
+
+    @property
     def watermark_is_known(self) -> bool:
         """False for a new leader that does not yet know that everything before its epoch is committed."""
         return self.high_watermark >= self.epoch_start
@@ -169,6 +179,11 @@ class ReplicaSet:
         self.committed = isr
         self.mod_revision = mod_revision
         return [ref.broker_id for ref in taken_out]
+
+    def require_in_sync(self, min_insync_replicas: int) -> bool:
+        """Another minimum from now on. True when the high watermark moved."""
+        self._min_insync = min(min_insync_replicas, len(self._followers) + 1)
+        return self._advance()
 
     def advanced(self) -> bool:
         """True when the high watermark moved since it was last computed."""

@@ -17,7 +17,7 @@ WRONG = [
     (("topic", "crate", "x"), "did you mean create?"),
     (("topics", "list"), "did you mean topic?"),
     (("topic", "list", "--format", "xml"), "choose from text, json, yaml, wide"),
-    (("topic", "list", "surplus"), "unexpected argument 'surplus'"),
+    (("cluster", "health", "surplus"), "unexpected argument 'surplus'"),
     ((), "VERB"),
 ]
 

@@ -1,0 +1,111 @@
+"""What people type for a partition, a span of time, a place in a log; and asking them before something is deleted.
+
+Rule: each wrong word is a `ConfigError` that shows what would be right.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from oncelog.errors import ConfigError
+
+_UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_SPAN: Final = re.compile(r"(\d+)(ms|s|m|h|d)")
+
+
+def partition_of(text: str) -> tuple[str, int | None]:
+    """`orders/3` is one partition, `orders` (None) all of them. Raises `ConfigError`."""
+    topic, slash, number = text.partition("/")
+    if slash and not number.isdigit():
+        raise ConfigError("a partition is TOPIC/NUMBER, for example orders/0", given=text)
+    return topic, int(number) if slash else None
+
+
+def span_ms(text: str) -> int:
+    """`90s`, `1h30m`, `500ms`. For argparse: raises `ArgumentTypeError`."""
+    parts = _SPAN.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise argparse.ArgumentTypeError(f"{text!r} is no span of time; write 90s, 20m or 1h30m")
+    return sum(int(number) * _UNITS_MS[unit] for number, unit in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where to go in a log: `kind` is start, end, offset (`value`), timestamp (`value` in ms), or relative (`value`)."""
+
+    kind: str
+    value: int = 0
+
+
+def place_of(text: str) -> Place:
+    """`start`, `end`, `42`, `@TIME`, `+5` (after the start), `-5` (before the end). Raises `ConfigError`.
+
+    TIME: milliseconds or seconds since 1970, or ISO 8601 (UTC when it names no zone). Kafka's `earliest` and `latest`
+    are `start` and `end`.
+    """
+    word = {"earliest": "start", "latest": "end"}.get(text, text)
+    if word in ("start", "end"):
+        return Place(word)
+    if text.startswith("@"):
+        return Place("timestamp", _time_ms(text[1:]))
+    if re.fullmatch(r"[+-]\d+", text):
+        return Place("relative", int(text))
+    if text.isdigit():
+        return Place("offset", int(text))
+    raise ConfigError("a place is start, end, an offset, @TIME, +N after the start or -N before the end", given=text)
+
+
+def _time_ms(text: str) -> int:
+    if text.isdigit():
+        return int(text) if len(text) > 11 else int(text) * 1_000
+    try:
+        when = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigError(
+            "a time is milliseconds or seconds since 1970, or like 2026-01-31T12:00:00", given=text
+        ) from None
+    return int((when if when.tzinfo else when.replace(tzinfo=datetime.UTC)).timestamp() * 1000)
+
+
+def settings_of(pairs: Iterable[str], flag: str) -> dict[str, str]:
+    """`NAME=VALUE` words. Raises `ConfigError`."""
+    found: dict[str, str] = {}
+    for pair in pairs:
+        name, separator, value = pair.partition("=")
+        if not separator or not name:
+            raise ConfigError(f"{flag} takes NAME=VALUE, for example {flag} retention_ms=86400000", given=pair)
+        if name in found:
+            raise ConfigError(f"{flag} names an option twice", given=name)
+        found[name] = value
+    return found
+
+
+def matching(patterns: Iterable[str], names: Iterable[str]) -> list[str]:
+    """The names that one of the regular expressions matches as a whole, in order. Raises `ConfigError`."""
+    try:
+        compiled = [re.compile(pattern) for pattern in patterns]
+    except re.error as error:
+        raise ConfigError(f"no regular expression: {error}", given=error.pattern) from None
+    return [name for name in names if any(pattern.fullmatch(name) for pattern in compiled)]
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Goes on after a yes. Raises `ConfigError` when there is nobody to ask, and on a no."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise ConfigError(f"{question} Say --yes: there is nobody to ask")
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise ConfigError("nothing was changed")
+
+
+def add_yes(parser: argparse.ArgumentParser) -> None:
+    """`--yes`."""
+    parser.add_argument("--yes", "-y", action="store_true", help="do not ask")

@@ -1,0 +1,205 @@
+"""What `client.admin` answers: plain values, printed as they are by the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedTopic:
+    """`created` False: it existed already."""
+
+    name: str
+    topic_id: str
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDescription:
+    """`leader` None = leaderless at the moment. Broker ids; `replicas` has the preferred one first."""
+
+    partition: int
+    leader: int | None
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    """A topic; `config` holds what was set explicitly."""
+
+    name: str
+    topic_id: str
+    internal: bool
+    partitions: tuple[PartitionDescription, ...]
+    config: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionOffsets:
+    """Where a partition's log begins, how far it is stable, and how far it is replicated (all exclusive ends)."""
+
+    log_start_offset: int
+    last_stable_offset: int
+    high_watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionDescription:
+    """The state of one transactional id. `txn_no` is the newest number; times are milliseconds since 1970."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    txn_no: int
+    state: str
+    start_timestamp_ms: int
+    timeout_ms: int
+    partitions: tuple[tuple[str, int], ...]
+    groups: tuple[str, ...]
+    coordinator: str
+    txn_shard: int
+    owner_run: str
+    tokens: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterHealth:
+    """`problems` is empty when all is as it should be."""
+
+    cluster_id: str
+    controller: int | None
+    brokers: tuple[tuple[int, str], ...]
+    leaderless: tuple[tuple[str, int], ...]
+    under_replicated: tuple[tuple[str, int], ...]
+    unowned_shards: int
+    problems: tuple[str, ...]
+
+    @property
+    def healthy(self) -> bool:
+        """Every partition has a leader and its full ISR, every shard an owner, and there is a controller."""
+        return not self.problems
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigValue:
+    """One option of a topic. `source` is "topic" (set explicitly) or "default" (the broker's)."""
+
+    name: str
+    value: str
+    source: str
+    default_value: str
+    legal: str
+
+
+@dataclass(frozen=True, slots=True)
+class AlteredTopic:
+    """A topic after a change. `changed` False: it was so already."""
+
+    name: str
+    topic_id: str
+    partitions: int
+    config: Mapping[str, str]
+    changed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LogDescription:
+    """One partition as its leader has it. Ends are exclusive.
+
+    `records`: how many records a read_committed reader that stands at the offset that was asked about still has before
+    it: no markers, nothing aborted. Counted up to `counted_to`; below `last_stable_offset` the leader stopped there.
+    """
+
+    topic: str
+    partition: int
+    leader_epoch: int
+    log_start_offset: int
+    last_stable_offset: int
+    high_watermark: int
+    log_end_offset: int
+    size_bytes: int
+    open_transactions: int
+    min_insync_replicas: int
+    records: int
+    counted_to: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerDescription:
+    """A producer on one partition. -1 = none or not known; `last_timestamp_ms` 0 = not kept."""
+
+    topic: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    coordinator_epoch: int
+    txn_start_offset: int
+    txn_producer_id: int
+    txn_no: int
+
+
+@dataclass(frozen=True, slots=True)
+class HangingTransaction:
+    """A transaction that is open on a partition, but not at its coordinator. `reason` says what the coordinator knows."""
+
+    topic: str
+    partition: int
+    txn_producer_id: int
+    txn_no: int
+    txn_shard: int
+    first_offset: int
+    open_since_ms: int
+    records: int
+    transactional_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupListing:
+    """A group. `offsets`: partitions with a committed one; `open_transactions`: those that hold offsets of it."""
+
+    group_id: str
+    state: str
+    offsets: int
+    open_transactions: int
+    coordinator: str
+    group_shard: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOffset:
+    """A committed offset. `member_id` empty: committed without being a member."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    offset: int
+    leader_epoch: int
+    metadata: str
+    committed_ms: int
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class PendingOffsets:
+    """Offsets (topic, partition, offset) that become committed with an open transaction."""
+
+    txn_producer_id: int
+    txn_no: int
+    txn_shard: int
+    since_ms: int
+    offsets: tuple[tuple[str, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """A group in full."""
+
+    listing: GroupListing
+    offsets: tuple[GroupOffset, ...]
+    pending: tuple[PendingOffsets, ...]

@@ -1,0 +1,246 @@
+"""Administration of topics and their partitions: a part of `client.admin`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+
+from oncelog import errors, methods
+from oncelog.client.admin_base import AdminBase
+from oncelog.client.descriptions import (
+    AlteredTopic,
+    ConfigValue,
+    CreatedTopic,
+    LogDescription,
+    PartitionDescription,
+    PartitionOffsets,
+    TopicDescription,
+)
+from oncelog.client.metadata import unknown_topic
+from oncelog.client.offset_lookup import EARLIEST, LATEST, OffsetLookup
+from oncelog.config import READ_COMMITTED, READ_UNCOMMITTED
+from oncelog.core.names import check_topic_name
+from oncelog.errors import UnknownTopicError
+from oncelog.types import PartitionId
+from oncelog.v1 import partition_pb2 as pb
+from oncelog.wire_errors import from_detail
+
+
+class TopicAdmin(AdminBase):
+    """See the module."""
+
+    async def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = 1,
+        replication_factor: int = 0,
+        config: Mapping[str, str] | None = None,
+        if_not_exists: bool = False,
+        timeout_ms: int = 30_000,
+    ) -> CreatedTopic:
+        """Creates a topic and returns when each partition has a leader. `replication_factor` 0 = the cluster's default.
+
+        Raises `TopicExistsError` unless `if_not_exists`, `InvalidTopicError`, `InvalidPartitionsError`,
+        `InvalidReplicationFactorError` or `ConfigError`.
+        """
+        entries = [pb.ConfigEntry(name=n, value=v) for n, v in sorted((config or {}).items())]
+        request = pb.CreateTopicRequest(
+            topic=check_topic_name(name),
+            partitions=partitions,
+            replication_factor=replication_factor,
+            config=entries,
+            timeout_ms=timeout_ms,
+            if_not_exists=if_not_exists,
+        )
+        reply = await self._caller.to_controller(methods.CREATE_TOPIC, request)
+        if reply.created:
+            self._metadata.forget(name)  # an older topic of this name is gone
+        return CreatedTopic(name, reply.topic_id, reply.created)
+
+    async def delete_topic(self, name: str) -> None:
+        """Deletes a topic and its records. Raises `UnknownTopicError`."""
+        await self._caller.to_controller(methods.DELETE_TOPIC, pb.DeleteTopicRequest(topic=check_topic_name(name)))
+        self._metadata.forget(name)
+
+    async def list_topics(self, *, internal: bool = False) -> list[TopicDescription]:
+        """All topics by name; the cluster's own ones only with `internal`."""
+        reply = await self._describe(all_topics=True)
+        return [topic_of(t) for t in sorted(reply.topics, key=lambda t: t.name) if internal or not t.internal]
+
+    async def describe_topic(self, name: str) -> TopicDescription:
+        """One topic. Raises `UnknownTopicError`."""
+        reply = await self._describe([check_topic_name(name)])
+        topic = reply.topics[0]
+        if topic.HasField("error"):
+            error = from_detail(topic.error)
+            raise unknown_topic(name) if isinstance(error, UnknownTopicError) else error
+        return topic_of(topic)
+
+    async def partition_offsets(self, name: str) -> dict[int, PartitionOffsets]:
+        """Offsets of each partition that answers. Raises `UnknownTopicError`."""
+        topic = await self._metadata.topic(check_topic_name(name), self._context.deadline_ms())
+        where = [PartitionId(topic.topic_id, i) for i in range(topic.partitions)]
+        lookup = OffsetLookup(self._context, self._metadata)
+        starts, _ = await lookup.try_find(dict.fromkeys(where, EARLIEST), READ_UNCOMMITTED)
+        stable, _ = await lookup.try_find(dict.fromkeys(where, LATEST), READ_COMMITTED)
+        ends, _ = await lookup.try_find(dict.fromkeys(where, LATEST), READ_UNCOMMITTED)
+        return {
+            p.partition: PartitionOffsets(starts[p].offset, stable[p].offset, ends[p].offset)
+            for p in where
+            if p in starts and p in stable and p in ends
+        }
+
+    async def end_of_epoch(self, topic: str, partition: int, leader_epoch: int) -> int:
+        """The offset (exclusive) at which this leader epoch ended in the log; a position above it was cut off."""
+        found = await self._metadata.topic(check_topic_name(topic), self._context.deadline_ms())
+        where = PartitionId(found.topic_id, partition)
+        request = pb.OffsetForLeaderEpochRequest(
+            topic_id=found.topic_id, partition=partition, leader_epoch=leader_epoch
+        )
+        reply = await self._caller.to_leader(where, methods.OFFSET_FOR_LEADER_EPOCH, request)
+        return reply.end_offset
+
+    async def delete_records(self, topic: str, partition: int, before_offset: int = -1) -> int:
+        """Deletes records below an offset (-1 = everything committed); returns the new log start offset."""
+        found = await self._metadata.topic(check_topic_name(topic), self._context.deadline_ms())
+        where = PartitionId(found.topic_id, partition)
+        request = pb.DeleteRecordsRequest(topic_id=found.topic_id, partition=partition, before_offset=before_offset)
+        reply = await self._caller.to_leader(where, methods.DELETE_RECORDS, request)
+        return reply.log_start_offset
+
+    # ------------------------------------------------------------ altering
+
+    async def alter_topic(
+        self,
+        name: str,
+        *,
+        config: Mapping[str, str] | None = None,
+        unset: Iterable[str] = (),
+        validate_only: bool = False,
+        timeout_ms: int = 30_000,
+    ) -> AlteredTopic:
+        """Sets options, and puts those in `unset` back to the cluster's default; in force everywhere, without restart.
+
+        Raises `UnknownTopicError`, `InvalidTopicError` (one of the cluster's own) or `ConfigError`.
+        """
+        entries = [pb.ConfigEntry(name=n, value=v) for n, v in sorted((config or {}).items())]
+        return await self._alter(
+            pb.AlterTopicRequest(
+                topic=check_topic_name(name),
+                set=entries,
+                unset=list(unset),
+                validate_only=validate_only,
+                timeout_ms=timeout_ms,
+            )
+        )
+
+    async def add_partitions(self, name: str, partitions: int, *, timeout_ms: int = 30_000) -> AlteredTopic:
+        """Grows a topic to `partitions` in all; never fewer than it has. Keys go to other partitions from then on.
+
+        Raises `UnknownTopicError`, `InvalidTopicError`, `InvalidPartitionsError` or `InvalidReplicationFactorError`.
+        """
+        if partitions < 1:
+            raise errors.InvalidPartitionsError("the number of partitions in all, 1 and up", partitions=partitions)
+        return await self._alter(
+            pb.AlterTopicRequest(topic=check_topic_name(name), partitions=partitions, timeout_ms=timeout_ms)
+        )
+
+    async def _alter(self, request: pb.AlterTopicRequest) -> AlteredTopic:
+        reply = await self._caller.to_controller(methods.ALTER_TOPIC, request)
+        self._metadata.forget(request.topic)  # it may have more partitions now
+        config = {entry.name: entry.value for entry in reply.config}
+        return AlteredTopic(request.topic, reply.topic_id, reply.partitions, config, reply.changed)
+
+    # ------------------------------------------------------------ looking closely
+
+    async def topic_configs(self, name: str) -> list[ConfigValue]:
+        """Every option of a topic, with its source and what may stand in it. Raises `UnknownTopicError`."""
+        request = pb.DescribeTopicConfigsRequest(topics=[check_topic_name(name)])
+        reply = await self._caller.to_any_broker(methods.DESCRIBE_TOPIC_CONFIGS, request)
+        (topic,) = reply.topics
+        if topic.HasField("error"):
+            error = from_detail(topic.error)
+            raise unknown_topic(name) if isinstance(error, UnknownTopicError) else error
+        return [
+            ConfigValue(c.name, c.value, "topic" if c.explicit else "default", c.default_value, c.legal)
+            for c in topic.config
+        ]
+
+    async def describe_partitions(
+        self, topics: Sequence[TopicDescription], count_from: Mapping[PartitionId, int] | None = None
+    ) -> dict[PartitionId, LogDescription]:
+        """What the leaders say of these topics' partitions, in one look: a partition that does not answer is absent.
+
+        `count_from`: partition -> the offset from which its committed records are counted; then only these are asked.
+        """
+        names = {topic.topic_id: topic.name for topic in topics}
+        leaders = {
+            PartitionId(topic.topic_id, p.partition): p.leader
+            for topic in topics
+            for p in topic.partitions
+            if p.leader is not None
+        }
+        if count_from is not None:
+            leaders = {where: leader for where, leader in leaders.items() if where in count_from}
+        await self._metadata.refresh(self._context.deadline_ms())
+        addresses = self._metadata.broker_addresses()
+        by_address: dict[str, pb.DescribePartitionsRequest] = {}
+        for where, leader in leaders.items():
+            if leader in addresses:
+                item = by_address.setdefault(addresses[leader], pb.DescribePartitionsRequest()).partitions.add(
+                    topic_id=where.topic_id, partition=where.partition
+                )
+                if count_from is not None:
+                    item.count_from = count_from[where]
+        replies = await asyncio.gather(*(self._try_describe(a, request) for a, request in by_address.items()))
+        return {
+            PartitionId(found.topic_id, found.partition): _log(names[found.topic_id], found)
+            for reply in replies
+            for found in reply.partitions
+            if not found.HasField("error")
+        }
+
+    async def _try_describe(self, address: str, request: pb.DescribePartitionsRequest) -> pb.DescribePartitionsReply:
+        timeout_ms = self._context.call_timeout_ms(self._context.deadline_ms())
+        try:
+            reply, _ = await methods.DESCRIBE_PARTITIONS.call(self._context.transport, address, request, timeout_ms)
+        except errors.OncelogError as error:
+            if not error.retriable:
+                raise
+            return pb.DescribePartitionsReply()
+        return reply
+
+
+def topic_of(info: pb.TopicInfo) -> TopicDescription:
+    """From the wire."""
+    partitions = (
+        PartitionDescription(
+            partition=p.partition,
+            leader=p.leader.broker_id if p.HasField("leader") else None,
+            leader_epoch=p.leader_epoch,
+            replicas=tuple(p.replicas),
+            isr=tuple(ref.broker_id for ref in p.isr),
+        )
+        for p in info.partitions
+    )
+    config = {entry.name: entry.value for entry in info.config}
+    in_order = tuple(sorted(partitions, key=lambda p: p.partition))
+    return TopicDescription(info.name, info.topic_id, info.internal, in_order, config)
+
+
+def _log(topic: str, found: pb.DescribedPartition) -> LogDescription:
+    return LogDescription(
+        topic=topic,
+        partition=found.partition,
+        leader_epoch=found.leader_epoch,
+        log_start_offset=found.log_start_offset,
+        last_stable_offset=found.last_stable_offset,
+        high_watermark=found.high_watermark,
+        log_end_offset=found.log_end_offset,
+        size_bytes=found.size_bytes,
+        open_transactions=found.open_transactions,
+        min_insync_replicas=found.min_insync_replicas,
+        records=found.records,
+        counted_to=found.counted_to,
+    )

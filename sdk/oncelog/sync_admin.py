@@ -1,0 +1,139 @@
+"""`client.admin` without `await` (see `oncelog.sync`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from oncelog.client.admin import Admin as AsyncAdmin
+from oncelog.client.descriptions import (
+    AlteredTopic,
+    ClusterHealth,
+    ConfigValue,
+    CreatedTopic,
+    GroupDescription,
+    GroupListing,
+    HangingTransaction,
+    LogDescription,
+    PartitionOffsets,
+    ProducerDescription,
+    TopicDescription,
+    TransactionDescription,
+)
+from oncelog.sync_loop import Wrapper
+from oncelog.types import PartitionId
+
+
+class Admin(Wrapper[AsyncAdmin]):
+    """See `oncelog.client.admin`."""
+
+    def create_topic(self, name: str, **options: Any) -> CreatedTopic:
+        """Creates a topic: `partitions`, `replication_factor`, `config`, `if_not_exists`, `timeout_ms`."""
+        created: CreatedTopic = self._run(self._inner.create_topic(name, **options))
+        return created
+
+    def delete_topic(self, name: str) -> None:
+        """Deletes a topic and its records."""
+        self._run(self._inner.delete_topic(name))
+
+    def list_topics(self, *, internal: bool = False) -> list[TopicDescription]:
+        """All topics by name."""
+        found: list[TopicDescription] = self._run(self._inner.list_topics(internal=internal))
+        return found
+
+    def describe_topic(self, name: str) -> TopicDescription:
+        """One topic."""
+        found: TopicDescription = self._run(self._inner.describe_topic(name))
+        return found
+
+    def partition_offsets(self, name: str) -> dict[int, PartitionOffsets]:
+        """Offsets of each partition that answers."""
+        found: dict[int, PartitionOffsets] = self._run(self._inner.partition_offsets(name))
+        return found
+
+    def end_of_epoch(self, topic: str, partition: int, leader_epoch: int) -> int:
+        """Where this leader epoch ended in the partition's log."""
+        return int(self._run(self._inner.end_of_epoch(topic, partition, leader_epoch)))
+
+    def delete_records(self, topic: str, partition: int, before_offset: int = -1) -> int:
+        """Deletes records below an offset; returns the new log start offset."""
+        return int(self._run(self._inner.delete_records(topic, partition, before_offset)))
+
+    def list_transactions(self, states: Iterable[str] = ()) -> list[TransactionDescription]:
+        """Every transactional id, by name."""
+        found: list[TransactionDescription] = self._run(self._inner.list_transactions(list(states)))
+        return found
+
+    def describe_transaction(self, transactional_id: str) -> TransactionDescription:
+        """One transactional id."""
+        found: TransactionDescription = self._run(self._inner.describe_transaction(transactional_id))
+        return found
+
+    def abort_transaction(self, transactional_id: str) -> int:
+        """Aborts the open transaction by an operator's word; its number, or 0."""
+        return int(self._run(self._inner.abort_transaction(transactional_id)))
+
+    def cluster_health(self) -> ClusterHealth:
+        """What one broker sees of the cluster."""
+        found: ClusterHealth = self._run(self._inner.cluster_health())
+        return found
+
+    # ------------------------------------------------------------ topics, closely
+
+    def alter_topic(self, name: str, **options: Any) -> AlteredTopic:
+        """Sets options: `config`, `unset`, `validate_only`, `timeout_ms`."""
+        found: AlteredTopic = self._run(self._inner.alter_topic(name, **options))
+        return found
+
+    def add_partitions(self, name: str, partitions: int, **options: Any) -> AlteredTopic:
+        """Grows a topic to `partitions` in all."""
+        found: AlteredTopic = self._run(self._inner.add_partitions(name, partitions, **options))
+        return found
+
+    def topic_configs(self, name: str) -> list[ConfigValue]:
+        """Every option of a topic, with its source."""
+        found: list[ConfigValue] = self._run(self._inner.topic_configs(name))
+        return found
+
+    def describe_partitions(
+        self, topics: Sequence[TopicDescription], count_from: Mapping[PartitionId, int] | None = None
+    ) -> dict[PartitionId, LogDescription]:
+        """What the leaders say of these topics' partitions."""
+        found: dict[PartitionId, LogDescription] = self._run(self._inner.describe_partitions(topics, count_from))
+        return found
+
+    # ------------------------------------------------------------ transactions, closely
+
+    def fence_producer(self, transactional_id: str) -> int:
+        """Fences whoever writes under this id; the new producer epoch."""
+        return int(self._run(self._inner.fence_producer(transactional_id)))
+
+    def describe_producers(self, topic: str, partition: int) -> list[ProducerDescription]:
+        """Who writes to a partition."""
+        found: list[ProducerDescription] = self._run(self._inner.describe_producers(topic, partition))
+        return found
+
+    def find_hanging(self, topics: Sequence[TopicDescription], **options: Any) -> list[HangingTransaction]:
+        """Transactions open on a partition and not at their coordinator: `min_age_ms`."""
+        found: list[HangingTransaction] = self._run(self._inner.find_hanging(topics, **options))
+        return found
+
+    # ------------------------------------------------------------ groups
+
+    def list_groups(self) -> list[GroupListing]:
+        """Every group with an offset."""
+        found: list[GroupListing] = self._run(self._inner.list_groups())
+        return found
+
+    def describe_group(self, group_id: str) -> GroupDescription:
+        """A group's offsets."""
+        found: GroupDescription = self._run(self._inner.describe_group(group_id))
+        return found
+
+    def set_group_offsets(self, group_id: str, offsets: Mapping[Any, Any]) -> None:
+        """Commits offsets in the name of a group."""
+        self._run(self._inner.set_group_offsets(group_id, offsets))
+
+    def delete_group_offsets(self, group_id: str, partitions: Iterable[PartitionId] | None = None) -> int:
+        """Forgets committed offsets; how many there were."""
+        return int(self._run(self._inner.delete_group_offsets(group_id, partitions)))

@@ -1,0 +1,89 @@
+"""The event loop behind the façade without `await` (see `oncelog.sync`, whose rules hold here).
+
+One daemon thread with one loop per process; a forked child has none of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import os
+import threading
+from collections.abc import Coroutine
+from typing import Any, Generic, TypeVar
+
+from oncelog.errors import ForkedClientError
+
+T = TypeVar("T")
+_POLL_S = 1.0
+
+
+class LoopThread:
+    """The process's one event loop for blocking callers."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="oncelog-loop", daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The work's result. A `KeyboardInterrupt` here cancels it there."""
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise RuntimeError("a blocking call inside the event loop would wait for itself: use the asyncio client")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            while True:
+                try:
+                    return future.result(_POLL_S)  # short waits, so that a signal is seen soon on every platform
+                except concurrent.futures.TimeoutError:
+                    if future.done():
+                        raise
+        except BaseException:
+            future.cancel()
+            raise
+
+
+_guard = threading.Lock()
+_thread: LoopThread | None = None
+
+
+def _forked() -> None:
+    global _thread, _guard
+    _thread = None
+    _guard = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
+def shared_thread() -> LoopThread:
+    """The process's own, made when it is first asked for."""
+    global _thread
+    with _guard:
+        if _thread is None:
+            _thread = LoopThread()
+        return _thread
+
+
+class Wrapper(Generic[T]):
+    """Something asynchronous, and the loop on which it lives."""
+
+    def __init__(self, inner: T, thread: LoopThread) -> None:
+        self._inner = inner
+        self._thread = thread
+        self._pid = os.getpid()
+
+    def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        if os.getpid() != self._pid:
+            work.close()
+            raise ForkedClientError("this client was created before the fork: create it in the child, or use spawn")
+        return self._thread.run(work)
+
+    def _call(self, function: Any, *args: Any, **options: Any) -> Any:
+        """Runs something that does not wait, but belongs to the loop's thread."""
+
+        async def on_loop() -> Any:
+            return function(*args, **options)
+
+        return self._run(on_loop())
