@@ -25,6 +25,9 @@ CLIENT: Final[frozenset[str]] = frozenset(
         methods.GET_METADATA,
         methods.CREATE_TOPIC,
         methods.DELETE_TOPIC,
+        methods.ALTER_TOPIC,
+        methods.DESCRIBE_TOPIC_CONFIGS,
+        methods.DESCRIBE_PARTITIONS,
         methods.INIT_PRODUCER_ID,
         methods.ENROL_PARTITIONS,  # producers enrol ahead
         methods.END_TRANSACTION,
@@ -39,6 +42,9 @@ CLIENT: Final[frozenset[str]] = frozenset(
         methods.LIST_TRANSACTIONS,
         methods.DESCRIBE_TRANSACTION,
         methods.FORCE_ABORT,
+        methods.LIST_GROUPS,
+        methods.DESCRIBE_GROUP,
+        methods.DELETE_OFFSETS,
     )
 )
 INTERNAL: Final[frozenset[str]] = frozenset(

@@ -148,7 +148,7 @@ class TopicAdmin(AdminBase):
 
     async def _alter(self, request: pb.AlterTopicRequest) -> AlteredTopic:
         reply = await self._caller.to_controller(methods.ALTER_TOPIC, request)
-        self._metadata.forget(request.topic)  # it may have more partitions now
+        self._metadata.request_refresh()  # it may have more partitions now
         config = {entry.name: entry.value for entry in reply.config}
         return AlteredTopic(request.topic, reply.topic_id, reply.partitions, config, reply.changed)
 
