@@ -18,10 +18,10 @@ export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(PY)
 export SPARK_LOCAL_IP ?= 127.0.0.1
 WITH_JAVA = JAVA_HOME="$$($(PY) scripts/java_home.py)"; export JAVA_HOME;
 
-.PHONY: help setup protos fmt lint types test sim planted bench demo image chart compat lock clean
+.PHONY: help setup protos fmt lint types test sim planted bench demo image e2e-kubernetes chart compat lock clean
 
 help: ## Say what there is
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: .venv/.setup ## Make .venv from locks/dev.txt, and bring a Java if the machine has none
 	@$(PY) scripts/java_home.py --install >/dev/null
@@ -71,6 +71,9 @@ demo: setup ## A cluster on this machine, and Spark writing to it exactly once
 
 image: ## Build the container image (IMAGE=name:tag; BUILDER, BUILD_OPTIONS, IMAGE_TAR: scripts/image.sh)
 	@scripts/image.sh $(IMAGE)
+
+e2e-kubernetes: setup ## Try chart and image on the cluster of kubectl, under load (IMAGE=name:tag, ARGS="--etcd-image ...")
+	@$(PY) -m tests.e2e.kubernetes $(if $(IMAGE),--image $(IMAGE)) $(ARGS)
 
 .venv-chart/.setup: locks/chart.txt scripts/setup.sh
 	@scripts/setup.sh .venv-chart locks/chart.txt

@@ -1,0 +1,1 @@
+"""What is tried on things that `make test` does not start: a Kubernetes cluster."""
