@@ -11,3 +11,6 @@ from typing import Final
 
 TRACEPARENT: Final[ContextVar[str]] = ContextVar("oncelog_traceparent", default="")
 """`00-<trace id>-<span id>-<flags>`, or empty."""
+
+LINKS: Final[ContextVar[tuple[str, ...]]] = ContextVar("oncelog_trace_links", default=())
+"""More contexts for which this task works, when it has gathered the work of several."""

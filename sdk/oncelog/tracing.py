@@ -15,6 +15,7 @@ from typing import Final, Protocol
 
 from oncelog import span_names
 from oncelog.errors import ConfigError, OncelogError
+from oncelog.trace_context import LINKS, TRACEPARENT
 
 AttributeValue = str | int | float | bool
 Attributes = Mapping[str, AttributeValue]
@@ -135,6 +136,13 @@ def gathered(contexts: Iterable[str]) -> tuple[str, list[str]]:
     """Who gathers the work of many: the first sampled context is its parent, the others are links. Empty: none is."""
     sampled = list(dict.fromkeys(context for context in contexts if is_sampled(context)))
     return (sampled[0], sampled[1 : 1 + MAX_LINKS]) if sampled else ("", [])
+
+
+def work_for(contexts: Iterable[str]) -> None:
+    """The next calls of this task are made for these: the first is their parent, they are linked to the others."""
+    parent, links = gathered(contexts)
+    TRACEPARENT.set(parent)
+    LINKS.set(tuple(links))
 
 
 class Sampler:

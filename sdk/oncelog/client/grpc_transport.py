@@ -28,7 +28,7 @@ import grpc.aio
 
 from oncelog import errors, link_codec, tracing
 from oncelog.link_codec import Frame
-from oncelog.trace_context import TRACEPARENT
+from oncelog.trace_context import LINKS, TRACEPARENT
 from oncelog.types import Buffer
 from oncelog.v1 import errors_pb2, link_pb2
 from oncelog.wire_errors import from_detail
@@ -392,7 +392,7 @@ class GrpcTransport:
         self, tracer: tracing.Tracer, address: str, method: str, header: bytes, payload: Buffer, timeout_ms: int
     ) -> tuple[bytes, Buffer]:
         """The call inside of a span, which ends however the call ends."""
-        span = tracing.start_client_call(tracer, method, address, tracer.current())
+        span = tracing.start_client_call(tracer, method, address, tracer.current(), LINKS.get())
         if not span.sampled:
             return await self._call(address, method, header, payload, timeout_ms, span.traceparent)
         try:

@@ -107,6 +107,7 @@ class CoordinatorNode:
             open_log=self._open_log,
             make_runner=self._make_runner,
             next_epoch=self._ownership.next_epoch,
+            tracer=self._ports.tracer,
         )
 
     def _make_transactions(self) -> Table:
@@ -122,7 +123,9 @@ class CoordinatorNode:
         transport, timeout_ms = self._ports.transport, self._config.marker_timeout_ms
         if shard.kind != KIND_TXN:
             return GroupEffects(life, shard.number, transport, self.view, timeout_ms)
-        sender = MarkerSender(life, shard.number, transport, self.view, self._ports.metadata, timeout_ms)
+        sender = MarkerSender(
+            life, shard.number, transport, self.view, self._ports.metadata, timeout_ms, self._ports.tracer
+        )
         return self.shards.follow(life, sender)
 
     async def _tick_for_ever(self) -> None:

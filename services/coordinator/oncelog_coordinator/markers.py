@@ -17,10 +17,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
-from oncelog import methods
+from oncelog import methods, span_names, tracing
 from oncelog.core.hashing import shard_for
 from oncelog.errors import CoordinatorNotAvailableError, ErrorCode, OncelogError, UnknownServerError, UnknownTopicError
 from oncelog.ports import Transport
+from oncelog.trace_context import TRACEPARENT
 from oncelog.types import PartitionId
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pa
@@ -67,6 +68,7 @@ class MarkerSender:
         view: ClusterView,
         metadata: MetadataStore,
         timeout_ms: int,
+        tracer: tracing.Tracer | None = None,
     ) -> None:
         self._life = life
         self._shard = shard
@@ -74,6 +76,8 @@ class MarkerSender:
         self._view = view
         self._metadata = metadata
         self._timeout_ms = timeout_ms
+        self._tracer = tracer
+        self._spans: dict[tuple[str, int], tracing.Span] = {}
         self._waiting: dict[MarkerKey, pa.TxnMarker] = {}
         self._tries: dict[MarkerKey | GroupKey, int] = {}
         self._busy: dict[str, None] = {}
@@ -93,14 +97,38 @@ class MarkerSender:
             waiter = self._visible.pop((effect.transactional_id, effect.txn_no), None)
             if waiter is not None and not waiter.done():
                 waiter.set_result(None)
+            span = self._spans.pop((effect.transactional_id, effect.txn_no), None)
+            if span is not None:
+                span.end()
             return
         assert isinstance(effect, SendMarkers), f"unknown effect {effect!r}"
+        if self._tracer is not None and tracing.is_sampled(TRACEPARENT.get()):
+            self._begin_span(self._tracer, effect)
         for target in effect.targets:
             key = MarkerKey(effect.transactional_id, effect.txn_no, PartitionId(target.topic_id, target.partition))
             self._waiting[key] = _marker(effect, target)
         for group_id in effect.groups:
             self._spawn_group(effect, group_id)
         self._kick()
+
+    def _begin_span(self, tracer: tracing.Tracer, effect: SendMarkers) -> None:
+        """Until every marker is in."""
+        named = {
+            span_names.TXN_ID: effect.transactional_id,
+            span_names.TXN_NO: str(effect.txn_no),
+            span_names.PRODUCER_ID: str(effect.txn_producer_id),
+            span_names.TXN_OUTCOME: "committed" if effect.committed else "aborted",
+            span_names.TXN_PARTITIONS: len(effect.targets),
+            span_names.TXN_GROUPS: len(effect.groups),
+        }
+        span = tracer.start(span_names.TXN_MARKERS, tracing.Kind.INTERNAL, TRACEPARENT.get(), named)
+        self._spans[effect.transactional_id, effect.txn_no] = span
+
+    def _work_for(self, keys: Iterable[MarkerKey | GroupKey]) -> None:
+        """The next call of this task carries these markers."""
+        if self._tracer is not None:
+            found = (self._spans.get((key.transactional_id, key.txn_no)) for key in keys)
+            tracing.work_for(span.traceparent for span in found if span is not None)
 
     async def wait_visible(self, transactional_id: str, txn_no: int) -> None:
         """Returns when every marker of n is in, or this life has ended: look again. The caller has seen that it is not."""
@@ -117,6 +145,9 @@ class MarkerSender:
         for waiter in waiters.values():
             if not waiter.done():
                 waiter.set_result(None)
+        spans, self._spans = self._spans, {}
+        for span in spans.values():
+            span.end(ErrorCode.NOT_COORDINATOR.name, "this life of the shard has ended; the next one sends the rest")
         await self._tasks.stop()
 
     # ------------------------------------------------------------ partitions
@@ -165,6 +196,7 @@ class MarkerSender:
             coordinator_epoch=self._life.epoch,
             markers=[marker for _, marker in markers],
         )
+        self._work_for(key for key, _ in markers)
         reply, _ = await methods.WRITE_TXN_MARKERS.call(self._transport, address, request, self._timeout_ms)
         if len(reply.markers) != len(markers):
             raise UnknownServerError("the leader answered for another number of markers")
@@ -266,6 +298,7 @@ class MarkerSender:
             txn_no=effect.txn_no,
             outcome=types_pb2.COMMITTED if effect.committed else types_pb2.ABORTED,
         )
+        self._work_for((key,))
         while True:
             try:
                 address = group_owner_address(self._view, group_id)

@@ -18,6 +18,7 @@ from oncelog.errors import (
     NotCoordinatorError,
     OncelogError,
 )
+from oncelog.tracing import Tracer
 from oncelog_coordinator.config import ShardConfig
 from oncelog_coordinator.log_port import LogLostError, LogPort
 from oncelog_coordinator.shard_life import ShardLife, Table, first_cause
@@ -51,6 +52,7 @@ class Shard:
         open_log: Callable[[str, int, int], LogPort],
         make_runner: Callable[[Shard, ShardLife], EffectRunner],
         next_epoch: Callable[[str, int], Awaitable[int | None]],
+        tracer: Tracer | None = None,
     ) -> None:
         self.kind = kind
         self.number = number
@@ -61,6 +63,7 @@ class Shard:
         self._open_log = open_log
         self._make_runner = make_runner
         self._next_epoch = next_epoch
+        self._tracer = tracer
         self._life: ShardLife | None = None
         self.lives = 0
 
@@ -105,7 +108,9 @@ class Shard:
     async def _live_once(self, epoch: int) -> None:
         log = self._open_log(self.kind, self.number, epoch)
         effects: list[Any] = []
-        life = ShardLife(self._make_table(), log, epoch, self._config, self._clock, effects.append)
+        life = ShardLife(
+            self._make_table(), log, epoch, self._config, self._clock, effects.append, self._tracer, self.name
+        )
         runner = self._make_runner(self, life)
         error: OncelogError | None = None
         try:

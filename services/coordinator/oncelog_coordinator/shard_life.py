@@ -22,7 +22,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from oncelog import span_names
 from oncelog.errors import CoordinatorNotAvailableError, OncelogError, ResourceExhaustedError, UnknownServerError
+from oncelog.trace_context import TRACEPARENT
+from oncelog.tracing import Kind, Span, Tracer, end_with, is_sampled, work_for
 from oncelog_coordinator.config import ShardConfig
 from oncelog_coordinator.core.commands import Tick
 from oncelog_coordinator.core.decision import Decision
@@ -71,6 +74,9 @@ class Table(Protocol):
 class _Asked:
     command: Any
     answer: asyncio.Future[Any] | None
+    context: str = ""
+    """Of the call that brought the command, when it is recorded."""
+    since_ns: int = 0
 
 
 @dataclass(slots=True)
@@ -79,7 +85,9 @@ class _Step:
 
     committed: asyncio.Future[None] | None
     answers: list[tuple[asyncio.Future[Any], Any]] = field(default_factory=list)
-    effects: list[Any] = field(default_factory=list)
+    effects: list[tuple[Any, str]] = field(default_factory=list)
+    """Each with the context of what caused it, or none."""
+    spans: list[Span] = field(default_factory=list)
     size: int = 0
     confirm: bool = False
 
@@ -95,7 +103,11 @@ class ShardLife:
         config: ShardConfig,
         clock: SteadyClock,
         on_effect: Callable[[Any], None],
+        tracer: Tracer | None = None,
+        name: str = "",
     ) -> None:
+        self._tracer = tracer
+        self._name = name
         self.table = table
         self.epoch = epoch
         self.on_effect = on_effect
@@ -139,9 +151,15 @@ class ShardLife:
         """Queues a command; the future is its answer. Raises `ResourceExhaustedError` when too many wait."""
         self._require_room()
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._inbox.append(_Asked(command, answer))
+        self._inbox.append(
+            _Asked(command, answer) if self._tracer is None else self._traced(self._tracer, command, answer)
+        )
         self._wake.set()
         return answer
+
+    def _traced(self, tracer: Tracer, command: Any, answer: asyncio.Future[Any]) -> _Asked:
+        context = TRACEPARENT.get()
+        return _Asked(command, answer, context, tracer.now_ns()) if is_sampled(context) else _Asked(command, answer)
 
     def tell(self, command: Any) -> None:
         """Queues a command whose answer interests nobody. Never refused: it reports what has happened already."""
@@ -228,11 +246,22 @@ class ShardLife:
             reply = UnknownServerError(f"the coordinator failed on this request: {type(error).__name__}")
         else:
             reply = decision.reply
-            self._apply(decision, step, items)
+            self._apply(decision, step, items, self._group_commit(asked, decision, step))
         if asked.answer is not None:
             step.answers.append((asked.answer, reply))
 
-    def _apply(self, decision: Decision, step: _Step, items: dict[str, bytes | None]) -> None:
+    def _group_commit(self, asked: _Asked, decision: Decision, step: _Step) -> str:
+        """The span of a recorded command whose answer waits for the log, and the context of what it causes."""
+        if self._tracer is None or not asked.context:
+            return ""
+        if not decision.records and not decision.confirm:
+            return asked.context
+        named = {span_names.COMMAND: type(asked.command).__name__, span_names.SHARD: self._name}
+        span = self._tracer.start(span_names.GROUP_COMMIT, Kind.INTERNAL, asked.context, named, start_ns=asked.since_ns)
+        step.spans.append(span)
+        return span.traceparent
+
+    def _apply(self, decision: Decision, step: _Step, items: dict[str, bytes | None], context: str) -> None:
         """The newest record of a key replaces older ones of the same append: it holds all that they say."""
         for record in decision.records:
             value = record.encode()
@@ -248,11 +277,15 @@ class ShardLife:
             self.table.apply(note)
         for notice in decision.notices:
             self.on_effect(notice)
-        step.effects.extend(decision.effects)
+        step.effects.extend((effect, context) for effect in decision.effects)
         step.confirm |= decision.confirm
 
     def _append(self, step: _Step, items: dict[str, bytes | None]) -> None:
         if items:
+            if self._tracer is not None:  # the log's task is made for these commands
+                for span in step.spans:
+                    span.set({span_names.COMMANDS: len(self._taken), span_names.RECORDS: len(items)})
+                work_for(span.traceparent for span in step.spans)
             step.committed = self._log.append(list(items.items()))
             self._steps.append(step)
             self._changed.set()
@@ -260,6 +293,7 @@ class ShardLife:
             # Nothing of its own to commit, but it may have seen what is not committed yet.
             self._steps[-1].answers.extend(step.answers)
             self._steps[-1].effects.extend(step.effects)
+            self._steps[-1].spans.extend(step.spans)
         else:
             self._finish(step)
 
@@ -283,7 +317,11 @@ class ShardLife:
                 answer.exception()
             else:
                 answer.set_result(reply)
-        for effect in step.effects:
+        for span in step.spans:
+            span.end()
+        for effect, context in step.effects:
+            if self._tracer is not None:
+                TRACEPARENT.set(context)  # what the effect starts belongs to what caused it
             self.on_effect(effect)
 
     # ------------------------------------------------------------ end
@@ -293,6 +331,9 @@ class ShardLife:
         self._ended = error or CoordinatorNotAvailableError("the shard starts anew", retry_after_ms=20)
         waiting = [asked.answer for asked in (*self._taken, *self._inbox)]
         waiting += [answer for step in self._steps for answer, _ in step.answers]
+        for step in self._steps:
+            for span in step.spans:
+                end_with(span, self._ended)
         self._taken.clear()
         self._inbox.clear()
         self._steps.clear()

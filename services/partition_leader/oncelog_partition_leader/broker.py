@@ -83,6 +83,7 @@ class Broker:
             self.coordinators,
             self.me,
             ports.transport,
+            ports.tracer,
         )
         self.service.register(ports.server)
         AdminService(config, self.view, self.replicas, self.controller, ports.transport).register(ports.server)

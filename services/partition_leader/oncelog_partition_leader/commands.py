@@ -10,6 +10,7 @@ from oncelog.core.control import Marker
 from oncelog.core.header import BatchHeader
 from oncelog.errors import OncelogError
 from oncelog.types import Buffer
+from oncelog_partition_leader.append_trace import AppendTrace
 from oncelog_partition_leader.core.transactions import TxnName
 
 ACKS_ALL = -1
@@ -42,6 +43,7 @@ class Command:
     deadline_ms: int
     acks: int = ACKS_ALL
     answer: Written | None = None
+    trace: AppendTrace | None = field(default=None, kw_only=True)
 
     def finish(self) -> None:
         """The answer is committed, or as good as `acks` wants."""

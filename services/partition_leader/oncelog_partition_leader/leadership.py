@@ -27,7 +27,9 @@ from oncelog.errors import (
     StorageError,
 )
 from oncelog.ports import WallClock
+from oncelog.trace_context import TRACEPARENT
 from oncelog.types import BrokerRef, Buffer, PartitionId
+from oncelog_partition_leader.append_trace import AppendTrace, TracedAppends
 from oncelog_partition_leader.commands import (
     ACKS_ALL,
     AppendBatch,
@@ -101,6 +103,7 @@ class Leadership:
         self.topic_config = topic_config
         self.ended: OncelogError | None = None
         self.updating_isr = False
+        self.traced = TracedAppends()
         self._host = host
         self._tag = tag
         self._request_sync = request_sync
@@ -252,11 +255,18 @@ class Leadership:
                 command.answer = Written(batch.base_offset, now_ms, self.log.log_start_offset, False)
             if isinstance(command, AppendBatch):
                 command.data = b""  # it is in the log: who waits for its acknowledgement holds no bytes
+            if command.trace is not None:
+                self._trace(command.trace, batch.base_offset, batch.next_offset, len(appended))
             self._answer_at(batch.next_offset, command)
         if self.topic_config.fsync:
             self._request_sync()
         self._host.appended(self)
         self._grew()
+
+    def _trace(self, trace: AppendTrace, base_offset: int, next_offset: int, batches: int) -> None:
+        followers = len(self.replicas.followers)
+        trace.appended(base_offset, batches, leader_epoch=self.epoch, followers=followers)
+        self.traced.add(base_offset, next_offset, trace.context)
 
     # ------------------------------------------------------------ answers
 
@@ -304,6 +314,8 @@ class Leadership:
     def _committed(self) -> None:
         for command in self._waiters.advance(self.replicas.high_watermark):
             command.finish()
+        if self.traced:
+            self.traced.committed(self.replicas.high_watermark)
         self._host.watermark_moved(self)
 
     def expire(self, now_ms: int) -> None:
@@ -377,6 +389,7 @@ class Leadership:
             waiting.append(command.header.producer_id)
             return
         self._enrolling[needs.name] = [command.header.producer_id]
+        TRACEPARENT.set(command.trace.context if command.trace is not None else "")  # whose enrolment it is
         self._host.enrol(self, needs.name, needs.txn_shard, command.transactional_id)
 
     def enrolled(self, session: TxnSession, error: OncelogError | None) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from oncelog.errors import NotLeaderError, OncelogError, StorageError, UnknownTopicError
 from oncelog.ports import Transport, WallClock
+from oncelog.tracing import Tracer
 from oncelog.types import BrokerRef, PartitionId
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.coordinators import Coordinators
@@ -60,6 +61,7 @@ class ReplicaManager:
         self._disk: Disk = ports.disk
         self._clock = ports.clock
         self._transport = ports.transport
+        self._tracer = ports.tracer
         self._coordinators = coordinators
         self._me = me
         self._renew = renew
@@ -93,6 +95,10 @@ class ReplicaManager:
     @property
     def transport(self) -> Transport:
         return self._transport
+
+    @property
+    def tracer(self) -> Tracer | None:
+        return self._tracer
 
     @property
     def clock(self) -> WallClock:

@@ -17,7 +17,7 @@ from collections import deque
 from enum import Enum
 from typing import Protocol
 
-from oncelog import methods
+from oncelog import methods, tracing
 from oncelog.errors import ErrorCode, OffsetOutOfRangeError, OncelogError, StorageError
 from oncelog.ports import Transport
 from oncelog.types import BrokerRef, Buffer
@@ -165,6 +165,8 @@ class LinkHost(Protocol):
     def config(self) -> BrokerConfig: ...
     @property
     def transport(self) -> Transport: ...
+    @property
+    def tracer(self) -> tracing.Tracer | None: ...
     def me(self) -> BrokerRef:
         """This broker's incarnation."""
         ...
@@ -280,6 +282,8 @@ class FollowerLink:
         if address is None or not request.follower.incarnation:
             self._back_off(feeds)
             return
+        if self._host.tracer is not None:
+            tracing.work_for(_contexts(request, feeds))
         sessions = [feed.session for feed in feeds]
         if self._dirty:
             self._wake()
@@ -453,6 +457,15 @@ class Replicator:
             name = "fsync" if fsync else "memory"
             link = self._links[broker_id, fsync] = FollowerLink(self._host, broker_id, self._tasks, name)
         return link
+
+
+def _contexts(request: pb.ReplicateRequest, feeds: list[Feed]) -> list[str]:
+    """The traces for which data is pushed. A watermark alone belongs to none."""
+    found: list[str] = []
+    for item, feed in zip(request.partitions, feeds, strict=True):
+        if item.length and feed.leadership.traced:
+            found += feed.leadership.traced.contexts(item.base_offset, feed.next_offset)
+    return found
 
 
 def span_of(batches: Buffer) -> tuple[int, int]:

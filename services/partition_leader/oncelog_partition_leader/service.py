@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from oncelog import methods
+from oncelog import methods, span_names, tracing
 from oncelog.core.control import Marker
 from oncelog.core.header import BatchHeader
 from oncelog.errors import (
@@ -26,10 +26,12 @@ from oncelog.errors import (
 )
 from oncelog.methods import MethodSpec
 from oncelog.ports import Handler, Transport
+from oncelog.trace_context import TRACEPARENT
 from oncelog.types import BrokerRef, Buffer, PartitionId
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import types_pb2
 from oncelog.wire_errors import to_detail
+from oncelog_partition_leader.append_trace import AppendTrace
 from oncelog_partition_leader.commands import ACKS_ALL, AppendBatch, AppendMarkerCommand, SettleCommand, Written
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.controller import Controller
@@ -39,6 +41,7 @@ from oncelog_partition_leader.core.transactions import TxnName
 from oncelog_partition_leader.describing import producers_reply
 from oncelog_partition_leader.follower import Follower
 from oncelog_partition_leader.metadata import metadata_reply, to_ref
+from oncelog_partition_leader.partition import LocalPartition
 from oncelog_partition_leader.reading import Reader
 from oncelog_partition_leader.replicas import ReplicaManager
 from oncelog_partition_leader.topic_readiness import wait_until_usable
@@ -67,6 +70,7 @@ class BrokerService:
         coordinators: Coordinators,
         me: Callable[[], BrokerRef],
         transport: Transport,
+        tracer: tracing.Tracer | None = None,
     ) -> None:
         self._config = config
         self._clock = clock
@@ -78,6 +82,7 @@ class BrokerService:
         self._coordinators = coordinators
         self._me = me
         self._transport = transport
+        self._tracer = tracer
         self.draining = False
 
     def register(self, server: RpcServer) -> None:
@@ -163,6 +168,8 @@ class BrokerService:
         _check_writer(partition.topic, header)
         done: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
         command = AppendBatch(done, deadline_ms, acks, header=header, data=data, transactional_id=item.transactional_id)
+        if self._tracer is not None:
+            command.trace = self._trace(self._tracer, partition, done, {span_names.APPEND_BYTES: len(data)})
         leadership.submit(command, len(data))
         return done
 
@@ -209,12 +216,40 @@ class BrokerService:
             txn_shard=request.txn_shard,
             marker=marker,
         )
+        if self._tracer is not None:
+            number = {span_names.TXN_NO: str(item.txn_no), span_names.PRODUCER_ID: str(item.txn_producer_id)}
+            command.trace = self._trace(self._tracer, partition, done, number)
         partition.require_leadership().submit(command)
         return done
 
+    def _trace(
+        self,
+        tracer: tracing.Tracer,
+        partition: LocalPartition,
+        done: asyncio.Future[Written],
+        attributes: tracing.Attributes,
+    ) -> AppendTrace | None:
+        """The spans of a command, when its call is recorded."""
+        parent = TRACEPARENT.get()
+        if not tracing.is_sampled(parent):
+            return None
+        trace = AppendTrace(tracer, parent, partition.topic, partition.id, attributes)
+        done.add_done_callback(trace.done)
+        return trace
+
     async def replicate(self, request: pb.ReplicateRequest, payload: Buffer) -> tuple[pb.ReplicateReply, Buffer]:
         """See `Follower`."""
-        return await self._follower.replicate(request, payload), b""
+        if self._tracer is None or not len(payload) or not tracing.is_sampled(TRACEPARENT.get()):
+            return await self._follower.replicate(request, payload), b""
+        named = {span_names.APPEND_BYTES: len(payload), span_names.APPEND_BATCHES: len(request.partitions)}
+        span = self._tracer.start(span_names.LOG_APPEND, tracing.Kind.INTERNAL, TRACEPARENT.get(), named)
+        try:
+            reply = await self._follower.replicate(request, payload)
+        except BaseException as error:
+            tracing.end_with(span, error)
+            raise
+        span.end()
+        return reply, b""
 
     # ------------------------------------------------------------ reading
 
