@@ -41,6 +41,9 @@ class ClientConfig:
     metadata_attempt_timeout_ms: int = 2_000
     close_timeout_ms: int = 30_000
     security_protocol: str = "PLAINTEXT"
+    otlp_endpoint: str = ""
+    trace_sampler: str = "parentbased_always_on"
+    trace_sampler_arg: float = 1.0
 
     def __post_init__(self) -> None:
         """Raises `ConfigError`."""
@@ -119,6 +122,7 @@ class ConsumerConfig:
     fetch_max_bytes: int = 8 << 20
     max_partition_fetch_bytes: int = 2 << 20
     max_buffered_bytes: int = 32 << 20
+    trace_consumer_parent: str = "link"
     check_crcs: bool = True
     skip_lost_transactions: bool = False
     key_deserializer: Deserializer | None = None
@@ -131,6 +135,7 @@ class ConsumerConfig:
         _at_least(self, "fetch_max_wait_ms", 0)
         _one_of(self, "auto_offset_reset", ("latest", "earliest", "none"))
         _one_of(self, "isolation_level", (READ_COMMITTED, READ_UNCOMMITTED))
+        _one_of(self, "trace_consumer_parent", ("link", "message"))
         if self.enable_auto_commit:
             raise ConfigError("enable_auto_commit comes with group membership; call commit() after your work")
 
@@ -176,6 +181,11 @@ def _coerce(name: str, value: Any, default: Any) -> Any:
         if not isinstance(value, bool):
             raise ConfigError(f"`{name}` is true or false", given=value)
         return value
+    if isinstance(default, float):
+        try:
+            return float(value)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"`{name}` is a number", given=value) from error
     if isinstance(default, int):
         try:
             return int(value)

@@ -11,6 +11,7 @@ Rule 3: after a fork the child has no such thread: clients that it inherited rai
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -303,6 +304,10 @@ class Consumer(Wrapper[AsyncConsumer]):
         """Records; waits for the first one, at most `timeout_ms`."""
         records: Records = self._run(self._inner.getmany(timeout_ms, max_records))
         return records
+
+    def processing(self, record: ConsumerRecord) -> AbstractContextManager[None]:
+        """`with consumer.processing(record):` gives the work on a record a span; see `oncelog.Consumer.processing`."""
+        return self._inner.processing(record)
 
     def getone(self, timeout_ms: int | None = None) -> ConsumerRecord | None:
         """The next record; None when none came in time."""

@@ -9,8 +9,10 @@ Rule 4: cores and the simulation know nothing of this.
 
 from __future__ import annotations
 
+import contextvars
 import enum
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Final, Protocol
 
 from oncelog import span_names
@@ -66,6 +68,21 @@ class Span(Protocol):
 class Tracer(Protocol):
     """Makes spans. All methods may be called from any thread; none waits but `flush`."""
 
+    @property
+    def calls_begin_traces(self) -> bool:
+        """False for a service: what it does for nobody in particular makes no spans."""
+        ...
+
+    @property
+    def exports(self) -> bool:
+        """False: there is nothing to flush here; the application does it."""
+        ...
+
+    @property
+    def nobody(self) -> str:
+        """A context that says: make no spans for me."""
+        ...
+
     def current(self) -> str:
         """The context of the running task: oncelog's own, else that of the application's current span."""
         ...
@@ -92,6 +109,10 @@ class Tracer(Protocol):
 
     def headers(self, context: str) -> list[tuple[str, bytes | None]]:
         """What carries a context in a record's headers."""
+        ...
+
+    def use(self, span: Span) -> AbstractContextManager[None]:
+        """In this block the span is the application's current one."""
         ...
 
     def now_ns(self) -> int:
@@ -143,6 +164,15 @@ def work_for(contexts: Iterable[str]) -> None:
     parent, links = gathered(contexts)
     TRACEPARENT.set(parent)
     LINKS.set(tuple(links))
+
+
+def background(tracer: Tracer | None) -> contextvars.Context | None:
+    """The context for tasks that work for nobody in particular. None, the default of `create_task`: nothing is traced."""
+    if tracer is None:
+        return None
+    context = contextvars.copy_context()
+    context.run(TRACEPARENT.set, tracer.nobody)
+    return context
 
 
 class Sampler:
@@ -199,9 +229,12 @@ def call_attributes(method: str, address: str = "") -> dict[str, AttributeValue]
 
 
 def start_client_call(tracer: Tracer, method: str, address: str, parent: str, links: Sequence[str] = ()) -> Span:
-    """The span of a call from here. High-rate calls between the parts of a cluster are seen in sampled traces only."""
-    if method in span_names.QUIET_METHODS and not is_sampled(parent):
-        return Unsampled(parent)
+    """The span of a call from here. High-rate calls, and a service's own, are seen in recorded traces only."""
+    if not is_sampled(parent):
+        if method in span_names.QUIET_METHODS:
+            return Unsampled(parent)
+        if not tracer.calls_begin_traces:
+            return Unsampled(parent or tracer.nobody)
     return tracer.start(span_names.rpc_method(method), Kind.CLIENT, parent, call_attributes(method, address), links)
 
 

@@ -11,6 +11,7 @@ Rule 2: configuration has the names that Kafka users type; what `Client` takes m
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Mapping, Sequence
 from random import Random
@@ -27,10 +28,13 @@ from oncelog.client.participant import BatchCommit, Batches, BatchToken, JoinOpt
 from oncelog.client.producer import Producer
 from oncelog.config import ClientConfig, ConsumerConfig, ProducerConfig, addresses, load
 from oncelog.ports import Transport, WallClock
+from oncelog.tracing import Tracer
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import types_pb2
 
 M = TypeVar("M", Producer, Consumer, Participant)
+_FLUSH_MS = 1_000
+"""How long `close` waits for whoever takes traces."""
 _SHARED = frozenset(item.name for item in dataclasses.fields(ClientConfig))
 
 
@@ -43,7 +47,11 @@ class TransactionOutcome:
 
 
 class Client:
-    """See the module. `transport`, `clock` and `random` are for the simulation and for tests."""
+    """See the module. `transport`, `clock`, `random` and `tracer` are for the simulation and for tests.
+
+    Traces: with the application's OpenTelemetry tracer provider, if it has set one up; else to `otlp_endpoint`, or to
+    ONCELOG_OTLP_ENDPOINT of the environment; else none.
+    """
 
     def __init__(
         self,
@@ -53,13 +61,14 @@ class Client:
         transport: Transport | None = None,
         clock: WallClock | None = None,
         random: Random | None = None,
+        tracer: Tracer | None = None,
         **config: Any,
     ) -> None:
         """`bootstrap_servers`: "host:port,host:port", or a list. Raises `ConfigError`. Connects with the first call."""
         servers = config.pop("bootstrap.servers", None) or bootstrap_servers
         given = {"client_id": client_id, **config, "bootstrap_servers": addresses(servers)}
         self.config = load(ClientConfig, given)
-        self._context = _context(self.config, transport, clock, random)
+        self._context = _context(self.config, transport, clock, random, tracer)
         self._metadata = Metadata(self._context)
         self._caller = Caller(self._context, self._metadata)
         self._made: dict[int, Producer | Consumer | Participant] = {}
@@ -93,6 +102,8 @@ class Client:
         finally:
             await self._metadata.close()
             await self._context.transport.close()
+            if self._context.tracer is not None and self._context.tracer.exports:
+                await asyncio.to_thread(self._context.tracer.flush, _FLUSH_MS)
 
     @property
     def cluster_id(self) -> str:
@@ -125,7 +136,9 @@ class Client:
             return self._context, plain
         before = {name: getattr(self.config, name) for name in _SHARED}
         context = self._context
-        return Context(load(ClientConfig, before | shared), context.transport, context.clock, context.random), plain
+        return Context(
+            load(ClientConfig, before | shared), context.transport, context.clock, context.random, context.tracer
+        ), plain
 
     def _keep(self, item: M) -> M:
         self._made = {key: kept for key, kept in self._made.items() if not kept.is_closed}
@@ -215,11 +228,16 @@ class Client:
 
 
 def _context(
-    config: ClientConfig, transport: Transport | None, clock: WallClock | None, random: Random | None
+    config: ClientConfig,
+    transport: Transport | None,
+    clock: WallClock | None,
+    random: Random | None,
+    tracer: Tracer | None,
 ) -> Context:
     """Ports as given, else the real ones."""
-    from oncelog.client.defaults import LazyGrpcTransport, SystemClock, system_random
+    from oncelog.client.defaults import LazyGrpcTransport, SystemClock, client_tracer, system_random
 
-    return Context(
-        config, transport or LazyGrpcTransport(config.client_id), clock or SystemClock(), random or system_random()
-    )
+    if transport is None:
+        tracer = tracer or client_tracer(config)
+        transport = LazyGrpcTransport(config.client_id, tracer)
+    return Context(config, transport, clock or SystemClock(), random or system_random(), tracer)

@@ -8,6 +8,7 @@ Rule 3: what an aborted transaction wrote is never returned under read_committed
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator, Iterable, Mapping
 from types import TracebackType
 from typing import Any
@@ -26,6 +27,7 @@ from oncelog.client.offsets import (
     as_partitions,
     offset_entries,
 )
+from oncelog.client.read_trace import ReadTraces
 from oncelog.config import ConsumerConfig
 from oncelog.core.consumer import Cursor
 from oncelog.core.names import check_group_id
@@ -54,6 +56,7 @@ class Consumer:
         self._commit_sequence = 0
         self._is_started = False
         self._is_closed = False
+        self._traces = None if context.tracer is None else ReadTraces(context.tracer, config, context.config.client_id)
         if config.group_id is not None:
             check_group_id(config.group_id)
 
@@ -229,6 +232,14 @@ class Consumer:
         limit = self.config.max_poll_records if max_records is None else max_records
         if limit < 1:
             raise errors.ConfigError("max_records is at least 1", given=limit)
+        if self._traces is None:
+            return await self._poll(timeout_ms, limit)
+        begin_ns = self._traces.now_ns()
+        records = await self._poll(timeout_ms, limit)
+        self._traces.polled(records, begin_ns)
+        return records
+
+    async def _poll(self, timeout_ms: int | None, limit: int) -> Records:
         records = Records(self.group())
         deadline_ms = now_ms() + (_FOREVER_MS if timeout_ms is None else timeout_ms)
         while True:
@@ -296,6 +307,14 @@ class Consumer:
             records = await self.getmany(timeout_ms, max_records)
             if records:
                 yield records
+
+    def processing(self, record: ConsumerRecord) -> contextlib.AbstractContextManager[None]:
+        """`with consumer.processing(record):` gives the work on a record a span, linked to where the record was created.
+
+        With `trace_consumer_parent="message"` it becomes a part of the trace of the record instead: for handlers of
+        single messages, and demos. Without tracing it does nothing.
+        """
+        return contextlib.nullcontext() if self._traces is None else self._traces.processing(record)
 
     # ------------------------------------------------------------ Arrow
 
@@ -413,7 +432,8 @@ class Consumer:
             commit_sequence=self._commit_sequence,
             offsets=await offset_entries(self._metadata, offsets, self._context.deadline_ms()),
         )
-        reply = await self._caller.to_group_coordinator(group.group_id, methods.COMMIT_OFFSETS, request)
+        with ReadTraces.commit(self._traces, offsets):
+            reply = await self._caller.to_group_coordinator(group.group_id, methods.COMMIT_OFFSETS, request)
         for failed in reply.errors:
             raise from_detail(failed.error)
 

@@ -8,18 +8,27 @@ from random import Random
 from oncelog.config import ClientConfig
 from oncelog.core.backoff import Backoff
 from oncelog.ports import Transport, WallClock
+from oncelog.tracing import Tracer
 
 
 class Context:
     """Ports and configuration of one client. Deadlines are milliseconds of the running loop's clock."""
 
-    __slots__ = ("backoff", "clock", "config", "random", "transport")
+    __slots__ = ("backoff", "clock", "config", "random", "tracer", "transport")
 
-    def __init__(self, config: ClientConfig, transport: Transport, clock: WallClock, random: Random) -> None:
+    def __init__(
+        self,
+        config: ClientConfig,
+        transport: Transport,
+        clock: WallClock,
+        random: Random,
+        tracer: Tracer | None = None,
+    ) -> None:
         self.config = config
         self.transport = transport
         self.clock = clock
         self.random = random
+        self.tracer = tracer
         self.backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
 
     def deadline_ms(self, timeout_ms: int | None = None) -> int:

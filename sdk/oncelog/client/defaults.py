@@ -8,16 +8,20 @@ Rule 2: a client belongs to the process that made it: a forked child has a copy 
 from __future__ import annotations
 
 import os
+import socket
+import sys
 import time
 from random import Random
 from typing import TYPE_CHECKING
 
-from oncelog.errors import ForkedClientError
+from oncelog.config import ClientConfig
+from oncelog.errors import ConfigError, ForkedClientError
 from oncelog.malloc import tune_malloc
 from oncelog.types import Buffer
 
 if TYPE_CHECKING:
     from oncelog.client.grpc_transport import GrpcTransport
+    from oncelog.tracing import Tracer
 
 
 class SystemClock:
@@ -40,8 +44,9 @@ def system_random() -> Random:
 class LazyGrpcTransport:
     """Implements `oncelog.ports.Transport`: a `GrpcTransport` from the first call on."""
 
-    def __init__(self, software: str) -> None:
+    def __init__(self, software: str, tracer: Tracer | None = None) -> None:
         self._software = software
+        self._tracer = tracer
         self._pid = os.getpid()
         self._inner: GrpcTransport | None = None
 
@@ -58,7 +63,7 @@ class LazyGrpcTransport:
         tune_malloc()
         from oncelog.client.grpc_transport import GrpcOptions, GrpcTransport
 
-        self._inner = GrpcTransport(options=GrpcOptions(software=self._software))
+        self._inner = GrpcTransport(options=GrpcOptions(software=self._software), tracer=self._tracer)
         return self._inner
 
     async def close(self) -> None:
@@ -66,3 +71,26 @@ class LazyGrpcTransport:
         inner, self._inner = self._inner, None
         if inner is not None:
             await inner.close()
+
+
+def client_tracer(config: ClientConfig) -> Tracer | None:
+    """The application's own tracing, else what configuration or environment ask for, else None.
+
+    Raises `ConfigError`. An application that has not imported OpenTelemetry cannot have set it up, so nothing is imported.
+    """
+    if "opentelemetry.trace" in sys.modules:
+        from oncelog.client.otel_tracer import application_tracer
+
+        found = application_tracer()
+        if found is not None:
+            return found
+    endpoint = config.otlp_endpoint or os.environ.get("ONCELOG_OTLP_ENDPOINT", "")
+    if not endpoint:
+        return None
+    try:
+        from oncelog.client.otlp import otlp_tracer
+    except ImportError as error:
+        raise ConfigError("otlp_endpoint needs OpenTelemetry: pip install 'oncelog[tracing]'") from error
+    service = os.environ.get("OTEL_SERVICE_NAME") or config.client_id
+    instance = f"{socket.gethostname()}-{os.getpid()}"
+    return otlp_tracer(endpoint, service, instance, sampler=config.trace_sampler, ratio=config.trace_sampler_arg)

@@ -12,7 +12,7 @@ import asyncio
 from collections import deque
 from collections.abc import Iterator
 
-from oncelog import errors, methods
+from oncelog import errors, methods, tracing
 from oncelog.client.context import Context, now_ms
 from oncelog.client.metadata import Metadata, unknown_topic
 from oncelog.client.offset_lookup import isolation
@@ -71,6 +71,7 @@ class Fetcher:
         self._is_kicked = False
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
+        self._background = tracing.background(context.tracer)
         self.cursors: dict[TopicPartition, Cursor] = {}
 
     # ------------------------------------------------------------ for the consumer
@@ -167,7 +168,9 @@ class Fetcher:
             cursor.is_fetching = True
         self._calls[address] = self._calls.get(address, 0) + 1
         asked = [(cursor, cursor.generation) for cursor in cursors]
-        task = asyncio.get_running_loop().create_task(self._fetch(address, asked), name="oncelog-fetch")
+        background = None if self._background is None else self._background.copy()
+        work = self._fetch(address, asked)
+        task = asyncio.get_running_loop().create_task(work, name="oncelog-fetch", context=background)
         self._tasks[task] = None
         task.add_done_callback(lambda done: self._done(address, done))
 

@@ -7,9 +7,10 @@ Rule 2: a span is ended once; what it was told afterwards is dropped in silence.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from random import Random, SystemRandom
 from typing import Final
 
@@ -29,6 +30,7 @@ _KINDS: Final = {
     Kind.CONSUMER: SpanKind.CONSUMER,
 }
 _NO_CONTEXT: Final = Context()
+_INVALID: Final = trace.INVALID_SPAN_CONTEXT
 Flush = Callable[[int], object]
 
 
@@ -91,7 +93,7 @@ class OtelTracer:
     """Implements `tracing.Tracer`.
 
     `sampler` None: the provider's own decides. `ids`: of a provider that was made for this tracer. `on_flush(timeout_ms)`
-    and `on_close(timeout_ms)` send what is finished.
+    and `on_close(timeout_ms)` send what is finished. `ambient`: an application runs in this process, whose current span counts.
     """
 
     def __init__(
@@ -112,6 +114,9 @@ class OtelTracer:
         self._on_close = on_close
         self._ambient = ambient
         self._random = random or Random(SystemRandom().getrandbits(256))
+        self.calls_begin_traces = ambient
+        self.exports = on_flush is not None
+        self.nobody = f"{self.choose_root()[:-2]}00"
         self._follows_parent = "ParentBased" in type(getattr(provider, "sampler", None)).__name__
 
     # ------------------------------------------------------------ contexts
@@ -127,9 +132,16 @@ class OtelTracer:
     def headers(self, context: str) -> list[tuple[str, bytes | None]]:
         """See `tracing.Tracer`: by the propagator that the application has chosen."""
         carrier: dict[str, str] = {}
-        span = trace.NonRecordingSpan(_parsed(context) or trace.INVALID_SPAN_CONTEXT)
+        span = NonRecordingSpan(_parsed(context) or _INVALID)
         propagate.inject(carrier, trace.set_span_in_context(span))
         return [(name, value.encode()) for name, value in carrier.items()]
+
+    @contextlib.contextmanager
+    def use(self, span: Span) -> Iterator[None]:
+        """See `tracing.Tracer`."""
+        inner = span.inner if isinstance(span, OtelSpan) else NonRecordingSpan(_parsed(span.traceparent) or _INVALID)
+        with trace.use_span(inner, end_on_exit=False, record_exception=False, set_status_on_exception=False):
+            yield
 
     def now_ns(self) -> int:
         """See `tracing.Tracer`."""

@@ -12,16 +12,18 @@ Rule 3: while a participant is open it renews the lease; what ends the transacti
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from oncelog import errors, methods
+from oncelog import errors, methods, span_names
 from oncelog.client.calls import Caller
 from oncelog.client.context import Context
 from oncelog.client.delivery import BatchDelivery, Delivery
 from oncelog.client.metadata import Metadata
+from oncelog.client.scope import Scope, inside
 from oncelog.client.sender import Sender
 from oncelog.client.writer import Headers, Writer
 from oncelog.config import ProducerConfig
@@ -98,6 +100,7 @@ class Participant:
         self._identity: Identity | None = None
         self._is_closed = False
         self._renewing: asyncio.Task[None] | None = None
+        self._scope: Scope | None = None
 
     # ------------------------------------------------------------ life
 
@@ -106,6 +109,17 @@ class Participant:
 
         Raises `ProducerFencedError` (a newer run owns the id), `BatchRolledBackError`, `TxnEndedError`.
         """
+        if self._context.tracer is not None:
+            self._scope = Scope(self._context.tracer, span_names.TXN_PARTICIPANT)
+        try:
+            with inside(self._scope):
+                return await self._join()
+        except BaseException as error:
+            if self._scope is not None:
+                self._scope.end(error)
+            raise
+
+    async def _join(self) -> Participant:
         options = self.options
         request = co.JoinTransactionRequest(
             transactional_id=options.transactional_id,
@@ -129,6 +143,9 @@ class Participant:
                 transactional_id=options.transactional_id,
             )
             self._sender.reset(self._identity, errors.TxnEndedError("the participant has left"))
+            if self._scope is not None and self._sender.traces is not None:
+                self._scope.named(self._identity)
+                self._sender.traces.scope = self._scope.parent
             if options.lease_ms > 0:
                 self._renewing = asyncio.get_running_loop().create_task(self._renew_for_ever(), name="oncelog-renew")
         return self
@@ -155,6 +172,9 @@ class Participant:
             await asyncio.wait((renewing,))
         self._sender.drop(errors.IllegalStateError("the participant is closed"))
         await self._sender.close(self._context.config.close_timeout_ms)
+        if self._scope is not None:
+            acked = self._sender.acked
+            self._scope.end(self._sender.failure, partitions=len(acked), rows=sum(acked.values()))
 
     # ------------------------------------------------------------ writing
 
@@ -268,9 +288,10 @@ class Batches:
             write_attempt=write_attempt,
         )
         try:
-            reply = await self._caller.to_txn_coordinator(
-                transactional_id, methods.COMMIT_TRANSACTION, request, timeout_ms
-            )
+            with self._traced(span_names.TXN_COMMIT, transactional_id, txn_no):
+                reply = await self._caller.to_txn_coordinator(
+                    transactional_id, methods.COMMIT_TRANSACTION, request, timeout_ms
+                )
         except errors.OncelogError as error:
             if error.retriable:
                 raise errors.CommitOutcomeUnknownError(f"no answer to the commit: {error}", txn_no=txn_no) from error
@@ -287,8 +308,26 @@ class Batches:
             txn_no=txn_no,
             token=token.to_proto(),
         )
-        reply = await self._caller.to_txn_coordinator(transactional_id, methods.ABORT_TRANSACTION, request, timeout_ms)
+        with self._traced(span_names.TXN_ABORT, transactional_id, txn_no):
+            reply = await self._caller.to_txn_coordinator(
+                transactional_id, methods.ABORT_TRANSACTION, request, timeout_ms
+            )
         return bool(reply.aborted)
+
+    @contextlib.contextmanager
+    def _traced(self, name: str, transactional_id: str, txn_no: int) -> Iterator[None]:
+        if self._context.tracer is None:
+            yield
+            return
+        scope = Scope(self._context.tracer, name)
+        scope.named(Identity(transactional_id=transactional_id, txn_no=txn_no))
+        try:
+            with scope.inside():
+                yield
+        except BaseException as error:
+            scope.end(error)
+            raise
+        scope.end(outcome="committed" if name == span_names.TXN_COMMIT else "aborted")
 
 
 def _winner(result: ParticipantResult) -> co.Winner:

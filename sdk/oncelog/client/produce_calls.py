@@ -13,6 +13,7 @@ from functools import partial
 
 from oncelog import errors, methods
 from oncelog.client.context import Context, now_ms
+from oncelog.client.send_trace import SendTraces
 from oncelog.client.turns import Turns
 from oncelog.core.accumulator import Batch
 from oncelog.types import PartitionId
@@ -66,6 +67,7 @@ class ProduceCalls:
         on_answer: Answered,
         on_free: Callable[[Iterable[PartitionId]], None],
         on_crash: Callable[[BaseException], None],
+        traces: SendTraces | None = None,
     ) -> None:
         self._context = context
         self._acks = acks
@@ -73,6 +75,7 @@ class ProduceCalls:
         self._on_answer = on_answer
         self._on_free = on_free
         self._on_crash = on_crash
+        self._traces = traces
         self._lanes: dict[str, Lane] = {}
         self._requests: dict[Request, None] = {}
 
@@ -158,5 +161,7 @@ class ProduceCalls:
         encoded = [batch.encoded for batch in request.batches]
         payload = encoded[0] if len(encoded) == 1 else b"".join(encoded)
         address = request.lane.address
+        if self._traces is not None:
+            self._traces.calling(request.batches)
         reply, _ = await methods.PRODUCE.call(self._context.transport, address, message, timeout_ms, payload)
         return reply

@@ -20,6 +20,7 @@ from oncelog.client.context import Context, now_ms
 from oncelog.client.delivery import wait_done
 from oncelog.client.metadata import Metadata, Topic, unknown_topic
 from oncelog.client.produce_calls import Lane, ProduceCalls, Request
+from oncelog.client.send_trace import SendTraces
 from oncelog.config import ProducerConfig
 from oncelog.core import batch as codec
 from oncelog.core.accumulator import Accumulator, Batch
@@ -56,6 +57,8 @@ class Sender:
         )
         self._windows: dict[PartitionId, ProducerWindow] = {}
         self._outstanding: dict[Batch, None] = {}
+        tracer = context.tracer
+        self.traces = None if tracer is None else SendTraces(tracer, context.config.client_id)
         self._calls = ProduceCalls(
             context,
             config.acks_number,
@@ -63,6 +66,7 @@ class Sender:
             on_answer=self._answered,
             on_free=self._wake_all,
             on_crash=self._crashed,
+            traces=self.traces,
         )
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._settling: dict[PartitionId, None] = {}
@@ -388,6 +392,8 @@ class Sender:
                 continue
             self._outstanding.pop(batch, None)
             self._accumulator.release(batch)
+            if self.traces is not None:
+                self.traces.resolved(batch, error)
             if error is None:
                 self.acked[batch.partition] = self.acked.get(batch.partition, 0) + batch.record_count
             else:

@@ -14,12 +14,13 @@ from collections.abc import Coroutine, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from oncelog import errors, methods
+from oncelog import errors, methods, span_names
 from oncelog.client.calls import Caller
 from oncelog.client.context import Context
 from oncelog.client.delivery import BatchDelivery, Delivery
 from oncelog.client.metadata import Metadata
 from oncelog.client.offsets import GroupMetadata, OffsetAndMetadata, offset_entries
+from oncelog.client.scope import Scope, inside
 from oncelog.client.sender import Sender
 from oncelog.client.writer import Headers, Writer
 from oncelog.config import ProducerConfig
@@ -66,6 +67,7 @@ class Transaction:
         self._core: TransactionCore | None = None
         self._identity = Identity()
         self._visible = False
+        self._scope: Scope | None = None
 
     # ------------------------------------------------------------ what it is
 
@@ -105,7 +107,17 @@ class Transaction:
             raise errors.IllegalStateError(
                 "this transaction has begun already; call producer.transaction() for a new one"
             )
-        self._identity = await self._producer._take_turn(self)
+        if self._context.tracer is not None:
+            self._scope = Scope(self._context.tracer, span_names.TXN)
+        try:
+            with inside(self._scope):
+                self._identity = await self._producer._take_turn(self)
+        except BaseException as error:
+            self._trace_end(error)
+            raise
+        if self._scope is not None and self._sender.traces is not None:
+            self._scope.named(self._identity)
+            self._sender.traces.scope = self._scope.parent
         self._core = TransactionCore(self._identity.txn_no)
         self._sender.reset(self._identity, errors.TxnEndedError("the transaction is over"))
         return self
@@ -183,7 +195,8 @@ class Transaction:
             offsets=await offset_entries(self._metadata, offsets, self._context.deadline_ms()),
         )
         try:
-            await self._caller.to_group_coordinator(found.group_id, methods.SEND_OFFSETS, request)
+            with inside(self._scope):
+                await self._caller.to_group_coordinator(found.group_id, methods.SEND_OFFSETS, request)
         except errors.OncelogError as error:
             core.fail(error)
             raise
@@ -216,7 +229,10 @@ class Transaction:
             ],
         )
         try:
-            await self._caller.to_txn_coordinator(self._identity.transactional_id, methods.ENROL_PARTITIONS, request)
+            with inside(self._scope):
+                await self._caller.to_txn_coordinator(
+                    self._identity.transactional_id, methods.ENROL_PARTITIONS, request
+                )
         except errors.OncelogError as error:
             core.fail(error)
             raise
@@ -232,7 +248,8 @@ class Transaction:
         """
         if wait not in _WAITS:
             raise errors.ConfigError('wait is "decided" or "visible"', given=wait)
-        await _to_its_end(self._commit(_WAITS[wait]), self._context.config.close_timeout_ms)
+        work = self._commit(_WAITS[wait])
+        await self._finish(work if self._scope is None else self._scope.run(span_names.TXN_COMMIT, work))
 
     async def _commit(self, wait: co.EndWait) -> None:
         core = self._begun()
@@ -277,7 +294,22 @@ class Transaction:
         """Aborts; a second call does nothing. Raises `IllegalStateError` once a commit was asked for."""
         if self._begun().state is TransactionState.ABORTED:
             return
-        await _to_its_end(self._abort(), self._context.config.close_timeout_ms)
+        work = self._abort()
+        await self._finish(work if self._scope is None else self._scope.run(span_names.TXN_ABORT, work))
+
+    async def _finish(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await _to_its_end(work, self._context.config.close_timeout_ms)
+        except BaseException as error:
+            if self._begun().is_over or isinstance(error, errors.CommitOutcomeUnknownError):
+                self._trace_end(error)
+            raise
+        self._trace_end(None)
+
+    def _trace_end(self, error: BaseException | None) -> None:
+        if self._scope is not None:
+            outcome = self.outcome if self._core is not None else "none"
+            self._scope.end(error, outcome=outcome, partitions=len(self._sender.acked))
 
     async def _abort(self) -> None:
         core = self._begun()

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from oncelog.client.context import Context
 from oncelog.client.delivery import BatchDelivery, Delivery
 from oncelog.client.metadata import Metadata, Topic
+from oncelog.client.send_trace import Created
 from oncelog.client.sender import Sender
 from oncelog.config import ProducerConfig, Serializer
 from oncelog.core.accumulator import Batch, row_bytes
@@ -60,14 +61,41 @@ class Writer:
         headers: Headers = (),
     ) -> Delivery:
         """Queues one record; waits for metadata and room, not for the acknowledgement."""
+        if self._sender.traces is not None:
+            return Delivery(*await self._send_traced(topic, Message(value, key, headers, partition, timestamp_ms)))
         return Delivery(*await self._add(topic, value, key, partition, timestamp_ms, headers))
 
+    async def _send_traced(self, topic: str, row: Message) -> tuple[Batch, int]:
+        created = self._created(topic)
+        error: BaseException | None = None
+        try:
+            return await self._add(topic, row.value, row.key, row.partition, row.timestamp_ms, row.headers, created)
+        except BaseException as failure:
+            error = failure
+            raise
+        finally:
+            if created is not None:
+                created.end(error)
+
+    def _created(self, topic: str) -> Created | None:
+        """Where the rows of a call come from; None when that is not recorded."""
+        return None if self._sender.traces is None else self._sender.traces.create(topic)
+
     async def _add(
-        self, topic: str, value: Any, key: Any, partition: int | None, timestamp_ms: int | None, headers: Headers
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: Headers,
+        created: Created | None = None,
     ) -> tuple[Batch, int]:
         key_bytes = _serialized(key, self._config.key_serializer, "key")
         value_bytes = _serialized(value, self._config.value_serializer, "value")
         pairs = checked_headers(headers) if headers else ()
+        if created is not None and self._sender.traces is not None:
+            pairs = self._sender.traces.headers(created, pairs, MAX_RECORD_HEADERS)
         time = self._context.clock.now_ms() if timestamp_ms is None else timestamp_ms
         if time < 0:
             raise InvalidTimestampError("a timestamp lies before 1970", timestamp_ms=time)
@@ -75,36 +103,61 @@ class Writer:
         number = self._choose(found, key_bytes) if partition is None else _checked_partition(found, partition)
         size = row_bytes(key_bytes, value_bytes, pairs)
         batch, index = await self._sender.add_row(found, number, key_bytes, value_bytes, time, pairs, size)
+        if created is not None and self._sender.traces is not None:
+            self._sender.traces.queued(batch, created)
         if partition is None and key_bytes is None and (index == 0 or batch.size_bytes >= self._config.batch_size):
             self._turn(found, is_full=index > 0)
         return batch, index
 
     async def send_many(self, topic: str, rows: Iterable[Any]) -> BatchDelivery:
         """Queues many records: values, `(key, value)` pairs, or `Message`s."""
+        created = self._created(topic)
+        error: BaseException | None = None
         batches: dict[Batch, None] = {}
-        for row in rows:
-            if isinstance(row, Message):
-                added = await self._add(topic, row.value, row.key, row.partition, row.timestamp_ms, row.headers)
-            elif isinstance(row, tuple) and len(row) == 2:
-                added = await self._add(topic, row[1], row[0], None, None, ())
-            else:
-                added = await self._add(topic, row, None, None, None, ())
-            batches[added[0]] = None
+        count = 0
+        try:
+            for row in rows:
+                if isinstance(row, Message):
+                    options = (row.value, row.key, row.partition, row.timestamp_ms, row.headers)
+                elif isinstance(row, tuple) and len(row) == 2:
+                    options = (row[1], row[0], None, None, ())
+                else:
+                    options = (row, None, None, None, ())
+                batch, _ = await self._add(topic, *options, created)
+                batches[batch] = None
+                count += 1
+        except BaseException as failure:
+            error = failure
+            raise
+        finally:
+            if created is not None:
+                created.end(error, count)
         return BatchDelivery(list(batches))
 
     async def send_batch(self, topic: str, data: Any, partition: int | None = None) -> BatchDelivery:
         """Queues Arrow data (`RecordBatch` or `Table`): columns `value`, and optionally `key`, `headers`, `timestamp`,
         `partition`. No work per row; waits for room as it goes.
         """
-        found = self._metadata.known_topic(topic) or await self._topic(topic)
-        if partition is not None:
-            _checked_partition(found, partition)
+        created = self._created(topic)
+        error: BaseException | None = None
         batches: list[Batch] = []
-        for chunk in _chunks(data):
-            batches += await self._send_chunk(found, chunk, partition)
+        try:
+            found = self._metadata.known_topic(topic) or await self._topic(topic)
+            if partition is not None:
+                _checked_partition(found, partition)
+            for chunk in _chunks(data):
+                batches += await self._send_chunk(found, chunk, partition, created)
+        except BaseException as failure:
+            error = failure
+            raise
+        finally:
+            if created is not None:
+                created.end(error, sum(batch.record_count for batch in batches))
         return BatchDelivery(batches)
 
-    async def _send_chunk(self, topic: Topic, chunk: Any, partition: int | None) -> list[Batch]:
+    async def _send_chunk(
+        self, topic: Topic, chunk: Any, partition: int | None, created: Created | None
+    ) -> list[Batch]:
         from oncelog.core import partitioner
 
         if "value" not in chunk.schema.names:
@@ -124,7 +177,10 @@ class Writer:
             for number, pieces in queues:
                 if i < len(pieces):
                     rows, size = pieces[i]
-                    added.append(await self._sender.add_arrow(topic, number, rows, size, now))
+                    batch = await self._sender.add_arrow(topic, number, rows, size, now)
+                    if created is not None and self._sender.traces is not None:
+                        self._sender.traces.queued(batch, created)
+                    added.append(batch)
         return added
 
     async def _topic(self, name: str) -> Topic:

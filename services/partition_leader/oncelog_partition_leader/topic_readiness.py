@@ -10,6 +10,7 @@ import asyncio
 from oncelog import methods
 from oncelog.errors import OncelogError
 from oncelog.ports import Transport
+from oncelog.trace_context import TRACEPARENT
 from oncelog.types import PartitionId
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import types_pb2
@@ -71,6 +72,7 @@ async def _all_or_bound(tasks: list[asyncio.Task[None]]) -> None:
 async def _wait_for_broker(
     view: ClusterView, transport: Transport, topic: Topic, broker_id: int, numbers: list[int]
 ) -> None:
+    TRACEPARENT.set("")  # asked again and again: nothing to see in a trace
     while True:
         address = view.address_of(broker_id)
         if address is None:
