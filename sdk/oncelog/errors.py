@@ -49,6 +49,7 @@ class ErrorCode(enum.IntEnum):
     TOPIC_ALREADY_EXISTS = 36
     INVALID_PARTITIONS = 37
     INVALID_REPLICATION_FACTOR = 38
+    INVALID_REPLICA_ASSIGNMENT = 39
     INVALID_CONFIG = 40
     NOT_CONTROLLER = 41
     INVALID_REQUEST = 42
@@ -64,6 +65,7 @@ class ErrorCode(enum.IntEnum):
     TRANSACTION_COORDINATOR_FENCED = 52
     STORAGE_ERROR = 56
     UNKNOWN_PRODUCER_ID = 59
+    REASSIGNMENT_IN_PROGRESS = 60
     FENCED_LEADER_EPOCH = 74
     UNKNOWN_LEADER_EPOCH = 75
     UNSUPPORTED_COMPRESSION = 76
@@ -98,6 +100,7 @@ class ErrorCode(enum.IntEnum):
     OFFSET_COMMIT_STALE = 1020
     SHUTTING_DOWN = 1021
     ILLEGAL_STATE = 1022
+    DRAINING_ELSEWHERE = 1023
 
 
 class ErrorAction(enum.IntEnum):
@@ -631,6 +634,24 @@ class IllegalStateError(CallerError):
     """The object's state does not allow this call."""
 
     code = ErrorCode.ILLEGAL_STATE
+
+
+class DrainingElsewhereError(RetriableError):
+    """Another node of this kind drains; one drains at a time: try again when it is back, or cancel its drain."""
+
+    code = ErrorCode.DRAINING_ELSEWHERE
+
+
+class InvalidReplicaAssignmentError(CallerError):
+    """The replicas must be different brokers that are registered."""
+
+    code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+class ReassignmentInProgressError(RetriableError):
+    """The partition's replicas are being moved already: wait, or cancel that first."""
+
+    code = ErrorCode.REASSIGNMENT_IN_PROGRESS
 
 
 def _all_subclasses(root: type[OncelogError]) -> list[type[OncelogError]]:

@@ -28,6 +28,8 @@ CLIENT: Final[frozenset[str]] = frozenset(
         methods.ALTER_TOPIC,
         methods.DESCRIBE_TOPIC_CONFIGS,
         methods.DESCRIBE_PARTITIONS,
+        methods.DRAIN_BROKER,  # operators come to the clients' door too
+        methods.DRAIN_COORDINATOR,
         methods.INIT_PRODUCER_ID,
         methods.ENROL_PARTITIONS,  # producers enrol ahead
         methods.END_TRANSACTION,

@@ -80,6 +80,7 @@ DESCRIBE_TOPIC_CONFIGS: Final = _leader(
     "DescribeTopicConfigs", pa.DescribeTopicConfigsRequest, pa.DescribeTopicConfigsReply
 )
 DESCRIBE_PARTITIONS: Final = _leader("DescribePartitions", pa.DescribePartitionsRequest, pa.DescribePartitionsReply)
+DRAIN_BROKER: Final = _leader("DrainBroker", pa.DrainBrokerRequest, pa.DrainBrokerReply)
 REPLICATE: Final = _leader("Replicate", pa.ReplicateRequest, pa.ReplicateReply, rb="batches")
 WRITE_TXN_MARKERS: Final = _leader("WriteTxnMarkers", pa.WriteTxnMarkersRequest, pa.WriteTxnMarkersReply)
 REPORT_BROKER: Final = _leader("ReportBroker", pa.ReportBrokerRequest, pa.ReportBrokerReply)
@@ -109,6 +110,7 @@ FORCE_ABORT: Final = _coordinator("ForceAbort", co.ForceAbortRequest, co.ForceAb
 LIST_GROUPS: Final = _coordinator("ListGroups", co.ListGroupsRequest, co.ListGroupsReply)
 DESCRIBE_GROUP: Final = _coordinator("DescribeGroup", co.DescribeGroupRequest, co.DescribeGroupReply)
 DELETE_OFFSETS: Final = _coordinator("DeleteOffsets", co.DeleteOffsetsRequest, co.DeleteOffsetsReply)
+DRAIN_COORDINATOR: Final = _coordinator("DrainCoordinator", co.DrainCoordinatorRequest, co.DrainCoordinatorReply)
 
 ALLOCATE_PRODUCER_IDS: Final = MethodSpec(
     "PidAllocator", "AllocateProducerIds", al.AllocateProducerIdsRequest, al.AllocateProducerIdsReply

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.cases import CASES, HOLES, Case
+from tests.conformance.cases_operations import OPERATIONS
 
 _TESTS = Path(__file__).parents[1]
 _NUMBERS = {
@@ -31,7 +32,10 @@ def test_every_number_is_in_the_table() -> None:
     assert set(HOLES) == set(range(1, 26))
 
 
-@pytest.mark.parametrize(("number", "case"), [*CASES.items(), *((f"hole {n}", case) for n, case in HOLES.items())])
+_ALL = [*CASES.items(), *((f"hole {n}", case) for n, case in HOLES.items()), *OPERATIONS.items()]
+
+
+@pytest.mark.parametrize(("number", "case"), _ALL)
 def test_a_case_is_tested_or_has_a_reason(number: str, case: Case) -> None:
     assert case.title
     assert case.tests or len(case.reason) > 40, f"{number} is neither tested nor explained"
@@ -41,7 +45,7 @@ def test_a_case_is_tested_or_has_a_reason(number: str, case: Case) -> None:
 
 
 def test_every_script_is_in_the_table() -> None:
-    named = {test for case in (*CASES.values(), *HOLES.values()) for test in case.tests}
+    named = {test for _, case in _ALL for test in case.tests}
     for file in sorted(Path(__file__).parent.glob("test_*.py")):
         if file == Path(__file__):
             continue

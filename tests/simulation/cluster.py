@@ -86,7 +86,9 @@ class SimCluster:
             self.services[name] = service
             self._stop[name] = stop = asyncio.Event()
             await service.start()
+            ports.health.started()
             await stop.wait()
+            ports.health.draining()
             await service.stop(_GRACE_MS)
 
         return main

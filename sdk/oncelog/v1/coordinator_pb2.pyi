@@ -521,3 +521,23 @@ class DeleteOffsetsReply(_message.Message):
     DELETED_FIELD_NUMBER: _ClassVar[int]
     deleted: int
     def __init__(self, deleted: _Optional[int] = ...) -> None: ...
+
+class DrainCoordinatorRequest(_message.Message):
+    __slots__ = ("action",)
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    action: _types_pb2.DrainAction
+    def __init__(self, action: _Optional[_Union[_types_pb2.DrainAction, str]] = ...) -> None: ...
+
+class DrainCoordinatorReply(_message.Message):
+    __slots__ = ("address", "state", "shards", "loading", "reason")
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    SHARDS_FIELD_NUMBER: _ClassVar[int]
+    LOADING_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    address: str
+    state: _types_pb2.DrainState
+    shards: int
+    loading: int
+    reason: str
+    def __init__(self, address: _Optional[str] = ..., state: _Optional[_Union[_types_pb2.DrainState, str]] = ..., shards: _Optional[int] = ..., loading: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...

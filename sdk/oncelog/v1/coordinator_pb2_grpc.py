@@ -130,6 +130,11 @@ class CoordinatorStub(object):
                 request_serializer=oncelog_dot_v1_dot_coordinator__pb2.DeleteOffsetsRequest.SerializeToString,
                 response_deserializer=oncelog_dot_v1_dot_coordinator__pb2.DeleteOffsetsReply.FromString,
                 _registered_method=True)
+        self.DrainCoordinator = channel.unary_unary(
+                '/oncelog.v1.Coordinator/DrainCoordinator',
+                request_serializer=oncelog_dot_v1_dot_coordinator__pb2.DrainCoordinatorRequest.SerializeToString,
+                response_deserializer=oncelog_dot_v1_dot_coordinator__pb2.DrainCoordinatorReply.FromString,
+                _registered_method=True)
         self.Connect = channel.stream_stream(
                 '/oncelog.v1.Coordinator/Connect',
                 request_serializer=oncelog_dot_v1_dot_link__pb2.Envelope.SerializeToString,
@@ -270,6 +275,14 @@ class CoordinatorServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DrainCoordinator(self, request, context):
+        """Starts or looks at the drain of the coordinator that is asked: it hands all shards over and owns none until it is
+        started again (or the drain is cancelled). One coordinator drains at a time.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Connect(self, request_iterator, context):
         """The same calls as frames of a link.
         """
@@ -374,6 +387,11 @@ def add_CoordinatorServicer_to_server(servicer, server):
                     servicer.DeleteOffsets,
                     request_deserializer=oncelog_dot_v1_dot_coordinator__pb2.DeleteOffsetsRequest.FromString,
                     response_serializer=oncelog_dot_v1_dot_coordinator__pb2.DeleteOffsetsReply.SerializeToString,
+            ),
+            'DrainCoordinator': grpc.unary_unary_rpc_method_handler(
+                    servicer.DrainCoordinator,
+                    request_deserializer=oncelog_dot_v1_dot_coordinator__pb2.DrainCoordinatorRequest.FromString,
+                    response_serializer=oncelog_dot_v1_dot_coordinator__pb2.DrainCoordinatorReply.SerializeToString,
             ),
             'Connect': grpc.stream_stream_rpc_method_handler(
                     servicer.Connect,
@@ -894,6 +912,33 @@ class Coordinator(object):
             '/oncelog.v1.Coordinator/DeleteOffsets',
             oncelog_dot_v1_dot_coordinator__pb2.DeleteOffsetsRequest.SerializeToString,
             oncelog_dot_v1_dot_coordinator__pb2.DeleteOffsetsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DrainCoordinator(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/oncelog.v1.Coordinator/DrainCoordinator',
+            oncelog_dot_v1_dot_coordinator__pb2.DrainCoordinatorRequest.SerializeToString,
+            oncelog_dot_v1_dot_coordinator__pb2.DrainCoordinatorReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -35,6 +35,7 @@ class ErrorCode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     TOPIC_ALREADY_EXISTS: _ClassVar[ErrorCode]
     INVALID_PARTITIONS: _ClassVar[ErrorCode]
     INVALID_REPLICATION_FACTOR: _ClassVar[ErrorCode]
+    INVALID_REPLICA_ASSIGNMENT: _ClassVar[ErrorCode]
     INVALID_CONFIG: _ClassVar[ErrorCode]
     NOT_CONTROLLER: _ClassVar[ErrorCode]
     INVALID_REQUEST: _ClassVar[ErrorCode]
@@ -51,6 +52,7 @@ class ErrorCode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CLUSTER_AUTHORIZATION_FAILED: _ClassVar[ErrorCode]
     STORAGE_ERROR: _ClassVar[ErrorCode]
     UNKNOWN_PRODUCER_ID: _ClassVar[ErrorCode]
+    REASSIGNMENT_IN_PROGRESS: _ClassVar[ErrorCode]
     FENCED_LEADER_EPOCH: _ClassVar[ErrorCode]
     UNKNOWN_LEADER_EPOCH: _ClassVar[ErrorCode]
     UNSUPPORTED_COMPRESSION: _ClassVar[ErrorCode]
@@ -85,6 +87,7 @@ class ErrorCode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     OFFSET_COMMIT_STALE: _ClassVar[ErrorCode]
     SHUTTING_DOWN: _ClassVar[ErrorCode]
     ILLEGAL_STATE: _ClassVar[ErrorCode]
+    DRAINING_ELSEWHERE: _ClassVar[ErrorCode]
 
 class ErrorAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -121,6 +124,7 @@ UNSUPPORTED_VERSION: ErrorCode
 TOPIC_ALREADY_EXISTS: ErrorCode
 INVALID_PARTITIONS: ErrorCode
 INVALID_REPLICATION_FACTOR: ErrorCode
+INVALID_REPLICA_ASSIGNMENT: ErrorCode
 INVALID_CONFIG: ErrorCode
 NOT_CONTROLLER: ErrorCode
 INVALID_REQUEST: ErrorCode
@@ -137,6 +141,7 @@ TRANSACTION_COORDINATOR_FENCED: ErrorCode
 CLUSTER_AUTHORIZATION_FAILED: ErrorCode
 STORAGE_ERROR: ErrorCode
 UNKNOWN_PRODUCER_ID: ErrorCode
+REASSIGNMENT_IN_PROGRESS: ErrorCode
 FENCED_LEADER_EPOCH: ErrorCode
 UNKNOWN_LEADER_EPOCH: ErrorCode
 UNSUPPORTED_COMPRESSION: ErrorCode
@@ -171,6 +176,7 @@ COMMIT_OUTCOME_UNKNOWN: ErrorCode
 OFFSET_COMMIT_STALE: ErrorCode
 SHUTTING_DOWN: ErrorCode
 ILLEGAL_STATE: ErrorCode
+DRAINING_ELSEWHERE: ErrorCode
 ACTION_UNSPECIFIED: ErrorAction
 RETRY: ErrorAction
 REFRESH: ErrorAction

@@ -754,3 +754,29 @@ class DescribedPartition(_message.Message):
     records: int
     counted_to: int
     def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., leader_epoch: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., last_stable_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., log_end_offset: _Optional[int] = ..., size_bytes: _Optional[int] = ..., open_transactions: _Optional[int] = ..., min_insync_replicas: _Optional[int] = ..., records: _Optional[int] = ..., counted_to: _Optional[int] = ...) -> None: ...
+
+class DrainBrokerRequest(_message.Message):
+    __slots__ = ("action", "broker_id")
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    action: _types_pb2.DrainAction
+    broker_id: int
+    def __init__(self, action: _Optional[_Union[_types_pb2.DrainAction, str]] = ..., broker_id: _Optional[int] = ...) -> None: ...
+
+class DrainBrokerReply(_message.Message):
+    __slots__ = ("broker", "state", "leaderships", "needed", "reason", "in_sync", "controller")
+    BROKER_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    LEADERSHIPS_FIELD_NUMBER: _ClassVar[int]
+    NEEDED_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    IN_SYNC_FIELD_NUMBER: _ClassVar[int]
+    CONTROLLER_FIELD_NUMBER: _ClassVar[int]
+    broker: _types_pb2.BrokerRef
+    state: _types_pb2.DrainState
+    leaderships: int
+    needed: int
+    reason: str
+    in_sync: bool
+    controller: bool
+    def __init__(self, broker: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ..., state: _Optional[_Union[_types_pb2.DrainState, str]] = ..., leaderships: _Optional[int] = ..., needed: _Optional[int] = ..., reason: _Optional[str] = ..., in_sync: bool = ..., controller: bool = ...) -> None: ...

@@ -110,6 +110,11 @@ class PartitionLeaderStub(object):
                 request_serializer=oncelog_dot_v1_dot_partition__pb2.DescribePartitionsRequest.SerializeToString,
                 response_deserializer=oncelog_dot_v1_dot_partition__pb2.DescribePartitionsReply.FromString,
                 _registered_method=True)
+        self.DrainBroker = channel.unary_unary(
+                '/oncelog.v1.PartitionLeader/DrainBroker',
+                request_serializer=oncelog_dot_v1_dot_partition__pb2.DrainBrokerRequest.SerializeToString,
+                response_deserializer=oncelog_dot_v1_dot_partition__pb2.DrainBrokerReply.FromString,
+                _registered_method=True)
         self.Replicate = channel.unary_unary(
                 '/oncelog.v1.PartitionLeader/Replicate',
                 request_serializer=oncelog_dot_v1_dot_partition__pb2.ReplicateRequest.SerializeToString,
@@ -250,6 +255,13 @@ class PartitionLeaderServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DrainBroker(self, request, context):
+        """Starts, cancels or looks at the drain of the broker that is asked. One broker drains at a time.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Replicate(self, request, context):
         """Leader -> follower. Inter-broker only.
         """
@@ -370,6 +382,11 @@ def add_PartitionLeaderServicer_to_server(servicer, server):
                     servicer.DescribePartitions,
                     request_deserializer=oncelog_dot_v1_dot_partition__pb2.DescribePartitionsRequest.FromString,
                     response_serializer=oncelog_dot_v1_dot_partition__pb2.DescribePartitionsReply.SerializeToString,
+            ),
+            'DrainBroker': grpc.unary_unary_rpc_method_handler(
+                    servicer.DrainBroker,
+                    request_deserializer=oncelog_dot_v1_dot_partition__pb2.DrainBrokerRequest.FromString,
+                    response_serializer=oncelog_dot_v1_dot_partition__pb2.DrainBrokerReply.SerializeToString,
             ),
             'Replicate': grpc.unary_unary_rpc_method_handler(
                     servicer.Replicate,
@@ -807,6 +824,33 @@ class PartitionLeader(object):
             '/oncelog.v1.PartitionLeader/DescribePartitions',
             oncelog_dot_v1_dot_partition__pb2.DescribePartitionsRequest.SerializeToString,
             oncelog_dot_v1_dot_partition__pb2.DescribePartitionsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DrainBroker(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/oncelog.v1.PartitionLeader/DrainBroker',
+            oncelog_dot_v1_dot_partition__pb2.DrainBrokerRequest.SerializeToString,
+            oncelog_dot_v1_dot_partition__pb2.DrainBrokerReply.FromString,
             options,
             channel_credentials,
             insecure,

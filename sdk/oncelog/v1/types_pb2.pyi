@@ -20,6 +20,19 @@ class TransactionOutcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     COMMITTED: _ClassVar[TransactionOutcome]
     ABORTED: _ClassVar[TransactionOutcome]
     ONGOING: _ClassVar[TransactionOutcome]
+
+class DrainAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DRAIN_STATUS: _ClassVar[DrainAction]
+    DRAIN_START: _ClassVar[DrainAction]
+    DRAIN_CANCEL: _ClassVar[DrainAction]
+
+class DrainState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    NOT_DRAINING: _ClassVar[DrainState]
+    DRAINING: _ClassVar[DrainState]
+    DRAINED: _ClassVar[DrainState]
+    DRAIN_SKIPPED: _ClassVar[DrainState]
 ISOLATION_UNSPECIFIED: IsolationLevel
 READ_COMMITTED: IsolationLevel
 READ_UNCOMMITTED: IsolationLevel
@@ -27,6 +40,13 @@ OUTCOME_UNSPECIFIED: TransactionOutcome
 COMMITTED: TransactionOutcome
 ABORTED: TransactionOutcome
 ONGOING: TransactionOutcome
+DRAIN_STATUS: DrainAction
+DRAIN_START: DrainAction
+DRAIN_CANCEL: DrainAction
+NOT_DRAINING: DrainState
+DRAINING: DrainState
+DRAINED: DrainState
+DRAIN_SKIPPED: DrainState
 
 class TopicPartition(_message.Message):
     __slots__ = ("topic", "partition", "topic_id")

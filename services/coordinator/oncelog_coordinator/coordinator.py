@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from oncelog import methods
 from oncelog_coordinator.config import CoordinatorConfig
 from oncelog_coordinator.core.offsets import OffsetTable
 from oncelog_coordinator.core.transaction import TransactionTable
+from oncelog_coordinator.drain import CoordinatorDrain
 from oncelog_coordinator.group_effects import GroupEffects
 from oncelog_coordinator.log_port import LogPort
 from oncelog_coordinator.markers import MarkerSender
@@ -15,11 +17,12 @@ from oncelog_coordinator.node_shards import NodeShards
 from oncelog_coordinator.offset_service import OffsetService
 from oncelog_coordinator.ownership import ShardOwnership
 from oncelog_coordinator.pid_pool import PidPool
-from oncelog_coordinator.service import TransactionService
+from oncelog_coordinator.service import TransactionService, register
 from oncelog_coordinator.shard import EffectRunner, Shard
 from oncelog_coordinator.shard_life import ShardLife, Table
 from oncelog_coordinator.shard_log import ShardLog
 from oncelog_coordinator.steady_clock import SteadyClock
+from oncelog_runtime import health
 from oncelog_runtime.cluster import KIND_TXN
 from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.ports import NodePorts
@@ -43,12 +46,21 @@ class CoordinatorNode:
         self.view = ClusterView()
         self.address = ""
         self.failure: BaseException | None = None
+        self._was_registered = False
         owned: dict[tuple[str, int], Shard] = {}
         self.shards = NodeShards(self.view, owned, "")
         self._owned = owned
         self._producer_ids = PidPool(
             ports.transport, self.view, f"coordinator-{config.node_id}", config.producer_ids_prefetch
         )
+        self.drain = CoordinatorDrain(
+            ports.metadata,
+            self.view,
+            ports.clock,
+            owned,
+            lambda draining: ports.health.set(health.READINESS, not draining, health.NOT_DRAINING),
+        )
+        register(ports.server, methods.DRAIN_COORDINATOR, self.drain.serve)
         TransactionService(self.shards, self._producer_ids, config.visible_wait_max_ms).register(ports.server)
         OffsetService(self.shards, ports.transport, self.view, config.marker_timeout_ms).register(ports.server)
 
@@ -67,26 +79,36 @@ class CoordinatorNode:
             lease_ttl_ms=self._config.lease_ttl_ms,
             handover_delay_ms=self._config.handover_delay_ms,
             shards=self._owned,
+            drain=self.drain,
         )
+        self._look_at_health()
         self._tasks.spawn(self.view.follow(self._ports.metadata), "cluster view")
         self._tasks.spawn(self._tick_for_ever(), "ticker")
         self._ownership_task = self._tasks.spawn(self._ownership.run(), "shard ownership")
 
     async def stop(self, grace_ms: int) -> None:
-        """Hands the shards over at once, then answers what is still asked."""
+        """Hands the shards over one by one (`CoordinatorDrain.leave`), what is left at once; answers what is still asked."""
+        await self.drain.leave(grace_ms // 2)
         if self._ownership_task is not None:
             self._ownership_task.cancel()
             await asyncio.gather(self._ownership_task, return_exceptions=True)
         if self._ownership is not None:
             await self._ownership.stop()
-        await self._ports.server.stop(grace_ms)
+        await self._ports.server.stop(grace_ms // 2)
         await self._producer_ids.close()
         await self._tasks.stop()
 
     @property
     def is_ready(self) -> bool:
-        """True when the cluster is seen and every owned shard serves."""
-        return self.view.cluster is not None and all(shard.is_serving for shard in self._owned.values())
+        """True when registered, and every shard that is meant for this process is owned and serves."""
+        settled = self._ownership is not None and self._ownership.settled
+        return settled and all(shard.is_serving for shard in self._owned.values())
+
+    def _look_at_health(self) -> None:
+        state, registered = self._ports.health, self.address in self.view.coordinators
+        self._was_registered = self._was_registered or registered
+        state.set(health.STARTUP, self._was_registered, health.RECOVERED)
+        state.set(health.READINESS, self.is_ready, health.IN_SYNC)
 
     def check(self) -> None:
         """Asserts the invariants of every serving core."""
@@ -134,6 +156,7 @@ class CoordinatorNode:
             await asyncio.sleep(self._config.tick_ms / 1000)
             if self.view.allocators:
                 self._producer_ids.prefetch()
+            self._look_at_health()
             for shard in list(self._owned.values()):
                 shard.look_at_clock()
 

@@ -8,6 +8,7 @@ Rule 3: the lease is taken as gone as soon as it may be: then every shard is dro
         makes it safe is the epoch, which every receiver checks.
 Rule 4: shards go to the coordinator that `core/assignment.py` names.  An ownerless shard is taken at once; an owned one is
         handed over only after the set of coordinators has stood for a while.
+Rule 5: who drains is not registered and owns nothing (`drain.py`), unless nobody else is there.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 
 from oncelog.errors import MetadataUnavailableError, OncelogError
 from oncelog_coordinator.core.assignment import assign
+from oncelog_coordinator.drain import CoordinatorDrain
 from oncelog_coordinator.shard import Shard
 from oncelog_coordinator.shard_life import first_cause
 from oncelog_coordinator.steady_clock import SteadyClock
@@ -62,7 +64,10 @@ class ShardOwnership:
         lease_ttl_ms: int,
         handover_delay_ms: int,
         shards: dict[ShardKey, Shard],
+        drain: CoordinatorDrain,
     ) -> None:
+        self._drain = drain
+        drain.address = addresses.internal
         self._addresses = addresses
         self._address = addresses.internal
         self._nonce = nonce
@@ -102,7 +107,11 @@ class ShardOwnership:
 
     async def _register(self) -> None:
         self._granted_at = asyncio.get_running_loop().time()
-        self._lease_id = await self._metadata.grant_lease(self._ttl_ms)
+        self._lease_id = self._drain.lease_id = await self._metadata.grant_lease(self._ttl_ms)
+        if not self._drain.wanted:
+            await self._put_registration()
+
+    async def _put_registration(self) -> None:
         key = f"{cluster.COORDINATORS}{self._address}"
         value = Coordinator(self._nonce, self._addresses.client, self._addresses.external).encode()
         try:
@@ -153,6 +162,7 @@ class ShardOwnership:
 
     async def _revoke(self) -> None:
         lease_id, self._lease_id = self._lease_id, 0
+        self._drain.lease_id = 0
         if lease_id:
             try:
                 await self._metadata.revoke_lease(lease_id)
@@ -171,6 +181,7 @@ class ShardOwnership:
                 pass
 
     async def _reconcile(self) -> None:
+        await self._follow_drain()
         self._look_at_members()
         for key in [key for key, entry in self._owned.items() if entry.task.done()]:
             self._forget(key)
@@ -181,13 +192,25 @@ class ShardOwnership:
                     group.create_task(self._take(key))
         for key in self._strays():
             await self._delete_owner_key(key, self._view.revision_of(shard_owner_key(*key)))
-        if self._clock.now_ms() - self._members_since_ms >= self._handover_delay_ms:
+        if self._drain.wanted or self._clock.now_ms() - self._members_since_ms >= self._handover_delay_ms:
             for key in [key for key in self._owned if self._assigned.get(key) != self._address]:
                 await self._hand_over(key)
 
+    async def _follow_drain(self) -> None:
+        """Takes the registration back while this coordinator drains, and makes it again afterwards."""
+        if not self._view.revision:
+            return
+        entry = self._view.coordinators.get(self._address)
+        key = f"{cluster.COORDINATORS}{self._address}"
+        if self._drain.wanted and entry is not None:
+            await self._metadata.commit([Compare(key, entry)], deletes=[key])
+        elif not self._drain.wanted and entry is None:
+            await self._put_registration()
+
     def _look_at_members(self) -> None:
         known = self._view.cluster
-        members = tuple(sorted({*self._view.coordinators, self._address}))
+        others = {address for address in self._view.coordinators if address != self._address}
+        members = tuple(sorted(others if self._drain.wanted and others else {*others, self._address}))
         if known is None or (members == self._members and self._assigned):
             return
         self._members = members
@@ -209,6 +232,13 @@ class ShardOwnership:
             for key, owner in self._view.shard_owners.items()
             if owner.nonce == self._nonce and key not in self._owned
         )
+
+    @property
+    def settled(self) -> bool:
+        """Registered (or draining), and no shard that is meant for this process waits for it."""
+        is_member = self._drain.wanted or self._address in self._view.coordinators
+        waiting = (key for key, address in self._assigned.items() if address == self._address and self._is_free(key))
+        return is_member and bool(self._assigned) and not any(waiting)
 
     # ------------------------------------------------------------ taking and giving
 

@@ -11,8 +11,11 @@ from oncelog_partition_leader.admin_service import AdminService
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.controller import Controller
 from oncelog_partition_leader.coordinators import Coordinators
+from oncelog_partition_leader.core.draining import out_of_sync
+from oncelog_partition_leader.drainer import Drainer
 from oncelog_partition_leader.follower import Follower
 from oncelog_partition_leader.healing import Healer
+from oncelog_partition_leader.operations_service import OperationsService
 from oncelog_partition_leader.peers import Peers
 from oncelog_partition_leader.reading import Reader
 from oncelog_partition_leader.records_service import RecordsService
@@ -20,13 +23,13 @@ from oncelog_partition_leader.registration import Registration
 from oncelog_partition_leader.replicas import ReplicaManager
 from oncelog_partition_leader.scrubber import Scrubber
 from oncelog_partition_leader.service import BrokerService
+from oncelog_runtime import health
 from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.ports import NodePorts
 from oncelog_runtime.tasks import TaskOwner
 
 _log = logging.getLogger(__name__)
 _START_TIMEOUT_S = 60.0
-_HAND_OVER_TRIES = 5
 
 
 class Broker:
@@ -69,6 +72,16 @@ class Broker:
             unreachable=self.peers.unreachable,
         )
         self.scrubber = Scrubber(config, ports.clock, ports.random, self.replicas.partitions)
+        self.drainer = Drainer(
+            ports.metadata,
+            self.view,
+            ports.clock,
+            self.tasks,
+            self.replicas,
+            me=self.me,
+            resign=self.controller.resign,
+            draining_is=lambda draining: ports.health.set(health.READINESS, not draining, health.NOT_DRAINING),
+        )
         reader = Reader(config, ports.clock, self.replicas)
         follower = Follower(self.replicas.partitions, self.me, self.tasks)
         self.healer = Healer(self.replicas.partitions, self.coordinators, config, ports.clock)
@@ -89,7 +102,9 @@ class Broker:
         AdminService(config, self.view, self.replicas, self.controller, ports.transport).register(ports.server)
         self.records = RecordsService(config, ports.clock, ports.transport, self.view, self.service)
         self.records.register(ports.server)
+        OperationsService(self.view, self.drainer, self.controller, self.me).register(ports.server)
         self._registered = asyncio.Event()
+        self._recovered = False
 
     def me(self) -> BrokerRef:
         """This process's incarnation; 0 = not registered yet."""
@@ -109,6 +124,7 @@ class Broker:
         self.tasks.spawn(self._keep_house(), "housekeeping")
         self.tasks.spawn(self._retain(), "retention")
         self.tasks.spawn(self.scrubber.run(), "scrub")
+        self._look_at_health()
         try:
             async with asyncio.timeout(_START_TIMEOUT_S):
                 await self._registered.wait()
@@ -116,29 +132,19 @@ class Broker:
             raise MetadataUnavailableError("the broker could not be registered in etcd") from None
 
     async def stop(self, grace_ms: int) -> None:
-        """Hands leaderships over, leaves the cluster, answers what is running, closes every log cleanly."""
+        """Drains, leaves the cluster, answers what is running, closes every log cleanly. See `Drainer.leave`."""
+        await self.drainer.leave(grace_ms * 3 // 4)
         self.service.draining = True
-        try:
-            async with asyncio.timeout(max(grace_ms, 1) / 2000):
-                await self._hand_over_all()
-        except TimeoutError:
-            _log.warning("not every leadership was handed over in time")
         await self.registration.withdraw()
-        await self.ports.server.stop(grace_ms // 2)
+        await self.ports.server.stop(grace_ms // 4)
         await self.tasks.stop()
         await self.replicas.close(clean=True)
-
-    # ------------------------------------------------------------ leaving in peace
-
-    async def _hand_over_all(self) -> None:
-        for _ in range(_HAND_OVER_TRIES):
-            if self.replicas.led:
-                await self.replicas.hand_over.give_away(list(self.replicas.led))
 
     # ------------------------------------------------------------ what happens to it
 
     def _incarnation_is(self, ref: BrokerRef) -> None:
         self.replicas.incarnation_is(ref)
+        self.drainer.look()
         self._registered.set()
 
     def _replaced(self) -> None:
@@ -169,6 +175,16 @@ class Broker:
         while True:
             await asyncio.sleep(self.config.isr_check_interval_ms / 1000)
             self.replicas.look_at_isrs()
+            self._look_at_health()
+
+    def _look_at_health(self) -> None:
+        """Started when the logs are recovered; ready when in every ISR to which it belongs, under this incarnation."""
+        state, me = self.ports.health, self.me()
+        partitions = {p: entry.value for p, entry in self.view.partitions.items()}
+        listed = self.view.revision > 0 and me.incarnation > 0
+        self._recovered = self._recovered or (listed and self.replicas.recovered)
+        state.set(health.STARTUP, self._recovered, health.RECOVERED)
+        state.set(health.READINESS, listed and out_of_sync(me, partitions) == 0, health.IN_SYNC)
 
     async def _retain(self) -> None:
         while True:

@@ -114,6 +114,8 @@ class Controller:
                 self._all_dirty = self._topics_dirty = True
             elif key.startswith(cluster.TOPICS):
                 self._topics_dirty = True
+            elif key == cluster.BROKER_DRAIN_KEY:
+                self._all_dirty = True
             elif key != cluster.CONTROLLER_KEY:
                 continue
             self._wake.set()
@@ -175,6 +177,8 @@ class Controller:
         if entry is not None and entry.value == me:
             self._term = entry.mod_revision
             return True
+        if self._must_not_lead():
+            return False
         if entry is not None and entry.value != self._overthrow and self._view.is_live(entry.value):
             return False  # a holder that is registered anew is somebody else, though its lease lives on
         dead, self._overthrow = self._overthrow, None
@@ -198,6 +202,22 @@ class Controller:
         if dead is not None:
             self.suspect(dead)
         return True
+
+    def _must_not_lead(self) -> bool:
+        """This broker drains, and another one could be the controller."""
+        me = self._registration.ref
+        others = any(broker_id != me.broker_id for broker_id in self._view.brokers)
+        return others and self._view.draining_broker() == me
+
+    async def resign(self) -> None:
+        """Gives the role up when this broker drains and another one is there. Raises `MetadataUnavailableError`."""
+        if self.is_controller and self._must_not_lead():
+            _log.info("broker %d gives up the controller's role: it drains", self._config.broker_id)
+            await self._metadata.commit([Compare(cluster.CONTROLLER_KEY, self._term)], deletes=[cluster.CONTROLLER_KEY])
+
+    def _avoid(self) -> tuple[BrokerRef, ...]:
+        draining = self._view.draining_broker()
+        return () if draining is None else (draining,)
 
     async def _serve(self) -> None:
         """Until the role is lost."""
@@ -268,14 +288,14 @@ class Controller:
         else:
             looked_at = list(self._dirty)
         self._dirty.clear()
-        live = self._view.live()
+        live, avoid = self._view.live(), self._avoid()
         proposals: list[Proposal] = []
         stopped: list[PartitionId] = []
         for partition_id in looked_at:
             entry = self._view.partitions.get(partition_id)
             if entry is None:
                 continue
-            wanted = elect(entry.value, live, self._dead)
+            wanted = elect(entry.value, live, self._dead, avoid)
             if wanted is not None:
                 proposals.append((partition_id, entry.mod_revision, wanted))
             elif stopped_whole(entry.value, live) and partition_id not in self._recovering:
@@ -314,10 +334,10 @@ class Controller:
         return succeeded
 
     async def _rebalance(self) -> None:
-        live = self._view.live()
+        live, avoid = self._view.live(), self._avoid()
         proposals: list[Proposal] = []
         for partition_id, entry in self._view.partitions.items():
-            wanted = prefer(entry.value, live, self._dead)
+            wanted = prefer(entry.value, live, self._dead, avoid)
             if wanted is not None:
                 proposals.append((partition_id, entry.mod_revision, wanted))
         await self._write(proposals)

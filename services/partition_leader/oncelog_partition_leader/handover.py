@@ -1,4 +1,7 @@
-"""A leader gives a partition away, by the same compare-and-swap as any election: on a clean stop, or when its disk is full."""
+"""A leader gives a partition away, by the same compare-and-swap as any election: while it drains, or when its disk is full.
+
+Rule 1: who drains stays in the ISR (it goes on as a follower); who has no room left leaves it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from oncelog.errors import OncelogError
 from oncelog.types import BrokerRef, PartitionId
-from oncelog_partition_leader.core.election import hand_over
+from oncelog_partition_leader.core.election import give_up, hand_over
 from oncelog_partition_leader.leadership import Leadership
 from oncelog_partition_leader.registration import learned
 from oncelog_runtime.cluster import broker_key, partition_key
@@ -32,10 +35,10 @@ class HandOver:
         self._me = me
         self._last_ms: dict[PartitionId, int] = {}
 
-    async def give_away(self, led: Sequence[Leadership]) -> None:
-        """Tries once for each."""
+    async def give_away(self, led: Sequence[Leadership], *, leaves: bool) -> None:
+        """Tries once for each. `leaves`: this broker leaves the ISR too."""
         for start in range(0, len(led), _AT_ONCE):
-            await asyncio.gather(*(self._give_away(leadership) for leadership in led[start : start + _AT_ONCE]))
+            await asyncio.gather(*(self._give_away(leadership, leaves) for leadership in led[start : start + _AT_ONCE]))
 
     def is_due(self, partition: PartitionId) -> bool:
         """False when this partition was given away a moment ago: with every disk full it would go round and round."""
@@ -45,9 +48,10 @@ class HandOver:
         self._last_ms[partition] = now_ms
         return True
 
-    async def _give_away(self, leadership: Leadership) -> None:
+    async def _give_away(self, leadership: Leadership, leaves: bool) -> None:
         entry = self._view.partitions.get(leadership.partition)
-        wanted = None if entry is None else hand_over(entry.value, self._me(), self._view.live())
+        decide = hand_over if leaves else give_up
+        wanted = None if entry is None else decide(entry.value, self._me(), self._view.live())
         if entry is None or wanted is None:
             return
         key = partition_key(*leadership.partition)

@@ -91,7 +91,9 @@ class Registration:
 
     async def withdraw(self) -> None:
         """Removes the key at once (a clean stop); on failure the lease runs out by itself."""
+        self._retired = True  # else a stop that takes long would be registered again
         lease_id, self.lease_id = self.lease_id, 0
+        self._renew.set()
         if not lease_id:
             return
         try:

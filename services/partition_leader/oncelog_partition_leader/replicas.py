@@ -147,7 +147,7 @@ class ReplicaManager:
         if partition is not None and partition.log.failed is not None:
             partition.fail(error)
         elif self.hand_over.is_due(leadership.partition):  # a full disk loses nothing: let another one write
-            self._tasks.spawn(self.hand_over.give_away([leadership]), "hand-over")
+            self._tasks.spawn(self.hand_over.give_away([leadership], leaves=True), "hand-over")
 
     def log_failed(self, partition: LocalPartition, error: OncelogError) -> None:
         _log.error("the log of %s %s failed: %s", partition.topic, partition.id, error)
@@ -370,6 +370,22 @@ class ReplicaManager:
         if partition_id in self._quarantined:
             return QUARANTINED
         return LogState(partition.log.last_epoch, partition.log.log_end_offset)
+
+    def min_insync_of(self, topic: str) -> int:
+        """`min_insync_replicas` of a topic by name."""
+        entry = self._view.topics.get(topic)
+        try:
+            return effective(entry.value.config if entry is not None else {}, self.defaults).min_insync_replicas
+        except OncelogError:
+            return self.defaults.min_insync_replicas
+
+    @property
+    def recovered(self) -> bool:
+        """Every replica that etcd gives this broker is open (or failed later); false before the first listing."""
+        if not self._view.revision:
+            return False
+        mine = (p for p, entry in self._view.partitions.items() if self._config.broker_id in entry.value.replicas)
+        return all(p in self.partitions or p.topic_id not in self._view.topic_names for p in mine)
 
     # ------------------------------------------------------------ housekeeping
 

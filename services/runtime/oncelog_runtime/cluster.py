@@ -9,6 +9,8 @@
     <root>/shards/<kind>/<n>/epoch         a number       no lease; grows by one with each take-over, same commit as owner
     <root>/shards/<kind>/<n>/owner         ShardOwner     leased
     <root>/allocators/<address>            empty          leased
+    <root>/drains/broker                   Drain          no lease; the one broker that drains, by incarnation
+    <root>/drains/coordinator              Drain          leased; the one coordinator that drains
     <root>/latest_producer_id_block        JSON           pid_allocator (DESIGN 8), compare-and-swap
     <root>/internal_topics/...             -              reserved
 
@@ -36,6 +38,8 @@ PARTITIONS: Final = f"{ROOT}/partitions/"
 COORDINATORS: Final = f"{ROOT}/coordinators/"
 SHARDS: Final = f"{ROOT}/shards/"
 ALLOCATORS: Final = f"{ROOT}/allocators/"
+BROKER_DRAIN_KEY: Final = f"{ROOT}/drains/broker"
+COORDINATOR_DRAIN_KEY: Final = f"{ROOT}/drains/coordinator"
 PRODUCER_ID_BLOCK_KEY: Final = f"{ROOT}/latest_producer_id_block"
 
 TRANSACTION_TOPIC: Final = "__transaction_state"
@@ -228,6 +232,33 @@ class ShardOwner:
     def addresses(self) -> Addresses:
         """Where it is reached, by listener."""
         return Addresses(self.address, self.client_address, self.external_address)
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Who drains: a broker id and its incarnation, or a coordinator's address and 0.
+
+    A broker's drain is over when that incarnation is no longer registered, whoever removes the key.
+    """
+
+    node: str
+    incarnation: int
+    since_ms: int
+
+    def encode(self) -> bytes:
+        """The value in etcd."""
+        return _encode(self)
+
+    @staticmethod
+    def decode(data: bytes) -> Drain:
+        """From the value in etcd."""
+        d = json.loads(data)
+        return Drain(str(d["node"]), int(d["incarnation"]), int(d["since_ms"]))
+
+    @property
+    def broker(self) -> BrokerRef:
+        """The broker that drains. Raises `ValueError` for a coordinator's drain."""
+        return BrokerRef(int(self.node), self.incarnation)
 
 
 def encode_ref(ref: BrokerRef) -> bytes:

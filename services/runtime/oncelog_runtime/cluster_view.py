@@ -12,12 +12,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from oncelog.errors import LeaderNotAvailableError, UnknownTopicError
 from oncelog.types import BrokerRef, PartitionId
 from oncelog_runtime import cluster
-from oncelog_runtime.cluster import Broker, Cluster, Partition, ShardOwner, Topic
+from oncelog_runtime.cluster import Broker, Cluster, Drain, Partition, ShardOwner, Topic
 from oncelog_runtime.ports import Change, KeyValue, Listing, MetadataStore
 
 _log = logging.getLogger(__name__)
@@ -25,6 +25,12 @@ _log = logging.getLogger(__name__)
 V = TypeVar("V")
 ShardKey = tuple[str, int]
 """(kind, number)."""
+_SINGLE: Final = {
+    cluster.CONTROLLER_KEY: "controller",
+    cluster.BROKER_DRAIN_KEY: "broker_drain",
+    cluster.COORDINATOR_DRAIN_KEY: "coordinator_drain",
+}
+"""Keys that stand for one attribute of the view, which is None without them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,8 @@ class ClusterView:
         self.shard_owners: dict[ShardKey, ShardOwner] = {}
         self.coordinators: dict[str, int] = {}
         self.allocators: dict[str, int] = {}
+        self.broker_drain: Versioned[Drain] | None = None
+        self.coordinator_drain: Versioned[Drain] | None = None
         self._revisions: dict[str, int] = {}
         self._listeners: list[Callable[[list[str]], None]] = []
         self._waiters: list[asyncio.Future[None]] = []
@@ -64,6 +72,13 @@ class ClusterView:
         """The broker is registered under just this incarnation."""
         entry = self.brokers.get(ref.broker_id)
         return entry is not None and entry.mod_revision == ref.incarnation
+
+    def draining_broker(self) -> BrokerRef | None:
+        """The registered broker that drains; a drain of an incarnation that is gone is over."""
+        if self.broker_drain is None:
+            return None
+        ref = self.broker_drain.value.broker
+        return ref if self.is_live(ref) else None
 
     def address_of(self, broker_id: int) -> str | None:
         """Where other services reach a registered broker."""
@@ -190,6 +205,10 @@ class ClusterView:
             self.coordinators[key.removeprefix(cluster.COORDINATORS)] = revision
         elif key.startswith(cluster.ALLOCATORS):
             self.allocators[key.removeprefix(cluster.ALLOCATORS)] = revision
+        elif key == cluster.BROKER_DRAIN_KEY:
+            self.broker_drain = _drain_of_broker(value, revision)
+        elif key == cluster.COORDINATOR_DRAIN_KEY:
+            self.coordinator_drain = Versioned(Drain.decode(value), revision)
         elif key == cluster.CONTROLLER_KEY:
             self.controller = Versioned(cluster.decode_ref(value), revision)
         elif key == cluster.CLUSTER_KEY:
@@ -219,7 +238,9 @@ class ClusterView:
         if known > revision:  # our own later write
             self._revisions[key] = known
             return False
-        if key.startswith(cluster.PARTITIONS):
+        if key in _SINGLE:
+            setattr(self, _SINGLE[key], None)
+        elif key.startswith(cluster.PARTITIONS):
             self.partitions.pop(partition_of(key), None)
         elif key.startswith(cluster.BROKERS):
             self.brokers.pop(int(key.removeprefix(cluster.BROKERS)), None)
@@ -235,9 +256,13 @@ class ClusterView:
             self.coordinators.pop(key.removeprefix(cluster.COORDINATORS), None)
         elif key.startswith(cluster.ALLOCATORS):
             self.allocators.pop(key.removeprefix(cluster.ALLOCATORS), None)
-        elif key == cluster.CONTROLLER_KEY:
-            self.controller = None
         return True
+
+
+def _drain_of_broker(value: bytes, revision: int) -> Versioned[Drain]:
+    drain = Drain.decode(value)
+    _ = drain.broker  # a value that names no broker is kept out
+    return Versioned(drain, revision)
 
 
 def partition_of(key: str) -> PartitionId:

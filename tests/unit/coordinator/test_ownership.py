@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 import pytest
 
 from oncelog.errors import OncelogError
+from oncelog_coordinator.drain import CoordinatorDrain
 from oncelog_coordinator.ownership import ShardOwnership
 from oncelog_coordinator.shard import Shard
 from oncelog_coordinator.steady_clock import SteadyClock
@@ -47,6 +48,8 @@ class Node:
         self.view = ClusterView()
         self.shards: dict[tuple[str, int], Shard] = {}
         self.ports = ports
+        self.draining: list[bool] = []
+        self.drain = CoordinatorDrain(ports.metadata, self.view, ports.clock, self.shards, self.draining.append)
         self.ownership = ShardOwnership(
             addresses=Addresses(address),
             nonce=f"{ports.random.getrandbits(64):x}",
@@ -57,6 +60,7 @@ class Node:
             lease_ttl_ms=3_000,
             handover_delay_ms=500,
             shards=self.shards,
+            drain=self.drain,
         )
         self.task: asyncio.Task[None] | None = None
 

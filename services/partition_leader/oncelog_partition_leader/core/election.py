@@ -8,6 +8,7 @@ Rule 3: when *every* member of that last ISR is registered again, under whatever
         that ISR; the winner's log extends or equals what each other member still has of the acknowledged log, so nothing
         is lost that is on any of their disks. (KIP-966 trusts one "last known leader"; we ask all.)
 Rule 4: unclean election does not exist here.
+Rule 5: who drains is avoided, not excluded: it leads when nobody else in the ISR can.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ def _living(isr: Sequence[BrokerRef], live: Mapping[int, int], dead: Collection[
     return tuple(ref for ref in isr if live.get(ref.broker_id) == ref.incarnation and ref not in dead)
 
 
-def _preferred(partition: Partition, among: Sequence[BrokerRef]) -> BrokerRef:
+def _preferred(partition: Partition, among: Sequence[BrokerRef], avoid: Collection[BrokerRef] = ()) -> BrokerRef:
+    among = [ref for ref in among if ref not in avoid] or among
     by_id = {ref.broker_id: ref for ref in among}
     for broker_id in partition.replicas:
         if broker_id in by_id:
@@ -43,10 +45,15 @@ def _preferred(partition: Partition, among: Sequence[BrokerRef]) -> BrokerRef:
     return among[0]
 
 
-def elect(partition: Partition, live: Mapping[int, int], dead: Collection[BrokerRef] = ()) -> Partition | None:
+def elect(
+    partition: Partition,
+    live: Mapping[int, int],
+    dead: Collection[BrokerRef] = (),
+    avoid: Collection[BrokerRef] = (),
+) -> Partition | None:
     """The partition as it should be, or None when it is so or nobody can lead.
 
-    `live`: broker id -> registered incarnation. `dead`: registered, but proven dead or silent.
+    `live`: broker id -> registered incarnation. `dead`: registered, but proven dead or silent. `avoid`: who drains.
     """
     isr = _living(partition.isr, live, dead)
     if not isr:
@@ -55,7 +62,7 @@ def elect(partition: Partition, live: Mapping[int, int], dead: Collection[Broker
         return None if isr == partition.isr else replace(partition, isr=isr)
     return replace(
         partition,
-        leader=_preferred(partition, isr),
+        leader=_preferred(partition, isr, avoid),
         leader_epoch=partition.leader_epoch + 1,
         isr=isr,
         last_known_leader=partition.leader,
@@ -70,19 +77,43 @@ def hand_over(partition: Partition, leaving: BrokerRef, live: Mapping[int, int])
     return elect(partition, live, (leaving,))
 
 
-def prefer(partition: Partition, live: Mapping[int, int], dead: Collection[BrokerRef] = ()) -> Partition | None:
-    """The partition under its preferred replica; None when that leads already or cannot lead."""
+def transfer(
+    partition: Partition, to: BrokerRef, live: Mapping[int, int], dead: Collection[BrokerRef] = ()
+) -> Partition | None:
+    """The partition under another leader; None when that leads already or cannot lead.
+
+    The old leader stays in the ISR: a change of leaders alone costs no replica.
+    """
     isr = _living(partition.isr, live, dead)
-    preferred = next((ref for ref in isr if ref.broker_id == partition.replicas[0]), None)
-    if preferred is None or preferred == partition.leader or partition.leader not in isr:
+    if to not in isr or to == partition.leader or partition.leader not in isr:
         return None
     return replace(
-        partition,
-        leader=preferred,
-        leader_epoch=partition.leader_epoch + 1,
-        isr=isr,
-        last_known_leader=partition.leader,
+        partition, leader=to, leader_epoch=partition.leader_epoch + 1, isr=isr, last_known_leader=partition.leader
     )
+
+
+def give_up(partition: Partition, leader: BrokerRef, live: Mapping[int, int]) -> Partition | None:
+    """The partition after its leader has made room for another member of the ISR, and goes on as a follower.
+
+    None when it does not lead, or nobody else can.
+    """
+    others = _living(partition.isr, live, (leader,))
+    if partition.leader != leader or not others:
+        return None
+    return transfer(partition, _preferred(partition, others), live)
+
+
+def prefer(
+    partition: Partition,
+    live: Mapping[int, int],
+    dead: Collection[BrokerRef] = (),
+    avoid: Collection[BrokerRef] = (),
+) -> Partition | None:
+    """The partition under its preferred replica; None when that leads already, cannot lead, or drains."""
+    preferred = next((ref for ref in partition.isr if ref.broker_id == partition.replicas[0]), None)
+    if preferred is None or preferred in avoid:
+        return None
+    return transfer(partition, preferred, live, dead)
 
 
 def stopped_whole(partition: Partition, live: Mapping[int, int]) -> bool:

@@ -30,6 +30,7 @@ _BY_STATUS: Final[dict[grpc.StatusCode, tuple[C, ...]]] = {
         C.INVALID_TIMESTAMP,
         C.INVALID_PARTITIONS,
         C.INVALID_REPLICATION_FACTOR,
+        C.INVALID_REPLICA_ASSIGNMENT,
         C.INVALID_CONFIG,
         C.INVALID_REQUEST,
         C.UNSUPPORTED_FOR_MESSAGE_FORMAT,
@@ -82,6 +83,8 @@ _BY_STATUS: Final[dict[grpc.StatusCode, tuple[C, ...]]] = {
         C.CLUSTER_UNREACHABLE,
         C.COMMIT_OUTCOME_UNKNOWN,
         C.SHUTTING_DOWN,
+        C.DRAINING_ELSEWHERE,
+        C.REASSIGNMENT_IN_PROGRESS,
     ),
     grpc.StatusCode.ABORTED: (
         C.OUT_OF_ORDER_SEQUENCE_NUMBER,

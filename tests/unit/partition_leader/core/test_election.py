@@ -7,11 +7,13 @@ from oncelog_partition_leader.core.election import (
     QUARANTINED,
     LogState,
     elect,
+    give_up,
     hand_over,
     prefer,
     recover,
     returned,
     stopped_whole,
+    transfer,
 )
 from oncelog_runtime.cluster import Partition
 
@@ -63,6 +65,34 @@ def test_a_leader_hands_over_only_to_the_isr() -> None:
     assert (handed.leader, handed.leader_epoch, handed.isr) == (B, 5, (B, C))
     assert hand_over(partition(A, A), A, ALL) is None
     assert hand_over(partition(B, A, B), A, ALL) is None, "it leads no more"
+
+
+def test_who_drains_is_avoided_and_not_excluded() -> None:
+    elected = elect(partition(A, A, B, C), {2: 12, 3: 13}, avoid=[B])
+    assert elected is not None
+    assert elected.leader == C
+    last = elect(partition(A, A, B), {2: 12, 3: 13}, avoid=[B])
+    assert last is not None
+    assert last.leader == B, "better than nobody"
+    assert prefer(partition(B, B, A), ALL, avoid=[A]) is None
+
+
+def test_a_transfer_of_leadership_costs_no_replica() -> None:
+    changed = transfer(partition(A, A, B, C), C, ALL)
+    assert changed is not None
+    assert (changed.leader, changed.leader_epoch, changed.isr, changed.last_known_leader) == (C, 5, (A, B, C), A)
+    assert transfer(partition(A, A, B), C, ALL) is None, "not in the ISR"
+    assert transfer(partition(A, A, B), A, ALL) is None, "it leads already"
+    assert transfer(partition(A, A, B), B, {1: 11, 2: 99}) is None, "another incarnation"
+    assert transfer(partition(A, A, B), B, {1: 99, 2: 12}) is None, "a dead leader is the election's"
+
+
+def test_who_gives_a_leadership_up_stays_in_the_isr() -> None:
+    changed = give_up(partition(A, A, C, B), A, ALL)
+    assert changed is not None
+    assert (changed.leader, changed.leader_epoch, changed.isr) == (B, 5, (A, C, B))
+    assert give_up(partition(A, A), A, ALL) is None
+    assert give_up(partition(B, A, B), A, ALL) is None, "it leads no more"
 
 
 def test_the_preferred_replica_takes_over_only_from_the_isr() -> None:

@@ -1,0 +1,216 @@
+"""What `oncelog node` does: finds the node, speaks to it alone, and waits until it is drained.
+
+Rule 1: a node is drained when it has been *seen* to drain: a process that says "not draining" after it was asked has
+        not begun (it was started anew), and is asked again.
+Rule 2: every wait is bounded by `--timeout`; a retriable error is waited out until then.
+Rule 3: `--self` speaks to the service of this environment, at its internal listener and with its certificates.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from oncelog import methods
+from oncelog.client.client import Client
+from oncelog.client.grpc_transport import GrpcTransport
+from oncelog.errors import ConfigError, LeaderNotAvailableError, OncelogError
+from oncelog.ports import Transport
+from oncelog.v1 import coordinator_pb2 as co
+from oncelog.v1 import partition_pb2 as pb
+from oncelog.v1 import types_pb2
+
+BROKER: Final = "broker"
+COORDINATOR: Final = "coordinator"
+ALLOCATOR: Final = "pid-allocator"
+_LOOK_S: Final = 0.2
+_CALL_TIMEOUT_MS: Final = 5_000
+_STATES: Final = {
+    types_pb2.NOT_DRAINING: "not draining",
+    types_pb2.DRAINING: "draining",
+    types_pb2.DRAINED: "drained",
+    types_pb2.DRAIN_SKIPPED: "skipped",
+}
+_PREFIXES: Final = {
+    "ONCELOG_PARTITION_LEADER_": BROKER,
+    "ONCELOG_COORDINATOR_": COORDINATOR,
+    "ONCELOG_PID_ALLOCATOR_": ALLOCATOR,
+}
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One process, and how to speak to it. `broker_id` None: whoever listens there."""
+
+    kind: str
+    address: str
+    transport: Transport
+    broker_id: int | None = None
+
+    async def ask(self, action: int) -> Row:
+        """One call. Raises what the node refuses with, or the network's errors."""
+        if self.kind == ALLOCATOR:
+            return {"kind": ALLOCATOR, "node": self.address, "state": "nothing to do"}
+        if self.kind == COORDINATOR:
+            asked = co.DrainCoordinatorRequest(action=action)  # type: ignore[arg-type]
+            coordinator, _ = await methods.DRAIN_COORDINATOR.call(self.transport, self.address, asked, _CALL_TIMEOUT_MS)
+            return {
+                "kind": COORDINATOR,
+                "node": coordinator.address,
+                "state": _STATES[coordinator.state],
+                "shards": coordinator.shards,
+                "reason": coordinator.reason,
+            }
+        request = pb.DrainBrokerRequest(action=action)  # type: ignore[arg-type]
+        if self.broker_id is not None:
+            request.broker_id = self.broker_id
+        broker, _ = await methods.DRAIN_BROKER.call(self.transport, self.address, request, _CALL_TIMEOUT_MS)
+        return {
+            "kind": BROKER,
+            "node": broker.broker.broker_id,
+            "state": _STATES[broker.state],
+            "leaderships": broker.leaderships,
+            "needed": broker.needed,
+            "in_sync": broker.in_sync,
+            "controller": broker.controller,
+            "reason": broker.reason,
+        }
+
+
+# ---------------------------------------------------------------- what is done
+
+
+async def drain(node: Node, timeout_s: float) -> Row:
+    """Starts the drain and waits for its end. The last state when the time is over; an error if there was none."""
+    deadline = time.monotonic() + timeout_s
+    row: Row | None = None
+    failure: OncelogError | None = None
+    action: int = types_pb2.DRAIN_START
+    while True:
+        wait_s = _LOOK_S
+        try:
+            row = await node.ask(action)
+            if row["state"] in ("drained", "skipped", "nothing to do"):
+                return row
+            action = types_pb2.DRAIN_START if row["state"] == "not draining" else types_pb2.DRAIN_STATUS
+        except OncelogError as error:
+            if not error.retriable:
+                raise
+            failure, wait_s = error, max(_LOOK_S, error.retry_after_ms / 1000)
+            action = types_pb2.DRAIN_START
+        if time.monotonic() + wait_s >= deadline:
+            break
+        await asyncio.sleep(wait_s)
+    if row is None:
+        assert failure is not None, "each turn ends in a state or in an error"
+        return {"kind": node.kind, "node": _name(node), "state": "not draining", "reason": str(failure)}
+    return row
+
+
+def _name(node: Node) -> Any:
+    return node.address if node.broker_id is None else node.broker_id
+
+
+async def undrain(node: Node) -> Row:
+    """Ends the drain; returns what the node is then."""
+    return await node.ask(types_pb2.DRAIN_CANCEL)
+
+
+async def status(node: Node) -> Row:
+    """What the node is."""
+    return await node.ask(types_pb2.DRAIN_STATUS)
+
+
+# ---------------------------------------------------------------- whom it is done to
+
+
+def run(args: argparse.Namespace, work: Callable[[Node], Awaitable[Row]]) -> Row:
+    """Finds the node that the flags name and works on it. Raises `OncelogError`."""
+    if args.myself:
+        return asyncio.run(_on_myself(work))
+
+    async def session() -> Row:
+        async with _client(args) as client:
+            return await work(await _find(client, args))
+
+    return asyncio.run(session())
+
+
+def run_on_all(args: argparse.Namespace) -> list[Row]:
+    """The state of every broker, and of every coordinator that owns a shard; one that does not answer says so."""
+
+    async def session() -> list[Row]:
+        async with _client(args) as client:
+            health = await client.admin.cluster_health()
+            transport = client._context.transport
+            nodes = [Node(BROKER, address, transport, broker_id) for broker_id, address in health.brokers]
+            nodes += [Node(COORDINATOR, address, transport) for address in await _coordinators(client)]
+            return list(await asyncio.gather(*map(_status_or_error, nodes)))
+
+    return asyncio.run(session())
+
+
+async def _status_or_error(node: Node) -> Row:
+    try:
+        return await node.ask(types_pb2.DRAIN_STATUS)
+    except OncelogError as error:
+        return {"kind": node.kind, "node": _name(node), "state": "no answer", "reason": str(error)}
+
+
+def _client(args: argparse.Namespace) -> Client:
+    return Client(args.bootstrap_servers, client_id="oncelog-cli", default_api_timeout_ms=args.timeout_ms)
+
+
+async def _coordinators(client: Client) -> list[str]:
+    try:
+        return await client._metadata.coordinators(client._context.deadline_ms())
+    except OncelogError:
+        return []
+
+
+async def _find(client: Client, args: argparse.Namespace) -> Node:
+    transport = client._context.transport
+    if args.coordinator:
+        return Node(COORDINATOR, args.coordinator, transport)
+    health = await client.admin.cluster_health()
+    address = dict(health.brokers).get(args.node)
+    if address is None:
+        known = ", ".join(str(broker_id) for broker_id, _ in health.brokers)
+        raise LeaderNotAvailableError(f"broker {args.node} is not registered; registered are {known}")
+    return Node(BROKER, address, transport, args.node)
+
+
+async def _on_myself(work: Callable[[Node], Awaitable[Row]]) -> Row:
+    kind, address = myself(os.environ)
+    transport = GrpcTransport()
+    try:
+        return await work(Node(kind, address, transport))
+    finally:
+        await transport.close()
+
+
+def myself(environ: Mapping[str, str]) -> tuple[str, str]:
+    """(kind, host:port) of the service that this environment configures. Raises `ConfigError`.
+
+    The advertised address when there is one (a certificate names it), else this host and the internal listener's port.
+    """
+    found = [(kind, prefix) for prefix, kind in _PREFIXES.items() if any(name.startswith(prefix) for name in environ)]
+    with_port = [(kind, prefix) for kind, prefix in found if environ.get(f"{prefix}LISTEN_PORT", "0") != "0"]
+    if len(with_port or found) != 1:
+        raise ConfigError(
+            "--self needs the environment of one service: ONCELOG_PARTITION_LEADER_LISTEN_PORT, "
+            "ONCELOG_COORDINATOR_LISTEN_PORT or ONCELOG_PID_ALLOCATOR_LISTEN_PORT",
+            found=",".join(kind for kind, _ in found) or "none",
+        )
+    kind, prefix = (with_port or found)[0]
+    port = environ.get(f"{prefix}LISTEN_PORT", "0")
+    address = environ.get(f"{prefix}ADVERTISED_ADDRESS", "")
+    if kind != ALLOCATOR and not address and port == "0":
+        raise ConfigError(f"set {prefix}LISTEN_PORT or {prefix}ADVERTISED_ADDRESS: it is not known where it listens")
+    return kind, address or f"127.0.0.1:{port}"

@@ -1,0 +1,106 @@
+"""`oncelog node`: which node is meant, and when it counts as drained."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from oncelog.cli import draining
+from oncelog.cli.node import NOT_IN_TIME, _tell
+from oncelog.cli.output import Printer
+from oncelog.errors import ConfigError, DrainingElsewhereError, StaleBrokerEpochError, UnsupportedVersionError
+from oncelog.v1 import types_pb2
+
+
+class FakeNode:
+    """Answers from a list; the last answer stays."""
+
+    kind = "broker"
+    address = "a:1"
+    broker_id = 2
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.asked: list[int] = []
+
+    async def ask(self, action: int) -> dict[str, Any]:
+        self.asked.append(action)
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return {"kind": "broker", "node": 2, "state": answer, "reason": "3 leaderships to hand over"}
+
+
+def drain(node: FakeNode, timeout_s: float = 5.0) -> dict[str, Any]:
+    return asyncio.run(draining.drain(node, timeout_s))  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(draining, "_LOOK_S", 0.001)
+
+
+def test_a_drain_is_over_when_it_was_seen() -> None:
+    node = FakeNode("draining", "draining", "drained")
+    assert drain(node)["state"] == "drained"
+    assert node.asked == [types_pb2.DRAIN_START, types_pb2.DRAIN_STATUS, types_pb2.DRAIN_STATUS]
+
+
+def test_not_draining_after_the_start_has_not_begun_and_is_asked_again() -> None:
+    node = FakeNode("not draining", "draining", "not draining", "drained")
+    assert drain(node)["state"] == "drained"
+    start, look = types_pb2.DRAIN_START, types_pb2.DRAIN_STATUS
+    assert node.asked == [start, start, look, start]
+
+
+def test_who_waits_in_line_waits_until_the_time_is_over() -> None:
+    node = FakeNode(DrainingElsewhereError("broker 1 drains", retry_after_ms=1), "drained")
+    assert drain(node)["state"] == "drained"
+    node = FakeNode(DrainingElsewhereError("broker 1 drains", retry_after_ms=1))
+    row = drain(node, 0.01)
+    assert (row["state"], row["reason"]) == ("not draining", "broker 1 drains")
+
+
+def test_what_cannot_be_waited_out_is_an_error() -> None:
+    with pytest.raises(UnsupportedVersionError):
+        drain(FakeNode(UnsupportedVersionError("older")))
+    assert drain(FakeNode(StaleBrokerEpochError("starts"), "skipped"))["state"] == "skipped"
+
+
+@pytest.mark.parametrize(
+    ("state", "code"), [("drained", 0), ("skipped", 0), ("nothing to do", 0), ("draining", 3), ("not draining", 3)]
+)
+def test_exit_codes(state: str, code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"kind": "broker", "node": 2, "state": state, "reason": "why"}
+    assert _tell(row, Printer("text")) == code
+    out = capsys.readouterr().out
+    assert ("NOT DRAINED IN TIME" in out) == (code == NOT_IN_TIME)
+
+
+LEADER, COORDINATOR, ALLOCATOR = "ONCELOG_PARTITION_LEADER_", "ONCELOG_COORDINATOR_", "ONCELOG_PID_ALLOCATOR_"
+MYSELF = [
+    ({LEADER + "LISTEN_PORT": "9093"}, ("broker", "127.0.0.1:9093")),
+    (
+        {LEADER + "LISTEN_PORT": "9093", LEADER + "ADVERTISED_ADDRESS": "pod-0.svc:9093"},
+        ("broker", "pod-0.svc:9093"),
+    ),
+    ({COORDINATOR + "LISTEN_PORT": "9093"}, ("coordinator", "127.0.0.1:9093")),
+    ({ALLOCATOR + "LISTEN_PORT": "9093"}, ("pid-allocator", "127.0.0.1:9093")),
+    ({LEADER + "LISTEN_PORT": "9093", COORDINATOR + "LOG_LEVEL": "INFO"}, ("broker", "127.0.0.1:9093")),
+]
+
+
+@pytest.mark.parametrize(("environ", "found"), MYSELF)
+def test_self_is_the_service_of_the_environment(environ: dict[str, str], found: tuple[str, str]) -> None:
+    assert draining.myself(environ) == found
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [{}, {LEADER + "LISTEN_PORT": "1", COORDINATOR + "LISTEN_PORT": "2"}, {COORDINATOR + "NODE_ID": "1"}],
+)
+def test_an_environment_of_no_or_of_two_services_is_an_error(environ: dict[str, str]) -> None:
+    with pytest.raises(ConfigError):
+        draining.myself(environ)
