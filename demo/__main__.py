@@ -1,6 +1,7 @@
 """`make demo`: a local cluster, a Spark job that is killed three times over, and a reader that verifies every line.
 
 Ends with one line and exit code 0 only if every file was read back with its count and its content hash.
+With --bootstrap-servers it runs against a cluster that is there already, with a topic of its own: only Spark is killed.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ class Demo:
 
     folder: Path
     mark: str
+    bootstrap_servers: str = ""
+    """Of a cluster that is there already; empty = a local one is started."""
+    topic: str = TOPIC
     begin: float = field(default_factory=time.monotonic)
     crashes: int = 0
 
@@ -50,11 +54,11 @@ class Demo:
 
     # ------------------------------------------------------------ the job
 
-    def settings(self, cluster: LocalCluster) -> dict[str, Any]:
+    def settings(self, bootstrap_servers: str) -> dict[str, Any]:
         """What the Spark process is told."""
         return {
-            "bootstrap_servers": cluster.bootstrap_servers,
-            "topic": TOPIC,
+            "bootstrap_servers": bootstrap_servers,
+            "topic": self.topic,
             "input": str(self.folder / "input"),
             "checkpoint": str(self.folder / "checkpoint"),
             "result": str(self.folder / "result.json"),
@@ -122,7 +126,7 @@ class Demo:
         kill_all([pid for pid in marked(self.mark) if pid not in services])
         job.wait()
         self.crashes += 1
-        self.say("crash 3: the Spark driver killed in the middle of a micro-batch")
+        self.say(f"crash {self.crashes}: the Spark driver killed in the middle of a micro-batch")
 
     _service_pids: set[int] = field(default_factory=set)
 
@@ -137,24 +141,33 @@ class Demo:
         expected = stage(self.folder / "input")
         total = sum(d.lines for d in expected.values())
         self.say(f"{len(expected)} files, {total} lines")
+        if self.bootstrap_servers:
+            self._begin(self.bootstrap_servers)
+            self._finish(self._first_batches())
+            return self._verify(expected)
         with LocalCluster(self.folder / "cluster") as cluster:
             self.say(f"cluster is up: {cluster.bootstrap_servers}")
-            self._create_topic(cluster)
-            (self.folder / "settings.json").write_text(json.dumps(self.settings(cluster)))
-            self._stream_with_crashes(cluster)
+            self._begin(cluster.bootstrap_servers)
+            self._note_services(cluster)
+            job = self._first_batches()
+            self._crash_services(cluster, job)
+            self._finish(job)
         return self._verify(expected)
 
-    def _create_topic(self, cluster: LocalCluster) -> None:
+    def _begin(self, bootstrap_servers: str) -> None:
         from oncelog.sync import Client
 
-        with Client(cluster.bootstrap_servers) as client:
-            client.admin.create_topic(TOPIC, partitions=PARTITIONS)
+        with Client(bootstrap_servers) as client:
+            client.admin.create_topic(self.topic, partitions=PARTITIONS)
+        (self.folder / "settings.json").write_text(json.dumps(self.settings(bootstrap_servers)))
 
-    def _stream_with_crashes(self, cluster: LocalCluster) -> None:
-        self._note_services(cluster)
+    def _first_batches(self) -> subprocess.Popen[bytes]:
         self.say("starting Spark (takes some seconds)")
         job = self.start_job(1)
         self.wait_for("the first micro-batches", lambda: self.batches_done() >= 3, job, 1)
+        return job
+
+    def _crash_services(self, cluster: LocalCluster, job: subprocess.Popen[bytes]) -> None:
         self.kill_broker(cluster)
         self._note_services(cluster)
         after = self.batches_done() + 3
@@ -162,6 +175,9 @@ class Demo:
         self.kill_coordinator(cluster)
         after_coordinator = self.batches_done() + 3
         self.wait_for("life after the coordinator's crash", lambda: self.batches_done() >= after_coordinator, job, 1)
+
+    def _finish(self, job: subprocess.Popen[bytes]) -> None:
+        """The driver's crash, and the second driver's work to the end."""
         self.wait_for("the middle of a micro-batch", self.in_mid_batch, job, 1)
         self.kill_driver(job)
         self.say("starting Spark again from its checkpoint")
@@ -184,9 +200,9 @@ class Demo:
         wrong += [n for n, d in expected.items() if n not in found or found[n][:2] != [d.lines, d.sha256]]
         line = (
             f"exactly once: {written} written, {read} read, {lost} lost, {duplicated} duplicated, "
-            f"{self.crashes} crashes survived, {time.monotonic() - self.begin:.0f} s"
+            f"{self.crashes} {'crash' if self.crashes == 1 else 'crashes'} survived, {time.monotonic() - self.begin:.0f} s"
         )
-        if wrong or lost or duplicated or read != written or self.crashes != 3:
+        if wrong or lost or duplicated or read != written or self.crashes != (1 if self.bootstrap_servers else 3):
             raise DemoFailed(f"NOT {line}; {len(wrong)} files differ, for example {sorted(wrong)[:3]}")
         return line
 
@@ -199,6 +215,7 @@ def main() -> int:
     """Exit code 0: verified. 1: something was not as promised. 130: interrupted."""
     parser = argparse.ArgumentParser(prog="make demo")
     parser.add_argument("--keep", metavar="DIR", help="keep data and logs in this folder")
+    parser.add_argument("--bootstrap-servers", metavar="HOST:PORT,...", default="", help="use this cluster")
     args = parser.parse_args()
     signal.signal(signal.SIGTERM, _interrupt)
     mark = os.environ[MARK] = uuid.uuid4().hex
@@ -206,7 +223,8 @@ def main() -> int:
         folder = Path(args.keep).resolve() if args.keep else Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            print(Demo(folder, mark).run(), flush=True)
+            topic = f"{TOPIC}-{mark[:8]}" if args.bootstrap_servers else TOPIC
+            print(Demo(folder, mark, args.bootstrap_servers, topic).run(), flush=True)
             return 0
         except (DemoFailed, OncelogError) as error:
             print(f"demo failed: {error}", file=sys.stderr)
