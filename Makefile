@@ -73,7 +73,7 @@ image: ## Build the container image (IMAGE=name:tag; BUILDER, BUILD_OPTIONS, IMA
 	@scripts/image.sh $(IMAGE)
 
 e2e-kubernetes: setup ## Try chart and image on the cluster of kubectl, under load (IMAGE=name:tag, ARGS="--etcd-image ...")
-	@$(PY) -m tests.e2e.kubernetes $(if $(IMAGE),--image $(IMAGE)) $(ARGS)
+	@$(WITH_JAVA) $(PY) -m tests.e2e.kubernetes $(if $(IMAGE),--image $(IMAGE)) $(ARGS)
 
 .venv-chart/.setup: locks/chart.txt scripts/setup.sh
 	@scripts/setup.sh .venv-chart locks/chart.txt

@@ -44,6 +44,10 @@ def _parse() -> tuple[Settings, Path]:
     parser.add_argument("--values", action="append", default=[], metavar="FILE", help="more values for the chart")
     parser.add_argument("--namespace", default="oncelog-e2e", help="is deleted first (default %(default)s)")
     parser.add_argument("--producers", type=int, default=8, help="transactional producers (default %(default)s)")
+    parser.add_argument("--no-spark", action="store_true", help="leave out the Spark job from outside")
+    parser.add_argument(
+        "--node-address", default="", help="host at which node ports answer (default: the first node's)"
+    )
     parser.add_argument("--keep", action="store_true", help="leave the namespace as it is at the end")
     parser.add_argument("--out", type=Path, default=Path("tests/out/e2e-kubernetes.json"), help="the result as JSON")
     args = parser.parse_args()
@@ -55,6 +59,8 @@ def _parse() -> tuple[Settings, Path]:
         namespace=args.namespace,
         producers=args.producers,
         keep=args.keep,
+        spark=not args.no_spark,
+        node_address=args.node_address,
         logs=args.out.with_suffix(""),
     )
     return settings, args.out

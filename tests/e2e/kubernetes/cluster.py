@@ -126,6 +126,12 @@ class Cluster:
         at_once = () if grace else ("--grace-period=0", "--force")
         self.kubectl("delete", "pod", name, "--wait=true", *at_once, timeout_s=timeout_s)
 
+    def node_address(self) -> str:
+        """The address of the first node, at which its node ports answer."""
+        nodes = json.loads(self.kubectl("get", "nodes", "-o", "json", namespaced=False))["items"]
+        (address, *_) = [a["address"] for a in nodes[0]["status"]["addresses"] if a["type"] == "InternalIP"]
+        return str(address)
+
     def unable_to_start(self) -> list[str]:
         """Pods whose image is not there, with the reason."""
         return [f"{pod.name}: {pod.waiting}" for pod in self.pods() if pod.waiting in _WAITING_FOR_EVER]

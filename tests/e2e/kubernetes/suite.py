@@ -1,4 +1,5 @@
-"""The story: install, test, load; upgrade, delete and scale under the load; uninstall, and install on the same volumes.
+"""The story: install, test, load; upgrade, delete and scale under the load; uninstall, and install on the same volumes;
+then Spark writes to it from outside.
 
 Rule 1: the load never stops between its start and its judgement; every step happens to a cluster that works.
 Rule 2: a step is over when all pods are ready again *and* the cluster calls itself healthy.
@@ -7,6 +8,7 @@ Rule 3: a step that fails is reported; what depends on it is not tried, what doe
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -34,6 +36,10 @@ _CALM_S: Final = 8.0
 _CALLS_FIRST: Final = 100
 _HELM_S: Final = 420.0
 _HEALTHY_S: Final = 180.0
+_SPARK_S: Final = 900.0
+_BOOTSTRAP_PORT: Final = 30090
+_FIRST_BROKER_PORT: Final = 30100
+_FIRST_COORDINATOR_PORT: Final = 30120
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,9 @@ class Settings:
     release: str = "oncelog"
     producers: int = 8
     keep: bool = False
+    spark: bool = True
+    node_address: str = ""
+    """Host at which clients outside reach node ports; empty = what the first node says."""
     logs: Path = field(default=Path("tests/out/e2e-kubernetes"))
 
 
@@ -72,6 +81,7 @@ class Suite:
             self._helm_test()
             self._under_load()
             self._again_on_the_same_volumes()
+            self._spark_from_outside()
         except BaseException:
             self.cluster.save_logs(self.settings.logs)
             raise
@@ -246,6 +256,24 @@ class Suite:
             found = self.load.read_all()
             step.detail = _compare(self.recording.final, found)
 
+    # ------------------------------------------------------------ from outside
+
+    def _spark_from_outside(self) -> None:
+        """The Spark job of `make demo` on this machine, by node ports and advertised addresses; it is killed once."""
+        if not self.settings.spark:
+            return
+        host = self.settings.node_address or self.cluster.node_address()
+        with self.report.step("external access by node ports", CommandFailed) as step:
+            self._extra += external_access(host)
+            self._helm_install("upgrade")
+            self.cluster.wait_ready(_HELM_S)
+            self.load.wait_healthy(_HEALTHY_S)
+            step.detail = self._pods_line()
+        with self.report.step("Spark from outside: make demo", CommandFailed) as step:
+            command = (sys.executable, "-m", "demo", "--bootstrap-servers", f"{host}:{_BOOTSTRAP_PORT}")
+            said = self.cluster.run(*command, timeout_s=_SPARK_S).decode()
+            step.detail = said.strip().splitlines()[-1]
+
     def _wait_for_no_pods(self, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
         while self.cluster.pods() and time.monotonic() < deadline:
@@ -259,6 +287,14 @@ class Suite:
             kind: len(self.cluster.get(kind, f"{INSTANCE}={self.settings.release},{COMPONENT}")) for kind in kinds
         }
         return {kind: count for kind, count in counts.items() if count}
+
+
+def external_access(host: str) -> list[str]:
+    """Flags that give every broker and coordinator a node port, advertised at this host."""
+    values = [f"externalAccess.enabled=true,externalAccess.bootstrap.nodePort={_BOOTSTRAP_PORT}"]
+    for key, port in (("partitionLeader", _FIRST_BROKER_PORT), ("coordinator", _FIRST_COORDINATOR_PORT)):
+        values.append(f"externalAccess.{key}.advertisedHosts={{{host}}},externalAccess.{key}.firstNodePort={port}")
+    return [flag for value in values for flag in ("--set", value)]
 
 
 def split_image(image: str) -> tuple[str, str, str]:
