@@ -21,6 +21,9 @@ Partitioner = Callable[[bytes | None, int], int]
 """(key, number of partitions) -> partition; called for every record that names no partition."""
 
 ACKS_ALL: Final = -1
+PLAINTEXT: Final = "PLAINTEXT"
+SSL: Final = "SSL"
+SECURITY_PROTOCOLS: Final = (PLAINTEXT, SSL)
 COMPRESSION_TYPES: Final = ("none", "lz4", "zstd")
 READ_COMMITTED: Final = "read_committed"
 READ_UNCOMMITTED: Final = "read_uncommitted"
@@ -29,7 +32,12 @@ _MAX_INT: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class ClientConfig:
-    """What all parts of a client share."""
+    """What all parts of a client share.
+
+    `security_protocol` "SSL": TLS. `ssl_cafile` is the PEM file of the CA that signs the brokers (empty = the public CAs
+    that gRPC brings), `ssl_certfile` and `ssl_keyfile` prove who this client is. They are read again for each new
+    connection; the broker's certificate must hold the host name that is dialled.
+    """
 
     bootstrap_servers: tuple[str, ...] = ()
     client_id: str = "oncelog-python"
@@ -40,7 +48,10 @@ class ClientConfig:
     metadata_max_age_ms: int = 300_000
     metadata_attempt_timeout_ms: int = 2_000
     close_timeout_ms: int = 30_000
-    security_protocol: str = "PLAINTEXT"
+    security_protocol: str = PLAINTEXT
+    ssl_cafile: str = ""
+    ssl_certfile: str = ""
+    ssl_keyfile: str = ""
     otlp_endpoint: str = ""
     trace_sampler: str = "parentbased_always_on"
     trace_sampler_arg: float = 1.0
@@ -50,8 +61,15 @@ class ClientConfig:
         _positive(self, "request_timeout_ms", "default_api_timeout_ms", "retry_backoff_ms", "metadata_max_age_ms")
         _positive(self, "metadata_attempt_timeout_ms", "close_timeout_ms")
         _at_least(self, "retry_backoff_max_ms", self.retry_backoff_ms)
-        if self.security_protocol != "PLAINTEXT":
-            raise ConfigError("only security_protocol PLAINTEXT is available yet", given=self.security_protocol)
+        self._check_security()
+
+    def _check_security(self) -> None:
+        _one_of(self, "security_protocol", SECURITY_PROTOCOLS)
+        given = [name for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile") if getattr(self, name)]
+        if given and self.security_protocol == PLAINTEXT:
+            raise ConfigError(f"{given[0]} has no use in plaintext: set security_protocol='{SSL}'")
+        if bool(self.ssl_certfile) != bool(self.ssl_keyfile):
+            raise ConfigError("ssl_certfile and ssl_keyfile belong together: give both, or none")
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,8 @@ class Transport(Protocol):
 
         Raises the peer's `OncelogError`, `RequestTimedOutError` after `timeout_ms`, or `NetworkError` when the link
         broke: in the last two cases the outcome is unknown.  `NetworkError` carries context `refused="true"` when
-        nobody listens at the address (the request was certainly not executed).
+        nobody listens at the address (the request was certainly not executed), and `tls="refused"` when both sides
+        cannot agree on TLS: the message says what to change.
         """
         ...
 

@@ -23,7 +23,15 @@ from pyspark_oncelog.offsets import (
     parse_partition_numbers,
 )
 
-CONNECTION: Final = ("bootstrapServers", "requestTimeoutMs", "clientId")
+CONNECTION: Final = (
+    "bootstrapServers",
+    "requestTimeoutMs",
+    "clientId",
+    "securityProtocol",
+    "sslCafile",
+    "sslCertfile",
+    "sslKeyfile",
+)
 SOURCE: Final = (
     "subscribe",
     "subscribePattern",
@@ -74,7 +82,12 @@ _DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)")
 def _normalise(raw: Mapping[str, str], known: tuple[str, ...]) -> dict[str, str]:
     """Canonical names; raises `ConfigError` for names that are not in `known`."""
     by_lower = {name.lower(): name for name in known}
-    aliases = {"bootstrap.servers": "bootstrapServers", "kafka.bootstrap.servers": "bootstrapServers"}
+    aliases = {
+        "bootstrap.servers": "bootstrapServers",
+        "kafka.bootstrap.servers": "bootstrapServers",
+        "security.protocol": "securityProtocol",
+        "kafka.security.protocol": "securityProtocol",
+    }
     ignored = {name.lower() for name in _FROM_SPARK} | {n.lower() for n in SOURCE + SINK if n not in known}
     found: dict[str, str] = {}
     for name, value in raw.items():
@@ -126,20 +139,36 @@ def _duration_ms(options: Mapping[str, str], name: str, default: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionOptions:
-    """How to reach the cluster. `request_timeout_ms` bounds every call, retries included."""
+    """How to reach the cluster. `request_timeout_ms` bounds every call, retries included.
+
+    The files of `ssl_...` are paths on the driver and on every worker.
+    """
 
     bootstrap_servers: str
     request_timeout_ms: int
     client_id: str
+    security_protocol: str = "PLAINTEXT"
+    ssl_cafile: str = ""
+    ssl_certfile: str = ""
+    ssl_keyfile: str = ""
 
     @staticmethod
     def parse(options: Mapping[str, str]) -> ConnectionOptions:
-        """Raises `ConfigError` when `bootstrapServers` is missing."""
+        """Raises `ConfigError` when `bootstrapServers` is missing, or TLS options contradict each other."""
         servers = options.get("bootstrapServers", "")
         if not servers:
             raise ConfigError('option bootstrapServers is required, for example "localhost:9092"')
         timeout_ms = _integer(options, "requestTimeoutMs", 60_000, 1)
-        return ConnectionOptions(servers, timeout_ms, options.get("clientId", "spark"))
+        protocol = options.get("securityProtocol", "PLAINTEXT").upper()
+        files = {name: options.get(name, "") for name in ("sslCafile", "sslCertfile", "sslKeyfile")}
+        if protocol not in ("PLAINTEXT", "SSL"):
+            raise ConfigError("option securityProtocol must be PLAINTEXT or SSL", given=protocol)
+        useless = next((name for name, path in files.items() if path and protocol == "PLAINTEXT"), None)
+        if useless is not None:
+            raise ConfigError(f"option {useless} has no use in plaintext: set option securityProtocol to SSL")
+        if bool(files["sslCertfile"]) != bool(files["sslKeyfile"]):
+            raise ConfigError("options sslCertfile and sslKeyfile belong together: give both, or none")
+        return ConnectionOptions(servers, timeout_ms, options.get("clientId", "spark"), protocol, *files.values())
 
 
 @dataclass(frozen=True, slots=True)

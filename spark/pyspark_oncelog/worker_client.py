@@ -8,8 +8,10 @@ Rule: keyed by process id, because a forked child must not touch the client that
 from __future__ import annotations
 
 import os
+import platform
 from typing import TYPE_CHECKING
 
+from oncelog.errors import ConfigError
 from pyspark_oncelog.options import ConnectionOptions
 
 if TYPE_CHECKING:
@@ -20,17 +22,39 @@ _clients: dict[tuple[int, ConnectionOptions], Client] = {}
 
 
 def client_for(connection: ConnectionOptions) -> Client:
-    """The client of this process for this cluster. Raises `ConfigError` for an illegal address."""
+    """The client of this process for this cluster.
+
+    Raises `ConfigError` for an illegal address, or a certificate file that is not on this machine.
+    """
     from oncelog.sync import Client
 
     key = (os.getpid(), connection)
     client = _clients.get(key)
     if client is None:
+        _require_files(connection)
         client = Client(
             connection.bootstrap_servers,
             client_id=connection.client_id,
             request_timeout_ms=min(_MAX_ATTEMPT_MS, connection.request_timeout_ms),
             default_api_timeout_ms=connection.request_timeout_ms,
+            security_protocol=connection.security_protocol,
+            ssl_cafile=connection.ssl_cafile,
+            ssl_certfile=connection.ssl_certfile,
+            ssl_keyfile=connection.ssl_keyfile,
         )
         _clients[key] = client
     return client
+
+
+def _require_files(connection: ConnectionOptions) -> None:
+    files = {
+        "sslCafile": connection.ssl_cafile,
+        "sslCertfile": connection.ssl_certfile,
+        "sslKeyfile": connection.ssl_keyfile,
+    }
+    for option, path in files.items():
+        if path and not os.access(path, os.R_OK):
+            raise ConfigError(
+                f"option {option}: {path} cannot be read on {platform.node()}; the file must stand under this path on the "
+                "driver and on every worker (a mounted secret, the image, or --files with its bare name)"
+            )

@@ -7,9 +7,14 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator
 
+import grpc
+
+from oncelog.client.grpc_tls import ClientTls
 from oncelog.client.grpc_transport import GrpcTransport
+from oncelog.client.tls_files import TlsFiles
 from oncelog.ports import Handler
 from oncelog_runtime.adapters.grpc_server import GrpcServer, Listener
+from oncelog_runtime.adapters.tls import server_credentials
 from oncelog_runtime.listeners import CLIENT, EXTERNAL
 
 
@@ -55,16 +60,17 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 class GrpcWorld:
-    """Implements `TransportWorld`."""
+    """Implements `TransportWorld`; with `files`, mutual TLS everywhere."""
 
-    def __init__(self) -> None:
-        self.transport = GrpcTransport()
+    def __init__(self, files: TlsFiles | None = None) -> None:
+        self._files = files
+        self.transport = GrpcTransport(tls=ClientTls(files) if files is not None else None)
         self._servers: dict[str, tuple[TcpProxy, GrpcServer]] = {}
         self._deaf = socket.socket()
         self._deaf.bind(("127.0.0.1", 0))  # bound, so nobody else gets it; not listening, so it refuses
 
     async def serve(self, handlers: dict[str, Handler]) -> str:
-        server = GrpcServer("127.0.0.1", 0)
+        server = GrpcServer("127.0.0.1", 0, credentials=self._credentials())
         for method, handler in handlers.items():
             server.register(method, handler)
         proxy = TcpProxy(await server.start())
@@ -73,8 +79,8 @@ class GrpcWorld:
         return address
 
     async def serve_doors(self, handlers: dict[str, Handler]) -> dict[str, str]:
-        more = [Listener(CLIENT, "127.0.0.1", 0), Listener(EXTERNAL, "127.0.0.1", 0)]
-        server = GrpcServer("127.0.0.1", 0, more=more)
+        more = [Listener(name, "127.0.0.1", 0, self._credentials()) for name in (CLIENT, EXTERNAL)]
+        server = GrpcServer("127.0.0.1", 0, credentials=self._credentials(), more=more)
         for method, handler in handlers.items():
             server.register(method, handler)
         address = await server.start()
@@ -86,6 +92,9 @@ class GrpcWorld:
 
     async def crash(self, address: str) -> None:
         await self._servers[address][0].cut()
+
+    def _credentials(self) -> grpc.ServerCredentials | None:
+        return server_credentials(self._files, require_certificate=True) if self._files is not None else None
 
     def deaf_address(self) -> str:
         return f"127.0.0.1:{self._deaf.getsockname()[1]}"
@@ -99,8 +108,8 @@ class GrpcWorld:
 
 
 @contextlib.asynccontextmanager
-async def grpc_world() -> AsyncIterator[GrpcWorld]:
-    world = GrpcWorld()
+async def grpc_world(files: TlsFiles | None = None) -> AsyncIterator[GrpcWorld]:
+    world = GrpcWorld(files)
     try:
         yield world
     finally:

@@ -67,9 +67,27 @@ def common_flags() -> argparse.ArgumentParser:
         metavar="HOST:PORT,...",
         help=f"brokers to ask first (environment: ONCELOG_BOOTSTRAP_SERVERS; default {DEFAULT_SERVERS})",
     )
+    _tls_flags(common.add_argument_group("TLS flags"))
     flags.add_argument("--format", choices=FORMATS, default="text", help="how to print (default text)")
     flags.add_argument("--timeout-ms", type=int, default=30_000, help="give up after this long (default 30000)")
     return common
+
+
+def _tls_flags(flags: argparse._ArgumentGroup) -> None:
+    flags.add_argument(
+        "--security-protocol",
+        choices=("PLAINTEXT", "SSL"),
+        default=os.environ.get("ONCELOG_SECURITY_PROTOCOL"),
+        help="SSL = TLS (environment: ONCELOG_SECURITY_PROTOCOL; default SSL if one of the files below is given)",
+    )
+    for name, about in (
+        ("ssl-cafile", "CA that signs the brokers; without it, the public ones"),
+        ("ssl-certfile", "certificate of this client"),
+        ("ssl-keyfile", "key of --ssl-certfile"),
+    ):
+        variable = f"ONCELOG_{name.upper().replace('-', '_')}"
+        default = os.environ.get(variable, "")
+        flags.add_argument(f"--{name}", default=default, metavar="PEM", help=f"{about} (environment: {variable})")
 
 
 class Noun:

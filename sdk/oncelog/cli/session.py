@@ -22,7 +22,12 @@ def with_client(args: argparse.Namespace, work: Callable[[Client], Awaitable[T]]
     from oncelog.client.client import Client
 
     async def session() -> T:
-        client = Client(args.bootstrap_servers, client_id="oncelog-cli", default_api_timeout_ms=args.timeout_ms)
+        client = Client(
+            args.bootstrap_servers,
+            client_id="oncelog-cli",
+            default_api_timeout_ms=args.timeout_ms,
+            **tls_options(args),
+        )
         try:
             if connect:
                 await client.start()
@@ -31,6 +36,12 @@ def with_client(args: argparse.Namespace, work: Callable[[Client], Awaitable[T]]
             await client.close()
 
     return asyncio.run(session())
+
+
+def tls_options(args: argparse.Namespace) -> dict[str, Any]:
+    """TLS options of the client. A file alone means TLS."""
+    files = {name: getattr(args, name) for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile")}
+    return {"security_protocol": args.security_protocol or ("SSL" if any(files.values()) else "PLAINTEXT"), **files}
 
 
 async def watch(args: argparse.Namespace, look: Callable[[], Awaitable[T]], show: Callable[[T], Any]) -> T:

@@ -239,5 +239,5 @@ def _context(
 
     if transport is None:
         tracer = tracer or client_tracer(config)
-        transport = LazyGrpcTransport(config.client_id, tracer)
+        transport = LazyGrpcTransport(config.client_id, tracer, config)
     return Context(config, transport, clock or SystemClock(), random or system_random(), tracer)

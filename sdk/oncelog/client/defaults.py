@@ -14,12 +14,13 @@ import time
 from random import Random
 from typing import TYPE_CHECKING
 
-from oncelog.config import ClientConfig
+from oncelog.config import PLAINTEXT, ClientConfig
 from oncelog.errors import ConfigError, ForkedClientError
 from oncelog.malloc import tune_malloc
 from oncelog.types import Buffer
 
 if TYPE_CHECKING:
+    from oncelog.client.grpc_tls import ClientTls
     from oncelog.client.grpc_transport import GrpcTransport
     from oncelog.tracing import Tracer
 
@@ -42,18 +43,22 @@ def system_random() -> Random:
 
 
 class LazyGrpcTransport:
-    """Implements `oncelog.ports.Transport`: a `GrpcTransport` from the first call on."""
+    """Implements `oncelog.ports.Transport`: a `GrpcTransport` from the first call on. Without `config`: plaintext."""
 
-    def __init__(self, software: str, tracer: Tracer | None = None) -> None:
+    def __init__(self, software: str, tracer: Tracer | None = None, config: ClientConfig | None = None) -> None:
         self._software = software
         self._tracer = tracer
+        self._config = config or ClientConfig()
         self._pid = os.getpid()
         self._inner: GrpcTransport | None = None
 
     async def call(
         self, address: str, method: str, header: bytes, payload: Buffer, timeout_ms: int
     ) -> tuple[bytes, Buffer]:
-        """See `oncelog.ports.Transport.call`. Raises `ForkedClientError` in a forked child."""
+        """See `oncelog.ports.Transport.call`.
+
+        Raises `ForkedClientError` in a forked child, `ConfigError` for certificates that cannot work.
+        """
         inner = self._inner or self._make()
         return await inner.call(address, method, header, payload, timeout_ms)
 
@@ -63,8 +68,20 @@ class LazyGrpcTransport:
         tune_malloc()
         from oncelog.client.grpc_transport import GrpcOptions, GrpcTransport
 
-        self._inner = GrpcTransport(options=GrpcOptions(software=self._software), tracer=self._tracer)
+        self._inner = GrpcTransport(options=GrpcOptions(software=self._software), tls=self._tls(), tracer=self._tracer)
         return self._inner
+
+    def _tls(self) -> ClientTls | None:
+        config = self._config
+        if config.security_protocol == PLAINTEXT:
+            return None
+        from oncelog.client.grpc_tls import ClientTls
+        from oncelog.client.tls_check import PemPaths
+        from oncelog.client.tls_files import TlsFiles
+
+        files = TlsFiles(PemPaths(config.ssl_certfile, config.ssl_keyfile, config.ssl_cafile))
+        files.current()
+        return ClientTls(files)
 
     async def close(self) -> None:
         """Ends all links."""

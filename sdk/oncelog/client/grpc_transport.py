@@ -27,6 +27,7 @@ import grpc
 import grpc.aio
 
 from oncelog import errors, link_codec, tracing
+from oncelog.client.grpc_tls import SDK_HINTS, ClientTls, HandshakeFailure, TlsHints, explain_handshake
 from oncelog.link_codec import Frame
 from oncelog.trace_context import LINKS, TRACEPARENT
 from oncelog.types import Buffer
@@ -57,6 +58,8 @@ class GrpcOptions:
     """Per link, requests only; a call larger than this goes when nothing else is in flight."""
     software: str = "oncelog-python"
     """Named in the hello, for the peer's logs."""
+    tls_hints: TlsHints = SDK_HINTS
+    """How to switch TLS, for errors."""
 
 
 # ---------------------------------------------------------------- fork
@@ -244,6 +247,10 @@ class _Link:
         context: dict[str, Any] = {"address": self.address, "status": status}
         if not self._ready and ("Connection refused" in details or "actively refused" in details):
             return errors.NetworkError(f"nobody listens at {self.address}", refused="true", **context)
+        if not self._ready and (failure := self.transport.explain_handshake(self.address, details)) is not None:
+            if failure.certain:
+                context["tls"] = "refused"
+            return errors.NetworkError(failure.sentence, **context)
         return errors.NetworkError(f"the link to {self.address} broke: {details or type(error).__name__}", **context)
 
     def end(self, error: errors.OncelogError) -> None:
@@ -349,7 +356,7 @@ class GrpcTransport:
     """Implements `oncelog.ports.Transport`. Belongs to the event loop of its first call.
 
     `cluster_id` empty = taken from the first peer that names one; from then on another cluster's peer is refused with
-    `WrongClusterError`. `credentials` None = plaintext. `metadata` is sent once per link.
+    `WrongClusterError`. `tls` None = plaintext. `metadata` is sent once per link.
 
     Raises `ForkedClientError` when this process was forked while a channel was open.
     """
@@ -358,7 +365,7 @@ class GrpcTransport:
         self,
         cluster_id: str = "",
         options: GrpcOptions | None = None,
-        credentials: grpc.ChannelCredentials | None = None,
+        tls: ClientTls | None = None,
         metadata: Sequence[tuple[str, str | bytes]] = (),
         tracer: tracing.Tracer | None = None,
     ) -> None:
@@ -368,7 +375,7 @@ class GrpcTransport:
         self.cluster_id = cluster_id
         self.options = options or GrpcOptions()
         self.metadata = tuple(metadata)
-        self._credentials = credentials
+        self._tls = tls
         self._links: dict[tuple[str, str], _Link] = {}
         self._ending: dict[int, _Link] = {}
         self._failures: dict[tuple[str, str], tuple[int, float]] = {}  # count in a row, time of the last
@@ -485,6 +492,12 @@ class GrpcTransport:
         check_cluster(self.cluster_id, hello.cluster_id, link.address)
         self.cluster_id = self.cluster_id or hello.cluster_id
 
+    def explain_handshake(self, address: str, details: str) -> HandshakeFailure | None:
+        """What gRPC's details of a connection that never came up mean, if they are about TLS."""
+        return explain_handshake(
+            address, details, self._tls.paths if self._tls is not None else None, self.options.tls_hints
+        )
+
     def open_channel(self, address: str, connect_timeout_ms: int) -> grpc.aio.Channel:
         """A channel of its own for each link."""
         options = [
@@ -502,10 +515,10 @@ class GrpcTransport:
             ("grpc.use_local_subchannel_pool", 1),
             ("grpc.enable_http_proxy", 0),  # peers are inside the cluster
         ]
-        if self._credentials is None:
+        if self._tls is None:
             channel = grpc.aio.insecure_channel(address, options=options)
         else:
-            channel = grpc.aio.secure_channel(address, self._credentials, options=options)
+            channel = grpc.aio.secure_channel(address, self._tls.credentials(), options=options)
         with contextlib.suppress(TypeError):  # should a grpcio's channels ever refuse weak references
             _live_channels.add(channel)
         return channel

@@ -3,7 +3,9 @@
 Rule 1: any broker answers; bootstrap addresses are asked first and again whenever the known brokers are silent.
 Rule 2: nobody goes back: per partition and shard the entry with the highest epoch stays, whoever answers last.
 Rule 3: concurrent refreshes share one call; a refresh that begins after you asked is the one you wait for.
-Rule 4: when nobody answers within the deadline, the error names each address and what happened there.
+Rule 4: TLS that both sides cannot agree on at any bootstrap address is said at once: waiting does not mend it. Later,
+        with a cluster that was known once, it may be a renewal under way, and is tried again like any other failure.
+Rule 5: when nobody answers within the deadline, the error names each address and what happened there.
 """
 
 from __future__ import annotations
@@ -62,6 +64,7 @@ class Metadata:
         self._next_refresh: asyncio.Task[None] | None = None
         self._next_address = 0
         self._happened: dict[str, str] = {}
+        self._tls_refused: set[str] = set()
         self.cluster_id = ""
         self.controller: str | None = None
         self.txn_shards = 0
@@ -185,6 +188,8 @@ class Metadata:
                 self._learn(reply)
                 return
             attempt += 1
+            if not self.cluster_id and self._tls_refused.issuperset(self._addresses()):
+                raise errors.ClusterUnreachableError(f"no broker can be spoken to: {self._story()}")
             if not await self._context.pause(attempt, deadline_ms):
                 raise errors.ClusterUnreachableError(f"no broker answered: {self._story()}")
 
@@ -218,12 +223,15 @@ class Metadata:
     async def _ask(self, address: str, request: pb.GetMetadataRequest, deadline_ms: int) -> pb.GetMetadataReply | None:
         timeout_ms = max(1, min(deadline_ms - now_ms(), self._context.config.metadata_attempt_timeout_ms))
         self._happened[address] = "no answer yet"
+        self._tls_refused.discard(address)
         try:
             reply, _ = await methods.GET_METADATA.call(self._context.transport, address, request, timeout_ms)
         except errors.OncelogError as error:
             if not error.retriable:
                 raise
             self._happened[address] = _what_happened(error, timeout_ms)
+            if error.context.get("tls") == "refused":
+                self._tls_refused.add(address)
             return None
         return reply
 
@@ -320,6 +328,8 @@ def _what_happened(error: errors.OncelogError, timeout_ms: int) -> str:
         return f"no answer within {timeout_ms} ms"
     if isinstance(error, errors.NetworkError) and error.context.get("refused") == "true":
         return "connection refused"
+    if "tls" in error.context:
+        return error.message
     return str(error)
 
 

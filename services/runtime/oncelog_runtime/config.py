@@ -70,6 +70,14 @@ class NodeConfig:
     listen_port: int = setting(0, "port to listen on; 0 = any free port")
     advertised_address: str = setting("", "host:port that others use to reach this process; empty = where it listens")
     health_port: int = setting(0, "plaintext port of grpc.health.v1 (startup, liveness, readiness); 0 = off")
+    tls_cert_file: str = setting(
+        "", "PEM certificate of this process, for and towards other services; empty = plaintext"
+    )
+    tls_key_file: str = setting("", "PEM key of tls_cert_file, without passphrase")
+    tls_ca_file: str = setting("", "PEM certificates of the CA that signs all services: nobody else may speak to them")
+    etcd_tls_ca_file: str = setting("", "PEM certificates of the CA of etcd; empty = plaintext")
+    etcd_tls_cert_file: str = setting("", "PEM certificate to show to etcd; empty = none")
+    etcd_tls_key_file: str = setting("", "PEM key of etcd_tls_cert_file, without passphrase")
     health_host: str = setting("0.0.0.0", "address of the health port")
     etcd_endpoints: tuple[str, ...] = setting(("127.0.0.1:2379",), "etcd members, host:port")
     etcd_connect_timeout_ms: int = setting(15_000, "how long to wait for etcd at the start, 0 (do not look) to 600000")
@@ -89,6 +97,10 @@ class NodeConfig:
         same = self.listen_port != 0 and self.listen_port == self.health_port
         self.check("health_port", not same, "different from listen_port")
         self.check("log_level", self.log_level in LEVELS, f"one of {', '.join(LEVELS)}")
+        self.check_together("tls_cert_file", "tls_key_file", "tls_ca_file")
+        self.check_together("etcd_tls_cert_file", "etcd_tls_key_file")
+        nameless = bool(self.etcd_tls_cert_file) and not self.etcd_tls_ca_file
+        self.check("etcd_tls_ca_file", not nameless, "given together with etcd_tls_cert_file")
         self.check("etcd_endpoints", len(self.etcd_endpoints) > 0, "at least one host:port")
         for endpoint in self.etcd_endpoints:
             self.check("etcd_endpoints", is_address(endpoint), "host:port, host:port, ...")
@@ -108,6 +120,12 @@ class NodeConfig:
         """Raises `ConfigError` with the legal values unless `holds`."""
         if not holds:
             raise ConfigError(f"{name} must be {legal}", setting=name, value=getattr(self, name))
+
+    def check_together(self, *names: str) -> None:
+        """Raises `ConfigError` when some of these settings are given and some are empty."""
+        given = [name for name in names if getattr(self, name)]
+        for name in names:
+            self.check(name, not given or name in given, f"given together with {', '.join(given)}")
 
     def effective(self) -> dict[str, Any]:
         """All values, secrets masked, for the log line at the start."""

@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -22,8 +23,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from oncelog.client.tls_check import PemPaths
 from oncelog.errors import ClusterUnreachableError, ConfigError, OncelogError, StorageError
 from oncelog.sync import Client
 from oncelog_runtime.adapters.child import die_with_parent, dying_with_parent
@@ -31,6 +33,9 @@ from oncelog_runtime.adapters.etcd_process import etcd_command
 
 _STOP_GRACE_S: Final = 10.0
 _LOG_TAIL_LINES: Final = 5
+_QUIET_PORTS: Final = range(15_000, 32_000)
+_DOORS: Final = ("client", "external")
+_PEM_KINDS: Final = ("cert", "key", "ca")
 
 
 def _quiet(_line: str) -> None:
@@ -38,12 +43,18 @@ def _quiet(_line: str) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on at this moment, all different."""
-    with contextlib.ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
+    """Ports that nobody listens on at this moment, all different.
+
+    Below the range from which outgoing connections take theirs: one of those may come between this look and the listener.
+    """
+    found: list[int] = []
+    for port in random.sample(_QUIET_PORTS, len(_QUIET_PORTS)):
+        if len(found) == count:
+            break
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            found.append(port)
+    return found
 
 
 @dataclass(slots=True)
@@ -55,6 +66,8 @@ class LocalProcess:
     address: str
     log_path: Path
     popen: subprocess.Popen[bytes] | None = None
+    doors: dict[str, str] = field(default_factory=dict)
+    """Its other listeners, client and external: name to address."""
 
     @property
     def running(self) -> bool:
@@ -87,9 +100,23 @@ class LocalProcess:
         return "\n".join(lines[-_LOG_TAIL_LINES:])
 
 
+@dataclass(frozen=True, slots=True)
+class LocalTls:
+    """Mutual TLS between all processes (`inside`), TLS for clients with the same CA (`clients`).
+
+    Certificates hold 127.0.0.1.
+    """
+
+    inside: PemPaths
+    clients: PemPaths
+
+
 @dataclass(slots=True)
 class LocalCluster:
-    """`data_dir` holds everything; the same directory gives the same cluster again."""
+    """`data_dir` holds everything; the same directory gives the same cluster again.
+
+    `doors`: brokers and coordinators have listeners for clients and for clients outside; `tls` needs them.
+    """
 
     data_dir: Path
     brokers: int = 3
@@ -97,11 +124,14 @@ class LocalCluster:
     allocators: int = 1
     first_port: int = 0
     flags: tuple[str, ...] = ()
+    doors: bool = False
+    tls: LocalTls | None = None
     processes: dict[str, LocalProcess] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not 1 <= self.brokers <= 32:
             raise ConfigError("--brokers is 1 to 32", given=self.brokers)
+        assert self.doors or self.tls is None, "TLS for clients needs a listener for clients"
         self.data_dir.mkdir(parents=True, exist_ok=True)
         self._build(self._ports())
 
@@ -117,6 +147,8 @@ class LocalCluster:
         path = self.data_dir / "cluster.json"
         ports: dict[str, int] = json.loads(path.read_text())["ports"] if path.exists() else {}
         wanted = [*self._names(), "etcd-client", "etcd-peer"]  # brokers first: they get the first ports
+        if self.doors:
+            wanted += [f"{name}/{door}" for name in self._names() if _serves_clients(name) for door in _DOORS]
         missing = [name for name in wanted if name not in ports]
         if self.first_port:
             fresh = list(range(self.first_port + len(ports), self.first_port + len(ports) + len(missing)))
@@ -129,12 +161,34 @@ class LocalCluster:
     def _build(self, ports: dict[str, int]) -> None:
         logs = self.data_dir / "logs"
         logs.mkdir(exist_ok=True)
-        command = etcd_command(str(self.data_dir / "etcd"), ports["etcd-client"], ports["etcd-peer"])
+        inside = self.tls.inside if self.tls else None
+        command = etcd_command(str(self.data_dir / "etcd"), ports["etcd-client"], ports["etcd-peer"], tls=inside)
         etcd_address = f"127.0.0.1:{ports['etcd-client']}"
         self.processes["etcd"] = LocalProcess("etcd", command, etcd_address, logs / "etcd.log")
         for name in self._names():
             command = self._service_command(name, ports[name], etcd_address)
-            self.processes[name] = LocalProcess(name, command, f"127.0.0.1:{ports[name]}", logs / f"{name}.log")
+            command += self._door_flags(name, ports) + self._tls_flags(name) + list(self.flags)
+            self.processes[name] = process = LocalProcess(
+                name, command, f"127.0.0.1:{ports[name]}", logs / f"{name}.log"
+            )
+            for door in _DOORS:
+                if f"{name}/{door}" in ports and self.doors:
+                    process.doors[door] = f"127.0.0.1:{ports[f'{name}/{door}']}"
+
+    def _door_flags(self, name: str, ports: dict[str, int]) -> list[str]:
+        if not self.doors or not _serves_clients(name):
+            return []
+        return [word for door in _DOORS for word in (f"--{door}-listen-port", str(ports[f"{name}/{door}"]))]
+
+    def _tls_flags(self, name: str) -> list[str]:
+        if self.tls is None:
+            return []
+        files = {"tls": self.tls.inside, "etcd-tls": self.tls.inside}
+        if _serves_clients(name):
+            files["client-tls"] = PemPaths(self.tls.clients.cert, self.tls.clients.key, self.tls.clients.ca)
+        return [
+            f"--{prefix}-{kind}-file={getattr(paths, kind)}" for prefix, paths in files.items() for kind in _PEM_KINDS
+        ]
 
     def _service_command(self, name: str, port: int, etcd_address: str) -> list[str]:
         kind, _, number = name.rpartition("-")
@@ -148,12 +202,22 @@ class LocalCluster:
         if kind == "broker":
             replicas = str(min(3, self.brokers))
             command += ["--default-replication-factor", replicas, "--internal-topic-replication-factor", replicas]
-        return command + list(self.flags)
+        return command
 
     @property
     def bootstrap_servers(self) -> str:
         """The brokers' addresses, as a client takes them."""
-        return ",".join(p.address for name, p in self.processes.items() if name.startswith("broker-"))
+        return self.bootstrap_at("client")
+
+    def bootstrap_at(self, door: str) -> str:
+        """The brokers' addresses at a listener: internal, client or external."""
+        brokers = [p for name, p in self.processes.items() if name.startswith("broker-")]
+        return ",".join(p.doors.get(door, p.address) for p in brokers)
+
+    @property
+    def client_options(self) -> dict[str, Any]:
+        """What a client of this cluster needs beside its address."""
+        return {} if self.tls is None else {"security_protocol": "SSL", "ssl_cafile": self.tls.clients.ca}
 
     # ------------------------------------------------------------ life
 
@@ -198,7 +262,7 @@ class LocalCluster:
             for process in self.processes.values():
                 self._check_alive(process)
             try:
-                with Client(self.bootstrap_servers, default_api_timeout_ms=2_000) as client:
+                with Client(self.bootstrap_servers, default_api_timeout_ms=2_000, **self.client_options) as client:
                     health = client.admin.cluster_health()
                 if health.healthy and len(health.brokers) == self.brokers:
                     return
@@ -232,6 +296,10 @@ class LocalCluster:
 
     def __exit__(self, *_exc: object) -> None:
         self.stop()
+
+
+def _serves_clients(name: str) -> bool:
+    return name.startswith(("broker-", "coordinator-"))
 
 
 def _wait_all(processes: list[LocalProcess]) -> None:

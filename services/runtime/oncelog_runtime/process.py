@@ -111,14 +111,17 @@ class _Process(Generic[ConfigT]):
 
     async def _run(self) -> int:
         from oncelog_runtime.adapters import system  # late: adapters import grpc and etcd3
+        from oncelog_runtime.adapters.tls import load_tls
 
-        ports = system.build_ports(self._config, self._component)
+        tls = load_tls(self._config)
+        ports = system.build_ports(self._config, self._component, tls)
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(system.close_ports, ports)
             await self._serve_health(ports, stack)
             await self._require_metadata(ports)
             learning = asyncio.create_task(system.learn_cluster_id(ports))
             stack.push_async_callback(_cancel, learning)
+            stack.push_async_callback(_cancel, asyncio.create_task(tls.watch()))
             service = self._build(self._config, ports)
             stack.push_async_callback(self._stop, service)
             if await self._started(service):
@@ -191,6 +194,8 @@ class _Process(Generic[ConfigT]):
     def _explain(self, error: errors.OncelogError) -> str:
         if isinstance(error, errors.MetadataUnavailableError):
             endpoints = ",".join(self._config.etcd_endpoints)
+            if "tls" in error.context:
+                return f"etcd cannot be used at {endpoints}: {error.message}"
             return f"etcd does not answer at {endpoints}: start it, or correct --etcd-endpoints"
         return str(error)
 

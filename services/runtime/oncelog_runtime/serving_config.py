@@ -24,8 +24,28 @@ class ServingConfig(NodeConfig):
         "", "host:port that clients outside use; empty = where external_listen_port listens"
     )
 
+    client_tls_cert_file: str = setting(
+        "", "PEM certificate shown to clients at client_listen_port and external_listen_port; empty = plaintext"
+    )
+    client_tls_key_file: str = setting("", "PEM key of client_tls_cert_file, without passphrase")
+    client_tls_ca_file: str = setting("", "PEM certificates of the CA that signs clients")
+    client_tls_require_certificate: bool = setting(False, "refuse clients without a certificate of client_tls_ca_file")
+
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._check_listeners()
+        self._check_tls()
+
+    def _check_tls(self) -> None:
+        self.check_together("client_tls_cert_file", "client_tls_key_file")
+        name = "client_tls_cert_file"
+        own_door = self.has_client_listener or self.external_listen_port != 0
+        self.check(name, own_door or not self.client_tls_cert_file, "empty without client_listen_port (or external)")
+        trusted = bool(self.client_tls_ca_file and self.client_tls_cert_file)
+        legal = "false without client_tls_ca_file and client_tls_cert_file"
+        self.check("client_tls_require_certificate", trusted or not self.client_tls_require_certificate, legal)
+
+    def _check_listeners(self) -> None:
         ports = {"listen_port": self.listen_port, "health_port": self.health_port}
         for name in ("client_listen_port", "external_listen_port"):
             port = getattr(self, name)

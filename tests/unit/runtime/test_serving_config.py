@@ -55,3 +55,27 @@ def test_announced_addresses_win_over_those_that_are_listened_on() -> None:
 def test_settings_that_cannot_work_are_named(settings: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         ServingConfig(**settings)
+
+
+CLIENT_TLS = {"client_tls_cert_file": "c", "client_tls_key_file": "k"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        (CLIENT_TLS, "client_tls_cert_file must be empty without client_listen_port"),
+        ({"client_tls_cert_file": "c"}, "client_tls_key_file must be given together with client_tls_cert_file"),
+        (
+            {**CLIENT_TLS, "client_listen_port": 1, "client_tls_require_certificate": True},
+            "client_tls_require_certificate must be false without client_tls_ca_file",
+        ),
+        ({"tls_ca_file": "a"}, "tls_cert_file must be given together with tls_ca_file"),
+        (
+            {"etcd_tls_cert_file": "c", "etcd_tls_key_file": "k"},
+            "etcd_tls_ca_file must be given together with etcd_tls_cert_file",
+        ),
+    ],
+)
+def test_half_of_tls_is_refused(settings: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        ServingConfig(**settings)

@@ -78,3 +78,22 @@ def test_bootstrap_addresses() -> None:
     for wrong in ("", "host", "host:port", [":"]):
         with pytest.raises(ConfigError):
             addresses(wrong)
+
+
+def test_tls_is_named_as_kafka_users_name_it() -> None:
+    config = load(ClientConfig, {"security.protocol": "SSL", "ssl_cafile": "ca.crt"})
+    assert (config.security_protocol, config.ssl_cafile, config.ssl_certfile) == ("SSL", "ca.crt", "")
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"security_protocol": "TLS"}, "must be one of PLAINTEXT, SSL"),
+        ({"ssl_cafile": "ca.crt"}, "ssl_cafile has no use in plaintext: set security_protocol='SSL'"),
+        ({"security_protocol": "SSL", "ssl_certfile": "me.crt"}, "ssl_certfile and ssl_keyfile belong together"),
+        ({"ssl_ca_file": "ca.crt"}, "did you mean `ssl_cafile`"),
+    ],
+)
+def test_tls_options_that_contradict_each_other_are_refused(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        load(ClientConfig, given)

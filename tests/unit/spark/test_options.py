@@ -7,6 +7,7 @@ import pytest
 from oncelog.errors import ConfigError
 from pyspark_oncelog.offsets import EARLIEST, LATEST, PartitionPosition, Position, TopicPosition, parse_offsets_option
 from pyspark_oncelog.options import SinkOptions, SourceOptions, Subscription
+from pyspark_oncelog.worker_client import client_for
 
 BASE = {"bootstrapServers": "a:1", "subscribe": "t"}
 
@@ -110,3 +111,30 @@ def test_a_position_survives_the_checkpoint() -> None:
 def test_a_foreign_checkpoint_is_refused(data: dict[str, object]) -> None:
     with pytest.raises(ConfigError):
         Position.from_json(data)
+
+
+def test_tls_options_reach_the_connection() -> None:
+    raw = {**BASE, "securityProtocol": "ssl", "sslCafile": "/ca", "sslCertfile": "/me.crt", "sslKeyfile": "/me.key"}
+    connection = SourceOptions.parse(raw, streaming=True).connection
+    assert (connection.security_protocol, connection.ssl_cafile) == ("SSL", "/ca")
+    assert (connection.ssl_certfile, connection.ssl_keyfile) == ("/me.crt", "/me.key")
+    assert SourceOptions.parse({**BASE, "kafka.security.protocol": "SSL"}, True).connection.security_protocol == "SSL"
+
+
+@pytest.mark.parametrize(
+    ("raw", "says"),
+    [
+        ({"securityProtocol": "SASL_SSL"}, "securityProtocol must be PLAINTEXT or SSL"),
+        ({"sslCafile": "/ca"}, "sslCafile has no use in plaintext: set option securityProtocol to SSL"),
+        ({"securityProtocol": "SSL", "sslKeyfile": "/k"}, "sslCertfile and sslKeyfile belong together"),
+    ],
+)
+def test_tls_options_that_contradict_each_other_are_refused(raw: dict[str, str], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        SourceOptions.parse({**BASE, **raw}, streaming=True)
+
+
+def test_a_file_that_is_not_on_this_machine_is_named_with_its_option() -> None:
+    raw = {**BASE, "securityProtocol": "SSL", "sslCafile": "/nowhere/ca.crt"}
+    with pytest.raises(ConfigError, match=r"option sslCafile: /nowhere/ca.crt cannot be read on .* on every worker"):
+        client_for(SourceOptions.parse(raw, streaming=True).connection)

@@ -8,6 +8,8 @@ Rule 1: every call has a deadline and every failure is a `MetadataUnavailableErr
 Rule 2: reads are linearizable.
 Rule 3: where several endpoints are names, they are looked up again after a few failures in a row: in Kubernetes a
         restarted member has a new address.
+Rule 4: with TLS one endpoint at a time is used, because a certificate is compared with one name; after a failure the next
+        one, with the newest certificates.
 """
 
 from __future__ import annotations
@@ -19,8 +21,10 @@ from typing import Any, Final, TypeVar
 
 import grpc
 
+from oncelog.client.grpc_tls import TlsHints, explain_handshake
+from oncelog.client.tls_files import TlsFiles
 from oncelog.errors import MetadataUnavailableError
-from oncelog_runtime.adapters.etcd_client import EtcdTls, connect, etcd3_module, prefix_end
+from oncelog_runtime.adapters.etcd_client import connect, etcd3_module, prefix_end
 from oncelog_runtime.adapters.etcd_watch import EtcdWatch
 from oncelog_runtime.etcd_wire import rpc_pb2
 from oncelog_runtime.ports import Change, CommitResult, Compare, KeyValue, Listing, Put
@@ -29,6 +33,7 @@ T = TypeVar("T")
 MAX_OPERATIONS: Final = 128
 """etcd's default bound on the conditions, and on the writes, of one transaction."""
 _FAILURES_BEFORE_LOOKUP: Final = 3
+_HINTS: Final = TlsHints("set etcd_tls_ca_file", "unset etcd_tls_ca_file")
 _CERTAINLY_NOT_WRITTEN: Final = (
     grpc.StatusCode.NOT_FOUND,
     grpc.StatusCode.INVALID_ARGUMENT,
@@ -40,11 +45,13 @@ _CERTAINLY_NOT_WRITTEN: Final = (
 class EtcdMetadata:
     """Implements `oncelog_runtime.ports.MetadataStore`. `timeout_ms` is the deadline of every call."""
 
-    def __init__(self, endpoints: Sequence[str], timeout_ms: int = 3_000, tls: EtcdTls | None = None) -> None:
+    def __init__(self, endpoints: Sequence[str], timeout_ms: int = 3_000, tls: TlsFiles | None = None) -> None:
         self._endpoints = tuple(endpoints)
         self._timeout_ms = timeout_ms
         self._tls = tls
-        self._client = connect(self._endpoints, timeout_ms, tls)
+        self._pem = tls.current() if tls is not None else None
+        self._turn = 0
+        self._client = self._connect()
         self._failures = 0
         self._closed = False
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="etcd")
@@ -124,6 +131,7 @@ class EtcdMetadata:
         if self._closed:
             raise MetadataUnavailableError("the metadata client is closed")
         loop = asyncio.get_running_loop()
+        client = self._client
         try:
             # Twice the deadline, for the time that the call waits for a thread.
             async with asyncio.timeout(2 * self._timeout_ms / 1000):
@@ -131,16 +139,40 @@ class EtcdMetadata:
         except TimeoutError as error:
             raise _doubt("no answer in time", unknown) from error
         except (grpc.RpcError, etcd3_module().Etcd3Exception, ValueError, StopIteration) as error:
-            self._failed()
-            raise _unavailable(error, unknown) from error
+            self._failed(client)
+            raise self._explained(error, unknown) from error
         self._failures = 0
         return answer
 
-    def _failed(self) -> None:
+    def _connect(self) -> Any:
+        one = self._endpoints[self._turn % len(self._endpoints)]
+        return connect(self._endpoints if self._tls is None else (one,), self._timeout_ms, self._pem)
+
+    def _failed(self, client: Any) -> None:
         self._failures += 1
-        if self._failures % _FAILURES_BEFORE_LOOKUP == 0 and len(self._endpoints) > 1 and not self._closed:
-            old, self._client = self._client, connect(self._endpoints, self._timeout_ms, self._tls)
+        if not self._closed and self._should_reconnect(client):
+            self._turn += 1
+            old, self._client = self._client, self._connect()
             asyncio.get_running_loop().call_later(2 * self._timeout_ms / 1000, old.close)
+
+    def _should_reconnect(self, client: Any) -> bool:
+        several = len(self._endpoints) > 1
+        if self._tls is None:
+            return several and self._failures % _FAILURES_BEFORE_LOOKUP == 0
+        if client is not self._client:
+            return False  # another call was faster
+        before, self._pem = self._pem, self._tls.current()
+        return several or self._pem is not before
+
+    def _explained(self, error: Exception, unknown: bool) -> MetadataUnavailableError:
+        explained = _unavailable(error, unknown)
+        details = error.details() if isinstance(error, grpc.Call) else _details_of(error.__context__)
+        paths = self._tls.paths if self._tls is not None else None
+        failure = explain_handshake("etcd", details or "", paths, _HINTS)
+        if failure is not None:
+            explained.message = failure.sentence
+            explained.context["tls"] = "refused" if failure.certain else "perhaps"
+        return explained
 
 
 def _doubt(message: str, unknown: bool, **context: str) -> MetadataUnavailableError:
@@ -157,6 +189,10 @@ def _unavailable(error: Exception, unknown: bool) -> MetadataUnavailableError:
         return MetadataUnavailableError("the lease is gone", reason="lease_gone")
     reason = code.name.lower() if code is not None else type(error).__name__
     return _doubt("etcd does not answer", unknown and code not in _CERTAINLY_NOT_WRITTEN, reason=reason)
+
+
+def _details_of(cause: BaseException | None) -> str:
+    return str(cause.details()) if isinstance(cause, grpc.Call) else ""
 
 
 def _key_value(kv: Any) -> KeyValue:

@@ -12,11 +12,13 @@ import json
 import socket
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from ipaddress import ip_address
 from types import ModuleType
 from typing import Any, Final
 
+import grpc
+
+from oncelog.client.tls_check import Pem
 from oncelog_runtime.etcd_wire import rpc_pb2, rpc_pb2_grpc
 
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
@@ -33,15 +35,6 @@ CHANNEL_OPTIONS: Final[tuple[tuple[str, int | str], ...]] = (
     # Round robin: an etcd member that is cut off from its peers spoils a part of the calls only.
     ("grpc.service_config", _SERVICE_CONFIG),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class EtcdTls:
-    """Paths of PEM files; a client certificate needs both `cert` and `key`."""
-
-    ca: str
-    cert: str | None = None
-    key: str | None = None
 
 
 def etcd3_module() -> Any:
@@ -85,15 +78,25 @@ def _addresses(endpoint: str) -> list[str]:
     return sorted({f"{info[4][0]}:{port}" for info in found})
 
 
-def connect(endpoints: Sequence[str], timeout_ms: int, tls: EtcdTls | None = None) -> Any:
-    """An `etcd3.Etcd3Client`. Does not wait for a connection. `timeout_ms` is the deadline of every call."""
+def connect(endpoints: Sequence[str], timeout_ms: int, tls: Pem | None = None) -> Any:
+    """An `etcd3.Etcd3Client`. Does not wait for a connection. `timeout_ms` is the deadline of every call.
+
+    With `tls` give one endpoint: gRPC compares the certificate with one name, whatever it connects to.
+    """
     host, _, port = target_of(endpoints).rpartition(":")
-    return etcd3_module().Etcd3Client(
+
+    class Client(etcd3_module().Etcd3Client):  # type: ignore[misc]
+        """Takes certificates that were read and checked before, not files that may be half renewed by now."""
+
+        @staticmethod
+        def _get_secure_creds(_ca: str, _key: str | None, _cert: str | None) -> grpc.ChannelCredentials:
+            assert tls is not None
+            return grpc.ssl_channel_credentials(tls.ca, tls.key or None, tls.cert or None)
+
+    return Client(
         host=host,
         port=port,
-        ca_cert=tls.ca if tls else None,
-        cert_cert=tls.cert if tls else None,
-        cert_key=tls.key if tls else None,
+        ca_cert="see Client" if tls else None,
         timeout=timeout_ms / 1000,
         grpc_options=list(CHANNEL_OPTIONS),
     )

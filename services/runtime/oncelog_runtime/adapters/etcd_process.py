@@ -14,12 +14,14 @@ import logging
 import re
 import shutil
 import socket
+import ssl
 import subprocess
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
+from oncelog.client.tls_check import PemPaths
 from oncelog.errors import MetadataUnavailableError
 from oncelog_runtime.adapters.child import dying_with_parent
 
@@ -75,13 +77,17 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def etcd_command(data_dir: str, client_port: int, peer_port: int, *, fsync: bool = True) -> list[str]:
+def etcd_command(
+    data_dir: str, client_port: int, peer_port: int, *, fsync: bool = True, tls: PemPaths | None = None
+) -> list[str]:
     """The command line of a single-member etcd on 127.0.0.1, with a line of warning when its version is a poor one.
 
+    `tls`: the certificate that it shows, and the CA of the certificates that it asks its clients for.
     Raises `MetadataUnavailableError` when there is no etcd.
     """
     binary = find_etcd()
-    client, peer = f"http://127.0.0.1:{client_port}", f"http://127.0.0.1:{peer_port}"
+    client = f"{'https' if tls else 'http'}://127.0.0.1:{client_port}"
+    peer = f"http://127.0.0.1:{peer_port}"
     flags = {
         "name": "oncelog",
         "data-dir": data_dir,
@@ -94,6 +100,8 @@ def etcd_command(data_dir: str, client_port: int, peer_port: int, *, fsync: bool
         "auto-compaction-retention": "1h",
         "log-level": "warn",
     }
+    if tls is not None:
+        flags |= {"cert-file": tls.cert, "key-file": tls.key, "trusted-ca-file": tls.ca, "client-cert-auth": "true"}
     command = [str(binary.path), *(f"--{name}={value}" for name, value in flags.items())]
     if not binary.is_safe:
         _log.warning("etcd %d.%d.%d can lose committed entries in a crash: for development only", *binary.version)
@@ -106,14 +114,17 @@ def etcd_command(data_dir: str, client_port: int, peer_port: int, *, fsync: bool
 class EtcdProcess:
     """One single-member etcd. `port` 0 = any free one; data and log live in `data_dir`.
 
-    `fsync` False: faster, and a power cut may lose everything.
+    `fsync` False: faster, and a power cut may lose everything. `tls` as in `etcd_command`.
     """
 
-    def __init__(self, data_dir: Path, port: int = 0, peer_port: int = 0, *, fsync: bool = True) -> None:
+    def __init__(
+        self, data_dir: Path, port: int = 0, peer_port: int = 0, *, fsync: bool = True, tls: PemPaths | None = None
+    ) -> None:
         self._data_dir = data_dir
         self._port = port or free_port()
         self._peer_port = peer_port or free_port()
         self._fsync = fsync
+        self._tls = tls
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -143,7 +154,8 @@ class EtcdProcess:
         return self.endpoint
 
     def _command(self) -> list[str]:
-        return etcd_command(str(self._data_dir / "data"), self._port, self._peer_port, fsync=self._fsync)
+        data_dir = str(self._data_dir / "data")
+        return etcd_command(data_dir, self._port, self._peer_port, fsync=self._fsync, tls=self._tls)
 
     def _spawn(self, command: list[str]) -> None:
         if self._process is not None:
@@ -197,8 +209,13 @@ class EtcdProcess:
         raise MetadataUnavailableError(f"etcd did not become healthy; its log ends with: {last_words}")
 
     def _is_healthy(self) -> bool:
+        context = None
+        if self._tls is not None:
+            context = ssl.create_default_context(cafile=self._tls.ca)
+            context.load_cert_chain(self._tls.cert, self._tls.key)
+        url = f"{'http' if context is None else 'https'}://{self.endpoint}/health"
         try:
-            with urllib.request.urlopen(f"http://{self.endpoint}/health", timeout=1) as answer:
+            with urllib.request.urlopen(url, timeout=1, context=context) as answer:
                 return bool(json.load(answer).get("health") == "true")
         except (OSError, urllib.error.URLError, ValueError):
             return False

@@ -9,11 +9,15 @@ import time
 from random import Random
 from typing import Any, Final, cast
 
+import grpc
+
+from oncelog.client.grpc_tls import ClientTls
 from oncelog.client.grpc_transport import GrpcOptions, GrpcTransport
 from oncelog.tracing import Tracer
 from oncelog_runtime.adapters.etcd import EtcdMetadata
 from oncelog_runtime.adapters.grpc_server import GrpcServer, Listener, ServerOptions
 from oncelog_runtime.adapters.os_disk import OsDisk
+from oncelog_runtime.adapters.tls import SERVICE_HINTS, ProcessTls, server_credentials
 from oncelog_runtime.cluster import CLUSTER_KEY, Cluster
 from oncelog_runtime.config import NodeConfig
 from oncelog_runtime.listeners import CLIENT, EXTERNAL
@@ -54,23 +58,29 @@ class _LazyDisk:
             self._disk.close()
 
 
-def build_ports(config: NodeConfig, component: str) -> NodePorts:
-    """The ports of a service process. Call it on the running event loop; `close_ports` ends them."""
+def build_ports(config: NodeConfig, component: str, tls: ProcessTls | None = None) -> NodePorts:
+    """The ports of a service process, all plaintext without `tls`. Call it on the running event loop; `close_ports` ends
+    them.
+    """
+    tls = tls or ProcessTls()
     software = f"oncelog-{component}"
     tracer = _tracer(config, software)
     return NodePorts(
         transport=GrpcTransport(
-            options=GrpcOptions(max_message_bytes=config.max_message_bytes, software=software), tracer=tracer
+            options=GrpcOptions(max_message_bytes=config.max_message_bytes, software=software, tls_hints=SERVICE_HINTS),
+            tls=ClientTls(tls.internal) if tls.internal else None,
+            tracer=tracer,
         ),
         server=GrpcServer(
             config.listen_host,
             config.listen_port,
             options=ServerOptions(max_message_bytes=config.max_message_bytes, software=software),
-            more=_client_listeners(config),
+            credentials=server_credentials(tls.internal, require_certificate=True) if tls.internal else None,
+            more=_client_listeners(config, tls),
             tracer=tracer,
         ),
         disk=cast(Disk, _LazyDisk(config.data_dir)),
-        metadata=EtcdMetadata(config.etcd_endpoints),
+        metadata=EtcdMetadata(config.etcd_endpoints, tls=tls.etcd),
         clock=SystemClock(),
         random=Random(os.urandom(16)),
         tracer=tracer,
@@ -90,15 +100,22 @@ def _tracer(config: NodeConfig, software: str) -> Tracer | None:
     )
 
 
-def _client_listeners(config: NodeConfig) -> list[Listener]:
+def _client_listeners(config: NodeConfig, tls: ProcessTls) -> list[Listener]:
     """What clients use beside the internal listener."""
     if not isinstance(config, ServingConfig):
         return []
-    doors = (
-        Listener(CLIENT, config.listen_host, config.client_listen_port, port_flag="--client-listen-port"),
-        Listener(EXTERNAL, config.listen_host, config.external_listen_port, port_flag="--external-listen-port"),
-    )
-    return [door for door in doors if door.port != 0]
+    ports = {CLIENT: config.client_listen_port, EXTERNAL: config.external_listen_port}
+    return [
+        Listener(name, config.listen_host, port, _client_credentials(config, tls), f"--{name}-listen-port")
+        for name, port in ports.items()
+        if port != 0
+    ]
+
+
+def _client_credentials(config: ServingConfig, tls: ProcessTls) -> grpc.ServerCredentials | None:
+    if tls.clients is None:
+        return None
+    return server_credentials(tls.clients, require_certificate=config.client_tls_require_certificate)
 
 
 async def close_ports(ports: NodePorts) -> None:

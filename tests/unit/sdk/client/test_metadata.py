@@ -119,3 +119,27 @@ def test_calls_begin_in_their_turn_in_any_order_of_tasks(seed: int) -> None:
 
     SimLoop(seed).run(work())
     assert begun == [0, 1, 2, 4, 5, 8, 9]
+
+
+def no_tls() -> errors.NetworkError:
+    return errors.NetworkError("the certificate of b0:1 has expired: renew it there", tls="refused", unsent="true")
+
+
+def test_tls_that_no_broker_agrees_on_is_said_at_once(cluster: FakeCluster) -> None:
+    cluster.fail("GetMetadata", *(no_tls() for _ in range(100)))
+
+    async def work(_: FakeCluster) -> None:
+        with pytest.raises(errors.ClusterUnreachableError, match="has expired: renew it there"):
+            await cluster.client().start()
+
+    cluster.run(work)
+    assert cluster.loop.time() < 1
+
+
+def test_a_client_that_knew_the_cluster_waits_for_a_renewal(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            cluster.fail("GetMetadata", *(no_tls() for _ in range(10)))
+            await client._metadata.refresh(client._context.deadline_ms())
+
+    cluster.run(work)

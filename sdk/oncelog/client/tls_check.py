@@ -1,0 +1,174 @@
+"""Whether certificate, key and CA can work, found out by OpenSSL itself in handshakes in memory.
+
+Rule: every fault is one `ConfigError` that names the setting, the file and what to do.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from oncelog.errors import ConfigError
+
+_BEGIN: Final = "-----BEGIN CERTIFICATE-----"
+_END: Final = "-----END CERTIFICATE-----"
+_EXPIRED: Final = (10,)
+_NOT_YET_VALID: Final = (9,)
+_NOT_SIGNED: Final = (2, 18, 19, 20, 21)
+_WRONG_PURPOSE: Final = (24, 26)
+_HOST_MISMATCH: Final = (62, 64)
+_ROUNDS: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Pem:
+    """The content of three files; an absent one is empty."""
+
+    cert: bytes
+    key: bytes
+    ca: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PemPaths:
+    """Three paths, and the settings that named them, for errors. `ca` is whom to trust; `cert` and `key` go together."""
+
+    cert: str = ""
+    key: str = ""
+    ca: str = ""
+    cert_setting: str = "ssl_certfile"
+    key_setting: str = "ssl_keyfile"
+    ca_setting: str = "ssl_cafile"
+
+    def read(self) -> Pem:
+        """The files as they are now. Raises `ConfigError`."""
+        return Pem(
+            _read(self.cert_setting, self.cert), _read(self.key_setting, self.key), _read(self.ca_setting, self.ca)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Validity:
+    """The life of a certificate, seconds since 1970; zeros without a certificate."""
+
+    from_s: float = 0.0
+    to_s: float = 0.0
+
+
+def check(paths: PemPaths, pem: Pem, *, mutual: bool, hosts: Sequence[str]) -> Validity:
+    """Raises `ConfigError`. `mutual`: the certificate must be signed by the CA, and serve at both ends of a connection.
+
+    `hosts`: names and addresses that the certificate must hold. The files must have the content `pem` (Python's ssl
+    takes a key by its path alone): compare them again afterwards.
+    """
+    roots = _roots(paths, pem.ca) if paths.ca else ""
+    if not paths.cert:
+        return Validity()
+    _check_form(paths, pem)
+    leaf = _first_certificate(pem.cert)
+    seen = _shake(paths, _server(paths), _client(leaf), "")
+    for host in hosts:
+        _shake(paths, _server(paths), _client(leaf), host)
+    if mutual:
+        server, client = _server(paths), _client(roots)
+        server.load_verify_locations(cadata=roots)
+        server.verify_mode = ssl.CERT_REQUIRED
+        client.load_cert_chain(paths.cert, paths.key)
+        _shake(paths, server, client, "")
+    return Validity(ssl.cert_time_to_seconds(seen["notBefore"]), ssl.cert_time_to_seconds(seen["notAfter"]))
+
+
+def _read(setting: str, path: str) -> bytes:
+    if not path:
+        return b""
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{setting} {path} cannot be read: {error.strerror}") from error
+
+
+def _roots(paths: PemPaths, ca: bytes) -> str:
+    try:
+        text = ca.decode("ascii", "ignore")  # people write comments into such files
+        if _BEGIN not in text:
+            raise ValueError("no certificate begins in it")
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text)
+    except (ssl.SSLError, ValueError) as error:
+        why = getattr(error, "reason", None) or error
+        raise ConfigError(f"{paths.ca_setting} {paths.ca} is no PEM file of CA certificates ({why})") from error
+    return text
+
+
+def _check_form(paths: PemPaths, pem: Pem) -> None:
+    if not _first_certificate(pem.cert):
+        raise ConfigError(f"{paths.cert_setting} {paths.cert} holds no PEM certificate")
+    if b"PRIVATE KEY-----" not in pem.key:
+        raise ConfigError(f"{paths.key_setting} {paths.key} holds no PEM private key")
+    if b"ENCRYPTED" in pem.key:  # OpenSSL would ask for the passphrase on the terminal
+        raise ConfigError(f"{paths.key_setting} {paths.key} is encrypted: a key without passphrase is needed")
+
+
+def _first_certificate(chain: bytes) -> str:
+    """The process's own certificate; what follows in the file are its issuers. Empty when there is none."""
+    text = chain.decode("ascii", "ignore")
+    begin, end = text.find(_BEGIN), text.find(_END)
+    return text[begin:end] + _END + "\n" if 0 <= begin < end else ""
+
+
+def _server(paths: PemPaths) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(paths.cert, paths.key)
+    except (ssl.SSLError, OSError) as error:
+        why = getattr(error, "reason", None) or error
+        raise ConfigError(
+            f"{paths.key_setting} {paths.key} is not the key of the certificate in {paths.cert_setting} {paths.cert} ({why})"
+        ) from error
+    return context
+
+
+def _client(trusted: str) -> ssl.SSLContext:
+    """Trusts just these certificates, be they a CA's or the server's own."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.load_verify_locations(cadata=trusted)
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return context
+
+
+def _shake(paths: PemPaths, server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> dict[str, Any]:
+    """Returns the server's certificate as the client saw it. `host`: it must hold this name."""
+    client.check_hostname = bool(host)
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client_end = client.wrap_bio(to_client, to_server, server_hostname=host or None)
+    waiting = [client_end, server.wrap_bio(to_server, to_client, server_side=True)]
+    for _ in range(_ROUNDS):
+        for end in list(waiting):
+            try:
+                end.do_handshake()
+                waiting.remove(end)
+            except ssl.SSLWantReadError:
+                pass
+            except ssl.SSLError as error:
+                raise _explain(paths, error, host) from error
+    return dict(client_end.getpeercert() or {})
+
+
+def _explain(paths: PemPaths, error: ssl.SSLError, host: str) -> ConfigError:
+    certificate = f"the certificate in {paths.cert_setting} {paths.cert}"
+    code = getattr(error, "verify_code", 0)
+    if code in _EXPIRED:
+        return ConfigError(f"{certificate}, or its CA, has expired: renew it")
+    if code in _NOT_YET_VALID:
+        return ConfigError(f"{certificate} is not valid yet: look at this machine's clock")
+    if code in _NOT_SIGNED:
+        return ConfigError(f"{certificate} is not signed by {paths.ca_setting} {paths.ca}")
+    if code in _WRONG_PURPOSE:
+        return ConfigError(f"{certificate} must allow server and client authentication (extended key usage)")
+    if code in _HOST_MISMATCH:
+        return ConfigError(f"{certificate} does not hold the name {host}, under which this process is dialled")
+    why = getattr(error, "verify_message", "") or error.reason or error
+    return ConfigError(f"{certificate} cannot be used ({why})")
