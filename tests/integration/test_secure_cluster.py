@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,6 +17,9 @@ from oncelog import errors
 from oncelog.sync import Client
 from oncelog_runtime.local import LocalCluster, LocalTls
 from tests.certificates import Authority
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 RENEWALS = 3
 SENDS_BETWEEN = 150
@@ -56,6 +59,23 @@ def oncelog(cluster: LocalCluster, *words: str, **environment: str) -> subproces
     )
 
 
+@pytest.mark.spark
+def test_spark_writes_and_reads_from_outside(secure: LocalCluster, spark: SparkSession) -> None:
+    options = {
+        "bootstrapServers": secure.bootstrap_at("external"),
+        "securityProtocol": "SSL",
+        "sslCafile": secure.client_options["ssl_cafile"],
+    }
+    rows = spark.range(0, 1000, 1, 2).selectExpr("CAST(id AS STRING) AS value")
+    sink = {**options, "topic": "spark-outside", "createTopicPartitions": "3"}
+    rows.write.format("oncelog").mode("append").options(**sink).save()
+    read = spark.read.format("oncelog").options(**options, subscribe="spark-outside").load()
+    assert sorted(int(row.value) for row in read.select("value").collect()) == list(range(1000))
+    lost = {**sink, "sslCafile": "/nowhere/ca.crt"}
+    with pytest.raises(Exception, match=r"option sslCafile: /nowhere/ca.crt cannot be read on .* on every worker"):
+        rows.write.format("oncelog").mode("append").options(**lost).save()
+
+
 def test_each_listener_tells_its_own_addresses(secure: LocalCluster) -> None:
     for door in ("client", "external"):
         with Client(secure.bootstrap_at(door), **secure.client_options) as client:
@@ -67,8 +87,11 @@ def test_the_internal_listener_takes_only_members(secure: LocalCluster, authorit
     assert secure.tls is not None
     inside = secure.tls.inside
     address = secure.bootstrap_at("internal")
-    with pytest.raises(errors.ClusterUnreachableError, match="if it wants a client certificate"):
-        Client(address, default_api_timeout_ms=1_000, **secure.client_options).start()
+    with (
+        pytest.raises(errors.ClusterUnreachableError, match="if it wants a client certificate"),
+        Client(address, default_api_timeout_ms=1_000, **secure.client_options),
+    ):
+        pass
     member = {"ssl_certfile": inside.cert, "ssl_keyfile": inside.key}
     with Client(address, **secure.client_options, **member) as client:
         known = client.admin.cluster_health()

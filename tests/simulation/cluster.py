@@ -16,13 +16,14 @@ from oncelog_partition_leader.broker import Broker
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_pid_allocator.config import PidAllocatorConfig
 from oncelog_pid_allocator.service import PidAllocator
+from oncelog_runtime.listeners import CLIENT, EXTERNAL
 from oncelog_runtime.ports import NodePorts
 from oncelog_runtime.sim.faults import FaultPlan
 from oncelog_runtime.sim.node import SimNode
 from oncelog_runtime.sim.world import SimWorld
 
 SHARDS: Final = 2
-DOORS: Final = {"client": 9192, "external": 9292}
+DOORS: Final = {CLIENT: 9192, EXTERNAL: 9292}
 _GRACE_MS: Final = 2_000
 Service = Broker | CoordinatorNode | PidAllocator
 
@@ -47,6 +48,7 @@ class SimCluster:
         self.services: dict[str, Service] = {}
         self._broker_options = broker
         more = DOORS if doors else {}
+        self._ports = more
         self._door_options: dict[str, Any] = {f"{name}_listen_port": port for name, port in more.items()}
         self._stop: dict[str, asyncio.Event] = {}
         self._clients = 0
@@ -109,11 +111,14 @@ class SimCluster:
         if name in self._stop:
             self._stop[name].set()
 
-    def client(self, name: str = "", door: str = "internal", **config: Any) -> Client:
-        """An SDK client of the world: its process never crashes. Partitions may name it; it comes in by `door`."""
+    def client(self, name: str = "", door: str = "", **config: Any) -> Client:
+        """An SDK client of the world: its process never crashes. Partitions may name it.
+
+        It comes in by `door`; empty = the clients' one.
+        """
         self._clients += 1
         name = name or f"client-{self._clients}"
-        port = DOORS.get(door, 9092)
+        port = self._ports.get(door or CLIENT, 9092)
         return Client(
             self.bootstrap.replace(":9092", f":{port}"),
             client_id=name,

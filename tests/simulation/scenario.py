@@ -100,7 +100,9 @@ class Scenario:
         logger = logging.getLogger()
         logger.addHandler(bugs)
         try:
-            with SimCluster(verdict.seed, retention_interval_ms=_RETENTION_MS, scrub_interval_ms=_SCRUB_MS) as cluster:
+            doors = verdict.seed % 2 == 1  # half of all clusters have listeners for clients
+            options = {"retention_interval_ms": _RETENTION_MS, "scrub_interval_ms": _SCRUB_MS}
+            with SimCluster(verdict.seed, doors=doors, **options) as cluster:
                 try:
                     cluster.world.run(self._whole(cluster))
                 except (Exception, AssertionError) as error:
