@@ -18,7 +18,7 @@ export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(PY)
 export SPARK_LOCAL_IP ?= 127.0.0.1
 WITH_JAVA = JAVA_HOME="$$($(PY) scripts/java_home.py)"; export JAVA_HOME;
 
-.PHONY: help setup protos fmt lint types test sim planted bench demo image e2e-kubernetes chart compat lock clean
+.PHONY: help setup protos fmt lint types test sim planted bench demo image e2e-kubernetes e2e-tracing chart compat lock clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,8 +66,11 @@ planted: setup ## Show that simulation finds every planted bug
 bench: setup ## Measure; results go to bench/out
 	@$(WITH_JAVA) $(PY) -m bench $(ARGS)
 
-demo: setup ## A cluster on this machine, and Spark writing to it exactly once
-	@$(WITH_JAVA) $(PY) -m demo $(ARGS)
+demo: setup ## A cluster on this machine, and Spark writing to it exactly once (TRACE=1: traces in a Jaeger)
+	@$(WITH_JAVA) $(PY) -m demo $(if $(TRACE),--trace) $(ARGS)
+
+e2e-tracing: setup ## Ask a real Jaeger for the trace of a Spark micro-batch (ONCELOG_JAEGER_URL, or jaeger on PATH)
+	@$(WITH_JAVA) $(PY) -m tests.e2e.tracing $(ARGS)
 
 image: ## Build the container image (IMAGE=name:tag; BUILDER, BUILD_OPTIONS, IMAGE_TAR: scripts/image.sh)
 	@scripts/image.sh $(IMAGE)

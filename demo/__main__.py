@@ -22,7 +22,9 @@ from types import FrameType
 from typing import Any, Final
 
 from demo.corpus import FileDigest, stage
+from demo.jaeger import Jaeger, NoJaeger, find_jaeger
 from demo.processes import MARK, end_marked, kill_all, marked
+from oncelog import span_names
 from oncelog.errors import OncelogError
 from oncelog_runtime.local import LocalCluster
 
@@ -47,6 +49,8 @@ class Demo:
     topic: str = TOPIC
     begin: float = field(default_factory=time.monotonic)
     crashes: int = 0
+    jaeger: Jaeger | None = None
+    """Takes the traces; None = nothing is traced."""
 
     def say(self, line: str) -> None:
         """Progress, with seconds since the start."""
@@ -63,6 +67,7 @@ class Demo:
             "checkpoint": str(self.folder / "checkpoint"),
             "result": str(self.folder / "result.json"),
             "files_per_batch": FILES_PER_BATCH,
+            "otlp_endpoint": self.jaeger.endpoint if self.jaeger is not None else "",
         }
 
     def start_job(self, number: int) -> subprocess.Popen[bytes]:
@@ -145,7 +150,8 @@ class Demo:
             self._begin(self.bootstrap_servers)
             self._finish(self._first_batches())
             return self._verify(expected)
-        with LocalCluster(self.folder / "cluster") as cluster:
+        flags = () if self.jaeger is None else ("--otlp-endpoint", self.jaeger.endpoint)
+        with LocalCluster(self.folder / "cluster", flags=flags) as cluster:
             self.say(f"cluster is up: {cluster.bootstrap_servers}")
             self._begin(cluster.bootstrap_servers)
             self._note_services(cluster)
@@ -153,6 +159,13 @@ class Demo:
             self._crash_services(cluster, job)
             self._finish(job)
         return self._verify(expected)
+
+    def show_trace(self, jaeger: Jaeger) -> None:
+        """The link of the last micro-batch that was committed."""
+        traces = jaeger.traces("spark", span_names.SPARK_BATCH)
+        if not traces:
+            raise DemoFailed(f"no trace of a micro-batch has come to {jaeger.url}")
+        self.say(f"the last micro-batch, {len(traces[0]['spans'])} spans: {jaeger.link(traces[0]['traceID'])}")
 
     def _begin(self, bootstrap_servers: str) -> None:
         from oncelog.sync import Client
@@ -214,6 +227,7 @@ def _interrupt(_signal: int, _frame: FrameType | None) -> None:
 def main() -> int:
     """Exit code 0: verified. 1: something was not as promised. 130: interrupted."""
     parser = argparse.ArgumentParser(prog="make demo")
+    parser.add_argument("--trace", action="store_true", help="send traces to a Jaeger, and print the last one's link")
     parser.add_argument("--keep", metavar="DIR", help="keep data and logs in this folder")
     parser.add_argument("--bootstrap-servers", metavar="HOST:PORT,...", default="", help="use this cluster")
     args = parser.parse_args()
@@ -222,18 +236,32 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="oncelog-demo-", ignore_cleanup_errors=True) as temporary:
         folder = Path(args.keep).resolve() if args.keep else Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
+        jaeger: Jaeger | None = None
         try:
+            jaeger = find_jaeger() if args.trace else None
             topic = f"{TOPIC}-{mark[:8]}" if args.bootstrap_servers else TOPIC
-            print(Demo(folder, mark, args.bootstrap_servers, topic).run(), flush=True)
+            demo = Demo(folder, mark, args.bootstrap_servers, topic, jaeger=jaeger)
+            print(demo.run(), flush=True)
+            if jaeger is not None:
+                demo.show_trace(jaeger)
+                _keep_open(jaeger)
             return 0
-        except (DemoFailed, OncelogError) as error:
+        except (DemoFailed, NoJaeger, OncelogError) as error:
             print(f"demo failed: {error}", file=sys.stderr)
             return 1
         except KeyboardInterrupt:
             print("interrupted", file=sys.stderr)
             return 130
         finally:
+            if jaeger is not None:
+                jaeger.stop()
             end_marked(mark)
+
+
+def _keep_open(jaeger: Jaeger) -> None:
+    """A Jaeger that was started here keeps its traces in memory: it stays while somebody looks."""
+    if jaeger.process is not None and sys.stdin.isatty():
+        input("Jaeger runs until you press Enter ")
 
 
 if __name__ == "__main__":

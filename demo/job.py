@@ -17,7 +17,8 @@ from pyspark.sql import functions as F
 from demo.corpus import STAGED_PREFIX
 
 
-def _session() -> SparkSession:
+def session() -> SparkSession:
+    """A local Spark with two cores, whose tasks are tried again."""
     builder = SparkSession.builder.master("local[2,4]").appName("oncelog-demo")  # type: ignore[attr-defined]
     settings = {
         "spark.ui.enabled": "false",
@@ -29,8 +30,8 @@ def _session() -> SparkSession:
     }
     for name, value in settings.items():
         builder = builder.config(name, value)
-    session: SparkSession = builder.getOrCreate()
-    return session
+    made: SparkSession = builder.getOrCreate()
+    return made
 
 
 def _lines(spark: SparkSession, settings: dict[str, Any]) -> DataFrame:
@@ -50,16 +51,16 @@ def _lines(spark: SparkSession, settings: dict[str, Any]) -> DataFrame:
 
 def stream(spark: SparkSession, settings: dict[str, Any]) -> None:
     """Writes all files, `files_per_batch` in each micro-batch, as one transaction per micro-batch."""
-    query = (
+    writer = (
         _lines(spark, settings)
         .writeStream.format("oncelog")
         .option("bootstrapServers", settings["bootstrap_servers"])
         .option("topic", settings["topic"])
         .option("checkpointLocation", settings["checkpoint"])
-        .trigger(availableNow=True)
-        .start()
     )
-    query.awaitTermination()
+    if settings["otlp_endpoint"]:
+        writer = writer.option("otlpEndpoint", settings["otlp_endpoint"])
+    writer.trigger(availableNow=True).start().awaitTermination()
 
 
 def read_back(spark: SparkSession, settings: dict[str, Any]) -> dict[str, Any]:
@@ -88,7 +89,7 @@ def read_back(spark: SparkSession, settings: dict[str, Any]) -> dict[str, Any]:
 def main() -> int:
     """Runs what the settings say."""
     settings = json.loads(Path(sys.argv[1]).read_text())
-    spark = _session()
+    spark = session()
     stream(spark, settings)
     result = Path(settings["result"])
     temporary = result.with_suffix(".tmp")

@@ -31,6 +31,7 @@ from oncelog.client.transaction import Transaction as AsyncTransaction
 from oncelog.client.writer import Headers
 from oncelog.sync_admin import Admin
 from oncelog.sync_loop import Wrapper, shared_thread
+from oncelog.tracing import Tracer
 from oncelog.types import TopicPartition
 
 T = TypeVar("T")
@@ -390,6 +391,11 @@ class Client(Wrapper[async_client.Client]):
     def cluster_id(self) -> str:
         """The cluster's id; empty before the first answer."""
         return self._inner.cluster_id
+
+    @property
+    def tracer(self) -> Tracer | None:
+        """See `oncelog.Client.tracer`."""
+        return self._inner.tracer
 
     def producer(self, **config: Any) -> Producer:
         """A producer."""

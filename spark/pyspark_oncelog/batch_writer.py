@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
+from pyspark_oncelog.batch_trace import NO_TRACE, BatchTrace
 from pyspark_oncelog.identity import WriteIdentity
 from pyspark_oncelog.options import SinkOptions
 
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
 class OncelogBatchWriter(DataSourceArrowWriter):
     """See the module. `identity` None = at least once."""
 
-    def __init__(self, options: SinkOptions, identity: WriteIdentity | None) -> None:
+    def __init__(self, options: SinkOptions, identity: WriteIdentity | None, trace: BatchTrace = NO_TRACE) -> None:
         self._options = options
         self._identity = identity
+        self._trace = trace
 
     def write(self, iterator: Iterator[RecordBatch]) -> TaskMessage:
         """On an executor, once per task attempt."""
@@ -34,7 +36,7 @@ class OncelogBatchWriter(DataSourceArrowWriter):
 
         context = TaskContext.get()
         task_attempt = str(context.taskAttemptId()) if context is not None else "driver"
-        return write_task(self._options, self._identity, task_attempt, iterator)
+        return write_task(self._options, self._identity, task_attempt, iterator, self._trace)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """On the driver, when every task has succeeded."""

@@ -11,9 +11,12 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from oncelog import span_names
 from oncelog.errors import BatchRolledBackError, OncelogError, ReplayMismatchError
-from pyspark_oncelog.messages import BatchMessages, TaskResult, agree, first_joined
-from pyspark_oncelog.options import SinkOptions
+from pyspark_oncelog.batch_trace import connection_of, last_part
+from pyspark_oncelog.identity import WriteIdentity
+from pyspark_oncelog.messages import BatchMessages, TaskMessage, TaskResult, agree, first_joined, trace_of
+from pyspark_oncelog.options import ConnectionOptions, SinkOptions
 from pyspark_oncelog.task_writer import rolled_back
 from pyspark_oncelog.worker_client import client_for
 
@@ -28,7 +31,18 @@ _log = logging.getLogger(__name__)
 
 def commit_batch(options: SinkOptions, messages: Sequence[WriterCommitMessage | None], batch_id: int | None) -> None:
     """Commits what the messages say. Raises `ProducerFencedError`, `ReplayMismatchError`, `IllegalStateError` and others."""
-    batch = agree(messages, batch_id)
+    trace = trace_of(messages)
+    if not trace.context:
+        _commit(options, options.connection, agree(messages, batch_id))
+        return
+    connection = connection_of(options, trace)
+    identity = next((m.identity for m in messages if isinstance(m, TaskMessage)), None)
+    app_id, number = (identity.app_id, identity.batch_id) if identity is not None else ("", batch_id or 0)
+    with last_part(trace, client_for(connection).tracer, span_names.SPARK_COMMIT, app_id, number, len(messages)):
+        _commit(options, connection, agree(messages, batch_id))
+
+
+def _commit(options: SinkOptions, connection: ConnectionOptions, batch: BatchMessages | None) -> None:
     if batch is None or batch.result is TaskResult.ROLLED_BACK:
         return
     if batch.result is TaskResult.ALREADY_COMMITTED:
@@ -36,7 +50,7 @@ def commit_batch(options: SinkOptions, messages: Sequence[WriterCommitMessage | 
         return
     identity = batch.identity
     try:
-        answer = client_for(options.connection).commit_transaction(
+        answer = client_for(connection).commit_transaction(
             identity.transactional_id,
             identity.owner_run,
             identity.app_id,
@@ -78,9 +92,19 @@ def abort_batch(options: SinkOptions, messages: Sequence[WriterCommitMessage | N
     message = first_joined(messages)
     if message is None or message.identity is None:
         return
-    identity = message.identity
+    identity, trace = message.identity, message.trace
+    if not trace.context:
+        _abort(options.connection, message, identity)
+        return
+    connection = connection_of(options, trace)
+    tracer = client_for(connection).tracer
+    with last_part(trace, tracer, span_names.SPARK_ABORT, identity.app_id, identity.batch_id, len(messages)):
+        _abort(connection, message, identity)
+
+
+def _abort(connection: ConnectionOptions, message: TaskMessage, identity: WriteIdentity) -> None:
     try:
-        client_for(options.connection).abort_transaction(
+        client_for(connection).abort_transaction(
             identity.transactional_id,
             identity.owner_run,
             identity.app_id,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from oncelog.errors import ConfigError
+from pyspark_oncelog.batch_trace import BatchTrace, begin
 from pyspark_oncelog.columns import check_write_schema
 from pyspark_oncelog.identity import batch_identity, write_attempt
 from pyspark_oncelog.options import SinkOptions, SourceOptions
@@ -76,7 +77,7 @@ class DefaultSource(DataSource):
                 now_us,
                 secrets.token_hex(_RANDOM_BYTES),
             )
-        return OncelogBatchWriter(options, identity)
+        return OncelogBatchWriter(options, identity, _begin_trace(options))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> OncelogStreamWriter:
         """A streaming write: called for every micro-batch, and once more in the process that commits it."""
@@ -86,7 +87,7 @@ class DefaultSource(DataSource):
         if options.txn_app_id:
             raise ConfigError("txnAppId and txnVersion are for batch writes and foreachBatch: a stream has its own")
         attempt = write_attempt(time.time_ns() // 1_000_000, secrets.token_hex(_RANDOM_BYTES))
-        return OncelogStreamWriter(options, attempt)
+        return OncelogStreamWriter(options, attempt, _begin_trace(options))
 
     def _sink_options(self, schema: StructType, overwrite: bool) -> SinkOptions:
         """Checks in order: options, mode, columns, this Python, topic."""
@@ -102,6 +103,10 @@ class DefaultSource(DataSource):
         checks.require_python()
         checks.require_topic(options)
         return options
+
+
+def _begin_trace(options: SinkOptions) -> BatchTrace:
+    return begin(options, time.time_ns(), secrets.randbits(128), secrets.randbits(64))
 
 
 def _types_of(schema: StructType) -> list[tuple[str, str]]:

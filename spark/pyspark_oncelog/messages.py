@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pyspark.sql.datasource import WriterCommitMessage
 
 from oncelog.errors import IllegalStateError
+from pyspark_oncelog.batch_trace import NO_TRACE, BatchTrace
 from pyspark_oncelog.identity import WriteIdentity
 
 
@@ -37,6 +38,7 @@ class TaskMessage(WriterCommitMessage):
     txn_no: int = 0
     counts: tuple[tuple[str, int, int], ...] = ()
     committed_rows: int = -1
+    trace: BatchTrace = NO_TRACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,11 @@ def first_joined(messages: Sequence[WriterCommitMessage | None]) -> TaskMessage 
         if isinstance(message, TaskMessage) and message.result is TaskResult.JOINED:
             return message
     return None
+
+
+def trace_of(messages: Sequence[WriterCommitMessage | None]) -> BatchTrace:
+    """The trace of a batch: all its tasks know it."""
+    return next((m.trace for m in messages if isinstance(m, TaskMessage) and m.trace.context), NO_TRACE)
 
 
 def _require_one(values: Set[object], what: str) -> None:

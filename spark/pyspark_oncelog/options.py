@@ -7,6 +7,7 @@ Rule 3: nothing here imports grpc or pyarrow: Spark imports this module in every
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import re
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from oncelog.errors import ConfigError
+from oncelog.tracing import SAMPLERS
 from pyspark_oncelog.offsets import (
     EARLIEST,
     LATEST,
@@ -31,6 +33,9 @@ CONNECTION: Final = (
     "sslCafile",
     "sslCertfile",
     "sslKeyfile",
+    "otlpEndpoint",
+    "traceSampler",
+    "traceSamplerArg",
 )
 SOURCE: Final = (
     "subscribe",
@@ -76,6 +81,7 @@ _REFUSED: Final = {
 _DEFAULT_ROWS_PER_TASK: Final = 50_000
 _DEFAULT_TRIGGER_DELAY: Final = "15m"
 _UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_ENDPOINT: Final = re.compile(r"https?://[^/:\s]+:\d+/?")
 _DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)")
 
 
@@ -125,6 +131,26 @@ def _choice(options: Mapping[str, str], name: str, choices: tuple[str, ...]) -> 
     return value
 
 
+def _share(options: Mapping[str, str], name: str) -> float:
+    text = options.get(name, "1")
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0.0 <= value <= 1.0:
+        raise ConfigError(f"option {name} must be 0 to 1", given=text)
+    return value
+
+
+def _endpoint(options: Mapping[str, str]) -> str:
+    text = options.get("otlpEndpoint", "")
+    if text and not _ENDPOINT.fullmatch(text):
+        raise ConfigError(
+            "option otlpEndpoint must be http://host:port (OTLP over gRPC, usually port 4317)", given=text
+        )
+    return text
+
+
 def _boolean(options: Mapping[str, str], name: str, default: bool) -> bool:
     return _choice(options, name, ("true", "false") if default else ("false", "true")) == "true"
 
@@ -151,6 +177,12 @@ class ConnectionOptions:
     ssl_cafile: str = ""
     ssl_certfile: str = ""
     ssl_keyfile: str = ""
+    otlp_endpoint: str = ""
+    """Set in what works for a batch that is recorded."""
+
+    def traced(self, otlp_endpoint: str) -> ConnectionOptions:
+        """The same, with traces of all calls."""
+        return dataclasses.replace(self, otlp_endpoint=otlp_endpoint)
 
     @staticmethod
     def parse(options: Mapping[str, str]) -> ConnectionOptions:
@@ -298,6 +330,9 @@ class SinkOptions:
     skip_rolled_back: bool
     keep_on_replay_mismatch: bool
     overwrite_appends: bool
+    otlp_endpoint: str = ""
+    trace_sampler: str = SAMPLERS[0]
+    trace_sampler_arg: float = 1.0
 
     @staticmethod
     def parse(raw: Mapping[str, str]) -> SinkOptions:
@@ -322,4 +357,7 @@ class SinkOptions:
             skip_rolled_back=_choice(options, "onRolledBackBatch", ("fail", "skip")) == "skip",
             keep_on_replay_mismatch=_choice(options, "onReplayMismatch", ("fail", "keep")) == "keep",
             overwrite_appends=_choice(options, "onOverwrite", ("fail", "append")) == "append",
+            otlp_endpoint=_endpoint(options),
+            trace_sampler=_choice(options, "traceSampler", ("parentbased_always_on", *SAMPLERS)),
+            trace_sampler_arg=_share(options, "traceSamplerArg"),
         )

@@ -15,6 +15,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from oncelog.errors import IllegalStateError
+from pyspark_oncelog.batch_trace import NO_TRACE, BatchTrace
 from pyspark_oncelog.identity import WriteIdentity, streaming_identity
 from pyspark_oncelog.options import SinkOptions
 
@@ -27,9 +28,10 @@ if TYPE_CHECKING:
 class OncelogStreamWriter(DataSourceStreamArrowWriter):
     """See the module. `attempt` names this attempt to write the batch; a later one sorts above."""
 
-    def __init__(self, options: SinkOptions, attempt: str) -> None:
+    def __init__(self, options: SinkOptions, attempt: str, trace: BatchTrace = NO_TRACE) -> None:
         self._options = options
         self._attempt = attempt
+        self._trace = trace
 
     def write(self, iterator: Iterator[RecordBatch]) -> TaskMessage:
         """On an executor, once per task attempt."""
@@ -38,7 +40,7 @@ class OncelogStreamWriter(DataSourceStreamArrowWriter):
         context = TaskContext.get()
         if context is None:
             raise IllegalStateError("write() runs in a Spark task only")
-        return write_task(self._options, self._identity(context), str(context.taskAttemptId()), iterator)
+        return write_task(self._options, self._identity(context), str(context.taskAttemptId()), iterator, self._trace)
 
     def _identity(self, context: TaskContext) -> WriteIdentity | None:
         if not self._options.exactly_once:

@@ -8,11 +8,14 @@ Rule 3: the lease is renewed by a task on the client's loop from join to the end
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from oncelog import span_names
 from oncelog.errors import BatchRolledBackError, IllegalStateError, UnknownTopicError
 from pyspark_oncelog import checks
+from pyspark_oncelog.batch_trace import NO_TRACE, BatchTrace, connection_of, part
 from pyspark_oncelog.columns import pieces
 from pyspark_oncelog.gathering import Gatherer
 from pyspark_oncelog.identity import WriteIdentity
@@ -34,13 +37,33 @@ class ArrowWriter(Protocol):
 
 
 def write_task(
-    options: SinkOptions, identity: WriteIdentity | None, task_attempt: str, batches: Iterable[RecordBatch]
+    options: SinkOptions,
+    identity: WriteIdentity | None,
+    task_attempt: str,
+    batches: Iterable[RecordBatch],
+    trace: BatchTrace = NO_TRACE,
 ) -> TaskMessage:
     """Writes the rows of a task. Raises what the log refuses; Spark then tries the task again elsewhere."""
     checks.require_python()
     from pyspark_oncelog.worker_client import client_for
 
-    client = client_for(options.connection)
+    client = client_for(connection_of(options, trace))
+    if not trace.context:
+        return _write(client, options, identity, task_attempt, batches)
+    named = {span_names.SPARK_TASK_ATTEMPT: task_attempt, span_names.DESTINATION: options.topic}
+    with part(trace, client.tracer, span_names.SPARK_TASK, named) as span:
+        message = _write(client, options, identity, task_attempt, batches)
+        span.set({span_names.ROWS: message.rows, span_names.RESULT: message.result.value})
+    return dataclasses.replace(message, trace=trace)
+
+
+def _write(
+    client: Client,
+    options: SinkOptions,
+    identity: WriteIdentity | None,
+    task_attempt: str,
+    batches: Iterable[RecordBatch],
+) -> TaskMessage:
     if identity is None:
         return _append(client, options, task_attempt, batches)
     return _write_joined(client, options, identity, task_attempt, batches)

@@ -32,6 +32,7 @@ def client_for(connection: ConnectionOptions) -> Client:
     client = _clients.get(key)
     if client is None:
         _require_files(connection)
+        traces = {"otlp_endpoint": connection.otlp_endpoint} if connection.otlp_endpoint else {}
         client = Client(
             connection.bootstrap_servers,
             client_id=connection.client_id,
@@ -41,6 +42,7 @@ def client_for(connection: ConnectionOptions) -> Client:
             ssl_cafile=connection.ssl_cafile,
             ssl_certfile=connection.ssl_certfile,
             ssl_keyfile=connection.ssl_keyfile,
+            **traces,
         )
         _clients[key] = client
     return client

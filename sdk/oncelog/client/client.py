@@ -110,6 +110,11 @@ class Client:
         """The cluster's id; empty before the first answer."""
         return self._metadata.cluster_id
 
+    @property
+    def tracer(self) -> Tracer | None:
+        """Makes this client's spans (`oncelog.tracing`); None: it is not traced."""
+        return self._context.tracer
+
     # ------------------------------------------------------------ what it makes
 
     def producer(self, **config: Any) -> Producer:

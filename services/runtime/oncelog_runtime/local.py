@@ -336,6 +336,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--brokers", type=int, default=3, help="number of brokers (default 3)")
     parser.add_argument("--data-dir", default="oncelog-data", help="where everything is kept (default ./oncelog-data)")
     parser.add_argument("--first-port", type=int, default=9092, help="brokers listen from here on; 0 = any free ports")
+    parser.add_argument("--otlp-endpoint", default="", help="send traces there: http://host:4317 (default: none)")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="how to print (default text)")
     return parser.parse_args(arguments)
 
@@ -355,7 +356,10 @@ def main(arguments: list[str] | None = None) -> int:
     say = partial(print, flush=True) if args.format == "text" else _quiet
     try:
         _lock(Path(args.data_dir))
-        cluster = LocalCluster(Path(args.data_dir).resolve(), brokers=args.brokers, first_port=args.first_port)
+        flags = ("--otlp-endpoint", args.otlp_endpoint) if args.otlp_endpoint else ()
+        cluster = LocalCluster(
+            Path(args.data_dir).resolve(), brokers=args.brokers, first_port=args.first_port, flags=flags
+        )
         try:
             cluster.start(say)
             _announce(cluster, args.format)

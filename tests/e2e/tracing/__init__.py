@@ -1,0 +1,1 @@
+"""The trace of a Spark micro-batch, asked of a real Jaeger."""
