@@ -16,7 +16,17 @@ from oncelog.cli.output import Printer
 from oncelog.cli.parsing import Commands, Parser
 from oncelog.errors import OncelogError
 
-NOUNS: Final = ("topic", "produce", "consume", "txn", "cluster", "node")
+NOUNS: Final = (
+    "topic",
+    "produce",
+    "consume",
+    "txn",
+    "cluster",
+    "node",
+    "verify",
+    "explain",
+    "completion",
+)
 """Modules of `oncelog.cli`; each has `add_parser(commands)`, which adds its verbs."""
 
 _EXAMPLES: Final = """examples:

@@ -1,0 +1,89 @@
+"""`oncelog explain ERROR`: what an error means and what to do, from the table of `oncelog.errors` itself."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from typing import Any, Final
+
+from oncelog.cli.output import Printer
+from oncelog.cli.parsing import Commands
+from oncelog.errors import BY_CODE, ConfigError, ErrorAction, OncelogError
+
+COLUMNS: Final = ("number", "name", "class", "action", "retriable", "requires_abort", "fatal")
+WHAT_TO_DO: Final = {
+    ErrorAction.RETRY: "Send the same request again after a pause; the SDK does so by itself until its deadline.",
+    ErrorAction.REFRESH: "Ask the cluster again who is in charge, then send the same request there; the SDK does so itself.",
+    ErrorAction.REJOIN: "Join the consumer group again, then go on from the committed offsets.",
+    ErrorAction.ABORT: "Abort the transaction (`async with` does), then go on with a new one.",
+    ErrorAction.FATAL: "Close this producer or client; nothing more can be done with it. A new one may go on.",
+    ErrorAction.CALLER: "Do not repeat it as it is: correct the request, the option or the state that the message names.",
+}
+
+
+def add_parser(commands: Commands) -> None:
+    """This verb."""
+    explain = commands.verb(
+        "explain",
+        _run,
+        "say what an error means and what to do",
+        ("oncelog explain TXN_ABORTED", "oncelog explain ProducerFencedError", "oncelog explain 90",
+         "oncelog explain --list"),
+    )  # fmt: skip
+    explain.add_argument("error", nargs="?", help="its name, its class or its number")
+    explain.add_argument("--list", action="store_true", help="all errors")
+
+
+def _run(args: argparse.Namespace, printer: Printer) -> int:
+    """Exit code 1: there is no such error."""
+    if args.list or args.error is None:
+        printer.rows([_row(cls) for _, cls in sorted(BY_CODE.items())], COLUMNS, ("meaning",))
+        return 0
+    row = _row(find(args.error))
+    yes_or_no = {True: "yes", False: "no"}
+    printer.value(
+        row,
+        f"{row['name']} ({row['number']}, {row['class']})\n"
+        f"  meaning         {row['meaning']}\n"
+        f"  retriable       {yes_or_no[row['retriable']]}\n"
+        f"  requires abort  {yes_or_no[row['requires_abort']]}\n"
+        f"  fatal           {yes_or_no[row['fatal']]}\n"
+        f"  what to do      {row['what_to_do']}",
+    )
+    return 0
+
+
+def find(word: str) -> type[OncelogError]:
+    """By name (TXN_ABORTED), class (TxnAbortedError) or number, in any case. Raises `ConfigError` with the nearest."""
+    if word.lstrip("-").isdigit():
+        if int(word) in BY_CODE:
+            return BY_CODE[int(word)]
+        raise ConfigError(f"no error has the number {word}; see oncelog explain --list")
+    names: dict[str, type[OncelogError]] = {}
+    for cls in BY_CODE.values():
+        names[_plain(cls.code.name)] = names[_plain(cls.__name__)] = names[_plain(cls.__name__[: -len("Error")])] = cls
+    found = names.get(_plain(word))
+    if found is not None:
+        return found
+    near = difflib.get_close_matches(_plain(word), names, 1)
+    hint = f"did you mean {names[near[0]].code.name}?" if near else "see oncelog explain --list"
+    raise ConfigError(f"there is no error {word!r}; {hint}")
+
+
+def _plain(word: str) -> str:
+    return word.replace("_", "").replace("-", "").lower()
+
+
+def _row(cls: type[OncelogError]) -> dict[str, Any]:
+    error = cls()
+    return {
+        "number": int(cls.code),
+        "name": cls.code.name,
+        "class": cls.__name__,
+        "action": cls.action.name,
+        "retriable": error.retriable,
+        "requires_abort": error.requires_abort,
+        "fatal": error.fatal,
+        "meaning": " ".join((cls.__doc__ or "").split()),
+        "what_to_do": WHAT_TO_DO[cls.action],
+    }

@@ -1,0 +1,80 @@
+"""`oncelog verify`: writes transactions, aborts some, reads them back, and says whether all of it was exactly once.
+
+The check itself is `oncelog.core.verification`; the load is `verify_load.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Final
+
+from oncelog.cli.load import add_topic_flags, positive, rate, seconds
+from oncelog.cli.output import Printer
+from oncelog.cli.parsing import Commands
+from oncelog.cli.session import with_client
+
+_DETAILS: Final = """Every record carries its producer, its transaction, its place there, and a hash. A read_committed reader
+follows while it is written; after the end a fresh one reads everything again. Exit code 1: an anomaly (the first of
+each name is printed), nothing could be committed, or, with --strict, any call failed.
+With --exporter it repeats rounds of --duration until Ctrl-C and serves Prometheus metrics: oncelog_verify_end_to_end_seconds
+(from send to read_committed), oncelog_verify_transactions_total{outcome}, oncelog_verify_anomalies_total{anomaly}."""
+_EXAMPLES: Final = (
+    "oncelog verify --duration 30s --producers 8 --abort-rate 0.2",
+    "oncelog verify --format json | jq .anomalies",
+    "oncelog verify --exporter 9200 --rate 10",
+)
+
+
+def add_parser(commands: Commands) -> None:
+    """This verb."""
+    verify = commands.verb("verify", _run, "write transactions and check exactly-once", _EXAMPLES, _DETAILS)
+    verify.add_argument("--duration", type=seconds, default=10.0, help="how long to write: 30s, 5m (default 10s)")
+    verify.add_argument("--producers", type=positive, default=4, help="transactional producers (default 4)")
+    verify.add_argument("--txn-size", type=positive, default=20, help="records per transaction (default 20)")
+    verify.add_argument("--record-size", type=positive, default=100, help="bytes of a value (default 100)")
+    verify.add_argument("--abort-rate", type=rate, default=0.1, help="share that is aborted (default 0.1)")
+    verify.add_argument("--rate", type=float, default=0.0, help="transactions per second and producer; 0 = no limit")
+    verify.add_argument("--strict", action="store_true", help="exit code 1 also when a call failed")
+    verify.add_argument("--exporter", type=positive, metavar="PORT", help="repeat for ever, and serve metrics here")
+    add_topic_flags(verify)
+
+
+def _run(args: argparse.Namespace, printer: Printer) -> int:
+    """Exit code 0: exactly once."""
+    from oncelog.cli import verify_load
+
+    if args.exporter:
+        return with_client(args, lambda client: verify_load.export(client, args, printer))
+    result = with_client(args, lambda client: verify_load.verify(client, args, printer.is_text))
+    show(result, printer)
+    return exit_code(result, strict=args.strict)
+
+
+def show(result: dict[str, Any], printer: Printer) -> None:
+    """The verdict, then what it rests on."""
+    printer.value(result, sentence(result))
+
+
+def exit_code(result: dict[str, Any], *, strict: bool) -> int:
+    """0 = exactly once, and something was shown by it."""
+    failed = strict and bool(result["failed_calls"])
+    return 1 if result["anomalies"] or not result["committed"] or failed else 0
+
+
+def sentence(result: dict[str, Any]) -> str:
+    """For people."""
+    latency = result["end_to_end_ms"]
+    outcomes = ", ".join(f"{result[name]} {name}" for name in ("committed", "aborted", "unknown"))
+    lines = [
+        f"transactions: {outcomes}; {result['records']} records in {result['seconds']} s",
+        f"end to end: p50 {latency['p50']} ms, p99 {latency['p99']} ms, max {latency['max']} ms",
+    ]
+    if result["failed_calls"]:
+        lines.append("failed calls: " + ", ".join(f"{name} {n}" for name, n in result["failed_calls"].items()))
+    if result["anomalies"]:
+        lines += [f"ANOMALY {a['name']}: {a['meaning']}: {a['detail']}" for a in result["anomalies"]]
+    elif not result["committed"]:
+        lines.append("nothing was committed, so nothing is shown")
+    else:
+        lines.append("exactly once")
+    return "\n".join(lines)

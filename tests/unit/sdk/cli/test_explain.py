@@ -1,0 +1,41 @@
+"""`oncelog explain` knows every error of `oncelog.errors`, by each of its names, and says what to do."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from oncelog import errors
+from oncelog.cli.explain import WHAT_TO_DO, find
+from oncelog.cli.main import main
+
+
+@pytest.mark.parametrize("code", list(errors.ErrorCode), ids=lambda code: code.name)
+def test_every_error_is_found_by_name_class_and_number(code: errors.ErrorCode) -> None:
+    cls = errors.BY_CODE[code]
+    for word in (code.name, code.name.lower(), cls.__name__, str(int(code))):
+        assert find(word) is cls
+    assert cls.__doc__, "the meaning"
+    assert WHAT_TO_DO[cls.action]
+
+
+def test_every_action_says_what_to_do() -> None:
+    assert set(WHAT_TO_DO) == set(errors.ErrorAction)
+
+
+def test_one_error_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "OUT_OF_ORDER_SEQUENCE_NUMBER", "--format", "json"]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert (row["number"], row["requires_abort"], row["retriable"], row["fatal"]) == (45, True, False, False)
+
+
+def test_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "--list", "--format", "json"]) == 0
+    assert [row["number"] for row in json.loads(capsys.readouterr().out)] == sorted(errors.BY_CODE)
+
+
+@pytest.mark.parametrize(("word", "hint"), [("PRODUCER_FENCD", "PRODUCER_FENCED"), ("77777", "--list")])
+def test_a_wrong_word_is_an_error_with_a_hint(word: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", word]) == 1
+    assert hint in capsys.readouterr().err

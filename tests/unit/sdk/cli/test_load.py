@@ -1,0 +1,86 @@
+"""Latencies, durations and the metrics page of the load verbs."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+
+import pytest
+
+from oncelog.cli.exporter import Exporter
+from oncelog.cli.load import Samples, rate, seconds
+from oncelog.cli.verify import exit_code, sentence
+
+SOUND = {
+    "committed": 3,
+    "aborted": 1,
+    "unknown": 0,
+    "records": 60,
+    "seconds": 1.0,
+    "failed_calls": {},
+    "end_to_end_ms": {"p50": 1.0, "p99": 2.0, "max": 3.0},
+    "anomalies": [],
+}
+TORN = {**SOUND, "anomalies": [{"name": "torn", "meaning": "a part", "detail": "producer 1, transaction 2"}]}
+
+
+def test_percentiles_stay_right_when_samples_are_thinned() -> None:
+    samples = Samples()
+    for i in range(250_000):
+        samples.add(i % 1_000)
+    assert samples.count == 250_000
+    assert abs(samples.percentile(50) - 500) < 20
+    assert abs(samples.percentile(99) - 990) < 20
+    assert Samples().summary() == {"p50": 0.0, "p99": 0.0, "max": 0.0}
+
+
+@pytest.mark.parametrize(("text", "value"), [("30", 30.0), ("30s", 30.0), ("1.5m", 90.0), ("1h", 3600.0)])
+def test_durations(text: str, value: float) -> None:
+    assert seconds(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "-1", "3x", "s"])
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError):
+        seconds(text)
+
+
+def test_a_share_is_from_0_to_1() -> None:
+    assert rate("0.5") == 0.5
+    with pytest.raises(argparse.ArgumentTypeError):
+        rate("1.5")
+
+
+def test_the_exit_code_is_the_verdict() -> None:
+    assert exit_code(SOUND, strict=True) == 0
+    assert exit_code(TORN, strict=False) == 1
+    assert exit_code({**SOUND, "committed": 0}, strict=False) == 1, "nothing is shown by nothing"
+    failed = {**SOUND, "failed_calls": {"NETWORK_ERROR": 1}}
+    assert (exit_code(failed, strict=False), exit_code(failed, strict=True)) == (0, 1)
+    assert "exactly once" in sentence(SOUND)
+    assert "ANOMALY torn: a part: producer 1, transaction 2" in sentence(TORN)
+
+
+def test_a_scraper_gets_the_numbers() -> None:
+    async def scrape() -> str:
+        exporter = Exporter()
+        exporter.latency(3.0)
+        exporter.latency(40_000.0)
+        exporter.round(TORN)
+        async with exporter.serve(0) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+            answer = await asyncio.wait_for(reader.read(), 10)
+            writer.close()
+        return answer.decode()
+
+    head, _, page = asyncio.run(scrape()).partition("\r\n\r\n")
+    assert head.startswith("HTTP/1.1 200 OK")
+    assert f"Content-Length: {len(page)}" in head
+    lines = page.splitlines()
+    assert 'oncelog_verify_end_to_end_seconds_bucket{le="0.0025"} 0' in lines
+    assert 'oncelog_verify_end_to_end_seconds_bucket{le="0.005"} 1' in lines
+    assert 'oncelog_verify_end_to_end_seconds_bucket{le="+Inf"} 2' in lines
+    assert "oncelog_verify_end_to_end_seconds_count 2" in lines
+    assert 'oncelog_verify_transactions_total{outcome="committed"} 3' in lines
+    assert 'oncelog_verify_anomalies_total{anomaly="torn"} 1' in lines
