@@ -26,6 +26,7 @@ NOUNS: Final = (
     "verify",
     "explain",
     "completion",
+    "bench",
 )
 """Modules of `oncelog.cli`; each has `add_parser(commands)`, which adds its verbs."""
 
