@@ -14,6 +14,7 @@ from typing import Final
 
 from oncelog.cli.output import Printer
 from oncelog.cli.parsing import Commands, Parser
+from oncelog.cli.profiles import Defaults, defaults_for
 from oncelog.errors import OncelogError
 
 NOUNS: Final = (
@@ -27,6 +28,8 @@ NOUNS: Final = (
     "explain",
     "completion",
     "bench",
+    "profile",
+    "debug",
 )
 """Modules of `oncelog.cli`; each has `add_parser(commands)`, which adds its verbs."""
 
@@ -39,10 +42,10 @@ _EXAMPLES: Final = """examples:
 """
 
 
-def build_parser() -> Parser:
-    """All verbs and their flags."""
+def build_parser(defaults: Defaults | None = None) -> Parser:
+    """All verbs and their flags; `defaults`: what flags are that are not given (None = what the environment says)."""
     parser = Parser(prog="oncelog", description="A transactional log with exactly-once delivery.", epilog=_EXAMPLES)
-    commands = Commands(parser)
+    commands = Commands(parser, defaults or Defaults(os.environ))
     commands.foreign("up", "start a local cluster of real processes")
     for noun in NOUNS:
         importlib.import_module(f"oncelog.cli.{noun}").add_parser(commands)
@@ -54,13 +57,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == ["up"]:
         return _up(words[1:])
-    args = build_parser().parse_args(words)
-    printer = Printer(args.format)
+    style = "text"
     try:
-        code: int = args.run(args, printer)
+        args = build_parser(defaults_for(words, os.environ)).parse_args(words)
+        style = args.format
+        code: int = args.run(args, Printer(style))
         return code
     except OncelogError as error:
-        _explain(error, args.format)
+        _explain(error, style)
         return 1
     except KeyboardInterrupt:
         return 130

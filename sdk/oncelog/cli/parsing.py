@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
 from oncelog.cli.output import FORMATS, Printer
+from oncelog.cli.profiles import Defaults, variable
 
 DEFAULT_SERVERS: Final = "127.0.0.1:9092"
 Run = Callable[[argparse.Namespace, Printer], int]
@@ -57,27 +57,31 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}\n")
 
 
-def common_flags() -> argparse.ArgumentParser:
-    """What every verb takes."""
+def common_flags(defaults: Defaults | None = None) -> argparse.ArgumentParser:
+    """What every verb takes. `defaults`: environment and profile; None = the built-in ones alone."""
+    defaults = defaults or Defaults()
     common = Parser(add_help=False)
     flags = common.add_argument_group("common flags")
     flags.add_argument(
         "--bootstrap-servers",
-        default=os.environ.get("ONCELOG_BOOTSTRAP_SERVERS", DEFAULT_SERVERS),
+        default=defaults.of("bootstrap_servers", DEFAULT_SERVERS),
         metavar="HOST:PORT,...",
         help=f"brokers to ask first (environment: ONCELOG_BOOTSTRAP_SERVERS; default {DEFAULT_SERVERS})",
     )
-    _tls_flags(common.add_argument_group("TLS flags"))
-    flags.add_argument("--format", choices=FORMATS, default="text", help="how to print (default text)")
-    flags.add_argument("--timeout-ms", type=int, default=30_000, help="give up after this long (default 30000)")
+    _tls_flags(common.add_argument_group("TLS flags"), defaults)
+    style = defaults.of("format", "text")
+    flags.add_argument("--format", choices=FORMATS, default=style, help="how to print (default text)")
+    patience = defaults.of("timeout_ms", "30000")
+    flags.add_argument("--timeout-ms", type=int, default=patience, help="give up after this long (default 30000)")
+    flags.add_argument("--profile", metavar="NAME", help="take the flags that are not given from this profile")
     return common
 
 
-def _tls_flags(flags: argparse._ArgumentGroup) -> None:
+def _tls_flags(flags: argparse._ArgumentGroup, defaults: Defaults) -> None:
     flags.add_argument(
         "--security-protocol",
         choices=("PLAINTEXT", "SSL"),
-        default=os.environ.get("ONCELOG_SECURITY_PROTOCOL"),
+        default=defaults.of("security_protocol") or None,
         help="SSL = TLS (environment: ONCELOG_SECURITY_PROTOCOL; default SSL if one of the files below is given)",
     )
     for name, about in (
@@ -85,9 +89,9 @@ def _tls_flags(flags: argparse._ArgumentGroup) -> None:
         ("ssl-certfile", "certificate of this client"),
         ("ssl-keyfile", "key of --ssl-certfile"),
     ):
-        variable = f"ONCELOG_{name.upper().replace('-', '_')}"
-        default = os.environ.get(variable, "")
-        flags.add_argument(f"--{name}", default=default, metavar="PEM", help=f"{about} (environment: {variable})")
+        setting = name.replace("-", "_")
+        default, source = defaults.of(setting), variable(setting)
+        flags.add_argument(f"--{name}", default=default, metavar="PEM", help=f"{about} (environment: {source})")
 
 
 class Noun:
@@ -113,8 +117,8 @@ class Noun:
 class Commands(Noun):
     """`oncelog VERB` and `oncelog NOUN VERB`."""
 
-    def __init__(self, parser: Parser) -> None:
-        super().__init__(parser.add_subparsers(dest="verb", required=True, metavar="VERB"), common_flags())
+    def __init__(self, parser: Parser, defaults: Defaults | None = None) -> None:
+        super().__init__(parser.add_subparsers(dest="verb", required=True, metavar="VERB"), common_flags(defaults))
 
     def noun(self, name: str, about: str) -> Noun:
         """Adds a noun; its verbs come next."""

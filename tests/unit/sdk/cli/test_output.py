@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oncelog.cli.output import FORMATS, Printer, as_json, as_yaml, table
@@ -39,6 +39,7 @@ def test_wide_has_more_columns_and_programs_get_all_of_them() -> None:
     assert json.loads(printed("json"))[0] == {"topic": "a", "leader": None, "isr": [0, 2], "size": 5}
 
 
+@settings(deadline=None)
 @given(VALUES)
 def test_yaml_says_what_json_says(value: Any) -> None:
     assert yaml.safe_load(as_yaml(value)) == as_json(value)

@@ -1,0 +1,50 @@
+"""Takes secrets out of what leaves the machine: by the names of settings, and by the looks of values.
+
+Rule: a name is judged by its words (`ssl_key_password`, not `tokens` of Spark's batches); a text is searched for pairs,
+private keys, bearer tokens and passwords in addresses. What is masked is replaced by `***`, never shortened.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+MASK: Final = "***"
+_WORD: Final = (
+    r"(?:password|passwd|passphrase|secret|token|credentials?|apikey|api_key|private_key|jaas_config|authorization)"
+)
+_NAME: Final = re.compile(rf"(?:^|[._-]){_WORD}$", re.IGNORECASE)
+_PAIR: Final = re.compile(
+    rf"((?:^|[^A-Za-z]){_WORD}[\"']?\s*[=:]\s*)(?:(?:bearer|basic)\s+)?(\"[^\"]*\"|'[^']*'|[^\s,;&}}]+)", re.IGNORECASE
+)
+_PEM: Final = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
+_JWT: Final = re.compile(r"\beyJ[\w-]{5,}\.[\w-]+\.[\w-]*")
+_USER: Final = re.compile(r"(\w+://[^\s/:@]+:)[^\s/@]+(@)")
+
+
+def is_secret(name: str) -> bool:
+    """The value of a setting of this name is nobody's business."""
+    return bool(_NAME.search(name.replace("-", "_").replace(".", "_")))
+
+
+def masked(value: Any, name: str = "") -> Any:
+    """The same value without secrets, in any nesting of mappings and lists."""
+    if isinstance(value, Mapping):
+        pair = set(value) == {"name", "value"}  # a list of settings
+        return {
+            key: masked(item, str(value["name"]) if pair and key == "value" else str(key))
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [masked(item, name) for item in value]
+    if is_secret(name) and value not in (None, "", b""):
+        return MASK
+    return masked_text(value) if isinstance(value, str) else value
+
+
+def masked_text(text: str) -> str:
+    """A text, a log for example, without what looks like a secret."""
+    text = _PEM.sub(MASK, text)
+    text = _PAIR.sub(rf"\1{MASK}", text)
+    return _USER.sub(rf"\1{MASK}\2", _JWT.sub(MASK, text))

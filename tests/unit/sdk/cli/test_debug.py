@@ -1,0 +1,78 @@
+"""The debug bundle: secrets stay at home, and a cluster that is down stops nothing."""
+
+from __future__ import annotations
+
+import json
+import socket
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from oncelog.cli.main import main
+from oncelog.cli.masking import MASK, is_secret, masked, masked_text
+
+KEY = "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIB\n-----END EC PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize(
+    "name", ["password", "ssl.key.password", "SASL_JAAS_CONFIG", "client-secret", "ONCELOG_TOKEN", "db_api_key"]
+)
+def test_secret_names(name: str) -> None:
+    assert is_secret(name)
+
+
+@pytest.mark.parametrize("name", ["tokens", "ssl_keyfile", "key", "partition_key", "retention_ms", "passwords_max"])
+def test_harmless_names(name: str) -> None:
+    assert not is_secret(name)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password=hunter2, next",
+        "Authorization: Bearer hunter2",
+        '{"client_secret": "hunter2"}',
+        "etcd://root:hunter2@etcd-0:2379",
+        KEY.replace("MHcCAQEEIB", "hunter2"),
+        "token eyJhbGciOi.hunter2.sig",
+        f"cut in the middle {KEY.split('-----END', maxsplit=1)[0]}hunter2",
+    ],
+)
+def test_secrets_in_texts(text: str) -> None:
+    assert "hunter2" not in masked_text(text)
+    assert MASK in masked_text(text)
+
+
+def test_values_in_any_nesting() -> None:
+    value = {"a": [{"password": "x"}, {"name": "sasl.password", "value": "x"}, ("u:x",)], "tokens": {"app": 3}}
+    assert masked(value) == {
+        "a": [{"password": MASK}, {"name": "sasl.password", "value": MASK}, ["u:x"]],
+        "tokens": {"app": 3},
+    }
+    assert masked({"password": ""}) == {"password": ""}, "that it is empty is worth knowing"
+
+
+def test_a_bundle_of_a_cluster_that_is_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        nobody = f"127.0.0.1:{probe.getsockname()[1]}"
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("ONCELOG_SASL_PASSWORD", "hunter2")
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / "broker-0.log").write_text("started with secret=hunter2\n" + "x" * 100)
+    target = tmp_path / "bundle.tar.gz"
+    words = ["debug", "bundle", "--bootstrap-servers", nobody, "--timeout-ms", "500", "--output", str(target)]
+    assert main([*words, "--logs", str(logs), "--metrics", "ftp://x", "--format", "json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert {"health", "topics", "metrics/0.txt"} <= set(result["missing"])
+    with tarfile.open(target) as archive:
+        parts = {member.name: archive.extractfile(member).read().decode() for member in archive}  # type: ignore[union-attr]
+    assert {"bundle/versions.json", "bundle/settings.json", "bundle/logs/broker-0.log"} <= set(parts)
+    assert "hunter2" not in "".join(parts.values())
+    assert "health" in json.loads(parts["bundle/manifest.json"])["missing"]
+    assert target.stat().st_mode & 0o077 == 0
+    assert main([*words, "--format", "json"]) != 0, "an existing file is not overwritten"
