@@ -160,6 +160,24 @@ def test_the_command_line_takes_flags_and_environment(secure: LocalCluster) -> N
     assert done.returncode == 0, done.stderr
 
 
+def test_a_node_looks_at_itself_with_the_certificates_of_its_environment(secure: LocalCluster) -> None:
+    """As the preStop hook of a container does."""
+    assert secure.tls is not None
+    inside, prefix = secure.tls.inside, "ONCELOG_PARTITION_LEADER_"
+    environment = {
+        f"{prefix}ADVERTISED_ADDRESS": secure.processes["broker-1"].address,
+        f"{prefix}TLS_CERT_FILE": inside.cert,
+        f"{prefix}TLS_KEY_FILE": inside.key,
+        f"{prefix}TLS_CA_FILE": inside.ca,
+    }
+    done = oncelog(secure, "node", "status", "--self", "--format", "json", **environment)
+    assert done.returncode == 0, done.stderr
+    assert [(row["node"], row["state"]) for row in json.loads(done.stdout)] == [(1, "not draining")]
+    done = oncelog(secure, "node", "status", "--format", "json", ONCELOG_SSL_CAFILE=inside.ca)
+    assert done.returncode == 0, done.stderr
+    assert {row["kind"] for row in json.loads(done.stdout)} == {"broker", "coordinator"}
+
+
 def test_the_command_line_says_what_to_change(secure: LocalCluster, tmp_path: Path) -> None:
     ca = secure.client_options["ssl_cafile"]
     other = str(Authority(tmp_path).ca_path)

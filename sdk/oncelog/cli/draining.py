@@ -17,8 +17,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from oncelog import methods
+from oncelog.cli.session import tls_options
 from oncelog.client.client import Client
+from oncelog.client.grpc_tls import ClientTls
 from oncelog.client.grpc_transport import GrpcTransport
+from oncelog.client.tls_check import PemPaths
+from oncelog.client.tls_files import TlsFiles
 from oncelog.errors import ConfigError, LeaderNotAvailableError, OncelogError
 from oncelog.ports import Transport
 from oncelog.v1 import coordinator_pb2 as co
@@ -164,7 +168,9 @@ async def _status_or_error(node: Node) -> Row:
 
 
 def _client(args: argparse.Namespace) -> Client:
-    return Client(args.bootstrap_servers, client_id="oncelog-cli", default_api_timeout_ms=args.timeout_ms)
+    return Client(
+        args.bootstrap_servers, client_id="oncelog-cli", default_api_timeout_ms=args.timeout_ms, **tls_options(args)
+    )
 
 
 async def _coordinators(client: Client) -> list[str]:
@@ -188,11 +194,21 @@ async def _find(client: Client, args: argparse.Namespace) -> Node:
 
 async def _on_myself(work: Callable[[Node], Awaitable[Row]]) -> Row:
     kind, address = myself(os.environ)
-    transport = GrpcTransport()
+    paths = own_certificates(os.environ)
+    transport = GrpcTransport(tls=ClientTls(TlsFiles(paths)) if paths is not None else None)
     try:
         return await work(Node(kind, address, transport))
     finally:
         await transport.close()
+
+
+def own_certificates(environ: Mapping[str, str]) -> PemPaths | None:
+    """The files with which the service of this environment speaks to others; None = plaintext."""
+    prefix = next((p for p in _PREFIXES if environ.get(f"{p}TLS_CERT_FILE")), None)
+    if prefix is None:
+        return None
+    settings = [f"{prefix}TLS_{kind}_FILE" for kind in ("CERT", "KEY", "CA")]
+    return PemPaths(*(environ.get(setting, "") for setting in settings), *settings)
 
 
 def myself(environ: Mapping[str, str]) -> tuple[str, str]:

@@ -104,3 +104,13 @@ def test_self_is_the_service_of_the_environment(environ: dict[str, str], found: 
 def test_an_environment_of_no_or_of_two_services_is_an_error(environ: dict[str, str]) -> None:
     with pytest.raises(ConfigError):
         draining.myself(environ)
+
+
+def test_a_node_speaks_to_itself_with_its_own_certificates() -> None:
+    prefix = "ONCELOG_COORDINATOR_TLS_"
+    files = {f"{prefix}CERT_FILE": "/c", f"{prefix}KEY_FILE": "/k", f"{prefix}CA_FILE": "/a"}
+    paths = draining.own_certificates(files)
+    assert paths is not None
+    assert (paths.cert, paths.key, paths.ca) == ("/c", "/k", "/a")
+    assert paths.key_setting == "ONCELOG_COORDINATOR_TLS_KEY_FILE"
+    assert draining.own_certificates({"ONCELOG_COORDINATOR_LISTEN_PORT": "9093"}) is None
