@@ -141,3 +141,31 @@ def test_a_member_that_is_gone_does_not_matter_while_another_answers(etcd_endpoi
         await store.close()
 
     RealRunner().run(scenario())
+
+
+def test_members_that_all_moved_are_found_before_a_lease_ends(
+    etcd_endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a rolling restart in Kubernetes: the same names, other addresses."""
+    host, _, port = etcd_endpoint.rpartition(":")
+    addresses = {"member-0": "127.0.0.9", "member-1": "127.0.0.9"}
+    monkeypatch.setattr(
+        "oncelog_runtime.adapters.etcd_client.socket.getaddrinfo",
+        lambda name, number, *_: [(2, 1, 6, "", (addresses[name], number))],
+    )
+
+    async def scenario() -> None:
+        store = EtcdMetadata([f"member-0:{port}", f"member-1:{port}"], timeout_ms=1_000)
+        with pytest.raises(MetadataUnavailableError):
+            await store.get("/moved")
+        addresses.update({"member-0": host, "member-1": host})
+        async with asyncio.timeout(2.0):
+            while True:
+                try:
+                    await store.get("/moved")
+                    break
+                except MetadataUnavailableError:
+                    await asyncio.sleep(0.05)
+        await store.close()
+
+    RealRunner().run(scenario())

@@ -129,7 +129,9 @@ class ShardOwnership:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._keep_alive())
                 group.create_task(self._reconcile_for_ever())
-        except* (OncelogError, _LeaseGoneError) as failures:
+        except ExceptionGroup as failures:  # not `except*`: before Python 3.11.4 it wraps what is raised in it
+            if failures.split((OncelogError, _LeaseGoneError))[1] is not None:
+                raise
             raise _LeaseGoneError(str(first_cause(failures))) from failures
 
     async def _keep_alive(self) -> None:

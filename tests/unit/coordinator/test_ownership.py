@@ -199,6 +199,21 @@ def test_17_who_hears_nothing_from_etcd_drops_everything_before_somebody_else_ca
     run(world, 2, scenario)
 
 
+def test_a_coordinator_outlives_its_lease(world: SimWorld) -> None:
+    """Found on Kubernetes, with Python 3.11.2, where etcd was rolled: the process ended with its lease."""
+
+    async def scenario(nodes: Cluster) -> None:
+        await nodes.until(nodes.settled, "owners")
+        first = nodes.nodes["c0"]
+        world.metadata.cut("c0")
+        await asyncio.sleep(10)
+        world.metadata.heal()
+        await nodes.until(nodes.settled, "it owns again")
+        assert nodes.nodes["c0"] is first, "the process ended"
+
+    run(world, 1, scenario)
+
+
 def test_another_life_needs_the_ownership(world: SimWorld) -> None:
     async def scenario(nodes: Cluster) -> None:
         await nodes.until(nodes.settled, "owners")

@@ -6,8 +6,8 @@ lease must not wait behind slow writes). Watches are `etcd_watch`.
 Rule 1: every call has a deadline and every failure is a `MetadataUnavailableError`. A commit that failed in any way which
         leaves doubt says unknown="true"; a commit under a lease that is gone says reason="lease_gone", and wrote nothing.
 Rule 2: reads are linearizable.
-Rule 3: where several endpoints are names, they are looked up again after a few failures in a row: in Kubernetes a
-        restarted member has a new address.
+Rule 3: where several endpoints are names, they are looked up again after a failure: in Kubernetes a restarted member has
+        a new address. That must take less time than a lease lives: when the last member was restarted, all are new.
 Rule 4: with TLS one endpoint at a time is used, because a certificate is compared with one name; after a failure the next
         one, with the newest certificates.
 """
@@ -24,7 +24,7 @@ import grpc
 from oncelog.client.grpc_tls import TlsHints, explain_handshake
 from oncelog.client.tls_files import TlsFiles
 from oncelog.errors import MetadataUnavailableError
-from oncelog_runtime.adapters.etcd_client import connect, etcd3_module, prefix_end
+from oncelog_runtime.adapters.etcd_client import connect, etcd3_module, prefix_end, target_of
 from oncelog_runtime.adapters.etcd_watch import EtcdWatch
 from oncelog_runtime.etcd_wire import rpc_pb2
 from oncelog_runtime.ports import Change, CommitResult, Compare, KeyValue, Listing, Put
@@ -32,7 +32,7 @@ from oncelog_runtime.ports import Change, CommitResult, Compare, KeyValue, Listi
 T = TypeVar("T")
 MAX_OPERATIONS: Final = 128
 """etcd's default bound on the conditions, and on the writes, of one transaction."""
-_FAILURES_BEFORE_LOOKUP: Final = 3
+_LOOKUP_INTERVAL_S: Final = 0.25
 _HINTS: Final = TlsHints("set etcd_tls_ca_file", "unset etcd_tls_ca_file")
 _CERTAINLY_NOT_WRITTEN: Final = (
     grpc.StatusCode.NOT_FOUND,
@@ -51,8 +51,9 @@ class EtcdMetadata:
         self._tls = tls
         self._pem = tls.current() if tls is not None else None
         self._turn = 0
-        self._client = self._connect()
-        self._failures = 0
+        self._target = target_of(self._wanted())
+        self._client = connect(self._target, timeout_ms, self._pem)
+        self._lookup: asyncio.Task[None] | None = None
         self._closed = False
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="etcd")
         self._lease_pool = ThreadPoolExecutor(2, thread_name_prefix="etcd-lease")
@@ -111,6 +112,9 @@ class EtcdMetadata:
     async def close(self) -> None:
         """Ends watches and connections; running calls end by their deadline."""
         self._closed = True
+        if self._lookup is not None:
+            self._lookup.cancel()
+            await asyncio.gather(self._lookup, return_exceptions=True)
         for watch in self._watches:
             await watch.aclose()
         self._watches.clear()
@@ -141,28 +145,34 @@ class EtcdMetadata:
         except (grpc.RpcError, etcd3_module().Etcd3Exception, ValueError, StopIteration) as error:
             self._failed(client)
             raise self._explained(error, unknown) from error
-        self._failures = 0
         return answer
 
-    def _connect(self) -> Any:
-        one = self._endpoints[self._turn % len(self._endpoints)]
-        return connect(self._endpoints if self._tls is None else (one,), self._timeout_ms, self._pem)
+    def _wanted(self) -> tuple[str, ...]:
+        """All endpoints; with TLS the one whose turn it is."""
+        return self._endpoints if self._tls is None else (self._endpoints[self._turn % len(self._endpoints)],)
 
     def _failed(self, client: Any) -> None:
-        self._failures += 1
-        if not self._closed and self._should_reconnect(client):
-            self._turn += 1
-            old, self._client = self._client, self._connect()
-            asyncio.get_running_loop().call_later(2 * self._timeout_ms / 1000, old.close)
+        if self._closed or client is not self._client:
+            return  # another call was faster
+        if self._tls is not None:
+            before, self._pem = self._pem, self._tls.current()
+            if len(self._endpoints) > 1 or self._pem is not before:
+                self._turn += 1
+                self._reconnect(target_of(self._wanted()))
+        elif len(self._endpoints) > 1 and (self._lookup is None or self._lookup.done()):
+            self._lookup = asyncio.get_running_loop().create_task(self._look_up())
 
-    def _should_reconnect(self, client: Any) -> bool:
-        several = len(self._endpoints) > 1
-        if self._tls is None:
-            return several and self._failures % _FAILURES_BEFORE_LOOKUP == 0
-        if client is not self._client:
-            return False  # another call was faster
-        before, self._pem = self._pem, self._tls.current()
-        return several or self._pem is not before
+    async def _look_up(self) -> None:
+        """A new connection if a name has another address now. In a thread: a look-up may take seconds."""
+        target = await asyncio.get_running_loop().run_in_executor(self._pool, target_of, self._endpoints)
+        if target != self._target and not self._closed:
+            self._reconnect(target)
+        await asyncio.sleep(_LOOKUP_INTERVAL_S)
+
+    def _reconnect(self, target: str) -> None:
+        self._target = target
+        old, self._client = self._client, connect(target, self._timeout_ms, self._pem)
+        asyncio.get_running_loop().call_later(2 * self._timeout_ms / 1000, old.close)
 
     def _explained(self, error: Exception, unknown: bool) -> MetadataUnavailableError:
         explained = _unavailable(error, unknown)

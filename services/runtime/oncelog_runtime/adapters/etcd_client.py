@@ -78,12 +78,12 @@ def _addresses(endpoint: str) -> list[str]:
     return sorted({f"{info[4][0]}:{port}" for info in found})
 
 
-def connect(endpoints: Sequence[str], timeout_ms: int, tls: Pem | None = None) -> Any:
-    """An `etcd3.Etcd3Client`. Does not wait for a connection. `timeout_ms` is the deadline of every call.
+def connect(target: str, timeout_ms: int, tls: Pem | None = None) -> Any:
+    """An `etcd3.Etcd3Client` of a `target_of`. Does not wait for a connection; `timeout_ms` is the deadline of every call.
 
-    With `tls` give one endpoint: gRPC compares the certificate with one name, whatever it connects to.
+    With `tls` that of one endpoint: gRPC compares the certificate with one name, whatever it connects to.
     """
-    host, _, port = target_of(endpoints).rpartition(":")
+    host, _, port = target.rpartition(":")
 
     class Client(etcd3_module().Etcd3Client):  # type: ignore[misc]
         """Takes certificates that were read and checked before, not files that may be half renewed by now."""

@@ -40,7 +40,7 @@ def test_the_end_of_a_prefix(prefix: bytes, end: bytes) -> None:
 
 
 def test_etcd3_keeps_the_target_and_the_deadline() -> None:
-    client = connect(["10.0.0.1:2379", "10.0.0.2:2380"], 1_500)
+    client = connect(target_of(["10.0.0.1:2379", "10.0.0.2:2380"]), 1_500)
     assert client._url == "ipv4:10.0.0.1:2379,10.0.0.2:2380"
     assert client.timeout == 1.5
     client.close()
