@@ -5,9 +5,14 @@ from __future__ import annotations
 import dataclasses
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from oncelog.client.tls_check import PemPaths
 
@@ -22,6 +27,12 @@ class Authority:
         self._folder = folder
         self.ca_path = folder / f"{ca_name}.crt"
         self.ca_path.write_bytes(self._ca.cert_pem.bytes())
+
+    def child(self, folder: Path) -> Authority:
+        """An intermediate authority; who trusts this one trusts it too."""
+        other = Authority.__new__(Authority)
+        other._ca, other._folder, other.ca_path = self._ca.create_child_ca(), folder, self.ca_path
+        return other
 
     def pem(self, *names: str, **options: Any) -> tuple[bytes, bytes]:
         """(certificate chain, key) that nobody has written anywhere."""
@@ -39,6 +50,37 @@ class Authority:
         Path(paths.cert).write_bytes(cert)
         Path(paths.key).write_bytes(key)
         return paths
+
+
+OneUse = Literal["server", "client", "both", "unsaid"]
+
+
+def purpose(folder: Path, allowed: OneUse) -> PemPaths:
+    """A certificate whose extended key usage allows only this."""
+    ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    ca_name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "a CA")])
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "a node")])
+    now = datetime.now(UTC)
+
+    def signed(subject: x509.Name, public: ec.EllipticCurvePublicKey, extension: x509.ExtensionType | None) -> bytes:
+        builder = x509.CertificateBuilder(ca_name, subject, public, 1, now - HOUR, now + HOUR)
+        if extension is not None:
+            builder = builder.add_extension(extension, critical=True)
+        return builder.sign(ca_key, hashes.SHA256()).public_bytes(Encoding.PEM)
+
+    usages = {
+        "server": [ExtendedKeyUsageOID.SERVER_AUTH],
+        "client": [ExtendedKeyUsageOID.CLIENT_AUTH],
+        "both": [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH],
+        "unsaid": [],
+    }[allowed]
+    paths = PemPaths(str(folder / "one.crt"), str(folder / "one.key"), str(folder / "one-ca.crt"))
+    Path(paths.ca).write_bytes(signed(ca_name, ca_key.public_key(), x509.BasicConstraints(ca=True, path_length=None)))
+    Path(paths.cert).write_bytes(signed(name, key.public_key(), x509.ExtendedKeyUsage(usages) if usages else None))
+    Path(paths.key).write_bytes(
+        key.private_bytes(Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return paths
 
 
 def trusting_only(paths: PemPaths) -> PemPaths:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
+from oncelog.client.tls_check import Use
 from oncelog.client.tls_files import TlsFiles
 from oncelog_runtime.sim import SimWorld
 from tests.certificates import Authority
@@ -40,7 +41,7 @@ def _on_uvloop(check: Check) -> None:
 def _on_tls(check: Check) -> None:
     with tempfile.TemporaryDirectory() as folder:
         files = Authority(Path(folder)).issue("node", "127.0.0.1")
-        uvloop.run(_in_grpc_world(check, TlsFiles(files, mutual=True)))
+        uvloop.run(_in_grpc_world(check, TlsFiles(files, Use.PEER)))
 
 
 def _on_sim(check: Check) -> None:

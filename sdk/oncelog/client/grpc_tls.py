@@ -72,7 +72,7 @@ def explain_handshake(
             f"{address} closed the connection at once: if it listens with TLS, {hints.on}",
             certain=False,
         )
-    if "Hostname Verification Check failed" in details:
+    if "Hostname Verification Check failed" in details or "is not in peer certificate" in details:
         return HandshakeFailure(
             f"the certificate of {address} does not hold this name: dial a name that stands in it, or have it issued anew",
             certain=True,

@@ -5,6 +5,7 @@ Rule: every fault is one `ConfigError` that names the setting, the file and what
 
 from __future__ import annotations
 
+import enum
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -58,27 +59,49 @@ class Validity:
     to_s: float = 0.0
 
 
-def check(paths: PemPaths, pem: Pem, *, mutual: bool, hosts: Sequence[str]) -> Validity:
-    """Raises `ConfigError`. `mutual`: the certificate must be signed by the CA, and serve at both ends of a connection.
+class Use(enum.Enum):
+    """At which end of connections a certificate is shown."""
 
-    `hosts`: names and addresses that the certificate must hold. The files must have the content `pem` (Python's ssl
-    takes a key by its path alone): compare them again afterwards.
+    CLIENT = "to those whom this process dials"
+    SERVER = "to those who dial this process"
+    PEER = "to both, and the CA in the same files signs all of them"
+
+
+def check(paths: PemPaths, pem: Pem, use: Use, hosts: Sequence[str] = ()) -> Validity:
+    """Raises `ConfigError`. `hosts`: names and addresses that the certificate must hold.
+
+    The files must have the content `pem` (Python's ssl takes a key by its path alone): compare them again afterwards.
     """
     roots = _roots(paths, pem.ca) if paths.ca else ""
     if not paths.cert:
         return Validity()
     _check_form(paths, pem)
     leaf = _first_certificate(pem.cert)
-    seen = _shake(paths, _server(paths), _client(leaf), "")
+    if use is Use.CLIENT:
+        seen = _show_to_server(paths, leaf)
+    else:
+        seen = _show_to_client(paths, leaf)
     for host in hosts:
-        _shake(paths, _server(paths), _client(leaf), host)
-    if mutual:
-        server, client = _server(paths), _client(roots)
-        server.load_verify_locations(cadata=roots)
-        server.verify_mode = ssl.CERT_REQUIRED
-        client.load_cert_chain(paths.cert, paths.key)
-        _shake(paths, server, client, "")
+        _show_to_client(paths, leaf, host)
+    if use is Use.PEER:  # the whole chain, with the CA that the others have too
+        _show_to_client(paths, roots)
+        _show_to_server(paths, roots)
     return Validity(ssl.cert_time_to_seconds(seen["notBefore"]), ssl.cert_time_to_seconds(seen["notAfter"]))
+
+
+def _show_to_client(paths: PemPaths, trusted: str, host: str = "") -> dict[str, Any]:
+    """The certificate as a client sees it that trusts just these, be they a CA's or the certificate itself."""
+    client = _trusting(ssl.PROTOCOL_TLS_CLIENT, trusted)
+    client.check_hostname = bool(host)
+    return _shake(paths, _proving(paths, ssl.PROTOCOL_TLS_SERVER), client, host)[0]
+
+
+def _show_to_server(paths: PemPaths, trusted: str) -> dict[str, Any]:
+    """The certificate as a server sees it that trusts just these."""
+    server, client = _trusting(ssl.PROTOCOL_TLS_SERVER, trusted), _proving(paths, ssl.PROTOCOL_TLS_CLIENT)
+    server.load_cert_chain(paths.cert, paths.key)  # any would do: nobody looks at it
+    client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
+    return _shake(paths, server, client, "")[1]
 
 
 def _read(setting: str, path: str) -> bytes:
@@ -118,8 +141,8 @@ def _first_certificate(chain: bytes) -> str:
     return text[begin:end] + _END + "\n" if 0 <= begin < end else ""
 
 
-def _server(paths: PemPaths) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+def _proving(paths: PemPaths, protocol: ssl._SSLMethod) -> ssl.SSLContext:
+    context = ssl.SSLContext(protocol)
     try:
         context.load_cert_chain(paths.cert, paths.key)
     except (ssl.SSLError, OSError) as error:
@@ -130,21 +153,23 @@ def _server(paths: PemPaths) -> ssl.SSLContext:
     return context
 
 
-def _client(trusted: str) -> ssl.SSLContext:
-    """Trusts just these certificates, be they a CA's or the server's own."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+def _trusting(protocol: ssl._SSLMethod, trusted: str) -> ssl.SSLContext:
+    context = ssl.SSLContext(protocol)
     context.check_hostname = False
+    context.verify_mode = ssl.CERT_REQUIRED
     context.load_verify_locations(cadata=trusted)
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     return context
 
 
-def _shake(paths: PemPaths, server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> dict[str, Any]:
-    """Returns the server's certificate as the client saw it. `host`: it must hold this name."""
-    client.check_hostname = bool(host)
+def _shake(
+    paths: PemPaths, server: ssl.SSLContext, client: ssl.SSLContext, host: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What each end saw of the other: (server's certificate, client's). Empty where nobody looked."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     client_end = client.wrap_bio(to_client, to_server, server_hostname=host or None)
-    waiting = [client_end, server.wrap_bio(to_server, to_client, server_side=True)]
+    server_end = server.wrap_bio(to_server, to_client, server_side=True)
+    waiting = [client_end, server_end]
     for _ in range(_ROUNDS):
         for end in list(waiting):
             try:
@@ -154,7 +179,7 @@ def _shake(paths: PemPaths, server: ssl.SSLContext, client: ssl.SSLContext, host
                 pass
             except ssl.SSLError as error:
                 raise _explain(paths, error, host) from error
-    return dict(client_end.getpeercert() or {})
+    return dict(client_end.getpeercert() or {}), dict(server_end.getpeercert() or {})
 
 
 def _explain(paths: PemPaths, error: ssl.SSLError, host: str) -> ConfigError:
@@ -167,7 +192,9 @@ def _explain(paths: PemPaths, error: ssl.SSLError, host: str) -> ConfigError:
     if code in _NOT_SIGNED:
         return ConfigError(f"{certificate} is not signed by {paths.ca_setting} {paths.ca}")
     if code in _WRONG_PURPOSE:
-        return ConfigError(f"{certificate} must allow server and client authentication (extended key usage)")
+        return ConfigError(
+            f"{certificate} lacks an extended key usage: server auth for those who are dialled, client auth for those who dial"
+        )
     if code in _HOST_MISMATCH:
         return ConfigError(f"{certificate} does not hold the name {host}, under which this process is dialled")
     why = getattr(error, "verify_message", "") or error.reason or error

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from oncelog.client import tls_check
-from oncelog.client.tls_check import Pem, PemPaths, Validity
+from oncelog.client.tls_check import Pem, PemPaths, Use, Validity
 from oncelog.errors import ConfigError
 
 _log = logging.getLogger(__name__)
@@ -32,16 +32,20 @@ _TRIES: Final = 3
 class TlsFiles:
     """The newest good content of `paths`.
 
-    `mutual`: the certificate must be signed by the CA, and serve at both ends of a connection. `hosts`: names and
-    addresses under which peers dial this process; the certificate must hold them. `wanted_hosts` too, but a missing one
-    is only logged (clients may come by a proxy that has a certificate of its own).
+    `hosts`: names and addresses under which peers dial this process; the certificate must hold them. `wanted_hosts` too,
+    but a missing one is only logged (clients may come by a proxy that has a certificate of its own).
     """
 
     def __init__(
-        self, paths: PemPaths, *, mutual: bool = False, hosts: Sequence[str] = (), wanted_hosts: Sequence[str] = ()
+        self,
+        paths: PemPaths,
+        use: Use = Use.CLIENT,
+        *,
+        hosts: Sequence[str] = (),
+        wanted_hosts: Sequence[str] = (),
     ) -> None:
         self.paths = paths
-        self._mutual = mutual
+        self._use = use
         self._hosts = tuple(hosts)
         self._wanted_hosts = tuple(wanted_hosts)
         self._lock = threading.Lock()
@@ -97,7 +101,7 @@ class TlsFiles:
         for _ in range(_TRIES):
             fault, validity = None, Validity()
             try:
-                validity = tls_check.check(self.paths, found, mutual=self._mutual, hosts=self._hosts)
+                validity = tls_check.check(self.paths, found, self._use, self._hosts)
             except ConfigError as error:
                 fault = error
             before, found = found, self.paths.read()
@@ -112,7 +116,7 @@ class TlsFiles:
     def _want_hosts(self, found: Pem) -> None:
         for host in self._wanted_hosts:
             try:
-                tls_check.check(self.paths, found, mutual=False, hosts=(host,))
+                tls_check.check(self.paths, found, Use.SERVER, (host,))
             except ConfigError as error:
                 _log.warning("clients will refuse this process: %s", error)
 

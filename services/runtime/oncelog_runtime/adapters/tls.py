@@ -15,7 +15,7 @@ from typing import Final
 import grpc
 
 from oncelog.client.grpc_tls import TlsHints
-from oncelog.client.tls_check import Pem, PemPaths
+from oncelog.client.tls_check import Pem, PemPaths, Use
 from oncelog.client.tls_files import TlsFiles
 from oncelog_runtime.config import NodeConfig
 from oncelog_runtime.serving_config import ServingConfig
@@ -63,7 +63,7 @@ def _internal(config: NodeConfig) -> TlsFiles | None:
     paths = PemPaths(
         config.tls_cert_file, config.tls_key_file, config.tls_ca_file, "tls_cert_file", "tls_key_file", "tls_ca_file"
     )
-    return TlsFiles(paths, mutual=True, hosts=_hosts(config.advertised_address or f"{config.listen_host}:0"))
+    return TlsFiles(paths, Use.PEER, hosts=_hosts(config.advertised_address or f"{config.listen_host}:0"))
 
 
 def _clients(config: NodeConfig) -> TlsFiles | None:
@@ -79,7 +79,7 @@ def _clients(config: NodeConfig) -> TlsFiles | None:
     )
     near = config.client_address or config.advertised_address or f"{config.listen_host}:0"
     wanted = _hosts(near if config.has_client_listener else "", config.external_address)
-    return TlsFiles(paths, wanted_hosts=wanted)
+    return TlsFiles(paths, Use.SERVER, wanted_hosts=wanted)
 
 
 def _etcd(config: NodeConfig) -> TlsFiles | None:

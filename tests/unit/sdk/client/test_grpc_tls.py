@@ -18,6 +18,7 @@ NAMES = (
     + "UNKNOWN: ipv4:127.0.0.1:1: Custom verification check failed with error: "
     + "UNAUTHENTICATED: Hostname Verification Check failed."
 )
+OLD_NAMES = LAST + "UNKNOWN: ipv4:127.0.0.1:1: Peer name localhost is not in peer certificate"  # 1.76
 NO_ISSUER = (
     SSL_FAULT
     + "1000007d:SSL routines:OPENSSL_internal:CERTIFICATE_VERIFY_FAILED: unable to get local issuer certificate: OK"
@@ -34,6 +35,7 @@ PLAIN = (
     ("details", "paths", "certain", "says"),
     [
         (NAMES, TRUSTING, True, "the certificate of b:9092 does not hold this name: dial a name that stands in it"),
+        (OLD_NAMES, TRUSTING, True, "the certificate of b:9092 does not hold this name: dial a name that stands in it"),
         (NO_ISSUER, TRUSTING, True, "is not signed by ssl_cafile /ca.crt: give the CA of this cluster"),
         (NO_ISSUER, PemPaths(), True, "is not signed by a public CA (ssl_cafile is not set): give the CA"),
         (EXPIRED, TRUSTING, True, "the certificate of b:9092 has expired: renew it there"),

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from oncelog.client.tls_check import PemPaths
+from oncelog.client.tls_check import PemPaths, Use
 from oncelog.client.tls_files import TlsFiles
 from oncelog.errors import ConfigError
-from tests.certificates import HOUR, Authority, trusting_only
+from tests.certificates import HOUR, Authority, OneUse, purpose, trusting_only
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def paths(authority: Authority) -> PemPaths:
 
 
 def test_good_files_are_one_object_until_they_change(paths: PemPaths, authority: Authority) -> None:
-    files = TlsFiles(paths, mutual=True, hosts=("node.example", "127.0.0.1"))
+    files = TlsFiles(paths, Use.PEER, hosts=("node.example", "127.0.0.1"))
     first = files.current()
     assert files.current() is first
     authority.issue("node", "node.example", "127.0.0.1")
@@ -44,7 +44,25 @@ def test_a_ca_alone_is_enough_to_trust(paths: PemPaths) -> None:
 
 def test_comments_in_any_language_are_no_fault(paths: PemPaths, authority: Authority) -> None:
     authority.ca_path.write_bytes("# Prüfstelle für alles\n".encode() + authority.ca_path.read_bytes())
-    TlsFiles(paths, mutual=True).current()
+    TlsFiles(paths, Use.PEER).current()
+
+
+def test_a_chain_by_an_intermediate_is_fine(tmp_path: Path) -> None:
+    TlsFiles(Authority(tmp_path).child(tmp_path).issue("node", "node.example"), Use.PEER).current()
+
+
+@pytest.mark.parametrize(
+    ("allowed", "fine"),
+    [("server", {Use.SERVER}), ("client", {Use.CLIENT}), ("both", set(Use)), ("unsaid", set(Use))],
+)
+def test_a_certificate_is_held_to_its_purpose(tmp_path: Path, allowed: OneUse, fine: set[Use]) -> None:
+    paths = purpose(tmp_path, allowed)
+    for use in Use:
+        if use in fine:
+            TlsFiles(paths, use).current()
+        else:
+            with pytest.raises(ConfigError, match="lacks an extended key usage: server auth for those who are dialled"):
+                TlsFiles(paths, use).current()
 
 
 # ---------------------------------------------------------------- what cannot work
@@ -99,18 +117,18 @@ def test_what_cannot_work_is_said_at_the_start(
 ) -> None:
     spoil(paths, authority)
     with pytest.raises(ConfigError, match=says) as caught:
-        TlsFiles(paths, mutual=True).current()
+        TlsFiles(paths, Use.PEER).current()
     assert "\n" not in str(caught.value)
 
 
 def test_a_name_under_which_nobody_could_verify_us_is_refused(paths: PemPaths) -> None:
     for host in ("other.example", "127.0.0.2"):
         with pytest.raises(ConfigError, match=f"does not hold the name {host}"):
-            TlsFiles(paths, mutual=True, hosts=(host,)).current()
+            TlsFiles(paths, Use.PEER, hosts=(host,)).current()
 
 
 def test_a_name_that_only_clients_miss_is_logged(paths: PemPaths, caplog: pytest.LogCaptureFixture) -> None:
-    TlsFiles(paths, wanted_hosts=("node.example", "outside.example")).current()
+    TlsFiles(paths, Use.SERVER, wanted_hosts=("node.example", "outside.example")).current()
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "does not hold the name outside.example" in caplog.text
 
@@ -132,7 +150,7 @@ def test_a_bad_renewal_keeps_the_old_files_and_says_so_once(
     authority: Authority,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    files = TlsFiles(paths, mutual=True)
+    files = TlsFiles(paths, Use.PEER)
     good = files.current()
     spoil(paths, authority)
     for _ in range(3):
@@ -144,7 +162,7 @@ def test_a_bad_renewal_keeps_the_old_files_and_says_so_once(
 
 
 def test_half_a_renewal_waits_for_its_other_half(paths: PemPaths, authority: Authority) -> None:
-    files = TlsFiles(paths, mutual=True)
+    files = TlsFiles(paths, Use.PEER)
     good = files.current()
     cert, key = authority.pem("node.example")
     Path(paths.cert).write_bytes(cert)
@@ -162,7 +180,7 @@ def test_a_folder_swapped_by_a_link_is_a_renewal(tmp_path: Path) -> None:
     data = tmp_path / "..data"
     data.symlink_to("first")
     paths = PemPaths(str(data / "tls.crt"), str(data / "tls.key"), str(data / "ca.crt"))
-    files = TlsFiles(paths, mutual=True)
+    files = TlsFiles(paths, Use.PEER)
     first = files.current()
     swap = tmp_path / "..data_tmp"
     swap.symlink_to("second")
@@ -185,7 +203,7 @@ def test_a_renewal_that_is_overdue_is_complained_about_once_an_hour(
 ) -> None:
     now = [0.0]
     paths = authority.issue("node", "node.example", expires_in=HOUR)
-    files = TlsFiles(paths, mutual=True)
+    files = TlsFiles(paths, Use.PEER)
     files.current()
     expiry_s = files.validity.to_s
     now[0] = expiry_s - expires_in.total_seconds()
@@ -201,7 +219,7 @@ def test_a_renewal_that_is_overdue_is_complained_about_once_an_hour(
 
 def test_peace_is_quiet(paths: PemPaths, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    files = TlsFiles(paths, mutual=True)
+    files = TlsFiles(paths, Use.PEER)
     files.look()
     files.look()
     assert caplog.records == []
