@@ -30,6 +30,10 @@ CLIENT: Final[frozenset[str]] = frozenset(
         methods.DESCRIBE_PARTITIONS,
         methods.DRAIN_BROKER,  # operators come to the clients' door too
         methods.DRAIN_COORDINATOR,
+        methods.REASSIGN_PARTITIONS,
+        methods.LIST_REASSIGNMENTS,
+        methods.TRANSFER_LEADERSHIP,
+        methods.DECOMMISSION_BROKERS,
         methods.INIT_PRODUCER_ID,
         methods.ENROL_PARTITIONS,  # producers enrol ahead
         methods.END_TRANSACTION,

@@ -11,6 +11,10 @@ def _drain(title: str, *names: str) -> Case:
     return Case(title, tuple(f"conformance/test_draining.py::{name}" for name in names))
 
 
+def _move(title: str, *names: str) -> Case:
+    return Case(title, tuple(f"conformance/test_moving.py::{name}" for name in names))
+
+
 OPERATIONS: Final[dict[str, Case]] = {
     "drain 1": _drain(
         "leaderships and the controller's role go, replicas stay",
@@ -38,5 +42,32 @@ OPERATIONS: Final[dict[str, Case]] = {
         "test_a_cancelled_coordinator_owns_shards_again",
         "test_the_only_coordinator_skips_the_drain",
         "test_a_draining_coordinator_that_is_left_alone_owns_shards_again",
+    ),
+    "move 1": _move(
+        "a new replica is in the ISR before an old one leaves",
+        "test_a_move_keeps_every_record_and_deletes_the_old_log",
+        "test_the_old_replica_stays_until_the_new_one_is_in_the_isr",
+    ),
+    "move 2": _move(
+        "any controller goes on with a move, and a deposed one with none",
+        "test_the_next_controller_goes_on_with_a_move",
+        "test_a_deposed_controller_moves_nothing",
+    ),
+    "move 3": _move(
+        "a log is deleted only when etcd itself says that it belongs elsewhere",
+        "test_a_view_that_lags_deletes_no_log_that_counts_again",
+        "test_a_replica_that_moved_away_while_its_broker_was_down_is_removed",
+    ),
+    "move 4": _move("moves that make no sense are refused", "test_moves_that_make_no_sense_are_refused"),
+    "move 5": _move("leadership goes to a member of the ISR", "test_leadership_goes_to_whom_the_operator_names"),
+    "move 6": _move(
+        "a broker out of use is emptied, one in use gets its share",
+        "test_a_decommissioned_broker_is_emptied_and_gets_nothing_new",
+        "test_brokers_share_alike_after_the_set_stood_still",
+    ),
+    "move 7": _move(
+        "a change of the replicas raises the epoch, so no leader counts a replica of an older set",
+        "test_a_move_keeps_every_record_and_deletes_the_old_log",
+        "test_a_leader_of_an_older_set_counts_nobody_back_in",
     ),
 }

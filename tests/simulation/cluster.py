@@ -52,8 +52,9 @@ class SimCluster:
         self._door_options: dict[str, Any] = {f"{name}_listen_port": port for name, port in more.items()}
         self._stop: dict[str, asyncio.Event] = {}
         self._clients = 0
-        for i in range(brokers):
-            self.world.node(f"broker-{i}", self._main(f"broker-{i}", self._make_broker(i)), more=more)
+        self._more = more
+        for _ in range(brokers):
+            self.add_broker()
         for i in range(coordinators):
             main = self._main(f"coordinator-{i}", self._make_coordinator)
             self.world.node(f"coordinator-{i}", main, more=more)
@@ -96,6 +97,13 @@ class SimCluster:
         return main
 
     # ------------------------------------------------------------ using it
+
+    def add_broker(self) -> str:
+        """One more broker, with the next id; its node's name."""
+        broker_id = sum(name.startswith("broker-") for name in self.world.nodes)
+        name = f"broker-{broker_id}"
+        self.world.node(name, self._main(name, self._make_broker(broker_id)), more=self._more)
+        return name
 
     @property
     def bootstrap(self) -> str:

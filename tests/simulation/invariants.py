@@ -21,6 +21,7 @@ from oncelog_partition_leader.partition import LocalPartition
 from oncelog_runtime.sim.loop import Life
 from tests.simulation.cluster import SimCluster
 from tests.simulation.history import Key
+from tests.simulation.store_watch import StoreWatch
 
 _CHECK_STEPS: Final = 199
 """Every so many steps of a node its cores check themselves."""
@@ -145,6 +146,10 @@ class AcknowledgedIsCommitted:
             key = (now.partition.topic, now.partition.id.partition)
             self._watermarks[key] = max(self._watermarks.get(key, 0), now.high_watermark)
 
+    def reached(self, key: Key) -> int:
+        """The highest high watermark of any leader so far."""
+        return self._watermarks.get(key, 0)
+
     def acknowledged(self, key: Key, offset: int) -> None:
         """A client was told that its record is at this offset."""
         reached = self._watermarks.get(key, 0)
@@ -169,6 +174,7 @@ class Watcher:
             OffsetsAreGivenOnce(),
             self._acknowledged,
         ]
+        self.store = StoreWatch(cluster, self._acknowledged.reached)
         self._sights: dict[LocalPartition, Sight] = {}
         self._steps: dict[str, int] = {}
         self._loop.add_step_hook(self._step)

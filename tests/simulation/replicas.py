@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from oncelog.types import PartitionId
 from oncelog_partition_leader.broker import Broker
 from oncelog_partition_leader.partition import LocalPartition
+from oncelog_runtime.cluster import REASSIGNMENTS, Partition, partition_key
 from tests.simulation.cluster import SimCluster
 
 
@@ -35,9 +36,16 @@ def _unsettled(cluster: SimCluster) -> Iterator[str]:
     brokers = sum(name.startswith("broker-") for name in cluster.world.nodes)
     if sum(isinstance(service, Broker) for _, service in cluster.brokers()) < brokers:
         yield "a broker is down"
+    moves = cluster.world.metadata.list(REASSIGNMENTS).items
+    if moves:
+        yield f"{len(moves)} moves of replicas are under way: {moves[0].key}"
     for partition_id, there in replicas(cluster).items():
         leaders = [partition for partition in there.values() if partition.leadership is not None]
         name = f"{next(iter(there.values())).topic}-{partition_id.partition}"
+        item = cluster.world.metadata.get(partition_key(*partition_id))
+        if item is not None and len(Partition.decode(item.value).replicas) != len(there):
+            yield f"{name} is on {sorted(there)}, and belongs to {Partition.decode(item.value).replicas}"
+            continue
         if len(leaders) != 1:
             yield f"{name} has {len(leaders)} leaders"
             continue

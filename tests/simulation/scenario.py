@@ -26,6 +26,7 @@ from tests.simulation.cluster_faults import ClusterFaults
 from tests.simulation.copier import COPY, Copier, differences
 from tests.simulation.history import Operation
 from tests.simulation.invariants import Watcher
+from tests.simulation.operator import Operator
 from tests.simulation.replicas import differing, settled
 from tests.simulation.side_work import TRIMMED, TRIMMED_CONFIG, TRIMMED_PARTITIONS, SideWork
 from tests.simulation.spark_job import SparkJob
@@ -35,6 +36,7 @@ _WORK_S: Final = (6.0, 12.0)
 _HEAL_MS: Final = 60_000
 _SCRUB_MS: Final = 3_000
 _RETENTION_MS: Final = 700
+_BALANCE_MS: Final = 1_500
 _SUCCESS_MS: Final = 20_000
 _KINDS: Final = ("send", "txn", "batch", "poll")
 _STORM_MS: Final = 5_000.0
@@ -92,6 +94,9 @@ class Scenario:
         self.etcd_outage_every_ms = _STORM_MS if seed and draw.random() < 0.2 else 0.0
         self.faster = draw.choice([2, 4, 8])
         self.cancel_handler = 0.3 if draw.random() < 0.2 else 0.0  # as grpc.aio does to handlers of unary calls
+        more = Random(f"{seed}:operations")
+        self.operations_every_ms = more.choice([400.0, 1_000.0]) if seed and more.random() < 0.4 else 0.0
+        self.brokers, self.grows = more.choice([(3, False), (3, True), (4, False)]) if seed else (3, False)
         self.plan = FaultPlan() if seed == 0 else replace(_plan(seed, self.faster), cancel_handler=self.cancel_handler)
 
     def run(self) -> Verdict:
@@ -137,7 +142,12 @@ class Scenario:
         running = [cluster.world.spawn(work) for work in self._processes(workload, job, side)]
         copying = cluster.world.spawn(copier.main("copier"))
         faults.start()
+        operating = cluster.world.spawn(self._operate(cluster))
         await asyncio.sleep(self.work_s)
+        operating.cancel()
+        (ended,) = await asyncio.gather(operating, return_exceptions=True)
+        if isinstance(ended, Exception):
+            raise ended
         await faults.stop()
         await cluster.healthy(_HEAL_MS)
         await self._succeeds_again(workload)
@@ -146,6 +156,15 @@ class Scenario:
             await asyncio.gather(*running)
         await self._judge(cluster, workload, copier, copying)
         self._count(workload, job, copier, side, watcher)
+
+    async def _operate(self, cluster: SimCluster) -> None:
+        if self.operations_every_ms:
+            random = cluster.world.random("operator")
+            await Operator(cluster, random, self.operations_every_ms, grows=self.grows).main()
+        elif self.grows:
+            await asyncio.sleep(self.work_s / 3)
+            cluster.add_broker()
+            cluster.world.loop.note_fault("scale_out")
 
     async def _succeeds_again(self, workload: Workload) -> None:
         """Liveness: after healing each kind of operation succeeds again."""
@@ -215,6 +234,7 @@ class Scenario:
         count["batches committed"] += job.committed
         count["batches found committed"] += job.replayed
         count["side records"] += side.written
+        count["replicas moved"] += watcher.store.moved
         count["copier commits"] += copier.committed
         self.verdict.causes.update(workload.causes)
         self.verdict.sights = watcher.checked

@@ -115,6 +115,26 @@ class PartitionLeaderStub(object):
                 request_serializer=oncelog_dot_v1_dot_partition__pb2.DrainBrokerRequest.SerializeToString,
                 response_deserializer=oncelog_dot_v1_dot_partition__pb2.DrainBrokerReply.FromString,
                 _registered_method=True)
+        self.ReassignPartitions = channel.unary_unary(
+                '/oncelog.v1.PartitionLeader/ReassignPartitions',
+                request_serializer=oncelog_dot_v1_dot_partition__pb2.ReassignPartitionsRequest.SerializeToString,
+                response_deserializer=oncelog_dot_v1_dot_partition__pb2.ReassignPartitionsReply.FromString,
+                _registered_method=True)
+        self.ListReassignments = channel.unary_unary(
+                '/oncelog.v1.PartitionLeader/ListReassignments',
+                request_serializer=oncelog_dot_v1_dot_partition__pb2.ListReassignmentsRequest.SerializeToString,
+                response_deserializer=oncelog_dot_v1_dot_partition__pb2.ListReassignmentsReply.FromString,
+                _registered_method=True)
+        self.TransferLeadership = channel.unary_unary(
+                '/oncelog.v1.PartitionLeader/TransferLeadership',
+                request_serializer=oncelog_dot_v1_dot_partition__pb2.TransferLeadershipRequest.SerializeToString,
+                response_deserializer=oncelog_dot_v1_dot_partition__pb2.TransferLeadershipReply.FromString,
+                _registered_method=True)
+        self.DecommissionBrokers = channel.unary_unary(
+                '/oncelog.v1.PartitionLeader/DecommissionBrokers',
+                request_serializer=oncelog_dot_v1_dot_partition__pb2.DecommissionBrokersRequest.SerializeToString,
+                response_deserializer=oncelog_dot_v1_dot_partition__pb2.DecommissionBrokersReply.FromString,
+                _registered_method=True)
         self.Replicate = channel.unary_unary(
                 '/oncelog.v1.PartitionLeader/Replicate',
                 request_serializer=oncelog_dot_v1_dot_partition__pb2.ReplicateRequest.SerializeToString,
@@ -262,6 +282,34 @@ class PartitionLeaderServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReassignPartitions(self, request, context):
+        """Moves replicas of partitions to other brokers, or cancels that; answered by the controller only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListReassignments(self, request, context):
+        """The moves that are under way, as this broker last saw them.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def TransferLeadership(self, request, context):
+        """Another member of the ISR leads; answered by the controller only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DecommissionBrokers(self, request, context):
+        """Takes brokers out of use for good (all their replicas move away), or looks at what each holds; the controller only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Replicate(self, request, context):
         """Leader -> follower. Inter-broker only.
         """
@@ -387,6 +435,26 @@ def add_PartitionLeaderServicer_to_server(servicer, server):
                     servicer.DrainBroker,
                     request_deserializer=oncelog_dot_v1_dot_partition__pb2.DrainBrokerRequest.FromString,
                     response_serializer=oncelog_dot_v1_dot_partition__pb2.DrainBrokerReply.SerializeToString,
+            ),
+            'ReassignPartitions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReassignPartitions,
+                    request_deserializer=oncelog_dot_v1_dot_partition__pb2.ReassignPartitionsRequest.FromString,
+                    response_serializer=oncelog_dot_v1_dot_partition__pb2.ReassignPartitionsReply.SerializeToString,
+            ),
+            'ListReassignments': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListReassignments,
+                    request_deserializer=oncelog_dot_v1_dot_partition__pb2.ListReassignmentsRequest.FromString,
+                    response_serializer=oncelog_dot_v1_dot_partition__pb2.ListReassignmentsReply.SerializeToString,
+            ),
+            'TransferLeadership': grpc.unary_unary_rpc_method_handler(
+                    servicer.TransferLeadership,
+                    request_deserializer=oncelog_dot_v1_dot_partition__pb2.TransferLeadershipRequest.FromString,
+                    response_serializer=oncelog_dot_v1_dot_partition__pb2.TransferLeadershipReply.SerializeToString,
+            ),
+            'DecommissionBrokers': grpc.unary_unary_rpc_method_handler(
+                    servicer.DecommissionBrokers,
+                    request_deserializer=oncelog_dot_v1_dot_partition__pb2.DecommissionBrokersRequest.FromString,
+                    response_serializer=oncelog_dot_v1_dot_partition__pb2.DecommissionBrokersReply.SerializeToString,
             ),
             'Replicate': grpc.unary_unary_rpc_method_handler(
                     servicer.Replicate,
@@ -851,6 +919,114 @@ class PartitionLeader(object):
             '/oncelog.v1.PartitionLeader/DrainBroker',
             oncelog_dot_v1_dot_partition__pb2.DrainBrokerRequest.SerializeToString,
             oncelog_dot_v1_dot_partition__pb2.DrainBrokerReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReassignPartitions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/oncelog.v1.PartitionLeader/ReassignPartitions',
+            oncelog_dot_v1_dot_partition__pb2.ReassignPartitionsRequest.SerializeToString,
+            oncelog_dot_v1_dot_partition__pb2.ReassignPartitionsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListReassignments(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/oncelog.v1.PartitionLeader/ListReassignments',
+            oncelog_dot_v1_dot_partition__pb2.ListReassignmentsRequest.SerializeToString,
+            oncelog_dot_v1_dot_partition__pb2.ListReassignmentsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TransferLeadership(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/oncelog.v1.PartitionLeader/TransferLeadership',
+            oncelog_dot_v1_dot_partition__pb2.TransferLeadershipRequest.SerializeToString,
+            oncelog_dot_v1_dot_partition__pb2.TransferLeadershipReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DecommissionBrokers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/oncelog.v1.PartitionLeader/DecommissionBrokers',
+            oncelog_dot_v1_dot_partition__pb2.DecommissionBrokersRequest.SerializeToString,
+            oncelog_dot_v1_dot_partition__pb2.DecommissionBrokersReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -114,8 +114,7 @@ class Broker:
         """Listens, follows etcd, registers. Raises `MetadataUnavailableError` when that does not succeed."""
         await self.ports.server.start()
         self.registration.announce(self.config.announced(self.ports.server.listening), self.config.rack)
-        self.ports.disk.make_dirs(self.config.log_dir)
-        await self.ports.disk.sync_dir("")  # else a power cut could take every log with the folder's name
+        await self.replicas.prepare()
         self.tasks.spawn(self.view.follow(self.ports.metadata), "follow-etcd")
         self.tasks.spawn(self.registration.run(), "registration")
         self.tasks.spawn(self.controller.run(), "controller")
@@ -180,11 +179,11 @@ class Broker:
     def _look_at_health(self) -> None:
         """Started when the logs are recovered; ready when in every ISR to which it belongs, under this incarnation."""
         state, me = self.ports.health, self.me()
-        partitions = {p: entry.value for p, entry in self.view.partitions.items()}
+        partitions = ((p, entry.value) for p, entry in self.view.partitions.items())
         listed = self.view.revision > 0 and me.incarnation > 0
         self._recovered = self._recovered or (listed and self.replicas.recovered)
         state.set(health.STARTUP, self._recovered, health.RECOVERED)
-        state.set(health.READINESS, listed and out_of_sync(me, partitions) == 0, health.IN_SYNC)
+        state.set(health.READINESS, listed and out_of_sync(me, partitions, self.view.adding) == 0, health.IN_SYNC)
 
     async def _retain(self) -> None:
         while True:

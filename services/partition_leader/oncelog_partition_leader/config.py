@@ -55,6 +55,9 @@ class BrokerConfig(ServingConfig):
     retention_interval_ms: int = setting(60_000, "how often retention runs")
     scrub_bytes_per_s: int = setting(8 << 20, "how fast logs are read again to find rot; 0 = never")
     scrub_interval_ms: int = setting(7 * 24 * 3_600_000, "a pass over all logs begins at most so often")
+    reassignments_max: int = setting(8, "moves of replicas under way at the same time, in the whole cluster")
+    replica_balance_enabled: bool = setting(True, "brokers that are new get their share of the replicas by themselves")
+    replica_balance_delay_ms: int = setting(30_000, "how long the set of brokers must stand still before that")
     leader_rebalance_interval_ms: int = setting(300_000, "how often leadership goes back to preferred replicas")
 
     def __post_init__(self) -> None:

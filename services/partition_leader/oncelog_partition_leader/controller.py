@@ -15,11 +15,19 @@ import logging
 from random import Random
 
 from oncelog import methods
-from oncelog.errors import MetadataUnavailableError, OncelogError, StaleControllerEpochError
+from oncelog.errors import (
+    IneligibleReplicaError,
+    MetadataUnavailableError,
+    OncelogError,
+    RequestTimedOutError,
+    StaleControllerEpochError,
+    UnknownTopicError,
+)
 from oncelog.ports import Transport, WallClock
 from oncelog.types import BrokerRef, PartitionId
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import types_pb2
+from oncelog_partition_leader.balancer import Balancer
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.core.election import (
     QUARANTINED,
@@ -29,7 +37,9 @@ from oncelog_partition_leader.core.election import (
     recover,
     returned,
     stopped_whole,
+    transfer,
 )
+from oncelog_partition_leader.mover import Mover
 from oncelog_partition_leader.probes import is_dead
 from oncelog_partition_leader.registration import Registration, learned
 from oncelog_partition_leader.topics import Topics
@@ -81,6 +91,8 @@ class Controller:
         self._overthrow: BrokerRef | None = None
         self._rebalance_at_ms = 0
         self.topics = Topics(config, view, random, self.commit, self._topics_changed)
+        self.mover = Mover(config, metadata, view, self.commit)
+        self.balancer = Balancer(config, view, clock, self.mover, self.commit)
         view.listen(self._saw)
 
     # ------------------------------------------------------------ facts
@@ -108,6 +120,9 @@ class Controller:
 
     def _saw(self, keys: list[str]) -> None:
         for key in keys:
+            self.balancer.saw(key)
+            if self.mover.saw(key):
+                self._wake.set()
             if key.startswith(cluster.PARTITIONS):
                 self._dirty[partition_of(key)] = None
             elif key.startswith(cluster.BROKERS):
@@ -116,6 +131,8 @@ class Controller:
                 self._topics_dirty = True
             elif key == cluster.BROKER_DRAIN_KEY:
                 self._all_dirty = True
+            elif key.startswith(cluster.DECOMMISSIONS):
+                pass
             elif key != cluster.CONTROLLER_KEY:
                 continue
             self._wake.set()
@@ -221,17 +238,18 @@ class Controller:
 
     async def _serve(self) -> None:
         """Until the role is lost."""
-        self._all_dirty = self._topics_dirty = True
+        self._all_dirty = self._topics_dirty = self.mover.dirty = True
+        self.balancer.begin()
         self._rebalance_at_ms = self._clock.monotonic_ms() + self._config.leader_rebalance_interval_ms
         while self._registration.ref == self._holder():
             try:
                 await self._step()
             except MetadataUnavailableError as error:
                 _log.warning("controller: %s", error)
-                self._all_dirty = self._topics_dirty = True
+                self._all_dirty = self._topics_dirty = self.mover.dirty = True
                 await asyncio.sleep(_RETRY_S)
                 continue
-            if not (self._dirty or self._all_dirty or self._topics_dirty):
+            if not (self._dirty or self._all_dirty or self._topics_dirty or self.mover.dirty):
                 await self._pause()
         _log.info("broker %d is no longer the controller", self._config.broker_id)
         self._term = 0
@@ -241,13 +259,18 @@ class Controller:
         return entry.value if entry is not None and entry.mod_revision == self._term else None
 
     async def _pause(self) -> None:
-        left_ms = max(1, self._rebalance_at_ms - self._clock.monotonic_ms())
+        next_ms = min(self._rebalance_at_ms, self.balancer.next_look_ms)
         try:
-            async with asyncio.timeout(left_ms / 1000):
+            async with asyncio.timeout(max(1, next_ms - self._clock.monotonic_ms()) / 1000):
                 await self._woken()
         except TimeoutError:
-            self._rebalance_at_ms = self._clock.monotonic_ms() + self._config.leader_rebalance_interval_ms
+            pass
+        now_ms = self._clock.monotonic_ms()
+        if now_ms >= self._rebalance_at_ms:
+            self._rebalance_at_ms = now_ms + self._config.leader_rebalance_interval_ms
             await self._rebalance()
+        if now_ms >= self.balancer.next_look_ms:
+            await self.balancer.plan()
 
     async def _step(self) -> None:
         await self._elect()
@@ -256,6 +279,8 @@ class Controller:
         if self._topics_dirty and self._view.cluster is not None:
             self._topics_dirty = False
             await self.topics.reconcile()
+        if self.mover.dirty:
+            await self.mover.step(self._dead, self._avoid())
 
     async def _found_cluster(self) -> None:
         value = Cluster(
@@ -341,6 +366,23 @@ class Controller:
             if wanted is not None:
                 proposals.append((partition_id, entry.mod_revision, wanted))
         await self._write(proposals)
+
+    async def transfer(self, partition_id: PartitionId, to: int) -> None:
+        """An operator's word: another member of the ISR leads. Safe to repeat.
+
+        Raises `UnknownTopicError`, `IneligibleReplicaError`, or `RequestTimedOutError` when something changed meanwhile.
+        """
+        entry, incarnation = self._view.partitions.get(partition_id), self._view.live().get(to, 0)
+        if entry is None:
+            raise UnknownTopicError("no such partition", partition=partition_id.partition)
+        if entry.value.leader == BrokerRef(to, incarnation):
+            return
+        wanted = transfer(entry.value, BrokerRef(to, incarnation), self._view.live(), self._dead)
+        if wanted is None:
+            isr = ",".join(str(ref.broker_id) for ref in entry.value.isr)
+            raise IneligibleReplicaError("only a living member of the ISR can lead", broker=to, isr=isr)
+        if not await self._write_chunk([(partition_id, entry.mod_revision, wanted)]):
+            raise RequestTimedOutError("the partition changed meanwhile: try again")
 
     # ------------------------------------------------------------ after a stop of a whole ISR
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 from oncelog import methods
-from oncelog.errors import InvalidRequestError, StaleBrokerEpochError
-from oncelog.types import BrokerRef, Buffer
+from oncelog.errors import InvalidRequestError, OncelogError, StaleBrokerEpochError
+from oncelog.methods import MethodSpec
+from oncelog.types import BrokerRef, Buffer, PartitionId
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import types_pb2
+from oncelog.wire_errors import to_detail
 from oncelog_partition_leader.controller import Controller
 from oncelog_partition_leader.core.draining import out_of_sync
 from oncelog_partition_leader.drainer import Drainer
 from oncelog_partition_leader.metadata import to_ref
-from oncelog_partition_leader.service import handler_of
+from oncelog_partition_leader.service import Serve, handler_of, require_controller
 from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.ports import RpcServer
 
@@ -32,7 +35,15 @@ class OperationsService:
 
     def register(self, server: RpcServer) -> None:
         """Hands every method to the server."""
-        server.register(methods.DRAIN_BROKER.name, handler_of(methods.DRAIN_BROKER, self.drain_broker))
+        table: list[tuple[MethodSpec[Any, Any], Serve]] = [
+            (methods.DRAIN_BROKER, self.drain_broker),
+            (methods.REASSIGN_PARTITIONS, self.reassign_partitions),
+            (methods.LIST_REASSIGNMENTS, self.list_reassignments),
+            (methods.TRANSFER_LEADERSHIP, self.transfer_leadership),
+            (methods.DECOMMISSION_BROKERS, self.decommission_brokers),
+        ]
+        for spec, serve in table:
+            server.register(spec.name, handler_of(spec, serve))
 
     async def drain_broker(
         self, request: pb.DrainBrokerRequest, _payload: Buffer
@@ -51,7 +62,7 @@ class OperationsService:
 
     def _status(self, asked_to_start: bool) -> pb.DrainBrokerReply:
         me, left = self._me(), self._drainer.remaining()
-        partitions = {p: entry.value for p, entry in self._view.partitions.items()}
+        partitions = ((p, entry.value) for p, entry in self._view.partitions.items())
         state, reason = self._state(left.done, asked_to_start)
         return pb.DrainBrokerReply(
             broker=to_ref(me),
@@ -59,7 +70,7 @@ class OperationsService:
             leaderships=left.leaderships,
             needed=left.needed,
             reason=reason or ("" if left.done else str(left)),
-            in_sync=me.incarnation > 0 and out_of_sync(me, partitions) == 0,
+            in_sync=me.incarnation > 0 and out_of_sync(me, partitions, self._view.adding) == 0,
             controller=self._controller.is_controller,
         )
 
@@ -69,3 +80,62 @@ class OperationsService:
         if asked_to_start and (reason := self._drainer.why_skipped()):
             return types_pb2.DRAIN_SKIPPED, reason
         return types_pb2.NOT_DRAINING, ""
+
+    # ------------------------------------------------------------ on the controller
+
+    async def reassign_partitions(
+        self, request: pb.ReassignPartitionsRequest, _payload: Buffer
+    ) -> tuple[pb.ReassignPartitionsReply, Buffer]:
+        """Each partition by itself; what was refused is in the answer."""
+        require_controller(self._controller, self._view)
+        reply = pb.ReassignPartitionsReply()
+        for item in request.partitions:
+            try:
+                await self._controller.mover.reassign(PartitionId(item.topic_id, item.partition), item.replicas)
+            except OncelogError as error:
+                refused = reply.errors.add(error=to_detail(error))
+                refused.partition.topic_id, refused.partition.partition = item.topic_id, item.partition
+        return reply, b""
+
+    async def list_reassignments(
+        self, _request: pb.ListReassignmentsRequest, _payload: Buffer
+    ) -> tuple[pb.ListReassignmentsReply, Buffer]:
+        """By topic and partition."""
+        reply = pb.ListReassignmentsReply()
+        for (topic_id, partition), move in sorted(self._view.reassignments.items()):
+            entry = self._view.partitions.get(PartitionId(topic_id, partition))
+            reply.moves.add(
+                topic=self._view.topic_names.get(topic_id, ""),
+                topic_id=topic_id,
+                partition=partition,
+                original=move.value.original,
+                target=move.value.target,
+                replicas=entry.value.replicas if entry is not None else (),
+                isr=[ref.broker_id for ref in entry.value.isr] if entry is not None else (),
+            )
+        return reply, b""
+
+    async def transfer_leadership(
+        self, request: pb.TransferLeadershipRequest, _payload: Buffer
+    ) -> tuple[pb.TransferLeadershipReply, Buffer]:
+        """See `Controller.transfer`."""
+        require_controller(self._controller, self._view)
+        await self._controller.transfer(PartitionId(request.topic_id, request.partition), request.broker_id)
+        return pb.TransferLeadershipReply(), b""
+
+    async def decommission_brokers(
+        self, request: pb.DecommissionBrokersRequest, _payload: Buffer
+    ) -> tuple[pb.DecommissionBrokersReply, Buffer]:
+        """Starts, cancels or looks. Raises as `Balancer.decommission` does."""
+        require_controller(self._controller, self._view)
+        balancer = self._controller.balancer
+        if request.action == pb.DECOMMISSION_START:
+            await balancer.decommission(request.broker_ids)
+        elif request.action == pb.DECOMMISSION_CANCEL:
+            await balancer.recommission(request.broker_ids)
+        elif request.action != pb.DECOMMISSION_STATUS:
+            raise InvalidRequestError("brokers are taken out of use, put back, or looked at", action=request.action)
+        reply = pb.DecommissionBrokersReply()
+        for load in balancer.loads():
+            reply.brokers.add(**dataclasses.asdict(load))
+        return reply, b""

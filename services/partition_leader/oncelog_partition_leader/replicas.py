@@ -26,6 +26,7 @@ from oncelog_partition_leader.isr import IsrKeeper
 from oncelog_partition_leader.leadership import Leadership
 from oncelog_partition_leader.log_config import LogConfig
 from oncelog_partition_leader.partition import LocalPartition
+from oncelog_partition_leader.removal import delete_log, is_moved_away, sweep
 from oncelog_partition_leader.replication import Replicator
 from oncelog_partition_leader.storage import PartitionLog, set_aside
 from oncelog_partition_leader.topic_config import TopicConfig, effective
@@ -59,6 +60,7 @@ class ReplicaManager:
         self._view = view
         self._tasks = tasks
         self._disk: Disk = ports.disk
+        self._metadata = ports.metadata
         self._clock = ports.clock
         self._transport = ports.transport
         self._tracer = ports.tracer
@@ -199,6 +201,8 @@ class ReplicaManager:
         if entry is None or not mine:
             if partition is not None and topic is None:
                 self._tasks.spawn(self._delete(partition), "delete-partition")
+            elif entry is not None and topic is not None:
+                self._moved_away(partition_id, entry.value)
             return
         if topic is None:
             return
@@ -209,6 +213,16 @@ class ReplicaManager:
             return
         self._configure(partition, topic)
         self._give_role(partition, entry)
+
+    def _moved_away(self, partition_id: PartitionId, state: Partition) -> None:
+        partition = self.partitions.get(partition_id)
+        if partition is not None:
+            partition.saw_epoch(state.leader_epoch)
+        if partition_id in self._opening:
+            return  # looked at again when that is over
+        if partition is not None or self._disk.exists(self.directory_of(state.topic, partition_id)):
+            self._opening[partition_id] = None
+            self._tasks.spawn(self._remove(partition_id, state.topic), "remove-replica")
 
     def _configure(self, partition: LocalPartition, topic: Topic) -> None:
         try:
@@ -253,6 +267,12 @@ class ReplicaManager:
         self._replicator.began(leadership)
 
     # ------------------------------------------------------------ opening and closing
+
+    async def prepare(self) -> None:
+        """Before anything is opened. Raises `StorageError`."""
+        self._disk.make_dirs(self._config.log_dir)
+        sweep(self._disk, self._config.log_dir)
+        await self._disk.sync_dir("")  # else a power cut could take every log with the folder's name
 
     def directory_of(self, topic: str, partition_id: PartitionId) -> str:
         """Where a partition's log lies."""
@@ -342,6 +362,27 @@ class ReplicaManager:
             self._disk.remove(self.directory_of(partition.topic, partition.id))
         except OncelogError as error:
             _log.warning("deleting %s: %s", partition.id, error)
+
+    async def _remove(self, partition_id: PartitionId, topic: str) -> None:
+        """See `removal`. Nobody opens the log meanwhile: it is in `_opening`."""
+        partition = self.partitions.pop(partition_id, None)
+        try:
+            if await is_moved_away(self._metadata, self._view, partition_id, self._config.broker_id):
+                _log.info("removing the replica of %s-%d: it was moved", topic, partition_id.partition)
+                if partition is not None:
+                    await partition.close(clean=False)
+                for directory in (self.directory_of(topic, partition_id), *self._asides(topic, partition_id)):
+                    await delete_log(self._disk, self._config.log_dir, directory)
+                self._quarantined.pop(partition_id, None)
+            elif partition is not None and (partition.failed is None or partition_id in self._failed_under):
+                self.partitions[partition_id] = partition
+            elif partition is not None:  # it failed, and there is a new incarnation since: opened anew
+                await partition.close(clean=False)
+        except OncelogError as error:
+            _log.warning("removing the replica of %s-%d: %s", topic, partition_id.partition, error)
+            await asyncio.sleep(_RETRY_S)
+        self._opening.pop(partition_id, None)
+        self._apply(partition_id)
 
     async def close(self, *, clean: bool) -> None:
         """Closes every log."""

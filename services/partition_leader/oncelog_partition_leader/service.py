@@ -332,7 +332,7 @@ class BrokerService:
         self, request: pb.CreateTopicRequest, _payload: Buffer
     ) -> tuple[pb.CreateTopicReply, Buffer]:
         """Controller only."""
-        self._require_controller()
+        require_controller(self._controller, self._view)
         options: dict[str, str] = {}
         for entry in request.config:
             if entry.name in options:
@@ -358,14 +358,14 @@ class BrokerService:
         self, request: pb.DeleteTopicRequest, _payload: Buffer
     ) -> tuple[pb.DeleteTopicReply, Buffer]:
         """Controller only."""
-        self._require_controller()
+        require_controller(self._controller, self._view)
         return pb.DeleteTopicReply(topic_id=await self._controller.topics.delete(request.topic)), b""
 
     async def report_broker(
         self, request: pb.ReportBrokerRequest, _payload: Buffer
     ) -> tuple[pb.ReportBrokerReply, Buffer]:
         """A broker could not reach another one."""
-        self._require_controller()
+        require_controller(self._controller, self._view)
         self._controller.suspect(BrokerRef(request.suspect.broker_id, request.suspect.incarnation))
         return pb.ReportBrokerReply(), b""
 
@@ -392,11 +392,13 @@ class BrokerService:
                 answer.error.CopyFrom(to_detail(error))
         return reply, b""
 
-    def _require_controller(self) -> None:
-        if not self._controller.is_controller:
-            controller = self._view.controller
-            known = controller.value.broker_id if controller is not None else -1
-            raise NotControllerError("this broker is not the controller", controller=known)
+
+def require_controller(controller: Controller, view: ClusterView) -> None:
+    """Raises `NotControllerError` with the one that is."""
+    if not controller.is_controller:
+        entry = view.controller
+        known = entry.value.broker_id if entry is not None else -1
+        raise NotControllerError("this broker is not the controller", controller=known)
 
 
 def handler_of(spec: MethodSpec[Any, Any], serve: Serve) -> Handler:

@@ -213,7 +213,7 @@ class Topics:
 
     def _partition_writes(self, topic: Topic, numbers: list[int]) -> tuple[list[Compare], list[Put]]:
         """New partitions under their preferred leaders. Every log is empty, so all living replicas are in sync."""
-        brokers = [Candidate(broker_id, e.value.rack) for broker_id, e in self._view.brokers.items()]
+        brokers = self._candidates(topic.replication_factor)
         if len(brokers) < topic.replication_factor:
             return [], []
         order, live = alternate_racks(brokers), self._view.live()
@@ -230,6 +230,14 @@ class Topics:
             puts.append(Put(key, Partition(topic.name, replicas, isr[0], 0, isr).encode()))
         compares += [Compare(broker_key(ref.broker_id), ref.incarnation) for ref in named]
         return compares, puts
+
+    def _candidates(self, needed: int) -> list[Candidate]:
+        """Who takes new replicas: not who is out of use, nor who drains, while there are enough others."""
+        brokers = [Candidate(broker_id, entry.value.rack) for broker_id, entry in self._view.brokers.items()]
+        in_use = [broker for broker in brokers if broker.broker_id not in self._view.decommissioned]
+        draining = self._view.draining_broker()
+        staying = [broker for broker in in_use if draining is None or broker.broker_id != draining.broker_id]
+        return next((some for some in (staying, in_use) if len(some) >= needed), brokers)
 
     def _new_id(self) -> str:
         return f"{self._random.getrandbits(128):032x}"

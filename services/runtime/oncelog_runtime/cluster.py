@@ -9,6 +9,8 @@
     <root>/shards/<kind>/<n>/epoch         a number       no lease; grows by one with each take-over, same commit as owner
     <root>/shards/<kind>/<n>/owner         ShardOwner     leased
     <root>/allocators/<address>            empty          leased
+    <root>/reassignments/<topic id>/<p>    Reassignment   which replicas a partition shall have; controller
+    <root>/decommissions/<broker id>       empty          this broker shall hold no replicas; controller
     <root>/drains/broker                   Drain          no lease; the one broker that drains, by incarnation
     <root>/drains/coordinator              Drain          leased; the one coordinator that drains
     <root>/latest_producer_id_block        JSON           pid_allocator (DESIGN 8), compare-and-swap
@@ -38,6 +40,8 @@ PARTITIONS: Final = f"{ROOT}/partitions/"
 COORDINATORS: Final = f"{ROOT}/coordinators/"
 SHARDS: Final = f"{ROOT}/shards/"
 ALLOCATORS: Final = f"{ROOT}/allocators/"
+REASSIGNMENTS: Final = f"{ROOT}/reassignments/"
+DECOMMISSIONS: Final = f"{ROOT}/decommissions/"
 BROKER_DRAIN_KEY: Final = f"{ROOT}/drains/broker"
 COORDINATOR_DRAIN_KEY: Final = f"{ROOT}/drains/coordinator"
 PRODUCER_ID_BLOCK_KEY: Final = f"{ROOT}/latest_producer_id_block"
@@ -72,6 +76,16 @@ def topic_key(name: str) -> str:
 def partition_key(topic_id: str, partition: int) -> str:
     """Leadership and ISR of a partition."""
     return f"{PARTITIONS}{topic_id}/{partition}"
+
+
+def reassignment_key(topic_id: str, partition: int) -> str:
+    """Which replicas a partition shall have, while it has others."""
+    return f"{REASSIGNMENTS}{topic_id}/{partition}"
+
+
+def decommission_key(broker_id: int) -> str:
+    """This broker shall hold no replicas."""
+    return f"{DECOMMISSIONS}{broker_id}"
 
 
 def shard_epoch_key(kind: str, shard: int) -> str:
@@ -232,6 +246,29 @@ class ShardOwner:
     def addresses(self) -> Addresses:
         """Where it is reached, by listener."""
         return Addresses(self.address, self.client_address, self.external_address)
+
+
+@dataclass(frozen=True, slots=True)
+class Reassignment:
+    """A move of replicas that is not done. It stands beside the partition's value, whose fields never change for it."""
+
+    original: tuple[int, ...]
+    target: tuple[int, ...]
+
+    def encode(self) -> bytes:
+        """The value in etcd."""
+        return _encode(self)
+
+    @staticmethod
+    def decode(data: bytes) -> Reassignment:
+        """From the value in etcd."""
+        d = json.loads(data)
+        return Reassignment(tuple(int(b) for b in d["original"]), tuple(int(b) for b in d["target"]))
+
+    @property
+    def adding(self) -> tuple[int, ...]:
+        """Brokers that get a replica."""
+        return tuple(broker_id for broker_id in self.target if broker_id not in self.original)
 
 
 @dataclass(frozen=True, slots=True)

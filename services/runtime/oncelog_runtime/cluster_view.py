@@ -17,7 +17,7 @@ from typing import Final, Generic, TypeVar
 from oncelog.errors import LeaderNotAvailableError, UnknownTopicError
 from oncelog.types import BrokerRef, PartitionId
 from oncelog_runtime import cluster
-from oncelog_runtime.cluster import Broker, Cluster, Drain, Partition, ShardOwner, Topic
+from oncelog_runtime.cluster import Broker, Cluster, Drain, Partition, Reassignment, ShardOwner, Topic
 from oncelog_runtime.ports import Change, KeyValue, Listing, MetadataStore
 
 _log = logging.getLogger(__name__)
@@ -56,6 +56,8 @@ class ClusterView:
         self.shard_owners: dict[ShardKey, ShardOwner] = {}
         self.coordinators: dict[str, int] = {}
         self.allocators: dict[str, int] = {}
+        self.reassignments: dict[PartitionId, Versioned[Reassignment]] = {}
+        self.decommissioned: dict[int, int] = {}
         self.broker_drain: Versioned[Drain] | None = None
         self.coordinator_drain: Versioned[Drain] | None = None
         self._revisions: dict[str, int] = {}
@@ -79,6 +81,11 @@ class ClusterView:
             return None
         ref = self.broker_drain.value.broker
         return ref if self.is_live(ref) else None
+
+    def adding(self, partition: PartitionId) -> tuple[int, ...]:
+        """Brokers whose replica of this partition is new and need not be in sync yet."""
+        move = self.reassignments.get(partition)
+        return move.value.adding if move is not None else ()
 
     def address_of(self, broker_id: int) -> str | None:
         """Where other services reach a registered broker."""
@@ -205,6 +212,16 @@ class ClusterView:
             self.coordinators[key.removeprefix(cluster.COORDINATORS)] = revision
         elif key.startswith(cluster.ALLOCATORS):
             self.allocators[key.removeprefix(cluster.ALLOCATORS)] = revision
+        else:
+            return self._parse_operations(key, value, revision)
+        return True
+
+    def _parse_operations(self, key: str, value: bytes, revision: int) -> bool:
+        """Roles, drains and moves."""
+        if key.startswith(cluster.REASSIGNMENTS):
+            self.reassignments[moved_partition_of(key)] = Versioned(Reassignment.decode(value), revision)
+        elif key.startswith(cluster.DECOMMISSIONS):
+            self.decommissioned[int(key.removeprefix(cluster.DECOMMISSIONS))] = revision
         elif key == cluster.BROKER_DRAIN_KEY:
             self.broker_drain = _drain_of_broker(value, revision)
         elif key == cluster.COORDINATOR_DRAIN_KEY:
@@ -238,8 +255,16 @@ class ClusterView:
         if known > revision:  # our own later write
             self._revisions[key] = known
             return False
+        self._remove(key)
+        return True
+
+    def _remove(self, key: str) -> None:
         if key in _SINGLE:
             setattr(self, _SINGLE[key], None)
+        elif key.startswith(cluster.REASSIGNMENTS):
+            self.reassignments.pop(moved_partition_of(key), None)
+        elif key.startswith(cluster.DECOMMISSIONS):
+            self.decommissioned.pop(int(key.removeprefix(cluster.DECOMMISSIONS)), None)
         elif key.startswith(cluster.PARTITIONS):
             self.partitions.pop(partition_of(key), None)
         elif key.startswith(cluster.BROKERS):
@@ -256,7 +281,6 @@ class ClusterView:
             self.coordinators.pop(key.removeprefix(cluster.COORDINATORS), None)
         elif key.startswith(cluster.ALLOCATORS):
             self.allocators.pop(key.removeprefix(cluster.ALLOCATORS), None)
-        return True
 
 
 def _drain_of_broker(value: bytes, revision: int) -> Versioned[Drain]:
@@ -268,6 +292,12 @@ def _drain_of_broker(value: bytes, revision: int) -> Versioned[Drain]:
 def partition_of(key: str) -> PartitionId:
     """The partition that a key is about. Raises `ValueError`."""
     topic_id, _, number = key.removeprefix(cluster.PARTITIONS).partition("/")
+    return PartitionId(topic_id, int(number))
+
+
+def moved_partition_of(key: str) -> PartitionId:
+    """The partition whose replicas a key moves. Raises `ValueError`."""
+    topic_id, _, number = key.removeprefix(cluster.REASSIGNMENTS).partition("/")
     return PartitionId(topic_id, int(number))
 
 

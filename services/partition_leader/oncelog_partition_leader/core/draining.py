@@ -83,6 +83,14 @@ def known_brokers(partitions: Iterable[Partition], live: Mapping[int, int]) -> s
     return {broker_id for partition in partitions for broker_id in partition.replicas} | live.keys()
 
 
-def out_of_sync(me: BrokerRef, partitions: Mapping[PartitionId, Partition]) -> int:
-    """Partitions of which this broker has a replica and is not in the ISR under its present incarnation."""
-    return sum(me.broker_id in partition.replicas and me not in partition.isr for partition in partitions.values())
+def out_of_sync(
+    me: BrokerRef, partitions: Iterable[tuple[PartitionId, Partition]], adding: Callable[[PartitionId], Collection[int]]
+) -> int:
+    """Partitions of which this broker has a replica and is not in the ISR under its present incarnation.
+
+    A replica that is being added (`adding`) is no duty yet: nobody counts on it.
+    """
+    return sum(
+        me.broker_id in partition.replicas and me not in partition.isr and me.broker_id not in adding(partition_id)
+        for partition_id, partition in partitions
+    )

@@ -58,7 +58,12 @@ def test_a_small_cluster_and_the_last_broker_skip_the_drain() -> None:
 
 
 def test_in_sync_means_under_the_present_incarnation() -> None:
-    partitions = {PartitionId("t", 0): partition(B, A, B), PartitionId("u", 0): partition(B, B, C, replicas=(2, 3))}
-    assert out_of_sync(A, partitions) == 0
-    assert out_of_sync(BrokerRef(1, 99), partitions) == 1
-    assert out_of_sync(C, partitions) == 1
+    partitions = [(PartitionId("t", 0), partition(B, A, B)), (PartitionId("u", 0), partition(B, B, C, replicas=(2, 3)))]
+    assert out_of_sync(A, partitions, lambda _: ()) == 0
+    assert out_of_sync(BrokerRef(1, 99), partitions, lambda _: ()) == 1
+    assert out_of_sync(C, partitions, lambda _: ()) == 1
+
+
+def test_a_replica_that_is_being_added_is_no_duty_yet() -> None:
+    partitions = [(PartitionId("t", 0), partition(A, A, B)), (PartitionId("u", 0), partition(A, A, B))]
+    assert out_of_sync(C, partitions, lambda p: (3,) if p.topic_id == "t" else ()) == 1
