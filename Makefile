@@ -85,9 +85,10 @@ e2e-kubernetes: setup ## Try chart and image on the cluster of kubectl, under lo
 chart: setup .venv-chart/.setup ## Check the Helm chart with every helm, kubeconform, promtool there is (ARGS=--update)
 	@$(PY) -m tests.chart.run $(ARGS)
 
-compat: setup .venv-oldest/.setup ## Import the SDK on the oldest and the newest grpcio and protobuf
+compat: setup .venv-oldest/.setup ## Import the SDK on the oldest grpcio and protobuf; mix with the previous version, upgrade, roll back
 	@PYTHONPATH=sdk .venv-oldest/bin/python scripts/import_sdk.py
 	@$(PY) scripts/import_sdk.py
+	@ONCELOG_COMPAT=full $(PY) -m pytest tests/compatibility -rs $(ARGS)
 
 lock: setup ## Move every lock file to the newest versions
 	@scripts/lock.sh

@@ -108,6 +108,10 @@ class Verification:
             "anomalies": [{**a._asdict(), "meaning": ANOMALIES[a.name]} for a in anomalies],
         }
 
+    def stop(self) -> None:
+        """Nothing new is begun from now on."""
+        self._stop_at = min(self._stop_at, time.monotonic())
+
     def progress(self) -> str:
         """One line about what has happened so far."""
         left = max(0.0, self._stop_at - time.monotonic())

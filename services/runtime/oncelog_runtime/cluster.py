@@ -18,20 +18,22 @@
 
 Rule 1: an epoch is a mod revision or a number in a key without a lease, never a key's `version`.
 Rule 2: leader, leader epoch, ISR and last known leader of a partition are one key with one value.
-Rule 3: values are JSON with sorted keys and a `version`; unknown keys are ignored (a newer peer wrote them), and a
-        key that an older peer did not write has a default: no address of a listener = see `listeners`, rule 4.
+Rule 3: values are JSON with sorted keys and a `version`; unknown keys are ignored (a newer peer wrote them), but kept
+        by whoever rewrites the value (`unknown`), so that a rolling upgrade loses nothing; and a key that an older peer
+        did not write has a default: no address of a listener = see `listeners`, rule 4.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final
 
 from oncelog.types import BrokerRef
 from oncelog_runtime.listeners import Addresses
 
 ROOT: Final = "/oncelog"
+_VERSION: Final = 1
 CLUSTER_KEY: Final = f"{ROOT}/cluster"
 BROKERS: Final = f"{ROOT}/brokers/"
 CONTROLLER_KEY: Final = f"{ROOT}/controller"
@@ -99,7 +101,15 @@ def shard_owner_key(kind: str, shard: int) -> str:
 
 
 def _encode(value: Any) -> bytes:
-    return json.dumps({"version": 1, **asdict(value)}, sort_keys=True, separators=(",", ":")).encode()
+    known = asdict(value)
+    unknown = known.pop("unknown", {})
+    return json.dumps({"version": _VERSION, **known, **unknown}, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _unknown(value: type, decoded: dict[str, Any]) -> dict[str, Any]:
+    """What this version has no field for, the newer version's number with it."""
+    known = {item.name for item in fields(value)}
+    return {name: item for name, item in decoded.items() if name not in known and (name, item) != ("version", _VERSION)}
 
 
 def _ref(value: Any) -> BrokerRef | None:
@@ -113,6 +123,7 @@ class Cluster:
     cluster_id: str
     transaction_shards: int = 50
     group_shards: int = 50
+    unknown: dict[str, Any] = field(default_factory=dict, hash=False)
 
     def encode(self) -> bytes:
         """The value in etcd."""
@@ -122,7 +133,8 @@ class Cluster:
     def decode(data: bytes) -> Cluster:
         """From the value in etcd."""
         d = json.loads(data)
-        return Cluster(d["cluster_id"], int(d["transaction_shards"]), int(d["group_shards"]))
+        shards = int(d["transaction_shards"]), int(d["group_shards"])
+        return Cluster(d["cluster_id"], *shards, unknown=_unknown(Cluster, d))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +174,7 @@ class Topic:
     partitions: int
     replication_factor: int
     config: dict[str, str] = field(default_factory=dict)
+    unknown: dict[str, Any] = field(default_factory=dict, hash=False)
 
     def encode(self) -> bytes:
         """The value in etcd."""
@@ -171,7 +184,14 @@ class Topic:
     def decode(data: bytes) -> Topic:
         """From the value in etcd."""
         d = json.loads(data)
-        return Topic(d["name"], d["topic_id"], int(d["partitions"]), int(d["replication_factor"]), dict(d["config"]))
+        return Topic(
+            d["name"],
+            d["topic_id"],
+            int(d["partitions"]),
+            int(d["replication_factor"]),
+            dict(d["config"]),
+            unknown=_unknown(Topic, d),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +204,7 @@ class Partition:
     leader_epoch: int
     isr: tuple[BrokerRef, ...]
     last_known_leader: BrokerRef | None = None
+    unknown: dict[str, Any] = field(default_factory=dict, hash=False)
 
     def encode(self) -> bytes:
         """The value in etcd."""
@@ -200,6 +221,7 @@ class Partition:
             leader_epoch=int(d["leader_epoch"]),
             isr=tuple(BrokerRef(int(b), int(i)) for b, i in d["isr"]),
             last_known_leader=_ref(d.get("last_known_leader")),
+            unknown=_unknown(Partition, d),
         )
 
 
