@@ -177,6 +177,6 @@ def test_it_is_fast() -> None:
 
         await asyncio.gather(*(spin() for _ in range(10)))
 
-    loop, began = SimLoop(), time.perf_counter()
+    loop, began = SimLoop(), time.thread_time()
     loop.run(main())
-    assert loop.steps / (time.perf_counter() - began) > 30_000
+    assert loop.steps / (time.thread_time() - began) > 30_000
