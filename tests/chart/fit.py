@@ -7,6 +7,7 @@ Rule 3: the grace period leaves room for what the service may take to end.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -33,29 +34,29 @@ def problems(documents: list[Document]) -> list[str]:
         problem
         for document in pods.of_kind(documents, *pods.LONG_LIVED)
         for container in pods.containers(document, init=False)
-        for problem in _container(document, container)
+        for problem in _container(document, container, documents)
     ]
 
 
-def service_of(container: Mapping[str, Any]) -> tuple[str, type[NodeConfig]] | None:
-    """Component and config class of a container that runs one of our services."""
-    return SERVICES.get((container.get("command") or [""])[0])
+def config_of(document: Document, container: Mapping[str, Any], documents: list[Document]) -> NodeConfig:
+    """What the service would understand in the first pod. Raises `ConfigError`."""
+    component, config_class = SERVICES[container["command"][0]]
+    environment = pods.environment(document, container)
+    variable = f"ONCELOG_{component.upper()}_CONFIG"
+    with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+        if variable in environment:
+            file.write(pods.mounted_file(document, container, environment[variable], documents) or "missing = true")
+            file.flush()
+            environment[variable] = file.name
+        return load(component, config_class, list(container.get("args", [])), environment)
 
 
-def config_of(container: Mapping[str, Any]) -> NodeConfig:
-    """What the service would understand. Raises `ConfigError`."""
-    found = service_of(container)
-    assert found is not None
-    component, config_class = found
-    return load(component, config_class, list(container.get("args", [])), pods.environment(container))
-
-
-def _container(document: Document, container: Mapping[str, Any]) -> Iterator[str]:
-    if service_of(container) is None:
+def _container(document: Document, container: Mapping[str, Any], documents: list[Document]) -> Iterator[str]:
+    if (container.get("command") or [""])[0] not in SERVICES:
         return
     where = f"{label(document)} {container['name']}"
     try:
-        config = config_of(container)
+        config = config_of(document, container, documents)
     except ConfigError as error:
         yield f"{where}: the service refuses its settings: {error}"
         return

@@ -11,9 +11,8 @@ from tests.chart.tools import Document
 WORKLOADS: Final = ("StatefulSet", "Deployment", "DaemonSet", "Job", "Pod")
 LONG_LIVED: Final = ("StatefulSet", "Deployment", "DaemonSet")
 POD_FIELDS: Final[Mapping[str, str]] = {
-    "metadata.name": "oncelog-pod-1",
     "metadata.namespace": "default",
-    "metadata.labels['apps.kubernetes.io/pod-index']": "1",
+    "metadata.labels['apps.kubernetes.io/pod-index']": "0",
     "status.podIP": "10.0.0.7",
     "status.hostIP": "10.0.0.1",
     "spec.nodeName": "node-1",
@@ -39,18 +38,38 @@ def containers(document: Document, *, init: bool = True) -> Iterator[dict[str, A
         yield from spec.get("initContainers", [])
 
 
-def environment(container: Mapping[str, Any]) -> dict[str, str]:
-    """The variables as the process sees them, with `$(NAME)` of earlier ones put in."""
+def first_pod(document: Document) -> str:
+    """The name of the first pod of a workload."""
+    return f"{document['metadata']['name']}-0"
+
+
+def environment(document: Document, container: Mapping[str, Any]) -> dict[str, str]:
+    """The variables as the process sees them in the first pod, with `$(NAME)` of earlier ones put in."""
+    fields = {**POD_FIELDS, "metadata.name": first_pod(document)}
     known: dict[str, str] = {}
     for entry in container.get("env", []):
         if "value" in entry:
             known[entry["name"]] = re.sub(r"\$\((\w+)\)", lambda m: known.get(m[1], m[0]), entry["value"])
         else:
             path = entry.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath")
-            known[entry["name"]] = POD_FIELDS.get(path, "") if path else "secret"
+            known[entry["name"]] = fields.get(path, "") if path else "secret"
     return known
 
 
 def selects(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
     """True when all pairs of the selector are among the labels."""
     return bool(selector) and selector.items() <= labels.items()
+
+
+def mounted_file(document: Document, container: Mapping[str, Any], path: str, documents: list[Document]) -> str | None:
+    """What a process of the first pod reads at a path that is one entry of a ConfigMap; None when there is nothing."""
+    mount = next((m for m in container.get("volumeMounts", []) if m["mountPath"] == path), None)
+    if mount is None:
+        return None
+    entry = mount.get("subPath") or mount["subPathExpr"].replace("$(POD_NAME)", first_pod(document))
+    volumes = pod_template(document)["spec"]["volumes"]
+    volume = next((v for v in volumes if v["name"] == mount["name"]), {})
+    wanted = volume.get("configMap", {}).get("name")
+    maps = (m for m in of_kind(documents, "ConfigMap") if m["metadata"]["name"] == wanted)
+    data: dict[str, str] = next(maps, {}).get("data", {})
+    return data.get(entry)

@@ -47,12 +47,15 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- end }}
 {{- end -}}
 
-{{/* Metadata of an object. dict root, component, name, annotations (optional) */}}
+{{/* Metadata of an object. dict root, component, name; annotations and labels (optional) beside the common ones */}}
 {{- define "oncelog.metadata" -}}
 name: {{ .name }}
 namespace: {{ .root.Release.Namespace }}
 labels:
   {{- include "oncelog.labels" . | nindent 2 }}
+  {{- with .labels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 {{- $annotations := merge (dict) (.annotations | default dict) .root.Values.commonAnnotations }}
 {{- with $annotations }}
 annotations:
@@ -80,7 +83,10 @@ annotations:
 {{- end -}}
 {{- end -}}
 
-{{/* Where services find etcd: host:port,... One name is looked up again by gRPC; several are looked up by the services. */}}
+{{/*
+Where services find etcd: host:port,... A single member is found by its service, whose address stays. Several are named
+each, so that one that is cut off spoils only some calls.
+*/}}
 {{- define "oncelog.etcdEndpoints" -}}
 {{- if .Values.etcd.enabled -}}
 {{- $name := include "oncelog.componentName" (dict "root" . "component" "etcd") -}}
@@ -96,5 +102,19 @@ annotations:
 {{- join "," $endpoints -}}
 {{- else -}}
 {{- join "," .Values.externalEtcd.endpoints -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Where clients in the cluster begin. */}}
+{{- define "oncelog.bootstrap" -}}
+{{- printf "%s:%v" (include "oncelog.host" (dict "root" . "name" (include "oncelog.fullname" .))) .Values.listeners.client.port -}}
+{{- end -}}
+
+{{- define "oncelog.otlpEndpoint" -}}
+{{- if .Values.tracing.otlpEndpoint -}}
+{{- .Values.tracing.otlpEndpoint -}}
+{{- else if .Values.jaeger.enabled -}}
+{{- $name := include "oncelog.componentName" (dict "root" . "component" "jaeger") -}}
+{{- printf "http://%s:4317" (include "oncelog.host" (dict "root" . "name" $name)) -}}
 {{- end -}}
 {{- end -}}

@@ -2,19 +2,23 @@
 The pod of a service. All three have the same shape; what differs comes by the scope (_config.tpl).
 */}}
 
-{{/* Variables of one service, in an order that lets $(POD_NAME) be used. Each name stands once. */}}
-{{- define "oncelog.env" -}}
+{{/*
+Settings of one service by name: what the chart sets itself, and over it what the user sets. Changes the scope: .settings
+*/}}
+{{- define "oncelog.fillSettings" -}}
 {{- $values := .root.Values -}}
-{{- $settings := dict -}}
-{{- $_ := set $settings "listen_host" $values.listeners.host -}}
-{{- $_ := set $settings "listen_port" $values.listeners.internal.port -}}
-{{- $_ := set $settings "advertised_address" (printf "%s:%v" (include "oncelog.podHost" .) $values.listeners.internal.port) -}}
-{{- $_ := set $settings "health_port" $values.listeners.health.port -}}
-{{- $_ := set $settings "health_host" $values.listeners.host -}}
-{{- $_ := set $settings "etcd_endpoints" (include "oncelog.etcdEndpoints" .root) -}}
-{{- $_ := set $settings "etcd_connect_timeout_ms" 120000 -}}
-{{- $_ := set $settings "data_dir" "/var/lib/oncelog/data" -}}
-{{- $_ := set $settings "log_level" $values.config.logLevel -}}
+{{- $ports := $values.listeners -}}
+{{- $settings := dict
+  "listen_host" $values.listeners.host
+  "listen_port" $ports.internal.port
+  "advertised_address" (printf "%s:%v" (include "oncelog.podHost" .) $ports.internal.port)
+  "health_host" $values.listeners.host
+  "health_port" $ports.health.port
+  "etcd_endpoints" (include "oncelog.etcdEndpoints" .root)
+  "etcd_connect_timeout_ms" 120000
+  "data_dir" "/var/lib/oncelog/data"
+  "log_level" $values.config.logLevel
+-}}
 {{- if eq .key "partitionLeader" -}}
 {{- $_ := set $settings "default_replication_factor" $values.config.defaultReplicationFactor -}}
 {{- $_ := set $settings "internal_topic_replication_factor" $values.config.internalTopicReplicationFactor -}}
@@ -23,9 +27,30 @@ The pod of a service. All three have the same shape; what differs comes by the s
 {{- if eq .key "coordinator" -}}
 {{- $_ := set $settings "transaction_max_timeout_ms" $values.config.transactionMaxTimeoutMs -}}
 {{- end -}}
-{{- range $name, $value := .config.settings -}}
-{{- $_ := set $settings $name $value -}}
+{{- if .clients -}}
+{{- $_ := set $settings "client_listen_port" $ports.client.port -}}
+{{- if $values.externalAccess.enabled -}}
+{{- $_ := set $settings "external_listen_port" $ports.external.port -}}
+{{- $_ := set $settings "config" "/etc/oncelog/pod.toml" -}}
 {{- end -}}
+{{- end -}}
+{{- if $values.metrics.enabled -}}
+{{- $_ := set $settings "metrics_host" $values.listeners.host -}}
+{{- $_ := set $settings "metrics_port" $ports.metrics.port -}}
+{{- $_ := set $settings "metrics_per_partition" $values.metrics.perPartition -}}
+{{- end -}}
+{{- if $values.tracing.enabled -}}
+{{- $_ := set $settings "otlp_endpoint" (include "oncelog.otlpEndpoint" .root) -}}
+{{- $_ := set $settings "trace_sampler" $values.tracing.sampler -}}
+{{- $_ := set $settings "trace_sampler_arg" $values.tracing.samplerArg -}}
+{{- end -}}
+{{- include "oncelog.mergeInto" (dict "into" $settings "from" (include "oncelog.tlsSettings" . | fromYaml)) -}}
+{{- include "oncelog.mergeInto" (dict "into" $settings "from" .config.settings) -}}
+{{- $_ := set . "settings" $settings -}}
+{{- end -}}
+
+{{/* Variables of one service, in an order that lets $(POD_NAME) be used. Each name stands once. */}}
+{{- define "oncelog.env" -}}
 - name: POD_NAME
   valueFrom:
     fieldRef:
@@ -40,15 +65,15 @@ The pod of a service. All three have the same shape; what differs comes by the s
     fieldRef:
       fieldPath: metadata.labels['apps.kubernetes.io/pod-index']
 {{- end }}
-{{- if and (eq .key "partitionLeader") .config.rack.fromLabel (not (hasKey $settings "rack")) }}
+{{- if and (eq .key "partitionLeader") .config.rack.fromLabel }}
 - name: {{ .prefix }}RACK
   valueFrom:
     fieldRef:
       fieldPath: metadata.labels['{{ .config.rack.fromLabel }}']
 {{- end }}
-{{- range $name := keys $settings | sortAlpha }}
+{{- range $name := keys .settings | sortAlpha }}
 - name: {{ $.prefix }}{{ upper $name }}
-  value: {{ include "oncelog.text" (get $settings $name) | quote }}
+  value: {{ include "oncelog.text" (get $.settings $name) | quote }}
 {{- end }}
 {{- with .config.extraEnv }}
 {{ toYaml . }}
@@ -82,7 +107,11 @@ labels:
   {{- with .config.podLabels }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
-{{- with .config.podAnnotations }}
+{{- $annotations := deepCopy .config.podAnnotations }}
+{{- with .checksum }}
+{{- $_ := set $annotations "checksum/config" . }}
+{{- end }}
+{{- with $annotations }}
 annotations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -97,7 +126,7 @@ imagePullSecrets:
   - name: {{ ternary (get (ternary . dict (kindIs "map" .)) "name") . (kindIs "map" .) }}
   {{- end }}
 {{- end }}
-serviceAccountName: {{ include "oncelog.serviceAccountName" . }}
+serviceAccountName: {{ .serviceAccountName | default (include "oncelog.serviceAccountName" .) }}
 automountServiceAccountToken: false
 enableServiceLinks: false
 {{- with .config.podSecurityContext }}
@@ -153,12 +182,38 @@ topologySpreadConstraints:
 terminationGracePeriodSeconds: {{ .config.terminationGracePeriodSeconds }}
 {{- end -}}
 
+{{/* The image of our own code, with the component's own parts. */}}
+{{- define "oncelog.ownImage" -}}
+{{- $image := deepCopy .root.Values.image -}}
+{{- with .config.image -}}
+{{- if and .tag (not .digest) }}{{ $_ := set $image "digest" "" }}{{ end -}}
+{{- include "oncelog.mergeInto" (dict "into" $image "from" .) -}}
+{{- end -}}
+image: {{ include "oncelog.image" (dict "root" .root "image" $image) }}
+imagePullPolicy: {{ $image.pullPolicy }}
+{{- end -}}
+
+{{/*
+What the container does before it gets SIGTERM: it hands over all that only it does. The command finds the service in the
+container's own environment. It ends by itself in time; when it does not, SIGTERM drains once more.
+*/}}
+{{- define "oncelog.lifecycle" -}}
+{{- if .config.lifecycleHooks }}
+lifecycle:
+  {{- toYaml .config.lifecycleHooks | nindent 2 }}
+{{- else if (.config.drain | default dict).enabled }}
+lifecycle:
+  preStop:
+    exec:
+      command: [oncelog, node, drain, --self, --timeout, {{ .config.drain.timeoutSeconds | quote }}]
+{{- end }}
+{{- end -}}
+
 {{/* The pod's spec of one of the three services. */}}
 {{- define "oncelog.podSpec" -}}
-{{- $image := deepCopy .root.Values.image -}}
-{{- include "oncelog.mergeInto" (dict "into" $image "from" .config.image) -}}
-{{- if and .config.image.tag (not .config.image.digest) }}{{ $_ := set $image "digest" "" }}{{ end -}}
-{{- $health := .root.Values.listeners.health.port -}}
+{{- include "oncelog.fillSettings" . -}}
+{{- $ports := .root.Values.listeners -}}
+{{- $health := $ports.health.port -}}
 {{ include "oncelog.podPlacement" . | trim }}
 {{- with .config.initContainers }}
 initContainers:
@@ -166,8 +221,7 @@ initContainers:
 {{- end }}
 containers:
   - name: {{ .component }}
-    image: {{ include "oncelog.image" (dict "root" .root "image" $image) }}
-    imagePullPolicy: {{ $image.pullPolicy }}
+    {{- include "oncelog.ownImage" . | nindent 4 }}
     command: [oncelog-{{ .component }}]
     {{- with .config.containerSecurityContext }}
     securityContext:
@@ -180,10 +234,25 @@ containers:
       {{- toYaml . | nindent 6 }}
     {{- end }}
     ports:
+      {{- if .clients }}
+      - name: grpc-client
+        containerPort: {{ $ports.client.port }}
+      {{- if .root.Values.externalAccess.enabled }}
+      - name: grpc-external
+        containerPort: {{ $ports.external.port }}
+      {{- end }}
+      {{- end }}
       - name: grpc-internal
-        containerPort: {{ .root.Values.listeners.internal.port }}
+        containerPort: {{ $ports.internal.port }}
       - name: grpc-health
         containerPort: {{ $health }}
+      {{- if .root.Values.metrics.enabled }}
+      - name: metrics
+        containerPort: {{ $ports.metrics.port }}
+      {{- end }}
+    {{- with include "oncelog.lifecycle" . | trim }}
+    {{- . | nindent 4 }}
+    {{- end }}
     startupProbe:
       {{- include "oncelog.grpcProbe" (dict "service" "startup" "probe" .config.startupProbe "port" $health) | nindent 6 }}
     livenessProbe:
@@ -197,6 +266,17 @@ containers:
         mountPath: /tmp
       - name: data
         mountPath: /var/lib/oncelog
+      {{- if and .clients .root.Values.externalAccess.enabled }}
+      - name: external
+        mountPath: /etc/oncelog/pod.toml
+        subPathExpr: $(POD_NAME).toml
+        readOnly: true
+      {{- end }}
+      {{- range include "oncelog.tlsVolumes" . | fromYamlArray }}
+      - name: {{ .name }}
+        mountPath: {{ .path }}
+        readOnly: true
+      {{- end }}
       {{- with .config.extraVolumeMounts }}
       {{- toYaml . | nindent 6 }}
       {{- end }}
@@ -209,6 +289,17 @@ volumes:
   {{- if not .claims }}
   - name: data
     emptyDir: {}
+  {{- end }}
+  {{- if and .clients .root.Values.externalAccess.enabled }}
+  - name: external
+    configMap:
+      name: {{ .name }}-external
+  {{- end }}
+  {{- range include "oncelog.tlsVolumes" . | fromYamlArray }}
+  - name: {{ .name }}
+    secret:
+      secretName: {{ .secret }}
+      defaultMode: 0440
   {{- end }}
   {{- with .config.extraVolumes }}
   {{- toYaml . | nindent 2 }}

@@ -30,6 +30,62 @@ What the schema cannot say: relations between values. Every problem is named at 
 {{- $problems = append $problems (printf "%s.podDisruptionBudget.maxUnavailable (%v) is more than the cluster can spare (%d)" $key $budget.maxUnavailable (max 1 $spare | int)) -}}
 {{- end -}}
 {{- end -}}
+{{- range $key := list "partitionLeader" "coordinator" "pidAllocator" -}}
+{{- $scope := dict "root" $ "key" $key -}}
+{{- include "oncelog.fillScope" $scope -}}
+{{- $drain := ternary (int ($scope.config.drain | default dict).timeoutSeconds) 0 (eq true ($scope.config.drain | default dict).enabled) -}}
+{{- $stop := divf ($scope.config.settings.shutdown_grace_ms | default 20000) 1000 | ceil | int -}}
+{{- $needed := add $drain (max 20 $stop) | int -}}
+{{- if lt (int $scope.config.terminationGracePeriodSeconds) $needed -}}
+{{- $problems = append $problems (printf "%s.terminationGracePeriodSeconds (%v) is too short: the drain may take %d s and the stop %d s; %d or more" $key $scope.config.terminationGracePeriodSeconds $drain (max 20 $stop | int) $needed) -}}
+{{- end -}}
+{{- end -}}
+{{- range $part := list "internal" "client" -}}
+{{- $tls := get $.Values.tls $part -}}
+{{- if and $tls.enabled (not $tls.existingSecret) (not $.Values.tls.certManager.enabled) -}}
+{{- $problems = append $problems (printf "tls.%s.enabled needs tls.%s.existingSecret, or tls.certManager.enabled" $part $part) -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.tls.certManager.enabled (not .Values.tls.certManager.issuerRef.name) -}}
+{{- $problems = append $problems "tls.certManager.enabled needs tls.certManager.issuerRef.name" -}}
+{{- end -}}
+{{- if and .Values.externalEtcd.tls.enabled (not .Values.externalEtcd.tls.existingSecret) -}}
+{{- $problems = append $problems "externalEtcd.tls.enabled needs externalEtcd.tls.existingSecret" -}}
+{{- end -}}
+{{- if and .Values.tracing.enabled (not (include "oncelog.otlpEndpoint" .)) -}}
+{{- $problems = append $problems "tracing.enabled needs tracing.otlpEndpoint (http://host:4317), or jaeger.enabled" -}}
+{{- end -}}
+{{- if and .Values.jaeger.enabled (not .Values.tracing.enabled) -}}
+{{- $problems = append $problems "jaeger.enabled without tracing.enabled would show nothing: set tracing.enabled=true" -}}
+{{- end -}}
+{{- if .Values.externalAccess.enabled -}}
+{{- $access := .Values.externalAccess -}}
+{{- range $key := list "partitionLeader" "coordinator" -}}
+{{- $own := get $access $key -}}
+{{- $replicas := int (get $.Values $key).replicaCount -}}
+{{- $hosts := len $own.advertisedHosts -}}
+{{- if and (eq $hosts 0) (not $access.domain) -}}
+{{- $problems = append $problems (printf "externalAccess.%s.advertisedHosts is empty and there is no externalAccess.domain: clients outside would not know where to go" $key) -}}
+{{- else if and (gt $hosts 1) (lt $hosts $replicas) -}}
+{{- $problems = append $problems (printf "externalAccess.%s.advertisedHosts names %d hosts for %d pods: one for all, or one for each" $key $hosts $replicas) -}}
+{{- end -}}
+{{- $ports := len $own.advertisedPorts -}}
+{{- if and (gt $ports 0) (lt $ports $replicas) -}}
+{{- $problems = append $problems (printf "externalAccess.%s.advertisedPorts names %d ports for %d pods" $key $ports $replicas) -}}
+{{- end -}}
+{{- if and (eq $access.service.type "NodePort") (eq $ports 0) (eq (int $own.firstNodePort) 0) -}}
+{{- $problems = append $problems (printf "externalAccess with NodePort needs externalAccess.%s.firstNodePort (or advertisedPorts): clients outside must be told the port" $key) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $listeners := dict -}}
+{{- range $name, $listener := omit .Values.listeners "host" -}}
+{{- $port := toString $listener.port -}}
+{{- with get $listeners $port -}}
+{{- $problems = append $problems (printf "listeners.%s.port and listeners.%s.port are both %s" . $name $port) -}}
+{{- end -}}
+{{- $_ := set $listeners $port $name -}}
+{{- end -}}
 {{- if $problems -}}
 {{- fail (printf "\n\noncelog: these values do not fit together:\n  - %s\n" (join "\n  - " $problems)) -}}
 {{- end -}}

@@ -47,7 +47,9 @@ def test_the_default_values_and_all_examples_are_valid() -> None:
         assert (example.name, errors) == (example.name, [])
 
 
-OPEN = re.compile(r"Labels|Annotations|annotations|labels|Selector|affinity|Context|resources|Probe|Strategy|global")
+OPEN = re.compile(
+    r"Labels|Annotations|annotations|labels|Selector|affinity|Context|resources|Probe|Strategy|lifecycleHooks|global"
+)
 
 
 def test_the_schema_is_closed_but_for_what_goes_to_kubernetes_as_it_is() -> None:

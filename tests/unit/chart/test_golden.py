@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from typing import Any
 
 import pytest
@@ -41,9 +42,46 @@ def broker(documents: list[Document]) -> dict[str, Any]:
 
 
 def test_pods_have_the_addresses_that_others_will_use(default: list[Document]) -> None:
-    config = fit.config_of(broker(default))
-    assert config.node_id == 1
-    assert config.advertised_address == "oncelog-pod-1.oncelog-partition-leader-headless.default.svc.cluster.local:9093"
+    config = fit.config_of(named(default, "StatefulSet/oncelog-partition-leader"), broker(default), default)
+    assert config.node_id == 0
+    assert (
+        config.advertised_address
+        == "oncelog-partition-leader-0.oncelog-partition-leader-headless.default.svc.cluster.local:9093"
+    )
+
+
+@pytest.mark.parametrize(
+    ("case", "address"),
+    [
+        ("external-nodeport", "10.0.0.5:31010"),
+        ("external-loadbalancer", "b0.example.com:443"),
+        ("tls-cert-manager", "oncelog-partition-leader-0.log.example.com:9094"),
+    ],
+)
+def test_each_pod_is_told_how_it_is_reached_from_outside(case: str, address: str) -> None:
+    documents = golden.load(case)
+    workload = named(documents, "StatefulSet/oncelog-partition-leader")
+    assert fit.config_of(workload, broker(documents), documents).external_address == address  # type: ignore[attr-defined]
+
+
+def test_a_drain_comes_before_the_end(default: list[Document]) -> None:
+    hook = broker(default)["lifecycle"]["preStop"]["exec"]["command"]
+    assert hook == ["oncelog", "node", "drain", "--self", "--timeout", "60"]
+
+
+def test_brokers_that_go_are_emptied_highest_first() -> None:
+    job = named(golden.load("scale-in"), "Job/oncelog-decommission")
+    nodes = [
+        c["command"][4] for c in [*job["spec"]["template"]["spec"]["initContainers"], *pods.containers(job, init=False)]
+    ]
+    assert nodes == ["4", "3"]
+    assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-upgrade"
+
+
+def test_a_plain_job_of_other_topics_has_another_name() -> None:
+    assert any(
+        re.fullmatch(r"Job/oncelog-topics-[0-9a-f]{8}", label(document)) for document in golden.load("collector")
+    )
 
 
 # ---------------------------------------------------------------- each rule finds what it is for

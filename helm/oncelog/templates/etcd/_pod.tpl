@@ -5,12 +5,14 @@ Rule 2: probes ask the plaintext metrics listener; only readiness needs a majori
 */}}
 
 {{- define "oncelog.etcdEnv" -}}
+{{- $tls := .root.Values.tls -}}
+{{- $scheme := ternary "https" "http" $tls.internal.enabled -}}
 {{- $peers := list -}}
 {{- $headless := printf "%s-headless" .name -}}
 {{- range until (int .config.replicaCount) -}}
 {{- $pod := printf "%s-%d" $.name . -}}
 {{- $host := include "oncelog.host" (dict "root" $.root "name" (printf "%s.%s" $pod $headless)) -}}
-{{- $peers = append $peers (printf "%s=http://%s:2380" $pod $host) -}}
+{{- $peers = append $peers (printf "%s=%s://%s:2380" $pod $scheme $host) -}}
 {{- end -}}
 {{- $self := include "oncelog.host" (dict "root" .root "name" (printf "$(ETCD_NAME).%s" $headless)) -}}
 - name: ETCD_NAME
@@ -20,13 +22,13 @@ Rule 2: probes ask the plaintext metrics listener; only readiness needs a majori
 - name: ETCD_DATA_DIR
   value: /var/lib/etcd/data
 - name: ETCD_LISTEN_CLIENT_URLS
-  value: http://0.0.0.0:2379
+  value: {{ $scheme }}://0.0.0.0:2379
 - name: ETCD_ADVERTISE_CLIENT_URLS
-  value: http://{{ $self }}:2379
+  value: {{ $scheme }}://{{ $self }}:2379
 - name: ETCD_LISTEN_PEER_URLS
-  value: http://0.0.0.0:2380
+  value: {{ $scheme }}://0.0.0.0:2380
 - name: ETCD_INITIAL_ADVERTISE_PEER_URLS
-  value: http://{{ $self }}:2380
+  value: {{ $scheme }}://{{ $self }}:2380
 - name: ETCD_LISTEN_METRICS_URLS
   value: http://0.0.0.0:2381
 - name: ETCD_INITIAL_CLUSTER
@@ -41,6 +43,18 @@ Rule 2: probes ask the plaintext metrics listener; only readiness needs a majori
   value: 1h
 - name: ETCD_LOG_LEVEL
   value: warn
+{{- if $tls.internal.enabled }}
+{{- range $side := list "" "PEER_" }}
+- name: ETCD_{{ $side }}CERT_FILE
+  value: /etc/etcd/tls/{{ $tls.secretKeys.cert }}
+- name: ETCD_{{ $side }}KEY_FILE
+  value: /etc/etcd/tls/{{ $tls.secretKeys.key }}
+- name: ETCD_{{ $side }}TRUSTED_CA_FILE
+  value: /etc/etcd/tls/{{ $tls.secretKeys.ca }}
+- name: ETCD_{{ $side }}CLIENT_CERT_AUTH
+  value: "true"
+{{- end }}
+{{- end }}
 {{- with .config.extraEnv }}
 {{ toYaml . }}
 {{- end }}
@@ -99,17 +113,28 @@ containers:
     volumeMounts:
       - name: data
         mountPath: /var/lib/etcd
+      {{- if .root.Values.tls.internal.enabled }}
+      - name: tls
+        mountPath: /etc/etcd/tls
+        readOnly: true
+      {{- end }}
       {{- with .config.extraVolumeMounts }}
       {{- toYaml . | nindent 6 }}
       {{- end }}
   {{- with .config.extraContainers }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
-{{- if or (not .claims) .config.extraVolumes }}
+{{- if or (not .claims) .config.extraVolumes .root.Values.tls.internal.enabled }}
 volumes:
   {{- if not .claims }}
   - name: data
     emptyDir: {}
+  {{- end }}
+  {{- if .root.Values.tls.internal.enabled }}
+  - name: tls
+    secret:
+      secretName: {{ include "oncelog.internalSecret" . }}
+      defaultMode: 0440
   {{- end }}
   {{- with .config.extraVolumes }}
   {{- toYaml . | nindent 2 }}

@@ -1,0 +1,46 @@
+{{/*
+Pods that do one thing and end, as clients of the cluster.
+They run as the brokers' service account: a hook before an upgrade has only what the last release made.
+*/}}
+
+{{/* A pod's spec. dict root, component, containers (list of dicts name, command), scripts (bool) */}}
+{{- define "oncelog.jobPodSpec" -}}
+{{- $values := .root.Values -}}
+{{- $containers := list -}}
+{{- $mounts := list (dict "name" "tmp" "mountPath" "/tmp") -}}
+{{- $volumes := list (dict "name" "tmp" "emptyDir" dict) -}}
+{{- if .scripts -}}
+{{- $mounts = append $mounts (dict "name" "scripts" "mountPath" "/scripts" "readOnly" true) -}}
+{{- $volumes = append $volumes (dict "name" "scripts" "configMap" (dict "name" (printf "%s-scripts" (include "oncelog.fullname" .root)))) -}}
+{{- end -}}
+{{- if $values.tls.client.enabled -}}
+{{- $mounts = append $mounts (dict "name" "tls-client" "mountPath" "/etc/oncelog/tls/client" "readOnly" true) -}}
+{{- $volumes = append $volumes (dict "name" "tls-client" "secret" (dict "secretName" (include "oncelog.clientSecret" .root) "defaultMode" 288)) -}}
+{{- end -}}
+{{- range .containers -}}
+{{- $container := dict "name" .name "command" .command "env" (concat (include "oncelog.clientEnv" $.root | fromYamlArray) $.config.extraEnv) "resources" $.config.resources "securityContext" $.config.containerSecurityContext "volumeMounts" (concat $mounts $.config.extraVolumeMounts) -}}
+{{- $containers = append $containers (merge $container (include "oncelog.ownImage" $ | fromYaml)) -}}
+{{- end -}}
+{{ include "oncelog.podPlacement" . | trim }}
+restartPolicy: {{ .restartPolicy | default "Never" }}
+{{- with initial $containers }}
+initContainers:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+containers:
+  {{- toYaml (list (last $containers)) | nindent 2 }}
+volumes:
+  {{- toYaml (concat $volumes .config.extraVolumes) | nindent 2 }}
+{{- end -}}
+
+{{/* The scope of a job: as of a component, with another label. dict root, component */}}
+{{- define "oncelog.fillJobScope" -}}
+{{- $component := .component -}}
+{{- $_ := set . "key" "jobs" -}}
+{{- include "oncelog.fillScope" . -}}
+{{- $_ := set . "component" $component -}}
+{{- $_ := set . "name" (include "oncelog.componentName" .) -}}
+{{- $brokers := dict "root" .root "key" "partitionLeader" -}}
+{{- include "oncelog.fillScope" $brokers -}}
+{{- $_ := set . "serviceAccountName" (include "oncelog.serviceAccountName" $brokers) -}}
+{{- end -}}

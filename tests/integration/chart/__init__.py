@@ -1,0 +1,1 @@
+"""The chart's own programs, run as its pods run them."""
