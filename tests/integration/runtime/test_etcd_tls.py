@@ -92,6 +92,19 @@ def test_with_several_endpoints_the_next_one_is_tried(etcd: EtcdProcess, authori
     RealRunner().run(main())
 
 
+def test_a_lease_that_is_gone_is_an_answer_and_moves_nobody(etcd: EtcdProcess, authority: Authority) -> None:
+    async def main() -> None:
+        files = TlsFiles(authority.issue("client", "oncelog"))
+        store = EtcdMetadata([etcd.endpoint, "localhost:1"], tls=files)
+        try:
+            await store.revoke_lease(12345)
+            await put_and_get(store)
+        finally:
+            await store.close()
+
+    RealRunner().run(main())
+
+
 def test_renewed_certificates_are_used_when_etcd_comes_back_with_others(
     authority: Authority, tmp_path: Path, etcd: EtcdProcess
 ) -> None:

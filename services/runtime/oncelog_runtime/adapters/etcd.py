@@ -143,8 +143,10 @@ class EtcdMetadata:
         except TimeoutError as error:
             raise _doubt("no answer in time", unknown) from error
         except (grpc.RpcError, etcd3_module().Etcd3Exception, ValueError, StopIteration) as error:
-            self._failed(client)
-            raise self._explained(error, unknown) from error
+            explained = self._explained(error, unknown)
+            if explained.context.get("reason") != "lease_gone":  # that is an answer
+                self._failed(client)
+            raise explained from error
         return answer
 
     def _wanted(self) -> tuple[str, ...]:
