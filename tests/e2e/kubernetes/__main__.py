@@ -13,7 +13,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from tests.e2e.kubernetes.cluster import ROOT, CommandFailed, Missing
+from tests.e2e.kubernetes.cluster import CHART, ROOT, CommandFailed, Missing
 from tests.e2e.kubernetes.report import Wrong
 from tests.e2e.kubernetes.suite import Settings, Suite
 
@@ -39,6 +39,7 @@ def _parse() -> tuple[Settings, Path]:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     parser = argparse.ArgumentParser(prog="make e2e-kubernetes")
     parser.add_argument("--image", default=f"oncelog:{version}", help="the image under test (default %(default)s)")
+    parser.add_argument("--chart", type=Path, default=CHART, help="a folder or a package (default helm/oncelog)")
     parser.add_argument("--etcd-image", default="", help="where the chart's own cannot be pulled")
     parser.add_argument("--pull-policy", default="IfNotPresent", choices=("IfNotPresent", "Never", "Always"))
     parser.add_argument("--values", action="append", default=[], metavar="FILE", help="more values for the chart")
@@ -53,6 +54,7 @@ def _parse() -> tuple[Settings, Path]:
     args = parser.parse_args()
     settings = Settings(
         image=args.image,
+        chart=args.chart,
         pull_policy=args.pull_policy,
         etcd_image=args.etcd_image,
         values=tuple(args.values),

@@ -45,9 +45,10 @@ class Pod:
 class Cluster:
     """One namespace and one Helm release of a cluster that kubectl reaches."""
 
-    def __init__(self, namespace: str, release: str) -> None:
+    def __init__(self, namespace: str, release: str, chart: Path = CHART) -> None:
         self.namespace = namespace
         self.release = release
+        self.chart = chart
         self.kubectl_program = os.environ.get("KUBECTL", "kubectl")
         self.helm_program = os.environ.get("HELM", "helm")
 
@@ -61,8 +62,8 @@ class Cluster:
                 self.kubectl("get", "--raw", "/readyz", timeout_s=20, namespaced=False)
             except CommandFailed:
                 missing.append("a cluster that kubectl reaches (KUBECONFIG)")
-        if not (CHART / "Chart.yaml").exists():
-            missing.append(f"the chart ({CHART})")
+        if not self.chart.exists():
+            missing.append(f"the chart ({self.chart})")
         if missing:
             raise Missing(", ".join(missing))
 

@@ -47,6 +47,7 @@ class Settings:
     """What the suite is told."""
 
     image: str
+    chart: Path = CHART
     pull_policy: str = "IfNotPresent"
     etcd_image: str = ""
     values: tuple[str, ...] = ()
@@ -66,7 +67,7 @@ class Suite:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.report = Report()
-        self.cluster = Cluster(settings.namespace, settings.release)
+        self.cluster = Cluster(settings.namespace, settings.release, settings.chart)
         self.load = LoadPod(self.cluster, settings.image, settings.pull_policy, f"{settings.release}:9092")
         self.recording: Recording | None = None
         self._extra: list[str] = []
@@ -122,7 +123,9 @@ class Suite:
     def _helm_install(self, verb: str) -> None:
         wait = ("--wait", f"--timeout={_HELM_S:.0f}s")
         try:
-            self.cluster.helm(verb, self.settings.release, str(CHART), *self._values(), *wait, timeout_s=_HELM_S)
+            self.cluster.helm(
+                verb, self.settings.release, str(self.cluster.chart), *self._values(), *wait, timeout_s=_HELM_S
+            )
         except CommandFailed as error:
             unable = self.cluster.unable_to_start()
             if unable:
