@@ -222,6 +222,11 @@ def test_run_returns_and_raises_what_the_work_does(bench: Bench) -> None:
     bench.run(scenario())
 
 
+def test_the_room_of_the_volume_is_told(bench: Bench) -> None:
+    space = bench.disk.space()
+    assert 0 < space.free_bytes <= space.total_bytes
+
+
 # ---------------------------------------------------------------- the real disk alone
 
 

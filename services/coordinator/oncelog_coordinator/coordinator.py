@@ -7,6 +7,7 @@ import logging
 
 from oncelog import methods
 from oncelog_coordinator.config import CoordinatorConfig
+from oncelog_coordinator.coordinator_metrics import CoordinatorCollector, CoordinatorMetrics
 from oncelog_coordinator.core.offsets import OffsetTable
 from oncelog_coordinator.core.transaction import TransactionTable
 from oncelog_coordinator.drain import CoordinatorDrain
@@ -61,6 +62,8 @@ class CoordinatorNode:
             lambda draining: ports.health.set(health.READINESS, not draining, health.NOT_DRAINING),
         )
         register(ports.server, methods.DRAIN_COORDINATOR, self.drain.serve)
+        self._metrics = CoordinatorMetrics(ports.metrics)
+        ports.metrics.collect_with(CoordinatorCollector(self._clock, owned, self._producer_ids).collect)
         TransactionService(self.shards, self._producer_ids, config.visible_wait_max_ms).register(ports.server)
         OffsetService(self.shards, ports.transport, self.view, config.marker_timeout_ms).register(ports.server)
 
@@ -130,6 +133,7 @@ class CoordinatorNode:
             make_runner=self._make_runner,
             next_epoch=self._ownership.next_epoch,
             tracer=self._ports.tracer,
+            metrics=self._metrics,
         )
 
     def _make_transactions(self) -> Table:
@@ -146,7 +150,14 @@ class CoordinatorNode:
         if shard.kind != KIND_TXN:
             return GroupEffects(life, shard.number, transport, self.view, timeout_ms)
         sender = MarkerSender(
-            life, shard.number, transport, self.view, self._ports.metadata, timeout_ms, self._ports.tracer
+            life,
+            shard.number,
+            transport,
+            self.view,
+            self._ports.metadata,
+            timeout_ms,
+            tracer=self._ports.tracer,
+            metrics=self._metrics,
         )
         return self.shards.follow(life, sender)
 

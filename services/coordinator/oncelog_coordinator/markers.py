@@ -27,6 +27,7 @@ from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pa
 from oncelog.v1 import types_pb2
 from oncelog.wire_errors import from_detail
+from oncelog_coordinator.coordinator_metrics import CoordinatorMetrics
 from oncelog_coordinator.core.commands import BecameVisible, MarkersDone, SendMarkers
 from oncelog_coordinator.core.records import Target
 from oncelog_coordinator.shard_life import ShardLife
@@ -69,7 +70,10 @@ class MarkerSender:
         metadata: MetadataStore,
         timeout_ms: int,
         tracer: tracing.Tracer | None = None,
+        metrics: CoordinatorMetrics | None = None,
     ) -> None:
+        self._metrics = metrics
+        self._since_s: dict[tuple[str, int], float] = {}
         self._life = life
         self._shard = shard
         self._transport = transport
@@ -94,6 +98,7 @@ class MarkerSender:
         if self._closed:
             return
         if isinstance(effect, BecameVisible):
+            self._marked(effect)
             waiter = self._visible.pop((effect.transactional_id, effect.txn_no), None)
             if waiter is not None and not waiter.done():
                 waiter.set_result(None)
@@ -104,6 +109,8 @@ class MarkerSender:
         assert isinstance(effect, SendMarkers), f"unknown effect {effect!r}"
         if self._tracer is not None and tracing.is_sampled(TRACEPARENT.get()):
             self._begin_span(self._tracer, effect)
+        if self._metrics is not None:
+            self._since_s[effect.transactional_id, effect.txn_no] = self._metrics.now_s()
         for target in effect.targets:
             key = MarkerKey(effect.transactional_id, effect.txn_no, PartitionId(target.topic_id, target.partition))
             self._waiting[key] = _marker(effect, target)
@@ -129,6 +136,11 @@ class MarkerSender:
         if self._tracer is not None:
             found = (self._spans.get((key.transactional_id, key.txn_no)) for key in keys)
             tracing.work_for(span.traceparent for span in found if span is not None)
+
+    def _marked(self, effect: BecameVisible) -> None:
+        since_s = self._since_s.pop((effect.transactional_id, effect.txn_no), None)
+        if self._metrics is not None and since_s is not None:
+            self._metrics.mark.observe(self._metrics.now_s() - since_s)
 
     async def wait_visible(self, transactional_id: str, txn_no: int) -> None:
         """Returns when every marker of n is in, or this life has ended: look again. The caller has seen that it is not."""

@@ -38,6 +38,11 @@ class PidPool:
         self._error: OncelogError | None = None
         self._tasks = TaskOwner(lambda error: _log.error("producer ids were not fetched: a bug", exc_info=error))
 
+    @property
+    def stock(self) -> int:
+        """Ids that can be given at once."""
+        return self._size
+
     async def take(self, count: int) -> tuple[int, ...]:
         """`count` ids that nobody was ever given. Raises `CoordinatorLoadInProgressError` when none can be had now."""
         while self._size < count:

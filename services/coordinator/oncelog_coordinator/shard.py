@@ -21,7 +21,7 @@ from oncelog.errors import (
 from oncelog.tracing import Tracer
 from oncelog_coordinator.config import ShardConfig
 from oncelog_coordinator.log_port import LogLostError, LogPort
-from oncelog_coordinator.shard_life import ShardLife, Table, first_cause
+from oncelog_coordinator.shard_life import LifeMetrics, ShardLife, Table, first_cause
 from oncelog_coordinator.steady_clock import SteadyClock
 
 _log = logging.getLogger(__name__)
@@ -53,6 +53,7 @@ class Shard:
         make_runner: Callable[[Shard, ShardLife], EffectRunner],
         next_epoch: Callable[[str, int], Awaitable[int | None]],
         tracer: Tracer | None = None,
+        metrics: LifeMetrics | None = None,
     ) -> None:
         self.kind = kind
         self.number = number
@@ -64,6 +65,7 @@ class Shard:
         self._make_runner = make_runner
         self._next_epoch = next_epoch
         self._tracer = tracer
+        self._metrics = metrics
         self._life: ShardLife | None = None
         self.lives = 0
 
@@ -109,7 +111,15 @@ class Shard:
         log = self._open_log(self.kind, self.number, epoch)
         effects: list[Any] = []
         life = ShardLife(
-            self._make_table(), log, epoch, self._config, self._clock, effects.append, self._tracer, self.name
+            self._make_table(),
+            log,
+            epoch,
+            self._config,
+            self._clock,
+            effects.append,
+            self._tracer,
+            self.name,
+            self._metrics,
         )
         runner = self._make_runner(self, life)
         error: OncelogError | None = None

@@ -28,7 +28,7 @@ from oncelog.trace_context import TRACEPARENT
 from oncelog.tracing import Kind, Span, Tracer, end_with, is_sampled, work_for
 from oncelog_coordinator.config import ShardConfig
 from oncelog_coordinator.core.commands import Tick
-from oncelog_coordinator.core.decision import Decision
+from oncelog_coordinator.core.decision import Decision, TransactionEnded
 from oncelog_coordinator.core.records import EpochRecord
 from oncelog_coordinator.log_port import LogItem, LogLostError, LogPort
 from oncelog_coordinator.steady_clock import SteadyClock
@@ -70,6 +70,23 @@ class Table(Protocol):
         ...
 
 
+class LifeMetrics(Protocol):
+    """Who counts what happens in a life."""
+
+    @property
+    def now_s(self) -> Callable[[], float]:
+        """The clock of durations."""
+        ...
+
+    def ended(self, ended: TransactionEnded, since_s: float) -> None:
+        """A decision is committed; its command came at `since_s`, 0 = it was a time-out."""
+        ...
+
+    def refused(self, error: OncelogError) -> None:
+        """A command was refused."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class _Asked:
     command: Any
@@ -77,6 +94,8 @@ class _Asked:
     context: str = ""
     """Of the call that brought the command, when it is recorded."""
     since_ns: int = 0
+    since_s: float = 0.0
+    """When it came, for metrics."""
 
 
 @dataclass(slots=True)
@@ -88,6 +107,7 @@ class _Step:
     effects: list[tuple[Any, str]] = field(default_factory=list)
     """Each with the context of what caused it, or none."""
     spans: list[Span] = field(default_factory=list)
+    ended: list[tuple[TransactionEnded, float]] = field(default_factory=list)
     size: int = 0
     confirm: bool = False
 
@@ -105,6 +125,7 @@ class ShardLife:
         on_effect: Callable[[Any], None],
         tracer: Tracer | None = None,
         name: str = "",
+        metrics: LifeMetrics | None = None,
     ) -> None:
         self._tracer = tracer
         self._name = name
@@ -112,6 +133,7 @@ class ShardLife:
         self.epoch = epoch
         self.on_effect = on_effect
         self._log = log
+        self._metrics = metrics
         self._config = config
         self._clock = clock
         self._inbox: deque[_Asked] = deque()
@@ -122,6 +144,11 @@ class ShardLife:
         self._wake = asyncio.Event()
         self._changed = asyncio.Event()
         self._ended: OncelogError | None = None
+
+    @property
+    def waiting(self) -> int:
+        """Commands that wait to be decided or committed."""
+        return len(self._inbox) + sum(len(step.answers) for step in self._steps)
 
     # ------------------------------------------------------------ begin
 
@@ -151,15 +178,17 @@ class ShardLife:
         """Queues a command; the future is its answer. Raises `ResourceExhaustedError` when too many wait."""
         self._require_room()
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._inbox.append(
-            _Asked(command, answer) if self._tracer is None else self._traced(self._tracer, command, answer)
-        )
+        since_s = 0.0 if self._metrics is None else self._metrics.now_s()
+        self._inbox.append(_Asked(command, answer, *self._trace(), since_s))
         self._wake.set()
         return answer
 
-    def _traced(self, tracer: Tracer, command: Any, answer: asyncio.Future[Any]) -> _Asked:
+    def _trace(self) -> tuple[str, int]:
+        """Context and time of a recorded call."""
+        if self._tracer is None:
+            return "", 0
         context = TRACEPARENT.get()
-        return _Asked(command, answer, context, tracer.now_ns()) if is_sampled(context) else _Asked(command, answer)
+        return (context, self._tracer.now_ns()) if is_sampled(context) else ("", 0)
 
     def tell(self, command: Any) -> None:
         """Queues a command whose answer interests nobody. Never refused: it reports what has happened already."""
@@ -236,6 +265,8 @@ class ShardLife:
             decision = self.table.decide(asked.command, now_ms)
         except OncelogError as error:
             reply = error
+            if self._metrics is not None:
+                self._metrics.refused(error)
             # A deposed owner knows an old state: a definite refusal (fenced, ended, forgotten) from it would be false about a
             # healthy transaction, so it is spoken only when an append of this epoch has shown that nobody took over.
             step.confirm |= not error.retriable
@@ -247,6 +278,7 @@ class ShardLife:
         else:
             reply = decision.reply
             self._apply(decision, step, items, self._group_commit(asked, decision, step))
+            step.ended.extend((ended, asked.since_s) for ended in decision.ended)
         if asked.answer is not None:
             step.answers.append((asked.answer, reply))
 
@@ -294,6 +326,7 @@ class ShardLife:
             self._steps[-1].answers.extend(step.answers)
             self._steps[-1].effects.extend(step.effects)
             self._steps[-1].spans.extend(step.spans)
+            self._steps[-1].ended.extend(step.ended)
         else:
             self._finish(step)
 
@@ -323,6 +356,9 @@ class ShardLife:
             if self._tracer is not None:
                 TRACEPARENT.set(context)  # what the effect starts belongs to what caused it
             self.on_effect(effect)
+        if self._metrics is not None:
+            for ended, since_s in step.ended:
+                self._metrics.ended(ended, since_s)
 
     # ------------------------------------------------------------ end
 

@@ -8,6 +8,7 @@ import logging
 from oncelog.errors import MetadataUnavailableError
 from oncelog.types import BrokerRef
 from oncelog_partition_leader.admin_service import AdminService
+from oncelog_partition_leader.broker_collector import BrokerCollector
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.controller import Controller
 from oncelog_partition_leader.coordinators import Coordinators
@@ -105,6 +106,8 @@ class Broker:
         OperationsService(self.view, self.drainer, self.controller, self.me).register(ports.server)
         self._registered = asyncio.Event()
         self._recovered = False
+        collector = BrokerCollector(config, ports.clock, ports.disk, self.view, self.replicas, self.controller)
+        ports.metrics.collect_with(collector.collect)
 
     def me(self) -> BrokerRef:
         """This process's incarnation; 0 = not registered yet."""

@@ -44,6 +44,8 @@ class Command:
     acks: int = ACKS_ALL
     answer: Written | None = None
     trace: AppendTrace | None = field(default=None, kw_only=True)
+    since_s: float = 0.0
+    """When the phase began in which it is, for metrics."""
 
     def finish(self) -> None:
         """The answer is committed, or as good as `acks` wants."""

@@ -46,6 +46,9 @@ class BrokerConfig(ServingConfig):
     fetch_reply_bytes: int = setting(55 << 20, "largest answer of a fetch, below max_message_bytes")
     fetch_wait_max: int = setting(60_000, "longest long poll of a fetch, ms")
     # transactions
+    transaction_max_timeout_ms: int = setting(
+        900_000, "as the coordinators' setting; metrics call a transaction late 5 minutes after it"
+    )
     transaction_resolve_after_ms: int = setting(60_000, "a transaction open for so long is asked about")
     transaction_resolve_interval_ms: int = setting(10_000, "how often open transactions are looked at")
     coordinator_timeout_ms: int = setting(5_000, "how long a coordinator may take to answer a broker")

@@ -30,6 +30,7 @@ from oncelog.ports import WallClock
 from oncelog.trace_context import TRACEPARENT
 from oncelog.types import BrokerRef, Buffer, PartitionId
 from oncelog_partition_leader.append_trace import AppendTrace, TracedAppends
+from oncelog_partition_leader.broker_metrics import BrokerMetrics
 from oncelog_partition_leader.commands import (
     ACKS_ALL,
     AppendBatch,
@@ -55,6 +56,8 @@ class Host(Protocol):
     def clock(self) -> WallClock: ...
     @property
     def config(self) -> BrokerConfig: ...
+    @property
+    def metrics(self) -> BrokerMetrics: ...
     def appended(self, leadership: Leadership) -> None:
         """There is something to send to followers."""
         ...
@@ -105,6 +108,8 @@ class Leadership:
         self.updating_isr = False
         self.traced = TracedAppends()
         self._host = host
+        self._metrics = host.metrics
+        self._traffic = host.metrics.traffic_of(topic)
         self._tag = tag
         self._request_sync = request_sync
         self._inbox: list[Command] = []
@@ -124,6 +129,11 @@ class Leadership:
         """Everything below is committed."""
         return self.replicas.high_watermark
 
+    @property
+    def waiting(self) -> int:
+        """Commands that wait for their append, their enrolment or their followers."""
+        return len(self._inbox) + len(self._waiters) + sum(map(len, self._parked.values()))
+
     # ------------------------------------------------------------ the queue
 
     def submit(self, command: Command, size: int = 0) -> None:
@@ -131,9 +141,9 @@ class Leadership:
         if self.ended is not None:
             raise self.ended
         config = self._host.config
-        waiting = len(self._inbox) + len(self._waiters) + sum(map(len, self._parked.values()))
-        if waiting >= config.inbox_batches_max or self._inbox_bytes + size > config.inbox_bytes_max:
+        if self.waiting >= config.inbox_batches_max or self._inbox_bytes + size > config.inbox_bytes_max:
             raise ResourceExhaustedError("too much waits on this partition", retry_after_ms=50)
+        command.since_s = self._metrics.now_s()
         self._inbox.append(command)
         self._inbox_bytes += size
         self._schedule()
@@ -156,6 +166,7 @@ class Leadership:
             try:
                 batch = self._decide(command)
             except OncelogError as error:
+                self._metrics.refused(error)
                 command.fail(error)
                 continue
             if batch is not None:
@@ -242,19 +253,23 @@ class Leadership:
         if not group.commands:
             return
         now_ms = self._host.clock.now_ms()
+        start_s = self._metrics.now_s()
         try:
             appended = self.log.append_as_leader(group.batches, self.epoch, now_ms)
         except OncelogError as error:
             for command in group.commands:
+                self._metrics.refused(error)
                 command.fail(error)
             if isinstance(error, StorageError):  # otherwise the log refused before it wrote: nothing is in doubt
                 self._host.append_failed(self, error)
             return
+        written_s = self._metrics.now_s()
         for command, batch in zip(group.commands, appended, strict=True):
             if command.answer is None:
                 command.answer = Written(batch.base_offset, now_ms, self.log.log_start_offset, False)
             if isinstance(command, AppendBatch):
                 command.data = b""  # it is in the log: who waits for its acknowledgement holds no bytes
+                self._count(command, start_s, written_s)
             if command.trace is not None:
                 self._trace(command.trace, batch.base_offset, batch.next_offset, len(appended))
             self._answer_at(batch.next_offset, command)
@@ -267,6 +282,15 @@ class Leadership:
         followers = len(self.replicas.followers)
         trace.appended(base_offset, batches, leader_epoch=self.epoch, followers=followers)
         self.traced.add(base_offset, next_offset, trace.context)
+
+    def _count(self, command: AppendBatch, start_s: float, written_s: float) -> None:
+        """A batch is in the log."""
+        metrics, traffic = self._metrics, self._traffic
+        traffic.records_in += command.header.record_count
+        traffic.bytes_in += command.header.batch_length
+        metrics.queue.observe(start_s - command.since_s)
+        metrics.append.observe(written_s - start_s)
+        command.since_s = written_s
 
     # ------------------------------------------------------------ answers
 
@@ -312,7 +336,10 @@ class Leadership:
         self._after_isr_change(self.replicas.require_in_sync(config.min_insync_replicas))
 
     def _committed(self) -> None:
+        committed_s = self._metrics.now_s()
         for command in self._waiters.advance(self.replicas.high_watermark):
+            if isinstance(command, AppendBatch):
+                self._metrics.replicate.observe(committed_s - command.since_s)
             command.finish()
         if self.traced:
             self.traced.committed(self.replicas.high_watermark)

@@ -22,7 +22,7 @@ from oncelog.errors import (
     UnknownLeaderEpochError,
 )
 from oncelog.types import BrokerRef, Buffer, PartitionId
-from oncelog_partition_leader.core.replica_set import ReplicaSet
+from oncelog_partition_leader.core.replica_set import Isr, ReplicaSet
 from oncelog_partition_leader.core.sessions import FollowerEnd
 from oncelog_partition_leader.group_sync import GroupSync
 from oncelog_partition_leader.leadership import Host, Leadership
@@ -63,6 +63,8 @@ class LocalPartition:
         self.known_epoch = -1
         self.leadership: Leadership | None = None
         self.failed: OncelogError | None = None
+        self.isr_seen: Isr | None = None
+        """The ISR as etcd last named it."""
         self.exclusive = asyncio.Lock()
         self.watchers: dict[asyncio.Future[None], None] = {}
         self._host = host

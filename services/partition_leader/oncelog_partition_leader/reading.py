@@ -60,8 +60,17 @@ class Reader:
             size = sum(map(len, bulks))
             left_ms = deadline_ms - self._clock.monotonic_ms()
             if urgent or size >= max(request.min_bytes, 1) or left_ms <= 0:
+                self._count(request, reply)
                 return reply, bulks[0] if len(bulks) == 1 else b"".join(bulks)
             await self._wait(request, left_ms)
+
+    def _count(self, request: pb.FetchRequest, reply: pb.FetchReply) -> None:
+        for asked, answer in zip(request.partitions, reply.partitions, strict=True):
+            partition = self._replicas.partitions.get(PartitionId(answer.topic_id, answer.partition))
+            if answer.length and partition is not None:
+                traffic = self._replicas.metrics.traffic_of(partition.topic)
+                traffic.records_out += answer.next_offset - asked.fetch_offset
+                traffic.bytes_out += answer.length
 
     async def _wait(self, request: pb.FetchRequest, left_ms: int) -> None:
         """Until something in the request's partitions moves, or the time is over."""

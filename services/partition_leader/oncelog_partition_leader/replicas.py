@@ -17,6 +17,7 @@ from oncelog.errors import NotLeaderError, OncelogError, StorageError, UnknownTo
 from oncelog.ports import Transport, WallClock
 from oncelog.tracing import Tracer
 from oncelog.types import BrokerRef, PartitionId
+from oncelog_partition_leader.broker_metrics import BrokerMetrics
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.coordinators import Coordinators
 from oncelog_partition_leader.core.election import QUARANTINED, LogState
@@ -80,6 +81,7 @@ class ReplicaManager:
         self._slots = asyncio.Semaphore(_OPEN_AT_ONCE)
         self._failed_under: dict[PartitionId, BrokerRef] = {}
         self._closing = False
+        self.metrics = BrokerMetrics(ports.metrics)
         self.partitions: dict[PartitionId, LocalPartition] = {}
         self.led: dict[Leadership, None] = {}
         view.listen(self._saw)
@@ -232,6 +234,9 @@ class ReplicaManager:
 
     def _give_role(self, partition: LocalPartition, entry: Versioned[Partition]) -> None:
         state, me = entry.value, self._me()
+        if state.leader == me and partition.isr_seen is not None:
+            self.metrics.isr_changed(partition.isr_seen, state.isr)
+        partition.isr_seen = state.isr
         if partition.failed is not None:
             return
         if me in state.isr and partition.id in self._quarantined:
@@ -264,6 +269,7 @@ class ReplicaManager:
             return
         _log.info("leading %s-%d in epoch %d", partition.topic, partition.id.partition, state.leader_epoch)
         self.led[leadership] = None
+        self.metrics.leader_changes.inc()
         self._replicator.began(leadership)
 
     # ------------------------------------------------------------ opening and closing

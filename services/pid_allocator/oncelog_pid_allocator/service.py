@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterator
 
 from oncelog import methods
 from oncelog.errors import CoordinatorLoadInProgressError, OncelogError
@@ -16,9 +17,11 @@ from oncelog.ports import Handler
 from oncelog.types import Buffer
 from oncelog.v1 import pid_allocator_pb2 as pb
 from oncelog_pid_allocator.config import PidAllocatorConfig
-from oncelog_pid_allocator.core.blocks import Block, BlockPool, next_block
+from oncelog_pid_allocator.core.blocks import LIMIT, Block, BlockPool, next_block
 from oncelog_runtime import cluster
+from oncelog_runtime import metric_names as names
 from oncelog_runtime.lease import Registration
+from oncelog_runtime.metrics import Family, one
 from oncelog_runtime.ports import Compare, NodePorts, Put
 
 _log = logging.getLogger(__name__)
@@ -37,6 +40,8 @@ class PidAllocator:
         self._registration: Registration | None = None
         self._address = ""
         self.fatal: OncelogError | None = None
+        self._allocations = ports.metrics.counter(names.PID_ALLOCATIONS)
+        ports.metrics.collect_with(self._collect)
         ports.server.register(methods.ALLOCATE_PRODUCER_IDS.name, self._handler())
 
     async def start(self) -> None:
@@ -62,6 +67,10 @@ class PidAllocator:
         """Asserts the invariants of the pool."""
         self._pool.check()
 
+    def _collect(self) -> Iterator[Family | None]:
+        yield one(names.PID_STOCK, self._pool.available())
+        yield one(names.PID_SPACE_USED, (self._pool.highest_end + 1) / LIMIT)
+
     # ------------------------------------------------------------ serving
 
     def _handler(self) -> Handler:
@@ -85,6 +94,7 @@ class PidAllocator:
                 raise self.fatal
             self._refill_wanted.set()
             await self._wait_for_block(deadline_ms)
+        self._allocations.inc(count)
         if self._pool.wants_block():
             self._refill_wanted.set()
         return ranges

@@ -79,6 +79,9 @@ class NodeConfig:
     etcd_tls_cert_file: str = setting("", "PEM certificate to show to etcd; empty = none")
     etcd_tls_key_file: str = setting("", "PEM key of etcd_tls_cert_file, without passphrase")
     health_host: str = setting("0.0.0.0", "address of the health port")
+    metrics_port: int = setting(0, "port of GET /metrics for Prometheus, plain HTTP; 0 = off")
+    metrics_host: str = setting("0.0.0.0", "address of the metrics port")
+    metrics_per_partition: bool = setting(True, "export series of each partition, beside the totals")
     etcd_endpoints: tuple[str, ...] = setting(("127.0.0.1:2379",), "etcd members, host:port")
     etcd_connect_timeout_ms: int = setting(15_000, "how long to wait for etcd at the start, 0 (do not look) to 600000")
     data_dir: str = setting("oncelog-data", "where this process keeps its files")
@@ -92,10 +95,12 @@ class NodeConfig:
     def __post_init__(self) -> None:
         """Raises `ConfigError`. A subclass calls `NodeConfig.__post_init__(self)` first."""
         self.check("node_id", self.node_id >= 0, "0 and up")
-        for name in ("listen_port", "health_port"):
+        for name in ("listen_port", "health_port", "metrics_port"):
             self.check(name, 0 <= getattr(self, name) <= 65535, "0 to 65535")
         same = self.listen_port != 0 and self.listen_port == self.health_port
         self.check("health_port", not same, "different from listen_port")
+        same = self.metrics_port != 0 and self.metrics_port in (self.listen_port, self.health_port)
+        self.check("metrics_port", not same, "different from listen_port and health_port")
         self.check("log_level", self.log_level in LEVELS, f"one of {', '.join(LEVELS)}")
         self.check_together("tls_cert_file", "tls_key_file", "tls_ca_file")
         self.check_together("etcd_tls_cert_file", "etcd_tls_key_file")

@@ -65,6 +65,7 @@ class LocalProcess:
     command: list[str]
     address: str
     log_path: Path
+    metrics_url: str = ""
     popen: subprocess.Popen[bytes] | None = None
     doors: dict[str, str] = field(default_factory=dict)
     """Its other listeners, client and external: name to address."""
@@ -126,6 +127,8 @@ class LocalCluster:
     flags: tuple[str, ...] = ()
     doors: bool = False
     tls: LocalTls | None = None
+    metrics: bool = False
+    """Each service answers GET /metrics, see `LocalProcess.metrics_url`."""
     processes: dict[str, LocalProcess] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -149,6 +152,8 @@ class LocalCluster:
         wanted = [*self._names(), "etcd-client", "etcd-peer"]  # brokers first: they get the first ports
         if self.doors:
             wanted += [f"{name}/{door}" for name in self._names() if _serves_clients(name) for door in _DOORS]
+        if self.metrics:
+            wanted += [f"{name}-metrics" for name in self._names()]
         missing = [name for name in wanted if name not in ports]
         if self.first_port:
             fresh = list(range(self.first_port + len(ports), self.first_port + len(ports) + len(missing)))
@@ -174,6 +179,10 @@ class LocalCluster:
             for door in _DOORS:
                 if f"{name}/{door}" in ports and self.doors:
                     process.doors[door] = f"127.0.0.1:{ports[f'{name}/{door}']}"
+            if self.metrics:
+                port = ports[f"{name}-metrics"]
+                process.command += ["--metrics-host", "127.0.0.1", "--metrics-port", str(port)]
+                process.metrics_url = f"http://127.0.0.1:{port}/metrics"
 
     def _door_flags(self, name: str, ports: dict[str, int]) -> list[str]:
         if not self.doors or not _serves_clients(name):
@@ -337,6 +346,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--data-dir", default="oncelog-data", help="where everything is kept (default ./oncelog-data)")
     parser.add_argument("--first-port", type=int, default=9092, help="brokers listen from here on; 0 = any free ports")
     parser.add_argument("--otlp-endpoint", default="", help="send traces there: http://host:4317 (default: none)")
+    parser.add_argument("--metrics", action="store_true", help="each service answers GET /metrics for Prometheus")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="how to print (default text)")
     return parser.parse_args(arguments)
 
@@ -358,7 +368,11 @@ def main(arguments: list[str] | None = None) -> int:
         _lock(Path(args.data_dir))
         flags = ("--otlp-endpoint", args.otlp_endpoint) if args.otlp_endpoint else ()
         cluster = LocalCluster(
-            Path(args.data_dir).resolve(), brokers=args.brokers, first_port=args.first_port, flags=flags
+            Path(args.data_dir).resolve(),
+            brokers=args.brokers,
+            first_port=args.first_port,
+            flags=flags,
+            metrics=args.metrics,
         )
         try:
             cluster.start(say)
@@ -379,11 +393,13 @@ def main(arguments: list[str] | None = None) -> int:
 def _announce(cluster: LocalCluster, style: str) -> None:
     if style == "json":
         listing = {name: p.address for name, p in cluster.processes.items()}
-        print(json.dumps({"bootstrap_servers": cluster.bootstrap_servers, "processes": listing}), flush=True)
+        urls = {name: p.metrics_url for name, p in cluster.processes.items() if p.metrics_url}
+        answer = {"bootstrap_servers": cluster.bootstrap_servers, "processes": listing}
+        print(json.dumps({**answer, "metrics": urls} if urls else answer), flush=True)
         return
     for name, process in cluster.processes.items():
         pid = process.popen.pid if process.popen else 0
-        print(f"  {name:<16} {process.address:<22} pid {pid}")
+        print(f"  {name:<16} {process.address:<22} pid {pid:<8} {process.metrics_url}".rstrip())
     print(f"ready: bootstrap_servers={cluster.bootstrap_servers}\nstop with Ctrl-C", flush=True)
 
 

@@ -16,6 +16,7 @@ from oncelog.ports import Handler, Transport, WallClock
 from oncelog.tracing import Tracer
 from oncelog.types import Buffer
 from oncelog_runtime.health import HealthState
+from oncelog_runtime.metrics import NodeMetrics
 
 __all__ = ["Handler", "Transport", "WallClock"]
 
@@ -91,6 +92,14 @@ class DiskFile(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class DiskSpace:
+    """Bytes of a volume: what this process may still write, and all of it."""
+
+    free_bytes: int
+    total_bytes: int
+
+
 class Disk(Protocol):
     """A directory tree. Paths are relative, with `/`."""
 
@@ -120,6 +129,10 @@ class Disk(Protocol):
 
     def read_file(self, path: str) -> bytes:
         """The whole file. Raises `StorageError` when absent."""
+        ...
+
+    def space(self) -> DiskSpace:
+        """Room on the volume. Raises `StorageError` on an I/O error."""
         ...
 
     async def write_atomic(self, path: str, data: bytes) -> None:
@@ -251,3 +264,4 @@ class NodePorts:
     health: HealthState = field(default_factory=HealthState)
     tracer: Tracer | None = None
     """None: nothing is traced, as in the simulation."""
+    metrics: NodeMetrics = field(default_factory=NodeMetrics)

@@ -118,6 +118,7 @@ class _Process(Generic[ConfigT]):
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(system.close_ports, ports)
             await self._serve_health(ports, stack)
+            await self._serve_metrics(ports, stack)
             await self._require_metadata(ports)
             learning = asyncio.create_task(system.learn_cluster_id(ports))
             stack.push_async_callback(_cancel, learning)
@@ -153,6 +154,15 @@ class _Process(Generic[ConfigT]):
         from oncelog_runtime.adapters.health_server import HealthServer
 
         server = HealthServer(ports.health, self._config.health_host, self._config.health_port)
+        await server.start()
+        stack.push_async_callback(server.stop)
+
+    async def _serve_metrics(self, ports: NodePorts, stack: contextlib.AsyncExitStack) -> None:
+        if self._config.metrics_port == 0:
+            return
+        from oncelog_runtime.adapters.metrics_server import MetricsServer
+
+        server = MetricsServer(ports.metrics, self._config.metrics_host, self._config.metrics_port)
         await server.start()
         stack.push_async_callback(server.stop)
 

@@ -46,7 +46,7 @@ class ServingConfig(NodeConfig):
         self.check("client_tls_require_certificate", trusted or not self.client_tls_require_certificate, legal)
 
     def _check_listeners(self) -> None:
-        ports = {"listen_port": self.listen_port, "health_port": self.health_port}
+        ports = {"listen_port": self.listen_port, "health_port": self.health_port, "metrics_port": self.metrics_port}
         for name in ("client_listen_port", "external_listen_port"):
             port = getattr(self, name)
             self.check(name, 0 <= port <= 65535, "0 to 65535")

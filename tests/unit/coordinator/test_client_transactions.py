@@ -8,6 +8,7 @@ import pytest
 
 from oncelog import errors
 from oncelog_coordinator.core import commands as cmd
+from oncelog_coordinator.core.decision import TransactionEnded
 from oncelog_coordinator.core.limits import Limits
 from oncelog_coordinator.core.records import Target
 from oncelog_coordinator.core.states import TxnState
@@ -419,3 +420,33 @@ def test_list_and_describe(driver: Driver) -> None:
     assert driver.do(cmd.Describe("t")).partitions == (P1,)
     with pytest.raises(errors.InvalidPidMappingError):
         driver.do(cmd.Describe("unknown"))
+
+
+# ---------------------------------------------------------------- what metrics are told
+
+
+def test_each_decision_tells_its_outcome_and_how_long_the_transaction_took(driver: Driver) -> None:
+    session = driver.init()
+    assert driver.last.ended == ()
+    driver.enrol(session, 1, P0)
+    driver.now_ms += 1_500
+    driver.end(session, 1)
+    assert driver.last.ended == (TransactionEnded("committed", 1_500),)
+    driver.end(session, 1)
+    assert driver.last.ended == (), "a repeat decides nothing"
+    driver.enrol(session, 2, P0)
+    driver.init()
+    assert driver.last.ended == (TransactionEnded("aborted", 0),)
+    session = driver.init()
+    driver.end(session, 3)
+    assert driver.last.ended == (TransactionEnded("committed", 0),), "it enrolled nothing: it began with its end"
+
+
+def test_a_time_out_is_told_as_such(driver: Driver) -> None:
+    session = driver.init(timeout_ms=1_000)
+    driver.enrol(session, 1, P0)
+    driver.now_ms += 1_000
+    driver.do(cmd.Tick())
+    assert driver.last.ended == (TransactionEnded("timed_out", 1_000),)
+    assert not driver.table.index.open
+    assert list(driver.table.index.completing) == ["t"]

@@ -11,6 +11,7 @@ import pytest
 from oncelog import errors
 from oncelog_coordinator.config import ShardConfig
 from oncelog_coordinator.core import commands as cmd
+from oncelog_coordinator.core.decision import TransactionEnded
 from oncelog_coordinator.core.records import EPOCH_KEY, EpochRecord, TransactionRecord
 from oncelog_coordinator.core.transaction import TransactionTable
 from oncelog_coordinator.shard import Shard
@@ -36,6 +37,24 @@ class Effects:
         pass
 
 
+class Metrics:
+    """Who counts."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    @property
+    def now_s(self) -> Callable[[], float]:
+        return lambda: 1.0
+
+    def ended(self, ended: TransactionEnded, since_s: float) -> None:
+        assert since_s == 1.0
+        self.told.append(ended.outcome)
+
+    def refused(self, error: errors.OncelogError) -> None:
+        self.told.append(type(error).__name__)
+
+
 class Host:
     """One process with one shard on a partition that outlives it."""
 
@@ -44,6 +63,7 @@ class Host:
         self.partition = partition
         self.owner = True
         self.effects: list[Effects] = []
+        self.metrics = Metrics()
         self.clock = world.node(f"{name}-{len(world.nodes)}").clock
         self.shard = Shard(
             kind="txn",
@@ -54,6 +74,7 @@ class Host:
             open_log=lambda kind, number, epoch: partition.open(epoch),
             make_runner=self._runner,
             next_epoch=self._next_epoch,
+            metrics=self.metrics,
         )
         self.task: asyncio.Task[None] | None = None
 
@@ -150,12 +171,14 @@ def test_nobody_is_told_uncommitted_state_not_even_by_a_reading_or_a_refusal(wor
         await asyncio.sleep(1)
         assert not any(one.done() for one in asked)
         assert not host.effects[-1].seen, "no marker before the decision is durable"
+        assert "committed" not in host.metrics.told, "and no count"
         host.partition.release()
         results = await asyncio.gather(*asked, return_exceptions=True)
         assert results[0].committed is True
         assert results[1].committed is True
         assert isinstance(results[2], errors.InvalidTxnStateError)
         assert [effect.txn_no for effect in host.effects[-1].seen] == [1]
+        assert host.metrics.told == ["InvalidTxnStateError", "committed"]
 
     run(world, scenario)
 

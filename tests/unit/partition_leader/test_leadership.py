@@ -20,6 +20,7 @@ from oncelog.errors import (
     TxnEndedError,
 )
 from oncelog.types import BrokerRef, PartitionId
+from oncelog_partition_leader.broker_metrics import BrokerMetrics
 from oncelog_partition_leader.commands import AppendBatch, AppendMarkerCommand, SettleCommand, Written
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.core.replica_set import ReplicaSet
@@ -27,6 +28,7 @@ from oncelog_partition_leader.core.transactions import TxnName, TxnSession
 from oncelog_partition_leader.leadership import Leadership
 from oncelog_partition_leader.storage import PartitionLog
 from oncelog_partition_leader.topic_config import TopicConfig
+from oncelog_runtime.metrics import NodeMetrics
 from oncelog_runtime.sim import SimWorld
 from oncelog_runtime.sim.clock import SimClock
 
@@ -40,6 +42,7 @@ class FakeHost:
     def __init__(self, clock: SimClock) -> None:
         self.clock = clock
         self.config = BrokerConfig(node_id=1)
+        self.metrics = BrokerMetrics(NodeMetrics())
         self.told: list[str] = []
         self.enrolments: list[TxnSession] = []
 

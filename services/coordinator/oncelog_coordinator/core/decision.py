@@ -20,6 +20,17 @@ class LogRecord(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class TransactionEnded:
+    """What metrics are told of a decision, once it is committed. `outcome`: committed, aborted or timed_out.
+
+    `duration_ms` from the transaction's start; -1 = it was decided without having begun.
+    """
+
+    outcome: str
+    duration_ms: int = -1
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """`records` are durable facts, `notes` are volatile ones: both are applied at once, only records are logged.
 
@@ -37,3 +48,4 @@ class Decision:
     notices: tuple[Any, ...] = ()
     confirm: bool = False
     lazy: bool = False
+    ended: tuple[TransactionEnded, ...] = ()

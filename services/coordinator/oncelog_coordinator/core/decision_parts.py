@@ -17,7 +17,7 @@ from oncelog.errors import (
 )
 from oncelog.types import PartitionId
 from oncelog_coordinator.core.commands import BecameVisible, SendMarkers
-from oncelog_coordinator.core.decision import Decision
+from oncelog_coordinator.core.decision import Decision, TransactionEnded
 from oncelog_coordinator.core.limits import Limits
 from oncelog_coordinator.core.records import DecidedTransaction, TransactionRecord
 from oncelog_coordinator.core.states import Outcome
@@ -117,13 +117,23 @@ def send_markers(record: TransactionRecord, decided: DecidedTransaction) -> Send
     )
 
 
-def decided_now(old: TransactionRecord, new: TransactionRecord, reply: object) -> Decision:
+def decided_now(old: TransactionRecord, new: TransactionRecord, reply: object, *, timed_out: bool = False) -> Decision:
     """The decision that writes `new`, answers `reply`, and starts phase two of every number decided on the way."""
     pending = {item.txn_no: item for item in new.decided}
     effects: list[SendMarkers | BecameVisible] = []
+    ended: list[TransactionEnded] = []
     for number in range(old.last_decided + 1, new.last_decided + 1):
         if number in pending:
             effects.append(send_markers(new, pending[number]))
         else:
             effects.append(BecameVisible(new.transactional_id, number))
-    return Decision(reply=reply, records=(new,), effects=tuple(effects))
+        ended.append(_ended(old, new, number, timed_out=timed_out))
+    return Decision(reply=reply, records=(new,), effects=tuple(effects), ended=tuple(ended))
+
+
+def _ended(old: TransactionRecord, new: TransactionRecord, number: int, *, timed_out: bool) -> TransactionEnded:
+    outcome = new.outcome_of(number)
+    committed = outcome is not None and outcome.is_commit
+    began = old.open is not None and old.open.txn_no == number
+    duration_ms = max(0, new.updated_ms - old.open.started_ms) if old.open is not None and began else -1
+    return TransactionEnded("committed" if committed else "timed_out" if timed_out else "aborted", duration_ms)

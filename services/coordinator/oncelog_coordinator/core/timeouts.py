@@ -12,7 +12,7 @@ import heapq
 
 from oncelog_coordinator.core import decision_parts as parts
 from oncelog_coordinator.core import transaction_state as state
-from oncelog_coordinator.core.decision import Decision, LogRecord
+from oncelog_coordinator.core.decision import Decision, LogRecord, TransactionEnded
 from oncelog_coordinator.core.transaction_index import Entry, LookedAt, TransactionIndex
 
 
@@ -86,18 +86,20 @@ def tick(index: TransactionIndex, open_ids: list[str], idle_ids: list[str], now_
     """Aborts what is over its time, and lets idle ids expire."""
     records: list[LogRecord] = []
     effects: list[object] = []
+    ended: list[TransactionEnded] = []
     for name in open_ids:
         entry = index.entry(name)
         due_ms = None if entry is None else open_deadline_ms(entry, index.loaded_at_ms)
         if entry is not None and due_ms is not None and due_ms <= now_ms:
             after = state.abort_open(entry.record, now_ms, index.limits)
-            decision = parts.decided_now(entry.record, after, None)
+            decision = parts.decided_now(entry.record, after, None, timed_out=True)
             records += decision.records
             effects += decision.effects
+            ended += decision.ended
     for name in idle_ids:
         entry = index.entry(name)
         due_ms = None if entry is None else expiry_ms(entry, index.limits.transactional_id_expiration_ms)
         if entry is not None and due_ms is not None and due_ms <= now_ms:
             records.append(state.expire(entry.record))
     note = LookedAt(tuple(open_ids), tuple(idle_ids), now_ms)
-    return Decision(records=tuple(records), notes=(note,), effects=tuple(effects))
+    return Decision(records=tuple(records), notes=(note,), effects=tuple(effects), ended=tuple(ended))

@@ -126,6 +126,7 @@ class TransactionTable:
             old, new = entry.record.open, record.open
             began = new is not None and (old is None or old.txn_no != new.txn_no)
             entry.record = record
+        self.index.note(record)
         if began or record.open is None:
             entry.participants = set()
             entry.opened_here = began and live
@@ -179,6 +180,9 @@ class TransactionTable:
             if record.open is not None and self.index.loaded_at_ms is not None:
                 assert self._open_deadlines.next_ms is not None, "an open transaction without a deadline"
         assert len(self.index.ids) == len(self.index.entries)
+        records = [entry.record for entry in self.index.entries.values()]
+        assert set(self.index.open) == {record.transactional_id for record in records if record.open is not None}
+        assert set(self.index.completing) == {record.transactional_id for record in records if record.decided}
 
 
 def check_record(record: TransactionRecord, limits: Limits) -> None:

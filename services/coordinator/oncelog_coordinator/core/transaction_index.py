@@ -80,10 +80,23 @@ class TransactionIndex:
         self.limits = limits
         self.entries: dict[str, Entry] = {}
         self.orphans: dict[int, OrphanRecord] = {}
+        self.open: dict[str, None] = {}
+        """Ids with an open transaction."""
+        self.completing: dict[str, None] = {}
+        """Ids with decided transactions whose markers are not all in."""
         self.ids: dict[int, str] = {}
         """Producer id -> transactional id."""
         self.loaded_at_ms: int | None = None
         """When this life ended its replay; None during it."""
+
+    def note(self, record: TransactionRecord) -> None:
+        """`record` is the newest of its id: keeps `open` and `completing`."""
+        name = record.transactional_id
+        for place, belongs in ((self.open, record.open is not None), (self.completing, bool(record.decided))):
+            if belongs:
+                place[name] = None
+            else:
+                place.pop(name, None)
 
     def entry(self, transactional_id: str) -> Entry | None:
         """The entry of an id."""

@@ -256,6 +256,11 @@ class ProducerStates:
         """Open transactions, oldest first; whoever heals looks at `open_since_ms`."""
         return list(self.transactions.open.values())
 
+    @property
+    def oldest_open_since_ms(self) -> int | None:
+        """When the open transaction with the first offset began here, by its leader's clock; None = none is open."""
+        return next((opened.open_since_ms for opened in self.transactions.open.values()), None)
+
     def producer(self, producer_id: int) -> ProducerEntry | None:
         """What is known of a producer outside of transactions, also when it has expired; not to be changed."""
         return self.producers.find(producer_id, self.end_offset)

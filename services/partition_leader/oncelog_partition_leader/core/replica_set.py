@@ -81,6 +81,11 @@ class ReplicaSet:
         return self._followers
 
     @property
+    def replica_count(self) -> int:
+        """Assigned replicas, the leader too."""
+        return len(self._followers) + 1
+
+    @property
     def enough_in_sync(self) -> bool:
         """The committed ISR reaches `min_insync_replicas`: `acks=all` may append."""
         return len(self.committed) >= self._min_insync

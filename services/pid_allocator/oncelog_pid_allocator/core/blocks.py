@@ -85,6 +85,11 @@ class BlockPool:
             return 0
         return self._blocks[0].end - self._next_id + 1 + sum(b.end - b.start + 1 for b in self._blocks[1:])
 
+    @property
+    def highest_end(self) -> int:
+        """The highest id that this process has won; -1 = none yet."""
+        return self._highest_end
+
     def wants_block(self) -> bool:
         """True when 90 % of the last block are used and no other one waits, or when a request found too few."""
         return self.available() <= PREFETCH_LEFT or self.available() < self._refused

@@ -33,6 +33,7 @@ from oncelog_runtime.adapters.grpc_link import LinkHost, ServerLink, unexpected
 from oncelog_runtime.adapters.grpc_tracing import ServerTracing
 from oncelog_runtime.audience import refusal
 from oncelog_runtime.call_context import CALL, CallInfo
+from oncelog_runtime.metrics import NodeMetrics
 from oncelog_runtime.startup import AddressInUseError
 
 log = logging.getLogger(__name__)
@@ -77,7 +78,7 @@ class GrpcServer:
 
     `host`, `port` and `credentials` are the internal listener's, `more` are further ones; all of them share the
     handlers and the bounds. `cluster_id` empty = every peer is welcome; it may be set later (`cluster_id` attribute),
-    when etcd has told it.
+    when etcd has told it. `metrics` counts the requests.
     """
 
     def __init__(
@@ -89,9 +90,11 @@ class GrpcServer:
         credentials: grpc.ServerCredentials | None = None,
         more: Sequence[Listener] = (),
         tracer: Tracer | None = None,
+        metrics: NodeMetrics | None = None,
     ) -> None:
         self._listeners = (Listener(listeners.INTERNAL, host, port, credentials), *more)
         self._options = o = options or ServerOptions()
+        self._metrics = metrics
         self._unary_calls = 0
         self._servers: list[grpc.aio.Server] = []
         self._listening: dict[str, str] = {}
@@ -121,7 +124,17 @@ class GrpcServer:
         assert not self._servers, "register before start"
         if method not in methods.ALL:
             raise errors.ConfigError(f"{method} is not in oncelog.methods")
-        self._host.handlers[method] = handler
+        self._host.handlers[method] = handler if self._metrics is None else self._metrics.timed(method, handler)
+
+    @property
+    def open_links(self) -> int:
+        """Links of peers."""
+        return len(self._host.links)
+
+    @property
+    def running_requests(self) -> int:
+        """Requests whose handler runs."""
+        return len(self._host.running)
 
     # ------------------------------------------------------------ life
 

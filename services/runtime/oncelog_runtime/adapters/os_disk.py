@@ -18,6 +18,7 @@ from typing import Final, TypeVar
 
 from oncelog.errors import StorageError
 from oncelog_runtime.adapters.os_file import OsFile, mapped
+from oncelog_runtime.ports import DiskSpace
 
 T = TypeVar("T")
 LOCK_NAME: Final = ".lock"
@@ -104,6 +105,12 @@ class OsDisk:
         """The whole file. Raises `StorageError` when absent."""
         with mapped(path):
             return self._full(path).read_bytes()
+
+    def space(self) -> DiskSpace:
+        """Room on the volume, without what is kept for root."""
+        with mapped(""):
+            found = os.statvfs(self._root)
+        return DiskSpace(found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize)
 
     async def write_atomic(self, path: str, data: bytes) -> None:
         """Replaces a small file: temporary file, sync, rename, sync of the directory."""

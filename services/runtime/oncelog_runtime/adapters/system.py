@@ -14,6 +14,7 @@ import grpc
 from oncelog.client.grpc_tls import ClientTls
 from oncelog.client.grpc_transport import GrpcOptions, GrpcTransport
 from oncelog.tracing import Tracer
+from oncelog_runtime.adapters import process_metrics
 from oncelog_runtime.adapters.etcd import EtcdMetadata
 from oncelog_runtime.adapters.grpc_server import GrpcServer, Listener, ServerOptions
 from oncelog_runtime.adapters.os_disk import OsDisk
@@ -21,6 +22,7 @@ from oncelog_runtime.adapters.tls import SERVICE_HINTS, ProcessTls, server_crede
 from oncelog_runtime.cluster import CLUSTER_KEY, Cluster
 from oncelog_runtime.config import NodeConfig
 from oncelog_runtime.listeners import CLIENT, EXTERNAL
+from oncelog_runtime.metrics import NodeMetrics
 from oncelog_runtime.ports import Change, Disk, Listing, NodePorts
 from oncelog_runtime.serving_config import ServingConfig
 
@@ -65,26 +67,35 @@ def build_ports(config: NodeConfig, component: str, tls: ProcessTls | None = Non
     tls = tls or ProcessTls()
     software = f"oncelog-{component}"
     tracer = _tracer(config, software)
-    return NodePorts(
+    metrics = NodeMetrics(time.perf_counter)
+    server = GrpcServer(
+        config.listen_host,
+        config.listen_port,
+        options=ServerOptions(max_message_bytes=config.max_message_bytes, software=software),
+        credentials=server_credentials(tls.internal, require_certificate=True) if tls.internal else None,
+        more=_client_listeners(config, tls),
+        tracer=tracer,
+        metrics=metrics,
+    )
+    ports = NodePorts(
         transport=GrpcTransport(
             options=GrpcOptions(max_message_bytes=config.max_message_bytes, software=software, tls_hints=SERVICE_HINTS),
             tls=ClientTls(tls.internal) if tls.internal else None,
             tracer=tracer,
         ),
-        server=GrpcServer(
-            config.listen_host,
-            config.listen_port,
-            options=ServerOptions(max_message_bytes=config.max_message_bytes, software=software),
-            credentials=server_credentials(tls.internal, require_certificate=True) if tls.internal else None,
-            more=_client_listeners(config, tls),
-            tracer=tracer,
-        ),
+        server=server,
         disk=cast(Disk, _LazyDisk(config.data_dir)),
         metadata=EtcdMetadata(config.etcd_endpoints, tls=tls.etcd),
         clock=SystemClock(),
         random=Random(os.urandom(16)),
         tracer=tracer,
+        metrics=metrics,
     )
+    metrics.collect_with(process_metrics.of_process())
+    metrics.collect_with(process_metrics.of_build(component))
+    metrics.collect_with(process_metrics.of_health(ports.health))
+    metrics.collect_with(process_metrics.of_server(server))
+    return ports
 
 
 def _tracer(config: NodeConfig, software: str) -> Tracer | None:

@@ -18,11 +18,13 @@ from zlib import crc32
 
 from oncelog.errors import StorageError
 from oncelog.types import Buffer
+from oncelog_runtime.ports import DiskSpace
 from oncelog_runtime.sim.faults import FaultPlan
 from oncelog_runtime.sim.loop import SimLoop
 
 T = TypeVar("T")
 SECTOR_BYTES: Final = 512
+_ROOMY_BYTES: Final = 1 << 40
 
 
 class _Inode:
@@ -220,6 +222,11 @@ class SimDisk:
         """The whole file. Raises `StorageError` when absent."""
         file = self.open(path)
         return file.read(0, file.size)
+
+    def space(self) -> DiskSpace:
+        """What `capacity` leaves; 1 TiB without one."""
+        total = _ROOMY_BYTES if self.capacity is None else self.capacity
+        return DiskSpace(max(0, total - self.used()), total)
 
     async def write_atomic(self, path: str, data: bytes) -> None:
         """Replaces a small file; a crash leaves the old or the new content."""

@@ -1,0 +1,69 @@
+"""What any process can say of itself (processor, memory, files, garbage collection), and what this one's server can."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Iterator
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.gc_collector import GCCollector
+from prometheus_client.process_collector import ProcessCollector
+
+from oncelog_runtime import health
+from oncelog_runtime import metric_names as names
+from oncelog_runtime.adapters.grpc_server import GrpcServer
+from oncelog_runtime.health import HealthState
+from oncelog_runtime.metrics import Collector, Family, labels_of, one
+
+
+def of_process() -> Collector:
+    """The collectors of prometheus-client, which read /proc and the garbage collector."""
+    registry = CollectorRegistry()
+    collectors: tuple[Any, ...] = (ProcessCollector(registry=registry), GCCollector(registry=registry))
+
+    def collect() -> Iterator[Family | None]:
+        for collector in collectors:
+            for found in collector.collect():
+                by_name: dict[str, Family] = {}
+                for sample in found.samples:
+                    metric = names.ALL[sample.name]
+                    family = by_name.setdefault(sample.name, Family(metric))
+                    values = (sample.labels[label] for label in metric.labels)
+                    family.rows.append((labels_of(metric, *values), sample.value))
+                yield from by_name.values()
+
+    return collect
+
+
+def of_build(component: str) -> Collector:
+    """Which version of what runs."""
+    try:
+        version = importlib.metadata.version("oncelog")
+    except importlib.metadata.PackageNotFoundError:
+        version = "unknown"
+
+    def collect() -> Iterator[Family | None]:
+        yield Family(names.BUILD, [(labels_of(names.BUILD, component, version), 1)])
+
+    return collect
+
+
+def of_health(state: HealthState) -> Collector:
+    """What the probes answer."""
+
+    def collect() -> Iterator[Family | None]:
+        rows = [(labels_of(names.SERVING, name), int(state.serving(name))) for name in health.NAMES]
+        yield Family(names.SERVING, list(rows))
+
+    return collect
+
+
+def of_server(server: GrpcServer) -> Collector:
+    """Links and running requests."""
+
+    def collect() -> Iterator[Family | None]:
+        yield one(names.LINKS, server.open_links)
+        yield one(names.REQUESTS_RUNNING, server.running_requests)
+
+    return collect

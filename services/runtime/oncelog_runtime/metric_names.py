@@ -1,0 +1,298 @@
+"""Every metric that oncelog exports: name, kind, meaning, labels, buckets, and which service says it.
+
+Rule 1: nothing exports a metric that is not here; docs/metrics.md is generated from this table, and the dashboard and
+        the alert rules are checked against it.
+Rule 2: names carry their unit (`_seconds`, `_bytes`, `_offset`); counters end in `_total`.
+Rule 3: a label has few values, or as many as the cluster has topics, groups or partitions. What grows with the number
+        of partitions is `per_partition` and can be switched off; the totals beside it stay.
+Rule 4: `_lag` of a partition or group counts offsets: control records, and records of aborted transactions that were
+        read over, are offsets too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Kind = Literal["counter", "gauge", "histogram"]
+
+BROKER: Final = ("partition_leader",)
+COORDINATOR: Final = ("coordinator",)
+ALLOCATOR: Final = ("pid_allocator",)
+EVERY: Final = (*BROKER, *COORDINATOR, *ALLOCATOR)
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One row. `buckets` are upper bounds, without +Inf."""
+
+    name: str
+    kind: Kind
+    help: str
+    services: tuple[str, ...]
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+    per_partition: bool = False
+
+
+_PARTITION: Final = ("topic", "partition")
+REQUEST_BUCKETS: Final = (
+    *(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
+    *(1.0, 2.5, 5.0, 10.0, 30.0),
+)
+PHASE_BUCKETS: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
+TXN_BUCKETS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0)
+
+
+def _gauge(name: str, services: tuple[str, ...], text: str, *labels: str) -> Metric:
+    return Metric(name, "gauge", text, services, labels)
+
+
+def _counter(name: str, services: tuple[str, ...], text: str, *labels: str) -> Metric:
+    return Metric(name, "counter", text, services, labels)
+
+
+def _of_partition(name: str, text: str) -> Metric:
+    return Metric(name, "gauge", f"{text} Told by the partition's leader.", BROKER, _PARTITION, per_partition=True)
+
+
+# ---------------------------------------------------------------- replicas
+
+PARTITION_UNDER_REPLICATED: Final = _of_partition(
+    "oncelog_partition_under_replicated", "1 = the ISR is smaller than the set of replicas."
+)
+PARTITION_UNDER_MIN_ISR: Final = _of_partition(
+    "oncelog_partition_under_min_isr", "1 = the ISR is below min_insync_replicas: acks=all is refused."
+)
+PARTITION_AT_MIN_ISR: Final = _of_partition(
+    "oncelog_partition_at_min_isr", "1 = the ISR is just min_insync_replicas: the next loss stops acks=all."
+)
+PARTITION_ISR: Final = _of_partition("oncelog_partition_isr", "Members of the in-sync replica set, the leader too.")
+PARTITION_LOG_START: Final = _of_partition("oncelog_partition_log_start_offset", "First offset that can be read.")
+PARTITION_LAST_STABLE: Final = _of_partition(
+    "oncelog_partition_last_stable_offset", "End of what a read_committed reader sees."
+)
+PARTITION_HIGH_WATERMARK: Final = _of_partition(
+    "oncelog_partition_high_watermark_offset", "End of what is on every in-sync replica."
+)
+PARTITION_LOG_END: Final = _of_partition("oncelog_partition_log_end_offset", "Offset of the next record.")
+PARTITION_LSO_LAG: Final = _of_partition(
+    "oncelog_partition_lso_lag",
+    "Offsets between the last stable offset and the high watermark: what open transactions hide.",
+)
+PARTITION_SIZE: Final = _of_partition("oncelog_partition_size_bytes", "Bytes of this partition's log on the leader.")
+
+PARTITIONS_LED: Final = _gauge("oncelog_partitions_led", BROKER, "Partitions that this broker leads.")
+REPLICAS: Final = _gauge("oncelog_replicas", BROKER, "Replicas on this broker, led ones too.")
+FAILED_REPLICAS: Final = _gauge("oncelog_failed_replicas", BROKER, "Replicas whose log failed and is being recovered.")
+UNDER_REPLICATED: Final = _gauge(
+    "oncelog_under_replicated_partitions", BROKER, "Led partitions whose ISR is smaller than the set of replicas."
+)
+UNDER_MIN_ISR: Final = _gauge(
+    "oncelog_under_min_isr_partitions", BROKER, "Led partitions whose ISR is below min_insync_replicas."
+)
+AT_MIN_ISR: Final = _gauge(
+    "oncelog_at_min_isr_partitions", BROKER, "Led partitions whose ISR is just min_insync_replicas."
+)
+LEADERLESS: Final = _gauge(
+    "oncelog_leaderless_partitions",
+    BROKER,
+    "Partitions of the cluster without a living leader; told by the controller, 0 elsewhere.",
+)
+ACTIVE_CONTROLLER: Final = _gauge("oncelog_active_controller", BROKER, "1 on the broker that is the controller.")
+REGISTERED: Final = _gauge(
+    "oncelog_registered_processes",
+    BROKER,
+    "Registered processes by component; told by the controller, 0 elsewhere.",
+    "component",
+)
+OWNERLESS_SHARDS: Final = _gauge(
+    "oncelog_ownerless_shards",
+    BROKER,
+    "Coordinator shards (kind txn or group) that no coordinator owns; told by the controller, 0 elsewhere.",
+    "kind",
+)
+ISR_SHRINKS: Final = _counter("oncelog_isr_shrinks_total", BROKER, "Times a replica left the ISR of a led partition.")
+ISR_EXPANDS: Final = _counter("oncelog_isr_expands_total", BROKER, "Times a replica joined the ISR of a led partition.")
+LEADER_CHANGES: Final = _counter("oncelog_leader_changes_total", BROKER, "Leaderships that began on this broker.")
+
+# ---------------------------------------------------------------- traffic
+
+RECORDS_IN: Final = _counter("oncelog_records_in_total", BROKER, "Records of clients appended, by topic.", "topic")
+BYTES_IN: Final = _counter("oncelog_bytes_in_total", BROKER, "Bytes of clients' batches appended, by topic.", "topic")
+RECORDS_OUT: Final = _counter(
+    "oncelog_records_out_total", BROKER, "Records handed to readers, control records too, by topic.", "topic"
+)
+BYTES_OUT: Final = _counter("oncelog_bytes_out_total", BROKER, "Bytes of batches handed to readers, by topic.", "topic")
+APPEND_ERRORS: Final = _counter(
+    "oncelog_append_errors_total",
+    BROKER,
+    "Batches and markers that a leader refused or could not append, by error code.",
+    "code",
+)
+REQUEST_SECONDS: Final = Metric(
+    "oncelog_request_duration_seconds",
+    "histogram",
+    "Time from a request's start in its handler to its answer, on links and unary alike; code is OK or the error's. "
+    "Fetch and Ping hold their answers (long poll), so their times are no latencies.",
+    EVERY,
+    ("method", "code"),
+    REQUEST_BUCKETS,
+)
+PRODUCE_PHASE_SECONDS: Final = Metric(
+    "oncelog_produce_phase_seconds",
+    "histogram",
+    "Where the time of a produced batch goes: queue (until it is decided), append (the write of its group), "
+    "replicate (until the high watermark has passed it; acks=all).",
+    BROKER,
+    ("phase",),
+    PHASE_BUCKETS,
+)
+APPEND_QUEUE: Final = _gauge(
+    "oncelog_append_queue_batches", BROKER, "Batches that wait for their append, their enrolment or their followers."
+)
+LINKS: Final = _gauge("oncelog_links", EVERY, "Open links from clients and other services.")
+REQUESTS_RUNNING: Final = _gauge("oncelog_requests_running", EVERY, "Requests whose handler runs.")
+
+# ---------------------------------------------------------------- storage
+
+STORAGE: Final = _gauge(
+    "oncelog_storage_bytes",
+    BROKER,
+    "The data directory: log (bytes of all partition logs), free and total (of its volume).",
+    "state",
+)
+
+# ---------------------------------------------------------------- transactions
+
+TXN_OPEN: Final = _gauge("oncelog_txn_open", COORDINATOR, "Open transactions of the shards owned here.")
+TXN_COMPLETING: Final = _gauge(
+    "oncelog_txn_completing", COORDINATOR, "Decided transactions of which not every marker is written yet."
+)
+TXN_IDS: Final = _gauge("oncelog_transactional_ids", COORDINATOR, "Transactional ids known to the shards owned here.")
+TXN_OLDEST: Final = _gauge(
+    "oncelog_txn_oldest_open_seconds",
+    (*BROKER, *COORDINATOR),
+    "Age of the oldest open transaction: by its first record on the partitions led here, or by its start in the "
+    "shards owned here; 0 = none is open.",
+)
+TXN_TOTAL: Final = _counter(
+    "oncelog_txn_total", COORDINATOR, "Transactions decided, by outcome: committed, aborted, timed_out.", "outcome"
+)
+TXN_SECONDS: Final = Metric(
+    "oncelog_txn_duration_seconds",
+    "histogram",
+    "Time from the start of a transaction (its first enrolment or join) to its decision.",
+    COORDINATOR,
+    (),
+    TXN_BUCKETS,
+)
+TXN_PHASE_SECONDS: Final = Metric(
+    "oncelog_txn_commit_phase_seconds",
+    "histogram",
+    "The two phases of ending a transaction: decide (until the decision is replicated) and mark (from there until "
+    "every marker is written).",
+    COORDINATOR,
+    ("phase",),
+    REQUEST_BUCKETS,
+)
+LATE: Final = _gauge(
+    "oncelog_partitions_with_late_transactions",
+    BROKER,
+    "Led partitions with a transaction open for longer than transaction_max_timeout_ms and 5 minutes (KIP-664).",
+)
+LSO_LAG_MAX: Final = _gauge(
+    "oncelog_partition_lso_lag_max", BROKER, "The largest oncelog_partition_lso_lag of the partitions led here."
+)
+FENCED: Final = _counter(
+    "oncelog_producer_fenced_total",
+    (*BROKER, *COORDINATOR),
+    "Requests of producers refused because a newer session or run exists.",
+)
+SHARDS: Final = _gauge(
+    "oncelog_shards",
+    COORDINATOR,
+    "Shards of this process, by kind (txn, group) and state (owned; serving = replayed and answering).",
+    "kind",
+    "state",
+)
+SHARD_QUEUE: Final = _gauge("oncelog_shard_queue_commands", COORDINATOR, "Commands that wait for their shard.")
+
+# ---------------------------------------------------------------- producer ids
+
+PID_ALLOCATIONS: Final = _counter("oncelog_pid_allocations_total", ALLOCATOR, "Producer ids handed out.")
+PID_STOCK: Final = _gauge(
+    "oncelog_producer_ids_in_stock", (*ALLOCATOR, *COORDINATOR), "Producer ids that can be handed out at once."
+)
+PID_SPACE_USED: Final = _gauge(
+    "oncelog_producer_id_space_used_ratio", ALLOCATOR, "How much of the space of producer ids is used, 0 to 1."
+)
+
+# ---------------------------------------------------------------- consumer groups
+
+GROUP_COMMITTED: Final = Metric(
+    "oncelog_consumer_group_committed_offset",
+    "gauge",
+    "Committed offset of a group.",
+    COORDINATOR,
+    ("group", *_PARTITION),
+    per_partition=True,
+)
+GROUP_LAG: Final = Metric(
+    "oncelog_consumer_group_lag_offsets",
+    "gauge",
+    "Offsets from a group's committed offset to the last stable offset; markers at the end of the log do not count.",
+    COORDINATOR,
+    ("group", *_PARTITION),
+    per_partition=True,
+)
+GROUP_LAG_SECONDS: Final = Metric(
+    "oncelog_consumer_group_lag_seconds",
+    "gauge",
+    "How long ago the last stable offset passed the group's committed offset; 0 = nothing is left to read. As exact "
+    "as the looks at the leaders are frequent (lag_refresh_ms), and at least the true value only while they look.",
+    COORDINATOR,
+    ("group", *_PARTITION),
+    per_partition=True,
+)
+GROUP_LAG_MAX: Final = _gauge(
+    "oncelog_consumer_group_lag_max", COORDINATOR, "The largest lag of a group on one partition, in offsets.", "group"
+)
+GROUP_LAG_SUM: Final = _gauge(
+    "oncelog_consumer_group_lag_sum_offsets",
+    COORDINATOR,
+    "The lag of a group over all partitions, in offsets.",
+    "group",
+)
+
+# ---------------------------------------------------------------- process
+
+BUILD: Final = _gauge("oncelog_build_info", EVERY, "Always 1; the labels say what runs.", "component", "version")
+SERVING: Final = _gauge(
+    "oncelog_probe_serving", EVERY, "1 = the health probe of this name (startup, liveness, readiness) serves.", "probe"
+)
+
+_PROMETHEUS_CLIENT: Final = (
+    _gauge("process_virtual_memory_bytes", EVERY, "Virtual memory size in bytes."),
+    _gauge("process_resident_memory_bytes", EVERY, "Resident memory size in bytes."),
+    _gauge("process_start_time_seconds", EVERY, "Start time of the process since unix epoch in seconds."),
+    _counter("process_cpu_seconds_total", EVERY, "Total user and system CPU time spent in seconds."),
+    _gauge("process_open_fds", EVERY, "Number of open file descriptors."),
+    _gauge("process_max_fds", EVERY, "Maximum number of open file descriptors."),
+    _counter("python_gc_objects_collected_total", EVERY, "Objects collected during gc.", "generation"),
+    _counter("python_gc_objects_uncollectable_total", EVERY, "Uncollectable objects found during gc.", "generation"),
+    _counter("python_gc_collections_total", EVERY, "Number of times this generation was collected.", "generation"),
+)
+"""What the prometheus-client library says about any process."""
+
+ALL: Final[dict[str, Metric]] = {
+    metric.name: metric
+    for metric in (*(m for m in list(globals().values()) if isinstance(m, Metric)), *_PROMETHEUS_CLIENT)
+}
+
+
+def series_of(metric: Metric) -> tuple[str, ...]:
+    """The names under which a metric can stand in a query."""
+    if metric.kind == "histogram":
+        return (f"{metric.name}_bucket", f"{metric.name}_count", f"{metric.name}_sum")
+    return (metric.name,)

@@ -1,0 +1,159 @@
+"""What Prometheus, a browser and a careless client get from the metrics port."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from oncelog_runtime import metric_names as names
+from oncelog_runtime.adapters.metrics_server import MetricsServer
+from oncelog_runtime.exposition import OPEN_METRICS, TEXT
+from oncelog_runtime.metrics import Family, NodeMetrics, labels_of, one
+from oncelog_runtime.startup import AddressInUseError
+
+PARTITIONS = 10_000
+
+
+async def ask(address: str, request: str) -> tuple[str, dict[str, str], str]:
+    """(status line, headers, body with chunks joined)"""
+    host, _, port = address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(request.encode())
+    data = (await asyncio.wait_for(reader.read(), 30)).decode()
+    writer.close()
+    head, _, body = data.partition("\r\n\r\n")
+    status, *lines = head.split("\r\n")
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    if body and headers.get("transfer-encoding") == "chunked":
+        body = unchunk(body)
+    return status, headers, body
+
+
+async def raw(address: str, request: bytes) -> bytes:
+    """The whole answer; empty when the server hung up."""
+    host, _, port = address.rpartition(":")
+    try:
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(request)
+        return await asyncio.wait_for(reader.read(), 10)
+    except ConnectionError:
+        return b""
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Waits for something that no event tells."""
+    for _ in range(1_000):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it did not come to be within 10 s")
+
+
+def unchunk(body: str) -> str:
+    whole = ""
+    while True:
+        size, _, rest = body.partition("\r\n")
+        length = int(size, 16)
+        if length == 0:
+            return whole
+        whole, body = whole + rest[:length], rest[length + 2 :]
+
+
+def get(path: str = "/metrics", accept: str = "") -> str:
+    return f"GET {path} HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\n\r\n"
+
+
+def many() -> Iterator[Family | None]:
+    """As a broker with many partitions tells it."""
+    for metric in (names.PARTITION_ISR, names.PARTITION_LOG_END, names.PARTITION_LSO_LAG):
+        family = Family(metric)
+        for number in range(PARTITIONS):
+            family.rows.append((labels_of(metric, "orders", str(number)), number))
+            if number % 250 == 249:
+                yield None
+        yield family
+
+
+@pytest.mark.asyncio
+async def test_it_answers_in_the_format_that_is_asked_for() -> None:
+    metrics = NodeMetrics()
+    metrics.collect_with(lambda: iter((one(names.TXN_OPEN, 4),)))
+    server = MetricsServer(metrics, "127.0.0.1", 0)
+    address = await server.start()
+    status, headers, body = await ask(address, get())
+    assert (status, headers["content-type"]) == ("HTTP/1.1 200 OK", TEXT)
+    assert body.endswith("oncelog_txn_open 4\n")
+    _, headers, body = await ask(address, get(accept="application/openmetrics-text;version=1.0.0,text/plain;q=0.1"))
+    assert headers["content-type"] == OPEN_METRICS
+    assert body.endswith("# EOF\n")
+    status, headers, body = await ask(address, "GET /metrics HTTP/1.0\r\n\r\n")
+    assert "transfer-encoding" not in headers
+    assert body.endswith("oncelog_txn_open 4\n")
+    assert (await ask(address, "HEAD /metrics HTTP/1.1\r\n\r\n"))[2] == ""
+    assert (await ask(address, get("/")))[0] == "HTTP/1.1 404 Not Found"
+    assert (await ask(address, "POST /metrics HTTP/1.1\r\n\r\n"))[0] == "HTTP/1.1 405 Method Not Allowed"
+    await server.stop()
+    await server.stop()
+
+
+@pytest.mark.asyncio
+async def test_nonsense_is_bounded() -> None:
+    server = MetricsServer(NodeMetrics(), "127.0.0.1", 0)
+    address = await server.start()
+    assert await raw(address, b"x" * 100_000) == b"", "it hangs up before it has read all of this"
+    assert b"404" in await raw(address, b"\xff\r\n\r\n".replace(b"\xff", b"GET \xff\xfe"))
+    host, _, port = address.rpartition(":")
+    idle = [await asyncio.open_connection(host, int(port)) for _ in range(16)]
+    await until(lambda: server.open_connections == len(idle))
+    assert await raw(address, get().encode()) == b"", "all places are taken"
+    for _, writer in idle:
+        writer.close()
+    await until(lambda: server.open_connections == 0)
+    assert (await ask(address, get()))[0] == "HTTP/1.1 200 OK", "and free again"
+    await server.stop()
+
+
+@pytest.mark.asyncio
+async def test_a_port_in_use_is_explained() -> None:
+    server = MetricsServer(NodeMetrics(), "127.0.0.1", 0)
+    address = await server.start()
+    with pytest.raises(AddressInUseError, match="--metrics-port"):
+        await MetricsServer(NodeMetrics(), "127.0.0.1", int(address.rpartition(":")[2])).start()
+    await server.stop()
+
+
+@pytest.mark.asyncio
+async def test_a_scrape_of_many_partitions_does_not_stall_the_loop() -> None:
+    metrics = NodeMetrics()
+    metrics.collect_with(many)
+    server = MetricsServer(metrics, "127.0.0.1", 0)
+    address = await server.start()
+    turns: list[float] = []
+
+    async def watch() -> None:
+        last = time.thread_time()
+        while True:
+            await asyncio.sleep(0)
+            now = time.thread_time()
+            turns.append(now - last)
+            last = now
+
+    watching = asyncio.create_task(watch())
+    host, _, port = address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(get().encode())
+    received = bytearray()
+    while data := await reader.read(1 << 20):
+        received += data
+    watching.cancel()
+    writer.close()
+    body = unchunk(received.decode().partition("\r\n\r\n")[2])
+    assert sum(len(family.samples) for family in text_string_to_metric_families(body)) == 3 * PARTITIONS
+    assert len(turns) > 100, "the loop turned all the time"
+    turns.sort()
+    assert turns[len(turns) * 99 // 100] < 0.01, "seconds of work between two turns"
+    await server.stop()

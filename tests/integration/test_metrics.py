@@ -1,0 +1,153 @@
+"""Every service of a real cluster is scraped: the table of names is what they say, and counters move with the work."""
+
+from __future__ import annotations
+
+import time
+import urllib.request
+from collections import defaultdict
+from collections.abc import Iterator
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from oncelog.sync import Client
+from oncelog_runtime import metric_names as names
+from oncelog_runtime.local import LocalCluster, LocalProcess
+
+NOT_HERE = {
+    "oncelog_append_errors_total": "nothing is refused in this test",
+    **{name: "not told yet" for name in names.ALL if name.startswith("oncelog_consumer_group_")},
+    "oncelog_tls_certificate_expiry_timestamp_seconds": "this cluster has no certificates",
+}
+Samples = dict[str, dict[tuple[tuple[str, str], ...], float]]
+
+
+@pytest.fixture(scope="module")
+def observed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """A cluster of its own, whose processes tell."""
+    with LocalCluster(tmp_path_factory.mktemp("observed"), metrics=True) as running:
+        yield running
+
+
+def services(cluster: LocalCluster) -> dict[str, LocalProcess]:
+    return {name: process for name, process in cluster.processes.items() if process.metrics_url}
+
+
+def scrape(process: LocalProcess) -> Samples:
+    with urllib.request.urlopen(process.metrics_url, timeout=20) as answer:
+        text = answer.read().decode()
+    found: Samples = defaultdict(dict)
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            labels = tuple(sorted(sample.labels.items()))
+            assert labels not in found[sample.name], (sample.name, labels)
+            found[sample.name][labels] = sample.value
+    return found
+
+
+def total(cluster: LocalCluster, name: str, **labels: str) -> float:
+    """The sum of a series over all processes; of those with these labels."""
+    return sum(
+        value
+        for process in services(cluster).values()
+        for found, value in scrape(process).get(name, {}).items()
+        if labels.items() <= dict(found).items()
+    )
+
+
+def eventually(cluster: LocalCluster, name: str, expected: float, **labels: str) -> None:
+    deadline = time.monotonic() + 20
+    while (found := total(cluster, name, **labels)) != expected:
+        assert time.monotonic() < deadline, f"{name} {labels} is {found}, not {expected}"
+        time.sleep(0.1)
+
+
+def test_the_work_of_a_transaction_is_seen(observed: LocalCluster) -> None:
+    topic = "orders"
+    with Client(observed.bootstrap_servers) as client:
+        client.admin.create_topic(topic, partitions=2)
+        with client.producer(transactional_id="billing") as producer:
+            for _ in range(2):
+                with producer.transaction() as txn:
+                    for number in range(10):
+                        txn.send(topic, value=b"x" * 100, partition=number % 2)
+            txn = producer.begin_transaction()
+            txn.send(topic, value=b"never", partition=0).result()
+            txn.abort()
+        with client.consumer(topic, group_id="ship", auto_offset_reset="earliest") as consumer:
+            read = [consumer.getone(timeout_ms=20_000) for _ in range(20)]
+            assert None not in read
+            consumer.commit()
+    assert total(observed, "oncelog_records_in_total", topic=topic) == 21
+    assert total(observed, "oncelog_bytes_in_total", topic=topic) > 2_000
+    assert total(observed, "oncelog_records_out_total", topic=topic) >= 20
+    assert total(observed, "oncelog_bytes_out_total", topic=topic) > 2_000
+    eventually(observed, "oncelog_txn_total", 2, outcome="committed")
+    eventually(observed, "oncelog_txn_total", 1, outcome="aborted")
+    eventually(observed, "oncelog_txn_duration_seconds_count", 3)
+    eventually(observed, "oncelog_txn_commit_phase_seconds_count", 3, phase="decide")
+    eventually(observed, "oncelog_txn_commit_phase_seconds_count", 3, phase="mark")
+    eventually(observed, "oncelog_txn_open", 0)
+    eventually(observed, "oncelog_txn_completing", 0)
+    eventually(observed, "oncelog_partition_lso_lag", 0, topic=topic)
+    batches = total(observed, "oncelog_produce_phase_seconds_count", phase="queue")
+    assert batches >= 5
+    assert total(observed, "oncelog_produce_phase_seconds_count", phase="replicate") >= 5
+    assert total(observed, "oncelog_pid_allocations_total") > 0
+    produced = total(observed, "oncelog_request_duration_seconds_count", method="PartitionLeader.Produce", code="OK")
+    assert produced > 0
+
+
+def test_a_healthy_cluster_says_so(observed: LocalCluster) -> None:
+    assert total(observed, "oncelog_active_controller") == 1
+    assert total(observed, "oncelog_registered_processes", component="partition_leader") == 3
+    assert total(observed, "oncelog_registered_processes", component="coordinator") == 2
+    assert total(observed, "oncelog_registered_processes", component="pid_allocator") == 1
+    assert total(observed, "oncelog_shards", state="serving") == 100
+    assert total(observed, "oncelog_partitions_led") * 3 == total(observed, "oncelog_replicas")
+    assert total(observed, "oncelog_partition_isr") == total(observed, "oncelog_replicas")
+    for name in ("leaderless", "under_replicated", "under_min_isr"):
+        assert total(observed, f"oncelog_{name}_partitions") == 0
+    assert total(observed, "oncelog_ownerless_shards") == 0
+    assert total(observed, "oncelog_partitions_with_late_transactions") == 0
+
+
+def test_every_metric_of_the_table_is_exported_by_the_services_that_it_names(observed: LocalCluster) -> None:
+    kinds = {"broker": "partition_leader", "coordinator": "coordinator", "pid-allocator": "pid_allocator"}
+    said: dict[str, set[str]] = defaultdict(set)
+    for name, process in services(observed).items():
+        for series in scrape(process):
+            said[series].add(kinds[name.rpartition("-")[0]])
+    expected = {
+        series: set(metric.services)
+        for metric in names.ALL.values()
+        if metric.name not in NOT_HERE
+        for series in names.series_of(metric)
+    }
+    assert dict(said) == expected
+
+
+def test_a_broker_that_dies_is_missed(observed: LocalCluster) -> None:
+    shrinks = total(observed, "oncelog_isr_shrinks_total")
+    victim = observed.processes["broker-2"]
+    victim.kill()
+    url, victim.metrics_url = victim.metrics_url, ""
+    deadline = time.monotonic() + 30
+    while total(observed, "oncelog_under_replicated_partitions") < total(observed, "oncelog_partitions_led"):
+        assert time.monotonic() < deadline, "every partition has lost a replica"
+        time.sleep(0.1)
+    assert total(observed, "oncelog_isr_shrinks_total") > shrinks
+    assert total(observed, "oncelog_partition_under_replicated") == total(observed, "oncelog_partitions_led")
+    expands = total(observed, "oncelog_isr_expands_total")
+    observed.restart("broker-2")
+    observed.wait_healthy()
+    victim.metrics_url = url
+    eventually(observed, "oncelog_under_replicated_partitions", 0)
+    assert total(observed, "oncelog_isr_expands_total") > expands
+
+
+def test_promtool_takes_what_a_broker_says(observed: LocalCluster) -> None:
+    from tests.unit.runtime.test_exposition import complaints_of_promtool
+
+    with urllib.request.urlopen(observed.processes["broker-0"].metrics_url, timeout=20) as answer:
+        assert complaints_of_promtool(answer.read().decode()) == []
