@@ -246,27 +246,37 @@ GROUP_LAG: Final = Metric(
     ("group", *_PARTITION),
     per_partition=True,
 )
-GROUP_LAG_SECONDS: Final = Metric(
+GROUP_LAG_SECONDS: Final = _gauge(
     "oncelog_consumer_group_lag_seconds",
-    "gauge",
-    "How long ago the last stable offset passed the group's committed offset; 0 = nothing is left to read. As exact "
-    "as the looks at the leaders are frequent (lag_refresh_ms), and at least the true value only while they look.",
     COORDINATOR,
-    ("group", *_PARTITION),
-    per_partition=True,
+    "How long ago something became readable that the group has not committed, on its worst partition of the topic; "
+    "0 = all is committed. Counted from when the coordinator saw it (lag_refresh_ms), so it begins at 0 after a hand-over.",
+    "group",
+    "topic",
 )
 GROUP_LAG_MAX: Final = _gauge(
-    "oncelog_consumer_group_lag_max", COORDINATOR, "The largest lag of a group on one partition, in offsets.", "group"
+    "oncelog_consumer_group_lag_max",
+    COORDINATOR,
+    "The largest lag of a group on one partition of the topic, in offsets.",
+    "group",
+    "topic",
 )
 GROUP_LAG_SUM: Final = _gauge(
     "oncelog_consumer_group_lag_sum_offsets",
     COORDINATOR,
-    "The lag of a group over all partitions, in offsets.",
+    "The lag of a group over all partitions of the topic, in offsets.",
     "group",
+    "topic",
 )
 
 # ---------------------------------------------------------------- process
 
+CERTIFICATE_EXPIRY: Final = _gauge(
+    "oncelog_tls_certificate_expiry_timestamp_seconds",
+    EVERY,
+    "When the certificate in use ends, as unix time; file is the setting that names it.",
+    "file",
+)
 BUILD: Final = _gauge("oncelog_build_info", EVERY, "Always 1; the labels say what runs.", "component", "version")
 SERVING: Final = _gauge(
     "oncelog_probe_serving", EVERY, "1 = the health probe of this name (startup, liveness, readiness) serves.", "probe"

@@ -32,7 +32,7 @@ def test_a_label_set_has_one_child() -> None:
 
 
 def test_labels_are_escaped() -> None:
-    assert labels_of(names.GROUP_LAG_MAX, 'a"b\\c\nd') == r'group="a\"b\\c\nd"'
+    assert labels_of(names.GROUP_LAG_MAX, 'a"b\\c\nd', "t") == r'group="a\"b\\c\nd",topic="t"'
 
 
 def test_a_scrape_asks_the_collectors_and_turns_the_loop_between_them() -> None:
