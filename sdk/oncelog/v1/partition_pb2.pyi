@@ -218,20 +218,22 @@ class ListOffsetsReply(_message.Message):
     def __init__(self, partitions: _Optional[_Iterable[_Union[ListedOffset, _Mapping]]] = ...) -> None: ...
 
 class ListedOffset(_message.Message):
-    __slots__ = ("topic_id", "partition", "error", "offset", "timestamp_ms", "leader_epoch")
+    __slots__ = ("topic_id", "partition", "error", "offset", "timestamp_ms", "leader_epoch", "data_end_offset")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
     LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    DATA_END_OFFSET_FIELD_NUMBER: _ClassVar[int]
     topic_id: str
     partition: int
     error: _errors_pb2.ErrorDetail
     offset: int
     timestamp_ms: int
     leader_epoch: int
-    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., offset: _Optional[int] = ..., timestamp_ms: _Optional[int] = ..., leader_epoch: _Optional[int] = ...) -> None: ...
+    data_end_offset: int
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., offset: _Optional[int] = ..., timestamp_ms: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., data_end_offset: _Optional[int] = ...) -> None: ...
 
 class OffsetForLeaderEpochRequest(_message.Message):
     __slots__ = ("topic_id", "partition", "leader_epoch")

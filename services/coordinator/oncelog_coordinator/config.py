@@ -54,6 +54,9 @@ class CoordinatorConfig(ServingConfig):
     producer_ids_prefetch: int = setting(100, "producer ids kept in stock, 1 to 1000")
     marker_timeout_ms: int = setting(5_000, "one try to write markers")
     visible_wait_max_ms: int = setting(30_000, "longest wait of a call with wait=VISIBLE")
+    lag_refresh_ms: int = setting(
+        15_000, "how often leaders are asked for the lag of groups (metrics only), 1000 and up"
+    )
     append_timeout_ms: int = setting(2_000, "one try of an append to a shard's log")
     append_deadline_ms: int = setting(20_000, "a shard that cannot append for this long starts anew")
     check_invariants: bool = setting(False, "assert every invariant after each step (tests)")
@@ -63,6 +66,7 @@ class CoordinatorConfig(ServingConfig):
         for name in ("tick_ms", "handover_delay_ms", "marker_timeout_ms", "append_timeout_ms", "visible_wait_max_ms"):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"{name} must be above 0", name=name)
+        self.check("lag_refresh_ms", self.lag_refresh_ms >= 1_000, "1000 and up")
         if self.lease_ttl_ms < 2_000:
             raise ConfigError("lease_ttl_ms must be at least 2000: etcd knows no shorter lease", name="lease_ttl_ms")
         if not 1 <= self.producer_ids_prefetch <= 1_000:

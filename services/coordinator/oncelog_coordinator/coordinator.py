@@ -12,6 +12,7 @@ from oncelog_coordinator.core.offsets import OffsetTable
 from oncelog_coordinator.core.transaction import TransactionTable
 from oncelog_coordinator.drain import CoordinatorDrain
 from oncelog_coordinator.group_effects import GroupEffects
+from oncelog_coordinator.lag_watch import LagWatch
 from oncelog_coordinator.log_port import LogPort
 from oncelog_coordinator.markers import MarkerSender
 from oncelog_coordinator.node_shards import NodeShards
@@ -64,6 +65,15 @@ class CoordinatorNode:
         register(ports.server, methods.DRAIN_COORDINATOR, self.drain.serve)
         self._metrics = CoordinatorMetrics(ports.metrics)
         ports.metrics.collect_with(CoordinatorCollector(self._clock, owned, self._producer_ids).collect)
+        self._lag = LagWatch(
+            ports.transport,
+            self.view,
+            self._clock,
+            owned,
+            config.lag_refresh_ms,
+            per_partition=config.metrics_per_partition,
+        )
+        ports.metrics.collect_with(self._lag.collect)
         TransactionService(self.shards, self._producer_ids, config.visible_wait_max_ms).register(ports.server)
         OffsetService(self.shards, ports.transport, self.view, config.marker_timeout_ms).register(ports.server)
 
@@ -87,6 +97,8 @@ class CoordinatorNode:
         self._look_at_health()
         self._tasks.spawn(self.view.follow(self._ports.metadata), "cluster view")
         self._tasks.spawn(self._tick_for_ever(), "ticker")
+        if self._config.metrics_port:
+            self._tasks.spawn(self._lag.run(), "lag of groups")
         self._ownership_task = self._tasks.spawn(self._ownership.run(), "shard ownership")
 
     async def stop(self, grace_ms: int) -> None:

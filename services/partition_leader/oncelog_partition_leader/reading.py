@@ -193,6 +193,7 @@ class Reader:
         bound = log.last_stable_offset(high_watermark) if committed_only else high_watermark
         if item.timestamp_ms == _LATEST:
             answer.offset = bound
+            answer.data_end_offset = log.producers.data_end_offset
             return
         if item.timestamp_ms < _MAX_TIMESTAMP:
             raise InvalidRequestError("unknown kind of offset", timestamp_ms=item.timestamp_ms)

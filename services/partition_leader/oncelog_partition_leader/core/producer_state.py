@@ -59,7 +59,7 @@ OPEN_TRANSACTIONS_MAX: Final = 10_000
 class ProducerStates:
     """All producers and transactions of one partition. `end_offset`: everything below it has been applied."""
 
-    __slots__ = ("_open_max", "end_offset", "log_start_offset", "producers", "transactions")
+    __slots__ = ("_open_max", "data_end_offset", "end_offset", "log_start_offset", "producers", "transactions")
 
     def __init__(
         self, expiration_ms: int = DEFAULT_EXPIRATION_MS, open_transactions_max: int = OPEN_TRANSACTIONS_MAX
@@ -68,6 +68,8 @@ class ProducerStates:
         self.producers = ProducerEntries(expiration_ms)
         self.transactions = Transactions()
         self.end_offset = 0
+        self.data_end_offset = 0
+        """End of the newest data batch; after a restart, and until the next one comes, what the snapshot covers."""
         self.log_start_offset = 0
         """Told to a producer of which nothing is known, so that it can tell deletion from loss."""
 
@@ -202,6 +204,8 @@ class ProducerStates:
         else:
             entry = self._apply_marker(header, base_offset, control)
         self.end_offset = base_offset + header.last_offset_delta + 1
+        if control is None:
+            self.data_end_offset = self.end_offset
         return entry
 
     def _apply_data(self, header: BatchHeader, base_offset: int) -> None:
@@ -292,12 +296,14 @@ class ProducerStates:
         """From `snapshot`. Raises `CorruptMessageError`."""
         states = cls(expiration_ms)
         states.producers, states.transactions, states.end_offset = load(data, expiration_ms)
+        states.data_end_offset = states.end_offset
         return states
 
     def check(self) -> None:
         """Asserts every invariant."""
         self.producers.check()
         self.transactions.check()
+        assert self.data_end_offset <= self.end_offset
         for opened in self.transactions.open.values():
             assert opened.first_offset < self.end_offset
         assert all(marker < self.end_offset for marker, _ in self.transactions.decided)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
 
+from oncelog.client.tls_files import TlsFiles
 from oncelog_runtime import health
 from oncelog_runtime import metric_names as names
 from oncelog_runtime.adapters.grpc_server import GrpcServer
 from oncelog_runtime.health import HealthState
-from oncelog_runtime.metrics import Collector, Family, labels_of, one
+from oncelog_runtime.metrics import Collector, Family, Row, labels_of, one
 
 
 def of_process() -> Collector:
@@ -55,6 +56,20 @@ def of_health(state: HealthState) -> Collector:
     def collect() -> Iterator[Family | None]:
         rows = [(labels_of(names.SERVING, name), int(state.serving(name))) for name in health.NAMES]
         yield Family(names.SERVING, list(rows))
+
+    return collect
+
+
+def of_certificates(files: Sequence[TlsFiles]) -> Collector:
+    """When the certificates in use end."""
+
+    def collect() -> Iterator[Family | None]:
+        rows: list[Row] = [
+            (labels_of(names.CERTIFICATE_EXPIRY, one_of.paths.cert_setting), one_of.validity.to_s)
+            for one_of in files
+            if one_of.validity.to_s
+        ]
+        yield Family(names.CERTIFICATE_EXPIRY, rows)
 
     return collect
 

@@ -95,6 +95,8 @@ def build_ports(config: NodeConfig, component: str, tls: ProcessTls | None = Non
     metrics.collect_with(process_metrics.of_build(component))
     metrics.collect_with(process_metrics.of_health(ports.health))
     metrics.collect_with(process_metrics.of_server(server))
+    certificates = [files for files in (tls.internal, tls.clients, tls.etcd) if files is not None]
+    metrics.collect_with(process_metrics.of_certificates(certificates))
     return ports
 
 
