@@ -27,7 +27,7 @@ from oncelog_coordinator.shard import Shard
 from oncelog_coordinator.steady_clock import SteadyClock
 from oncelog_runtime import metric_names as names
 from oncelog_runtime.cluster_view import ClusterView, ShardKey
-from oncelog_runtime.metrics import SLICE, Family, labels_of
+from oncelog_runtime.metrics import SLICE, Family, Row, labels_of
 
 _log = logging.getLogger(__name__)
 _PARTITIONS_PER_CALL: Final = 1_000
@@ -114,7 +114,8 @@ class LagWatch:
 
     def collect(self) -> Iterator[Family | None]:
         """The metrics of all groups owned here."""
-        committed, lags = Family(names.GROUP_COMMITTED), Family(names.GROUP_LAG)
+        committed: list[Row] = []
+        lags: list[Row] = []
         worst: dict[tuple[str, str], list[int]] = {}
         now_ms = self._clock.now_ms()
         for count, (group, topic, partition, offset) in enumerate(list(self._committed()), 1):
@@ -123,16 +124,16 @@ class LagWatch:
             lag = self.table.lag(partition, offset)
             if self._per_partition:
                 labels = labels_of(names.GROUP_LAG, group, topic, str(partition.partition))
-                committed.rows.append((labels, offset))
+                committed.append((labels, offset))
                 if lag is not None:
-                    lags.rows.append((labels, lag))
+                    lags.append((labels, lag))
             if lag is not None:
                 total = worst.setdefault((group, topic), [0, 0, 0])
                 total[0] = max(total[0], lag)
                 total[1] += lag
                 total[2] = max(total[2], self.table.behind_ms(partition, offset, now_ms))
-        yield committed
-        yield lags
+        yield Family(names.GROUP_COMMITTED, committed)
+        yield Family(names.GROUP_LAG, lags)
         labelled = [(labels_of(names.GROUP_LAG_MAX, *key), total) for key, total in worst.items()]
         yield Family(names.GROUP_LAG_MAX, [(labels, total[0]) for labels, total in labelled])
         yield Family(names.GROUP_LAG_SUM, [(labels, total[1]) for labels, total in labelled])

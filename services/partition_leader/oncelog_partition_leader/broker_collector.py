@@ -55,7 +55,9 @@ class _Totals:
     oldest_ms: int = 0
     queued: int = 0
     log_bytes: int = 0
-    columns: tuple[Family, ...] = field(default_factory=lambda: tuple(map(Family, _COLUMNS)))
+    labels: list[str] = field(default_factory=list)
+    columns: tuple[list[int], ...] = field(default_factory=lambda: tuple([] for _ in _COLUMNS))
+    """A number per partition each: lists of plain numbers are nothing to the garbage collector."""
 
 
 class BrokerCollector:
@@ -87,7 +89,8 @@ class BrokerCollector:
                 yield None
         yield from self._replica_families(totals)
         if self._per_partition:
-            yield from totals.columns
+            for metric, column in zip(_COLUMNS, totals.columns, strict=True):
+                yield Family(metric, zip(totals.labels, column, strict=True))
         yield from self._traffic()
         yield from self._cluster()
 
@@ -122,13 +125,13 @@ class BrokerCollector:
             totals.late += age_ms > self._late_after_ms
         if not self._per_partition:
             return
-        labels = labels_of(names.PARTITION_ISR, leadership.topic, str(leadership.partition.partition))
+        totals.labels.append(labels_of(names.PARTITION_ISR, leadership.topic, str(leadership.partition.partition)))
         values = (
             *(int(under_replicated), int(under_min), int(at_min), isr),
             *(log.log_start_offset, stable, high_watermark, log.log_end_offset, lag, size),
         )
-        for family, value in zip(totals.columns, values, strict=True):
-            family.rows.append((labels, value))
+        for column, value in zip(totals.columns, values, strict=True):
+            column.append(value)
 
     def _replica_families(self, totals: _Totals) -> Iterator[Family]:
         yield one(names.PARTITIONS_LED, totals.led)

@@ -1,6 +1,6 @@
 """Metrics as text: Prometheus 0.0.4, or OpenMetrics 1.0.0 for whoever asks for it.
 
-Rule 1: text comes in pieces of at most `_LINES` series, with an empty piece wherever the loop may turn; nothing here
+Rule 1: text comes in pieces of at most `_LINES` series (and their head), with an empty piece wherever the loop may turn; nothing here
         waits, so the caller decides when it does.
 Rule 2: a family stands once: all its series together, after its HELP and TYPE.
 """
@@ -42,8 +42,7 @@ def render(families: Iterable[Family | None], content: str) -> Iterator[str]:
         name = family.metric.name
         assert name not in seen, f"two collectors tell of {name}"
         seen.add(name)
-        if family.rows:
-            yield from _family(family, is_open)
+        yield from _family(family, is_open)
     if is_open:
         yield "# EOF\n"
 
@@ -51,12 +50,13 @@ def render(families: Iterable[Family | None], content: str) -> Iterator[str]:
 def _family(family: Family, is_open: bool) -> Iterator[str]:
     metric = family.metric
     shown = metric.name.removesuffix("_total") if is_open and metric.kind == "counter" else metric.name
-    yield f"# HELP {shown} {_help(metric.help)}\n# TYPE {shown} {metric.kind}\n"
+    head = f"# HELP {shown} {_help(metric.help)}\n# TYPE {shown} {metric.kind}\n"
     rows = iter(family.rows)
     per_row = len(metric.buckets) + 3 if metric.kind == "histogram" else 1
-    while some := list(islice(rows, max(1, _LINES // per_row))):
-        yield "".join(_lines(metric, row) for row in some)
+    while text := "".join(_lines(metric, row) for row in islice(rows, max(1, _LINES // per_row))):
+        yield head + text
         yield ""
+        head = ""
 
 
 def _lines(metric: Metric, row: Row) -> str:

@@ -10,8 +10,8 @@ Rule 3: `now_s` is the clock of durations; a process gives a fine one, the simul
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from oncelog.errors import ErrorCode, OncelogError
@@ -64,10 +64,10 @@ Row = tuple[str, float | Histogram]
 
 @dataclass(slots=True)
 class Family:
-    """All series of one metric in one process."""
+    """All series of one metric in one process. `rows` are read once; without any, nothing is said of the metric."""
 
     metric: Metric
-    rows: list[Row] = field(default_factory=list)
+    rows: Iterable[Row] = ()
 
 
 Collector = Callable[[], Iterator[Family | None]]

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from oncelog_runtime import metric_names as names
 from oncelog_runtime.adapters.metrics_server import MetricsServer
 from oncelog_runtime.exposition import OPEN_METRICS, TEXT
-from oncelog_runtime.metrics import Family, NodeMetrics, labels_of, one
+from oncelog_runtime.metrics import Family, NodeMetrics, Row, labels_of, one
 from oncelog_runtime.startup import AddressInUseError
 
 PARTITIONS = 10_000
@@ -70,12 +70,12 @@ def get(path: str = "/metrics", accept: str = "") -> str:
 def many() -> Iterator[Family | None]:
     """As a broker with many partitions tells it."""
     for metric in (names.PARTITION_ISR, names.PARTITION_LOG_END, names.PARTITION_LSO_LAG):
-        family = Family(metric)
+        rows: list[Row] = []
         for number in range(PARTITIONS):
-            family.rows.append((labels_of(metric, "orders", str(number)), number))
+            rows.append((labels_of(metric, "orders", str(number)), number))
             if number % 250 == 249:
                 yield None
-        yield family
+        yield Family(metric, rows)
 
 
 @pytest.mark.asyncio

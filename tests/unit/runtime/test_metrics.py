@@ -28,7 +28,7 @@ def test_a_label_set_has_one_child() -> None:
     metrics.counter(names.APPEND_ERRORS, "A").inc(2)
     metrics.counter(names.APPEND_ERRORS, "B")
     [family] = [family for family in metrics.families() if family is not None]
-    assert family.rows == [('code="A"', 3), ('code="B"', 0)]
+    assert list(family.rows) == [('code="A"', 3), ('code="B"', 0)]
 
 
 def test_labels_are_escaped() -> None:

@@ -26,13 +26,13 @@ def of_process() -> Collector:
     def collect() -> Iterator[Family | None]:
         for collector in collectors:
             for found in collector.collect():
-                by_name: dict[str, Family] = {}
+                by_name: dict[str, list[Row]] = {}
                 for sample in found.samples:
                     metric = names.ALL[sample.name]
-                    family = by_name.setdefault(sample.name, Family(metric))
                     values = (sample.labels[label] for label in metric.labels)
-                    family.rows.append((labels_of(metric, *values), sample.value))
-                yield from by_name.values()
+                    by_name.setdefault(sample.name, []).append((labels_of(metric, *values), sample.value))
+                for name, rows in by_name.items():
+                    yield Family(names.ALL[name], rows)
 
     return collect
 
