@@ -8,6 +8,7 @@ from typing import Any
 from oncelog.client.admin import Admin as AsyncAdmin
 from oncelog.client.descriptions import (
     AlteredTopic,
+    ClusterDescription,
     ClusterHealth,
     ConfigValue,
     CreatedTopic,
@@ -78,6 +79,11 @@ class Admin(Wrapper[AsyncAdmin]):
         found: ClusterHealth = self._run(self._inner.cluster_health())
         return found
 
+    def describe_cluster(self) -> ClusterDescription:
+        """Who is there."""
+        found: ClusterDescription = self._run(self._inner.describe_cluster())
+        return found
+
     # ------------------------------------------------------------ topics, closely
 
     def alter_topic(self, name: str, **options: Any) -> AlteredTopic:
@@ -100,6 +106,11 @@ class Admin(Wrapper[AsyncAdmin]):
     ) -> dict[PartitionId, LogDescription]:
         """What the leaders say of these topics' partitions."""
         found: dict[PartitionId, LogDescription] = self._run(self._inner.describe_partitions(topics, count_from))
+        return found
+
+    def min_insync_replicas(self, topics: Sequence[TopicDescription]) -> dict[str, int]:
+        """How many replicas of each topic must be in sync for acks=all."""
+        found: dict[str, int] = self._run(self._inner.min_insync_replicas(topics))
         return found
 
     # ------------------------------------------------------------ transactions, closely

@@ -1,33 +1,42 @@
-"""`oncelog cluster ...`"""
+"""`oncelog cluster ...`: whether all is well, and who is there."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from oncelog.cli.output import Printer
-from oncelog.cli.parsing import Commands
-from oncelog.cli.session import with_client
+from oncelog.cli.output import Printer, table
+from oncelog.cli.parsing import Commands, add_watch
+from oncelog.cli.session import watch, with_client
 from oncelog.errors import OncelogError
 
-_INTERVAL_S: Final = 0.5
+if TYPE_CHECKING:
+    from oncelog.client.client import Client
+
+_BROKER_COLUMNS: Final = ("broker", "address", "rack", "controller", "leads", "replicas")
+_COORDINATOR_COLUMNS: Final = ("coordinator", "transaction_shards", "group_shards")
+_SHOWN_MAX: Final = 10
 
 
 def add_parser(commands: Commands) -> None:
     """The verbs of this noun."""
     noun = commands.noun("cluster", "the state of the cluster")
-    health = noun.verb("health", _run_health, "what is not as it should be", ("oncelog cluster health --watch",))
-    health.add_argument("--watch", action="store_true", help="print again whenever it changes")
+    health = noun.verb(
+        "health",
+        _health,
+        "what is not as it should be",
+        ("oncelog cluster health", "oncelog cluster health --watch --exit-when-healthy --timeout-ms 120000"),
+        "Exit code 0: every partition has a leader and all its replicas in sync, every coordinator shard an owner, and\n"
+        "there are a controller and a service for producer ids. 1: not so, or nobody answers.",
+    )
+    add_watch(health)
     health.add_argument("--exit-when-healthy", action="store_true", help="wait for health, then exit 0")
+    info = noun.verb("info", _info, "brokers, coordinators and the controller", ("oncelog cluster info",))
+    add_watch(info)
 
 
-def _run_health(args: argparse.Namespace, printer: Printer) -> int:
-    """Exit code 0: healthy. 1: not healthy, or nobody answers."""
-    return with_client(args, lambda client: _health(client, args, printer), connect=False)
-
-
-async def _look(client: Any) -> dict[str, Any]:
+async def _look(client: Client) -> dict[str, Any]:
     try:
         health = await client.admin.cluster_health()
     except OncelogError as error:
@@ -35,19 +44,34 @@ async def _look(client: Any) -> dict[str, Any]:
     return {"healthy": health.healthy, **dataclasses.asdict(health)}
 
 
-async def _health(client: Any, args: argparse.Namespace, printer: Printer) -> int:
-    import asyncio
+def _health(args: argparse.Namespace, printer: Printer) -> int:
+    async def run(client: Client) -> int:
+        import asyncio
 
-    shown: dict[str, Any] | None = None
-    while True:
-        health = await _look(client)
-        if health != shown:
-            printer.value(health, _sentence(health))
-            shown = health
-        done = health["healthy"] if args.exit_when_healthy else not args.watch
-        if done:
-            return 0 if health["healthy"] else 1
-        await asyncio.sleep(_INTERVAL_S)
+        shown: dict[str, Any] | None = None
+        while True:
+            health = await _look(client)
+            if health != shown:
+                _show(health, printer)
+                shown = health
+            if health["healthy"] if args.exit_when_healthy else not args.watch:
+                return 0 if health["healthy"] else 1
+            await asyncio.sleep(min(args.interval_s, 0.5) if args.exit_when_healthy else args.interval_s)
+
+    return with_client(args, run, connect=False)
+
+
+def _show(health: dict[str, Any], printer: Printer) -> None:
+    if not printer.is_text:
+        printer.data(health)
+        return
+    printer.text(_sentence(health))
+    for what in ("leaderless", "under_min_isr", "under_replicated"):
+        found = health.get(what, ())
+        names = [f"{topic}/{partition}" for topic, partition in found[:_SHOWN_MAX]]
+        if names:
+            more = f" and {len(found) - _SHOWN_MAX} more" if len(found) > _SHOWN_MAX else ""
+            printer.text(f"  {what.replace('_', '-')}: {', '.join(names)}{more}")
 
 
 def _sentence(health: dict[str, Any]) -> str:
@@ -56,3 +80,26 @@ def _sentence(health: dict[str, Any]) -> str:
     return (
         f"healthy: cluster {health['cluster_id']}, {len(health['brokers'])} brokers, controller {health['controller']}"
     )
+
+
+def _info(args: argparse.Namespace, printer: Printer) -> int:
+    async def run(client: Client) -> int:
+        async def look() -> dict[str, Any]:
+            return dataclasses.asdict(await client.admin.describe_cluster())
+
+        await watch(args, look, lambda found: _show_info(found, printer))
+        return 0
+
+    return with_client(args, run)
+
+
+def _show_info(found: dict[str, Any], printer: Printer) -> None:
+    if not printer.is_text:
+        printer.data(found)
+        return
+    printer.text(f"CLUSTER  {found['cluster_id']}\n")
+    printer.text(table(found["brokers"], _BROKER_COLUMNS))
+    counts = f"{found['transaction_shards']} transaction shards, {found['group_shards']} group shards"
+    printer.text(f"\n{table(found['coordinators'], _COORDINATOR_COLUMNS)}\n({counts})")
+    printer.text(f"\nproducer id services: {', '.join(found['allocators']) or 'none'}")
+    printer.text(f"topics: {found['topics']}, partitions: {found['partitions']}")

@@ -3,95 +3,235 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from oncelog.cli.formats import OutputFormat, text_of
 from oncelog.cli.output import Printer
 from oncelog.cli.parsing import Commands
 from oncelog.cli.session import with_client
-from oncelog.errors import ConfigError
+from oncelog.cli.words import Place, UsageError, place_of
+
+if TYPE_CHECKING:
+    from oncelog.client.client import Client
+    from oncelog.client.raw_batches import RawBatch
+
+_POLL_MS: Final = 500
+_WORDS: Final = r"""Places (-o): start, end, an offset, @TIME (ISO 8601, seconds or milliseconds), +N after the start, -N before
+the end (write -o=-5). With --group and without -o: where the group stands, else the start; what was printed is
+committed.
+
+Formats (-f): %t topic, %p partition, %o offset, %d timestamp in ms, %k key, %v value, %h headers, %K %V %H their
+lengths and number, %i number of the record, %% a percent sign, \n \t \r \\ \xNN."""
+
+Where = tuple[str, int]
+
+
+class Shown(NamedTuple):
+    """A record, or a marker (`control` COMMIT, ABORT or FENCE, and its transaction)."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    control: str | None = None
+    txn_producer_id: int | None = None
+    txn_no: int | None = None
 
 
 def add_parser(commands: Commands) -> None:
     """This verb."""
-    consume = commands.verb("consume", _run, "print records", ("oncelog consume orders --from earliest",))
-    consume.add_argument("topic")
-    consume.add_argument("--partition", type=int, action="append", help="may be repeated; default: all")
-    consume.add_argument("--from", dest="start", default="earliest", help="earliest, latest or an offset")
-    consume.add_argument("--max-records", "-n", type=int, default=0, help="stop after so many; 0 = never")
+    consume = commands.verb(
+        "consume",
+        _run,
+        "print records",
+        (
+            "oncelog consume orders --until-end",
+            r"oncelog consume orders -o @2026-01-31T12:00:00 -n 10 -f '%p/%o %k %v\n'",
+            "oncelog consume orders --read-uncommitted --print-control-records --until-end --format json",
+            "oncelog consume orders --group billing",
+        ),
+        _WORDS,
+    )
+    consume.add_argument("topic", nargs="+")
+    consume.add_argument("--offset", "-o", "--from", dest="start", metavar="PLACE", help="default start")
+    consume.add_argument("--partition", "-p", type=int, action="append", help="may be repeated; default: all")
+    consume.add_argument("--num", "-n", "--max-records", type=int, default=0, help="stop after so many; 0 = never")
     consume.add_argument("--until-end", action="store_true", help="stop at the end as it is now")
-    consume.add_argument("--read-uncommitted", action="store_true", help="also records of open transactions")
+    consume.add_argument("--line-format", "-f", metavar="FORMAT", help="how a record is printed")
+    consume.add_argument("--group", "-g", help="begin where this group stands, and commit what was printed")
+    level = consume.add_mutually_exclusive_group()
+    level.add_argument("--read-committed", action="store_true", help="committed records only (default)")
+    level.add_argument("--read-uncommitted", action="store_true", help="also open and aborted transactions")
+    consume.add_argument("--print-control-records", action="store_true", help="commit and abort markers too")
 
 
 def _run(args: argparse.Namespace, printer: Printer) -> int:
-    """Ends after `--max-records`, at the end with `--until-end`, else never."""
-    return with_client(args, lambda client: _consume(client, args, printer))
+    """Ends after `--num`, at the end with `--until-end`, else never."""
+    if args.group and args.print_control_records:
+        raise UsageError(
+            "a group commits what a consumer gets; --print-control-records is for looking, without --group"
+        )
+    place_of(args.start or "start")
+    view = _View(args, printer)
+    return with_client(args, lambda client: _consume(client, args, view))
 
 
-async def _consume(client: Any, args: argparse.Namespace, printer: Printer) -> int:
-    topic = await client.admin.describe_topic(args.topic)
-    chosen = args.partition or [p.partition for p in topic.partitions]
+async def _consume(client: Client, args: argparse.Namespace, view: _View) -> int:
+    chosen = [
+        (topic, p.partition)
+        for topic in args.topic
+        for p in (await client.admin.describe_topic(topic)).partitions
+        if not args.partition or p.partition in args.partition
+    ]
+    missing = set(args.partition or ()) - {partition for _, partition in chosen}
+    if missing:
+        raise UsageError(f"no partition {', '.join(map(str, sorted(missing)))} in {' '.join(args.topic)}")
     isolation = "read_uncommitted" if args.read_uncommitted else "read_committed"
-    consumer = client.consumer(auto_offset_reset="earliest", isolation_level=isolation)
-    async with consumer:
-        assignment = [(args.topic, p) for p in chosen]
-        await consumer.assign(assignment)
-        await _seek(consumer, assignment, args.start)
-        ends = await _ends(client, args, chosen) if args.until_end else None
-        await _print_records(consumer, args, printer, ends)
+    starts = await _starts(client, args, chosen, isolation)
+    ends = await _ends(client, chosen, isolation) if args.until_end else None
+    if args.print_control_records:
+        await _look(client, starts, ends, isolation, view)
+    else:
+        await _follow(client, args, starts, ends, isolation, view)
     return 0
 
 
-async def _seek(consumer: Any, assignment: list[tuple[str, int]], start: str) -> None:
-    if start == "earliest":
-        await consumer.seek_to_beginning(*assignment)
-    elif start == "latest":
-        await consumer.seek_to_end(*assignment)
-    elif start.isdigit():
-        for where in assignment:
-            consumer.seek(where, int(start))
-    else:
-        raise ConfigError("--from is earliest, latest or an offset", given=start)
+async def _starts(client: Client, args: argparse.Namespace, chosen: list[Where], isolation: str) -> dict[Where, int]:
+    from oncelog.cli.places import offsets_at
+
+    starts = await offsets_at(client, chosen, place_of(args.start or "start"), isolation)
+    if args.group and not args.start:
+        group = await client.admin.describe_group(args.group)
+        starts.update({(o.topic, o.partition): o.offset for o in group.offsets if (o.topic, o.partition) in starts})
+    return starts
 
 
-async def _ends(client: Any, args: argparse.Namespace, chosen: list[int]) -> dict[tuple[str, int], int]:
-    offsets = await client.admin.partition_offsets(args.topic)
-    if args.read_uncommitted:
-        return {(args.topic, p): offsets[p].high_watermark for p in chosen}
-    return {(args.topic, p): offsets[p].last_stable_offset for p in chosen}
+async def _ends(client: Client, chosen: list[Where], isolation: str) -> dict[Where, int]:
+    from oncelog.cli.places import offsets_at
+
+    return await offsets_at(client, chosen, Place("end"), isolation)
 
 
-async def _is_at_end(consumer: Any, ends: dict[tuple[str, int], int]) -> bool:
+class _View:
+    """Prints what comes, and says when it is enough."""
+
+    def __init__(self, args: argparse.Namespace, printer: Printer) -> None:
+        self._format = None if args.line_format is None else OutputFormat(args.line_format)
+        self._most = args.num
+        self._printer = printer
+        self._printed = 0
+
+    def is_full(self) -> bool:
+        """`--num` records were printed."""
+        return bool(self._most) and self._printed >= self._most
+
+    def show(self, record: Shown) -> None:
+        """One record."""
+        self._printed += 1
+        if self._format is not None:
+            self._printer.raw(self._format.line(record, self._printed))
+        elif self._printer.is_text:
+            self._printer.text(_line(record))
+        else:
+            headers = [{"name": name, "value": text_of(value)} for name, value in record.headers]
+            row = {**record._asdict(), "key": text_of(record.key), "value": text_of(record.value), "headers": headers}
+            if record.control is None:
+                row = {name: row[name] for name in Shown._fields[:7]}
+            self._printer.data(row)
+
+
+def _line(record: Shown) -> str:
+    if record.control is not None:
+        return f"--- {record.control} of transaction {record.txn_no} of producer {record.txn_producer_id}"
+    key = "" if record.key is None else f"{text_of(record.key)}\t"
+    return f"{key}{text_of(record.value) or ''}"
+
+
+# ---------------------------------------------------------------- as a consumer
+
+
+async def _follow(
+    client: Client,
+    args: argparse.Namespace,
+    starts: dict[Where, int],
+    ends: dict[Where, int] | None,
+    isolation: str,
+    view: _View,
+) -> None:
+    consumer = client.consumer(auto_offset_reset="earliest", isolation_level=isolation, group_id=args.group)
+    async with consumer:
+        await consumer.assign(list(starts))
+        for where, offset in starts.items():
+            consumer.seek(where, offset)
+        while not view.is_full() and (ends is None or not await _is_at_end(consumer, ends)):
+            printed: dict[Where, int] = {}
+            for record in await consumer.getmany(timeout_ms=_POLL_MS):
+                where = (record.topic, record.partition)
+                if view.is_full() or (ends is not None and record.offset >= ends[where]):
+                    continue
+                view.show(Shown(*record))
+                printed[where] = record.offset + 1
+            if args.group and printed:
+                await consumer.commit(printed)
+
+
+async def _is_at_end(consumer: Any, ends: dict[Where, int]) -> bool:
     for where, end in ends.items():
         if await consumer.position(where) < end:
             return False
     return True
 
 
-async def _print_records(
-    consumer: Any, args: argparse.Namespace, printer: Printer, ends: dict[tuple[str, int], int] | None
+# ---------------------------------------------------------------- with markers
+
+
+async def _look(
+    client: Client, starts: dict[Where, int], ends: dict[Where, int] | None, isolation: str, view: _View
 ) -> None:
-    printed = 0
-    while ends is None or not await _is_at_end(consumer, ends):
-        for record in await consumer.getmany(timeout_ms=500):
-            if ends is not None and record.offset >= ends[record.topic, record.partition]:
+    """One partition after the other, in pieces."""
+    reader = client.admin.raw_reader()
+    positions = dict(starts)
+    while positions and not view.is_full():
+        for (topic, partition), position in list(positions.items()):
+            end = None if ends is None else ends[topic, partition]
+            if end is not None and position >= end:
+                del positions[topic, partition]
                 continue
-            _print(record, printer)
-            printed += 1
-            if args.max_records and printed >= args.max_records:
-                return
+            wait_ms = 0 if len(positions) > 1 and end is not None else _POLL_MS // len(positions)
+            found = await reader.read(topic, partition, position, isolation, wait_ms)
+            positions[topic, partition] = max(position, found.next_offset)
+            for batch in found.batches:
+                async for record in _records(topic, partition, batch, isolation):
+                    if view.is_full():
+                        return
+                    if position <= record.offset and (end is None or record.offset < end):
+                        view.show(record)
 
 
-def _text(data: bytes | None) -> str | None:
-    return None if data is None else data.decode("utf-8", "backslashreplace")
+async def _records(topic: str, partition: int, batch: RawBatch, isolation: str) -> AsyncIterator[Shown]:
+    from oncelog.core.batch import decode_batch
+    from oncelog.core.control import Marker, control_of
 
-
-def _print(record: Any, printer: Printer) -> None:
-    row = {
-        "partition": record.partition,
-        "offset": record.offset,
-        "timestamp_ms": record.timestamp_ms,
-        "key": _text(record.key),
-        "value": _text(record.value),
-    }
-    key = "" if row["key"] is None else f"{row['key']}\t"
-    printer.value(row, f"{key}{row['value']}")
+    header = batch.header
+    if header.is_control:
+        control = control_of(batch.data)
+        kind = ("COMMIT" if control.committed else "ABORT") if isinstance(control, Marker) else "FENCE"
+        yield Shown(
+            topic,
+            partition,
+            header.base_offset,
+            header.append_timestamp_ms,
+            None,
+            None,
+            (),
+            kind,
+            header.txn_producer_id if header.is_transactional else header.producer_id,
+            header.txn_no,
+        )
+    elif batch.is_visible or isolation == "read_uncommitted":
+        for item in decode_batch(batch.data, header):
+            yield Shown(topic, partition, item.offset, item.timestamp_ms, item.key, item.value, item.headers)

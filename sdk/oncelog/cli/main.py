@@ -15,12 +15,15 @@ from typing import Final
 from oncelog.cli.output import Printer
 from oncelog.cli.parsing import Commands, Parser
 from oncelog.cli.profiles import Defaults, defaults_for
+from oncelog.cli.words import UsageError
 from oncelog.errors import OncelogError
 
 NOUNS: Final = (
     "topic",
+    "partition",
     "produce",
     "consume",
+    "group",
     "txn",
     "cluster",
     "node",
@@ -63,6 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         style = args.format
         code: int = args.run(args, Printer(style))
         return code
+    except UsageError as error:
+        print(f"oncelog: {error}", file=sys.stderr)
+        return 2
     except OncelogError as error:
         _explain(error, style)
         return 1

@@ -168,6 +168,11 @@ class Printer:
         """Prints it as it is, and a newline."""
         print(text, file=self._out, flush=True)
 
+    def raw(self, text: str) -> None:
+        """Prints it as it is, without a newline."""
+        self._out.write(text)
+        self._out.flush()
+
     def complain(self, text: str) -> None:
         """To standard error, for people."""
         print(text, file=sys.stderr, flush=True)

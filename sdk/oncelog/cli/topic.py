@@ -10,8 +10,8 @@ from oncelog.cli.output import Printer, duration, table
 from oncelog.cli.parsing import Commands, Noun, add_watch
 from oncelog.cli.session import watch, with_client
 from oncelog.cli.several import Outcome, each
-from oncelog.cli.words import add_yes, confirm, matching, place_of, settings_of
-from oncelog.errors import ConfigError, UnknownTopicError
+from oncelog.cli.words import UsageError, add_yes, confirm, matching, place_of, settings_of
+from oncelog.errors import UnknownTopicError
 
 if TYPE_CHECKING:
     from oncelog.client.client import Client
@@ -295,7 +295,7 @@ def _readable(row: dict[str, Any]) -> dict[str, Any]:
 def _alter_config(args: argparse.Namespace, printer: Printer) -> int:
     changes = settings_of(args.set, "--set")
     if not changes and not args.unset:
-        raise ConfigError("say what to change: --set NAME=VALUE or --unset NAME")
+        raise UsageError("say what to change: --set NAME=VALUE or --unset NAME")
 
     async def run(client: Client) -> int:
         async def alter(name: str) -> Outcome:
@@ -311,7 +311,7 @@ def _alter_config(args: argparse.Namespace, printer: Printer) -> int:
 
 def _add_partitions(args: argparse.Namespace, printer: Printer) -> int:
     if (args.num is None) == (args.total is None) or (args.num is not None and args.num < 1):
-        raise ConfigError("say how many: --num N (1 and up) more, or --total N in all")
+        raise UsageError("say how many: --num N (1 and up) more, or --total N in all")
 
     async def run(client: Client) -> int:
         async def grow(name: str) -> Outcome:
@@ -328,7 +328,7 @@ def _add_partitions(args: argparse.Namespace, printer: Printer) -> int:
 def _trim_prefix(args: argparse.Namespace, printer: Printer) -> int:
     place = place_of(args.offset)
     if place.kind == "start":
-        raise ConfigError("nothing lies before the start; name the first record to stay", given=args.offset)
+        raise UsageError("nothing lies before the start; name the first record to stay")
 
     async def run(client: Client) -> int:
         from oncelog.cli.places import offsets_at

@@ -1,6 +1,6 @@
 """What people type for a partition, a span of time, a place in a log; and asking them before something is deleted.
 
-Rule: each wrong word is a `ConfigError` that shows what would be right.
+Rule: each wrong word is a `UsageError` (exit code 2) that shows what would be right.
 """
 
 from __future__ import annotations
@@ -13,17 +13,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from oncelog.errors import ConfigError
+
+class UsageError(Exception):
+    """What was typed means nothing, or nobody said yes. Nothing was changed."""
+
 
 _UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _SPAN: Final = re.compile(r"(\d+)(ms|s|m|h|d)")
 
 
 def partition_of(text: str) -> tuple[str, int | None]:
-    """`orders/3` is one partition, `orders` (None) all of them. Raises `ConfigError`."""
+    """`orders/3` is one partition, `orders` (None) all of them. Raises `UsageError`."""
     topic, slash, number = text.partition("/")
     if slash and not number.isdigit():
-        raise ConfigError("a partition is TOPIC/NUMBER, for example orders/0", given=text)
+        raise UsageError(f"a partition is TOPIC/NUMBER, for example orders/0; not {text!r}")
     return topic, int(number) if slash else None
 
 
@@ -44,7 +47,7 @@ class Place:
 
 
 def place_of(text: str) -> Place:
-    """`start`, `end`, `42`, `@TIME`, `+5` (after the start), `-5` (before the end). Raises `ConfigError`.
+    """`start`, `end`, `42`, `@TIME`, `+5` (after the start), `-5` (before the end). Raises `UsageError`.
 
     TIME: milliseconds or seconds since 1970, or ISO 8601 (UTC when it names no zone). Kafka's `earliest` and `latest`
     are `start` and `end`.
@@ -58,7 +61,7 @@ def place_of(text: str) -> Place:
         return Place("relative", int(text))
     if text.isdigit():
         return Place("offset", int(text))
-    raise ConfigError("a place is start, end, an offset, @TIME, +N after the start or -N before the end", given=text)
+    raise UsageError(f"a place is start, end, an offset, @TIME, +N after the start or -N before the end; not {text!r}")
 
 
 def _time_ms(text: str) -> int:
@@ -67,43 +70,43 @@ def _time_ms(text: str) -> int:
     try:
         when = datetime.datetime.fromisoformat(text)
     except ValueError:
-        raise ConfigError(
-            "a time is milliseconds or seconds since 1970, or like 2026-01-31T12:00:00", given=text
+        raise UsageError(
+            f"a time is milliseconds or seconds since 1970, or like 2026-01-31T12:00:00; not {text!r}"
         ) from None
     return int((when if when.tzinfo else when.replace(tzinfo=datetime.UTC)).timestamp() * 1000)
 
 
 def settings_of(pairs: Iterable[str], flag: str) -> dict[str, str]:
-    """`NAME=VALUE` words. Raises `ConfigError`."""
+    """`NAME=VALUE` words. Raises `UsageError`."""
     found: dict[str, str] = {}
     for pair in pairs:
         name, separator, value = pair.partition("=")
         if not separator or not name:
-            raise ConfigError(f"{flag} takes NAME=VALUE, for example {flag} retention_ms=86400000", given=pair)
+            raise UsageError(f"{flag} takes NAME=VALUE, for example {flag} retention_ms=86400000; not {pair!r}")
         if name in found:
-            raise ConfigError(f"{flag} names an option twice", given=name)
+            raise UsageError(f"{flag} names {name} twice")
         found[name] = value
     return found
 
 
 def matching(patterns: Iterable[str], names: Iterable[str]) -> list[str]:
-    """The names that one of the regular expressions matches as a whole, in order. Raises `ConfigError`."""
+    """The names that one of the regular expressions matches as a whole, in order. Raises `UsageError`."""
     try:
         compiled = [re.compile(pattern) for pattern in patterns]
     except re.error as error:
-        raise ConfigError(f"no regular expression: {error}", given=error.pattern) from None
+        raise UsageError(f"{error.pattern!r} is no regular expression: {error}") from None
     return [name for name in names if any(pattern.fullmatch(name) for pattern in compiled)]
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Goes on after a yes. Raises `ConfigError` when there is nobody to ask, and on a no."""
+    """Goes on after a yes. Raises `UsageError` when there is nobody to ask, and on a no."""
     if yes:
         return
     if not sys.stdin.isatty():
-        raise ConfigError(f"{question} Say --yes: there is nobody to ask")
+        raise UsageError(f"{question} Say --yes: there is nobody to ask")
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise ConfigError("nothing was changed")
+        raise UsageError("nothing was changed")
 
 
 def add_yes(parser: argparse.ArgumentParser) -> None:

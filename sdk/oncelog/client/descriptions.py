@@ -76,10 +76,13 @@ class ClusterHealth:
     under_replicated: tuple[tuple[str, int], ...]
     unowned_shards: int
     problems: tuple[str, ...]
+    under_min_isr: tuple[tuple[str, int], ...] = ()
+    missing_brokers: tuple[int, ...] = ()
+    allocators: tuple[str, ...] = ()
 
     @property
     def healthy(self) -> bool:
-        """Every partition has a leader and its full ISR, every shard an owner, and there is a controller."""
+        """Every partition has a leader and its full ISR, every shard an owner; there are a controller and an allocator."""
         return not self.problems
 
 
@@ -203,3 +206,38 @@ class GroupDescription:
     listing: GroupListing
     offsets: tuple[GroupOffset, ...]
     pending: tuple[PendingOffsets, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerDescription:
+    """A registered broker: how many partitions it leads, and of how many it has a replica."""
+
+    broker: int
+    address: str
+    rack: str
+    controller: bool
+    leads: int
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorDescription:
+    """A coordinator and how many shards it owns."""
+
+    coordinator: str
+    transaction_shards: int
+    group_shards: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDescription:
+    """Who is there, as one broker sees it."""
+
+    cluster_id: str
+    brokers: tuple[BrokerDescription, ...]
+    coordinators: tuple[CoordinatorDescription, ...]
+    allocators: tuple[str, ...]
+    transaction_shards: int
+    group_shards: int
+    topics: int
+    partitions: int

@@ -18,6 +18,7 @@ from oncelog.client.descriptions import (
 )
 from oncelog.client.metadata import unknown_topic
 from oncelog.client.offset_lookup import EARLIEST, LATEST, OffsetLookup
+from oncelog.client.raw_batches import RawReader
 from oncelog.config import READ_COMMITTED, READ_UNCOMMITTED
 from oncelog.core.names import check_topic_name
 from oncelog.errors import UnknownTopicError
@@ -167,6 +168,13 @@ class TopicAdmin(AdminBase):
             for c in topic.config
         ]
 
+    async def min_insync_replicas(self, topics: Sequence[TopicDescription]) -> dict[str, int]:
+        """Topic -> how many replicas must be in sync for acks=all; more than there are means all of them."""
+        request = pb.DescribeTopicConfigsRequest(topics=[topic.name for topic in topics])
+        reply = await self._caller.to_any_broker(methods.DESCRIBE_TOPIC_CONFIGS, request)
+        found = {t.topic: c.value for t in reply.topics for c in t.config if c.name == "min_insync_replicas"}
+        return {topic.name: int(found.get(topic.name, 1)) for topic in topics}
+
     async def describe_partitions(
         self, topics: Sequence[TopicDescription], count_from: Mapping[PartitionId, int] | None = None
     ) -> dict[PartitionId, LogDescription]:
@@ -200,6 +208,10 @@ class TopicAdmin(AdminBase):
             for found in reply.partitions
             if not found.HasField("error")
         }
+
+    def raw_reader(self) -> RawReader:
+        """Reads whole batches, markers too, of one partition after the other."""
+        return RawReader(self._context, self._metadata)
 
     async def _try_describe(self, address: str, request: pb.DescribePartitionsRequest) -> pb.DescribePartitionsReply:
         timeout_ms = self._context.call_timeout_ms(self._context.deadline_ms())

@@ -1,0 +1,83 @@
+"""Writes docs/cli.md from the parsers of the command line; `--check` says whether it is what would be written.
+
+Rule: the page says what `--help` says, so it is never wrong for longer than a test run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from oncelog.cli.main import build_parser
+from oncelog.cli.parsing import common_flags
+
+PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "cli.md"
+_HEAD: Final = """# The command line
+
+Made from the parsers by `python scripts/gen_cli_docs.py`; a test compares. Every verb says the same with `--help`.
+
+- Every verb has the common flags below. `--format text|wide` is for people, `json` and `yaml` are for programs; all of
+  them come from the same rows, and programs get the `wide` columns too.
+- Numbers are JSON numbers; those of 2^53 and above are text, because JavaScript and jq would round them (only the ids
+  under which coordinators write their own logs are that large). Times are milliseconds under names that end in `_ms`.
+- Exit codes: 0 done, 1 a named error, or an unhealthy or not existing thing, 2 wrong usage, 130 interrupted.
+- With several names each has its own outcome; one that fails does not keep the others from it, and the exit code is 1.
+"""
+
+
+def verbs(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """Every parser that runs something, in the order of `--help`."""
+    inner = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    if not inner and parser.get_default("run"):
+        yield parser
+    for action in inner:
+        for child in dict.fromkeys(action.choices.values()):
+            yield from verbs(child)
+
+
+def _flags(actions: list[argparse.Action], known: frozenset[str]) -> list[str]:
+    rows = []
+    for action in actions:
+        if action.dest == "help" or known & set(action.option_strings):
+            continue
+        name = ", ".join(action.option_strings) or str(action.metavar or action.dest)
+        if action.option_strings and action.nargs != 0:
+            choices = "|".join(map(str, action.choices)) if action.choices else None
+            name += f" {action.metavar or choices or action.dest.upper()}"
+        about = (action.help or "").replace("%%", "%").replace("|", "\\|")
+        cell = name.replace("|", "\\|")
+        rows.append(f"| `{cell}` | {about} |")
+    return ["| | |", "|---|---|", *rows] if rows else []
+
+
+def page() -> str:
+    """The whole page."""
+    common = common_flags()
+    known = frozenset(flag for action in common._actions for flag in action.option_strings)
+    lines = [_HEAD, "## Common flags", "", *_flags(common._actions, frozenset()), ""]
+    for verb in verbs(build_parser()):
+        lines += [f"## {verb.prog}", "", (verb.description or "").strip(), ""]
+        lines += [*_flags(verb._actions, known), ""]
+        examples = [line[2:] for line in (verb.epilog or "").splitlines()[1:]]
+        if examples:
+            lines += ["```sh", *examples, "```", ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def main() -> int:
+    """Exit code 1: the page is out of date."""
+    wanted = page()
+    if "--check" in sys.argv[1:]:
+        if PAGE.exists() and PAGE.read_text() == wanted:
+            return 0
+        print("docs/cli.md is out of date: run scripts/gen_cli_docs.py", file=sys.stderr)
+        return 1
+    PAGE.write_text(wanted)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""Places, partitions, spans of time, settings: what people type."""
+
+from __future__ import annotations
+
+import argparse
+import io
+
+import pytest
+
+from oncelog.cli.words import (
+    Place,
+    UsageError,
+    confirm,
+    matching,
+    partition_of,
+    place_of,
+    settings_of,
+    span_ms,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("start", Place("start")),
+        ("earliest", Place("start")),
+        ("end", Place("end")),
+        ("latest", Place("end")),
+        ("42", Place("offset", 42)),
+        ("+5", Place("relative", 5)),
+        ("-5", Place("relative", -5)),
+        ("@1767225600", Place("timestamp", 1_767_225_600_000)),
+        ("@1767225600123", Place("timestamp", 1_767_225_600_123)),
+        ("@2026-01-01T00:00:00", Place("timestamp", 1_767_225_600_000)),
+        ("@2026-01-01T01:00:00+01:00", Place("timestamp", 1_767_225_600_000)),
+        ("@2026-01-01", Place("timestamp", 1_767_225_600_000)),
+    ],
+)
+def test_a_place(text: str, place: Place) -> None:
+    assert place_of(text) == place
+
+
+@pytest.mark.parametrize("text", ["", "begin", "@", "@yesterday", "+", "1.5", "--5"])
+def test_no_place(text: str) -> None:
+    with pytest.raises(UsageError):
+        place_of(text)
+
+
+def test_partitions() -> None:
+    assert partition_of("orders/3") == ("orders", 3)
+    assert partition_of("orders") == ("orders", None)
+    with pytest.raises(UsageError):
+        partition_of("orders/x")
+
+
+@pytest.mark.parametrize(("text", "ms"), [("90s", 90_000), ("1h30m", 5_400_000), ("500ms", 500), ("2d", 172_800_000)])
+def test_spans(text: str, ms: int) -> None:
+    assert span_ms(text) == ms
+
+
+@pytest.mark.parametrize("text", ["", "90", "m", "1h30", "1x", "-1s"])
+def test_no_span(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError):
+        span_ms(text)
+
+
+def test_settings() -> None:
+    assert settings_of(["a=1", "b=2=3"], "--set") == {"a": "1", "b": "2=3"}
+    for wrong in (["a"], ["=1"], ["a=1", "a=2"]):
+        with pytest.raises(UsageError):
+            settings_of(wrong, "--set")
+
+
+def test_regular_expressions_match_whole_names() -> None:
+    assert matching(["a.*", "c"], ["abc", "bac", "c", "cc"]) == ["abc", "c"]
+    with pytest.raises(UsageError):
+        matching(["("], ["a"])
+
+
+def test_nobody_to_ask_is_a_no(monkeypatch: pytest.MonkeyPatch) -> None:
+    confirm("Delete?", yes=True)
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    with pytest.raises(UsageError, match="--yes"):
+        confirm("Delete?", yes=False)
