@@ -3,35 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from oncelog_runtime.local import LocalCluster
-
-
-class Shell:
-    """Runs `oncelog ...` against the cluster."""
-
-    def __init__(self, servers: str) -> None:
-        self._environment = {**os.environ, "ONCELOG_BOOTSTRAP_SERVERS": servers}
-
-    def run(self, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "oncelog.cli", *words]
-        return subprocess.run(
-            command, input=given, capture_output=True, text=True, timeout=60, env=self._environment, check=False
-        )
-
-    def json(self, *words: str, given: str = "") -> Any:
-        done = self.run(*words, "--format", "json", given=given)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+from tests.integration.shell import Shell
 
 
 @pytest.fixture

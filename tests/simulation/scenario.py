@@ -191,6 +191,8 @@ class Scenario:
         beside = [side.trimmed_writer("trimmer")] if self.trims else []
         if self.passing_topics:
             beside.append(side.topic_maker("maker"))
+        if self.trims:
+            beside.append(side.operator("operator", may_change_flush_mode=not self.fsync))
         return [
             *beside,
             *(workload.sender(f"sender-{i}") for i in range(self.senders)),
@@ -234,7 +236,11 @@ class Scenario:
         count["batches committed"] += job.committed
         count["batches found committed"] += job.replayed
         count["side records"] += side.written
+<<<<<<< HEAD
         count["replicas moved"] += watcher.store.moved
+=======
+        count["operator's rounds"] += side.operated
+>>>>>>> c620122 (Try the administrative verbs on a real cluster, and let an operator loose in the simulation)
         count["copier commits"] += copier.committed
         self.verdict.causes.update(workload.causes)
         self.verdict.sights = watcher.checked
