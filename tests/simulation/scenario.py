@@ -236,11 +236,8 @@ class Scenario:
         count["batches committed"] += job.committed
         count["batches found committed"] += job.replayed
         count["side records"] += side.written
-<<<<<<< HEAD
         count["replicas moved"] += watcher.store.moved
-=======
         count["operator's rounds"] += side.operated
->>>>>>> c620122 (Try the administrative verbs on a real cluster, and let an operator loose in the simulation)
         count["copier commits"] += copier.committed
         self.verdict.causes.update(workload.causes)
         self.verdict.sights = watcher.checked
