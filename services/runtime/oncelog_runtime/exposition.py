@@ -1,7 +1,7 @@
 """Metrics as text: Prometheus 0.0.4, or OpenMetrics 1.0.0 for whoever asks for it.
 
-Rule 1: text comes in pieces of at most `_LINES` series (and their head), with an empty piece wherever the loop may turn; nothing here
-        waits, so the caller decides when it does.
+Rule 1: text comes in pieces of at most `_LINES` series (and their head), with an empty piece wherever the loop may
+        turn; nothing here waits, so the caller decides when it does.
 Rule 2: a family stands once: all its series together, after its HELP and TYPE.
 """
 
