@@ -53,7 +53,7 @@ class ClientConfig:
     ssl_certfile: str = ""
     ssl_keyfile: str = ""
     otlp_endpoint: str = ""
-    trace_sampler: str = "parentbased_always_on"
+    trace_sampler: str = ""
     trace_sampler_arg: float = 1.0
 
     def __post_init__(self) -> None:

@@ -32,7 +32,9 @@ def client_for(connection: ConnectionOptions) -> Client:
     client = _clients.get(key)
     if client is None:
         _require_files(connection)
-        traces = {"otlp_endpoint": connection.otlp_endpoint} if connection.otlp_endpoint else {}
+        traces = {}
+        if connection.otlp_endpoint:  # the driver has sampled
+            traces = {"otlp_endpoint": connection.otlp_endpoint, "trace_sampler": "parentbased_always_on"}
         client = Client(
             connection.bootstrap_servers,
             client_id=connection.client_id,

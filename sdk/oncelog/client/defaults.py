@@ -110,4 +110,16 @@ def client_tracer(config: ClientConfig) -> Tracer | None:
         raise ConfigError("otlp_endpoint needs OpenTelemetry: pip install 'oncelog[tracing]'") from error
     service = os.environ.get("OTEL_SERVICE_NAME") or config.client_id
     instance = f"{socket.gethostname()}-{os.getpid()}"
-    return otlp_tracer(endpoint, service, instance, sampler=config.trace_sampler, ratio=config.trace_sampler_arg)
+    sampler, ratio = _sampler(config)
+    return otlp_tracer(endpoint, service, instance, sampler=sampler, ratio=ratio)
+
+
+def _sampler(config: ClientConfig) -> tuple[str, float]:
+    """Configuration, else the environment, else every trace."""
+    if config.trace_sampler:
+        return config.trace_sampler, config.trace_sampler_arg
+    try:
+        ratio = float(os.environ.get("ONCELOG_TRACE_SAMPLER_ARG", "1"))
+    except ValueError:
+        raise ConfigError("ONCELOG_TRACE_SAMPLER_ARG is a number, 0 to 1") from None
+    return os.environ.get("ONCELOG_TRACE_SAMPLER") or "parentbased_always_on", ratio

@@ -1,0 +1,173 @@
+"""What tracing costs: `python -m bench.tracing [--before TREE] [--rounds 15] [--share 0.01]`.
+
+Sides, each a cluster of its own with a client of its own, measured in turn, round after round, in an order that turns too:
+  before   the source tree TREE, for example a git worktree of the commit before tracing
+  off      this tree without an endpoint
+  on       this tree with every service and the client sending to a collector, recording that share of the traces
+  all      the same, recording everything (only with --all)
+
+A figure is the median, over the rounds, of the ratio to the first side in the same round: what else the machine does in a
+round hits all sides. The spread is the range between the quartiles of these ratios; a cost below it was not measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+OUT: Final = Path(__file__).parent / "out" / "tracing.json"
+COUNTS: Final = {"record": 1_500, "batches": 1_500, "transaction": 250}
+WHAT: Final = {
+    "record": "acks=all, single record, p50",
+    "batches": "acks=all, 64 KiB batches, time per record",
+    "transaction": "transaction of 1, back to back, p50",
+}
+_PACKAGES: Final = (
+    "sdk",
+    "spark",
+    "services/runtime",
+    "services/partition_leader",
+    "services/coordinator",
+    "services/pid_allocator",
+    ".",
+)
+
+
+@dataclass(slots=True)
+class Side:
+    """One tree and one setting. `share` None: no tracing."""
+
+    name: str
+    tree: Path
+    share: float | None = None
+    process: subprocess.Popen[str] | None = None
+    values: dict[str, list[float]] = field(default_factory=dict)
+
+    def start(self, folder: str, collector: str) -> subprocess.Popen[str]:
+        """Starts its cluster."""
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(self.tree / part) for part in _PACKAGES)}
+        flags: list[str] = []
+        if self.share is not None:
+            sampler, share = "parentbased_traceidratio", str(self.share)
+            environment |= {
+                "ONCELOG_OTLP_ENDPOINT": collector,
+                "ONCELOG_TRACE_SAMPLER": sampler,
+                "ONCELOG_TRACE_SAMPLER_ARG": share,
+            }
+            flags = ["--otlp-endpoint", collector, "--trace-sampler", sampler, "--trace-sampler-arg", share]
+        command = [sys.executable, str(ROOT / "bench" / "tracing_side.py"), folder, *flags]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=folder
+        )
+        return self.process
+
+    def answer(self) -> str:
+        """Its next line."""
+        assert self.process is not None
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline().strip()
+        if not line:
+            raise SystemExit(f"side {self.name} ended by itself")
+        return line
+
+    def measure(self, kind: str, count: int) -> None:
+        """One figure more."""
+        assert self.process is not None
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{kind} {count}\n")
+        self.process.stdin.flush()
+        self.values.setdefault(kind, []).append(float(self.answer()))
+
+
+def run(sides: Sequence[Side], kinds: Sequence[str], rounds: int, scale: float) -> None:
+    """Fills `values`. The first round is a warm-up and is dropped."""
+    for number in range(rounds + 1):
+        for kind in kinds:
+            for place in range(len(sides)):
+                sides[(number + place) % len(sides)].measure(kind, max(20, int(COUNTS[kind] * scale)))
+        print(f"round {number} of {rounds}", file=sys.stderr, flush=True)
+    for side in sides:
+        for found in side.values.values():
+            del found[0]
+
+
+def report(sides: Sequence[Side], kinds: Sequence[str]) -> list[dict[str, object]]:
+    """One row per kind and side, with the cost in percent of the first side."""
+    rows: list[dict[str, object]] = []
+    for kind in kinds:
+        for side in sides:
+            ratios = [a / b for a, b in zip(side.values[kind], sides[0].values[kind], strict=True)]
+            quartiles = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else [ratios[0]] * 3
+            rows.append(
+                {
+                    "what": WHAT[kind],
+                    "side": side.name,
+                    "median": statistics.median(side.values[kind]),
+                    "cost_percent": 100 * (statistics.median(ratios) - 1),
+                    "from_percent": 100 * (quartiles[0] - 1),
+                    "to_percent": 100 * (quartiles[2] - 1),
+                }
+            )
+    return rows
+
+
+def main() -> int:
+    """Exit code 0: a benchmark informs, it does not gate."""
+    parser = argparse.ArgumentParser(prog="python -m bench.tracing")
+    parser.add_argument("--before", type=Path, help="a source tree to compare with: tracing off must cost nothing")
+    parser.add_argument("--rounds", type=int, default=15, help="how often each side is measured (default %(default)s)")
+    parser.add_argument(
+        "--share", type=float, default=0.01, help="of the traces that are recorded (default %(default)s)"
+    )
+    parser.add_argument("--all", action="store_true", help="a side that records everything, too")
+    parser.add_argument("--only", default=",".join(WHAT), help=f"of {', '.join(WHAT)}")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the work")
+    args = parser.parse_args()
+    sides = [Side("off", ROOT), Side(f"on, {args.share:.0%} recorded", ROOT, args.share)]
+    if args.before is not None:
+        sides.insert(0, Side("before", args.before.resolve()))
+    if args.all:
+        sides.append(Side("on, all recorded", ROOT, 1.0))
+    kinds = args.only.split(",")
+    with ExitStack() as stack:
+        collector = stack.enter_context(
+            subprocess.Popen([sys.executable, "-m", "bench.collector"], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+        )
+        stack.callback(collector.terminate)
+        assert collector.stdout is not None
+        endpoint = f"http://127.0.0.1:{collector.stdout.readline().strip()}"
+        for side in sides:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="oncelog-bench-"))
+            process = stack.enter_context(side.start(folder, endpoint))
+            stack.callback(process.terminate)
+            assert side.answer() == "ready"
+        run(sides, kinds, args.rounds, 0.1 if args.quick else 1.0)
+        for side in sides:
+            assert side.process is not None
+            assert side.process.stdin is not None
+            side.process.stdin.close()
+            side.process.wait()
+    rows = report(sides, kinds)
+    OUT.parent.mkdir(parents=True, exist_ok=True)
+    OUT.write_text(json.dumps(rows, indent=1) + "\n")
+    for row in rows:
+        print(
+            f"{row['what']:<44} {row['side']:<18} {row['median']:8.3f}  {row['cost_percent']:+6.1f} %"
+            f"  ({row['from_percent']:+.1f} to {row['to_percent']:+.1f})"
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
