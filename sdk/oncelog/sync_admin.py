@@ -18,6 +18,8 @@ from oncelog.client.descriptions import (
     LogDescription,
     PartitionOffsets,
     ProducerDescription,
+    Reassignment,
+    RefusedMove,
     TopicDescription,
     TransactionDescription,
 )
@@ -148,3 +150,19 @@ class Admin(Wrapper[AsyncAdmin]):
     def delete_group_offsets(self, group_id: str, partitions: Iterable[PartitionId] | None = None) -> int:
         """Forgets committed offsets; how many there were."""
         return int(self._run(self._inner.delete_group_offsets(group_id, partitions)))
+
+    # ------------------------------------------------------------ placement
+
+    def transfer_leadership(self, topic: str, partition: int, broker_id: int) -> None:
+        """Lets another member of the ISR lead."""
+        self._run(self._inner.transfer_leadership(topic, partition, broker_id))
+
+    def reassign_partitions(self, targets: Mapping[Any, Sequence[int]]) -> list[RefusedMove]:
+        """Moves replicas; what was refused."""
+        found: list[RefusedMove] = self._run(self._inner.reassign_partitions(targets))
+        return found
+
+    def list_reassignments(self) -> list[Reassignment]:
+        """Moves under way."""
+        found: list[Reassignment] = self._run(self._inner.list_reassignments())
+        return found

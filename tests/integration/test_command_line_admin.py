@@ -174,6 +174,16 @@ def test_partitions_and_cluster(shell: Shell, new_topic: Callable[..., str]) -> 
     assert [(row["partition"], row["problems"], row["high_watermark"]) for row in rows] == [(0, [], 0), (1, [], 0)]
     troubled = ("--under-replicated", "--leaderless", "--under-min-isr")
     assert shell.json("partition", "list", *troubled) == []
+    leader, other = rows[0]["leader"], rows[0]["replicas"][1]
+    assert leader != other
+    assert shell.json("partition", "transfer-leadership", f"{topic}/0", "--to", str(other))[0]["leader"] == other
+    reversed_ = rows[0]["replicas"][::-1]
+    target = f"{topic}/0=" + ",".join(map(str, reversed_))
+    assert shell.json("partition", "reassign", target, "--wait")[0]["error"] is None
+    assert shell.json("partition", "list", "--topic", topic)[0]["replicas"] == reversed_
+    assert shell.json("partition", "moves") == []
+    assert shell.json("partition", "reassign", f"{topic}/0=99", code=1)[0]["error"]
+    assert shell.run("partition", "reassign", f"{topic}/0").returncode == 2
     found = shell.json("cluster", "info")
     assert [row["broker"] for row in found["brokers"]] == [0, 1, 2]
     assert sum(row["controller"] for row in found["brokers"]) == 1

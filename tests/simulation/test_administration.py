@@ -328,3 +328,24 @@ async def test_a_broker_that_does_not_lead_says_so_in_its_item(s: Script) -> Non
     )
     reply = await s.call(s.followers(place)[0], methods.DESCRIBE_PARTITIONS, request)
     assert [item.HasField("error") for item in reply.partitions] == [True, True]
+
+
+# ---------------------------------------------------------------- placement
+
+
+@script
+async def test_a_leader_is_chosen_and_replicas_move(s: Script) -> None:
+    place = await s.place()
+    async with s.client() as client:
+        (other, *_) = (int(node.removeprefix("broker-")) for node in s.followers(place))
+        await client.admin.transfer_leadership(place.topic, 0, other)
+        await s.until(lambda: s.leader(place) == f"broker-{other}")
+        old = s.state(place).replicas
+        assert await client.admin.reassign_partitions({(place.topic, 0): old[::-1]}) == []
+        await s.until(lambda: s.state(place).replicas == old[::-1])
+        (refused,) = await client.admin.reassign_partitions({(place.topic, 0): [99]})
+        assert (refused.topic, refused.partition) == (place.topic, 0)
+        with pytest.raises(errors.UnknownTopicError):
+            await client.admin.transfer_leadership(place.topic, 5, other)
+        await s.until(lambda: not s.world.metadata.list(keys.REASSIGNMENTS).items)
+        assert await client.admin.list_reassignments() == []

@@ -23,14 +23,17 @@ from oncelog.client.descriptions import (
     PartitionOffsets,
     PendingOffsets,
     ProducerDescription,
+    Reassignment,
+    RefusedMove,
     TopicDescription,
     TransactionDescription,
 )
 from oncelog.client.group_admin import GroupAdmin
+from oncelog.client.placement_admin import PlacementAdmin
 from oncelog.client.transaction_admin import TransactionAdmin
 
 
-class Admin(ClusterAdmin, TransactionAdmin, GroupAdmin):
+class Admin(ClusterAdmin, PlacementAdmin, TransactionAdmin, GroupAdmin):
     """See the module. Made by the client."""
 
 
@@ -52,6 +55,8 @@ __all__ = [
     "PartitionOffsets",
     "PendingOffsets",
     "ProducerDescription",
+    "Reassignment",
+    "RefusedMove",
     "TopicDescription",
     "TransactionDescription",
 ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from oncelog.errors import OncelogError
+
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopic:
@@ -241,3 +243,24 @@ class ClusterDescription:
     group_shards: int
     topics: int
     partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reassignment:
+    """A move of replicas that is under way: from `original` to `target`; `replicas` and `isr` are those of now."""
+
+    topic: str
+    partition: int
+    original: tuple[int, ...]
+    target: tuple[int, ...]
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedMove:
+    """A partition whose replicas do not move, and why."""
+
+    topic: str
+    partition: int
+    error: OncelogError

@@ -1,0 +1,67 @@
+"""Administration of where partitions stand: leaders and replicas; a part of `client.admin`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from oncelog import methods
+from oncelog.client.admin_base import AdminBase
+from oncelog.client.descriptions import Reassignment, RefusedMove
+from oncelog.client.offsets import as_partition
+from oncelog.errors import UnknownTopicError
+from oncelog.types import PartitionId
+from oncelog.v1 import partition_pb2 as pb
+from oncelog.wire_errors import from_detail
+
+
+class PlacementAdmin(AdminBase):
+    """See the module."""
+
+    async def _id_of(self, partition: Any) -> PartitionId:
+        """Raises `UnknownTopicError`."""
+        where = as_partition(partition)
+        found = await self._metadata.topic(where.topic, self._context.deadline_ms())
+        if not 0 <= where.partition < found.partitions:
+            raise UnknownTopicError(
+                f"{where.topic} has the partitions 0 to {found.partitions - 1}", partition=where.partition
+            )
+        return PartitionId(found.topic_id, where.partition)
+
+    async def transfer_leadership(self, topic: str, partition: int, broker_id: int) -> None:
+        """Lets another member of the ISR lead. Raises why that cannot be."""
+        where = await self._id_of((topic, partition))
+        request = pb.TransferLeadershipRequest(topic_id=where.topic_id, partition=where.partition, broker_id=broker_id)
+        await self._caller.to_controller(methods.TRANSFER_LEADERSHIP, request)
+
+    async def reassign_partitions(self, targets: Mapping[Any, Sequence[int]]) -> list[RefusedMove]:
+        """(topic, partition) -> broker ids, the preferred leader first; none of them = cancel the move.
+
+        Returns when the moves are durably wanted; `list_reassignments` says how far they are. What was refused is in the
+        answer, the others go on. Raises `UnknownTopicError`.
+        """
+        names = {await self._id_of(partition): as_partition(partition) for partition in targets}
+        request = pb.ReassignPartitionsRequest()
+        for where, name in names.items():
+            request.partitions.add(topic_id=where.topic_id, partition=where.partition, replicas=targets[name])
+        reply = await self._caller.to_controller(methods.REASSIGN_PARTITIONS, request)
+        refused = []
+        for item in reply.errors:
+            name = names[PartitionId(item.partition.topic_id, item.partition.partition)]
+            refused.append(RefusedMove(name.topic, name.partition, from_detail(item.error)))
+        return refused
+
+    async def list_reassignments(self) -> list[Reassignment]:
+        """Moves under way, by topic and partition, as one broker sees them."""
+        reply = await self._caller.to_any_broker(methods.LIST_REASSIGNMENTS, pb.ListReassignmentsRequest())
+        return [
+            Reassignment(
+                topic=move.topic or move.topic_id,
+                partition=move.partition,
+                original=tuple(move.original),
+                target=tuple(move.target),
+                replicas=tuple(move.replicas),
+                isr=tuple(move.isr),
+            )
+            for move in sorted(reply.moves, key=lambda move: (move.topic, move.partition))
+        ]
