@@ -6,12 +6,14 @@ looked at, so a process that goes on writing there disturbs nobody.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from oncelog.errors import StorageError
 from oncelog.types import Buffer
+from oncelog_runtime.ports import DiskSpace
 
 T = TypeVar("T")
 
@@ -142,6 +144,11 @@ class OverlayDisk:
         """The whole file. Raises `StorageError` when absent."""
         file = self.open(path)
         return file.read(0, file.size)
+
+    def space(self) -> DiskSpace:
+        """Room on the volume of the folder; memory is not counted."""
+        found = os.statvfs(self._root)
+        return DiskSpace(found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize)
 
     async def write_atomic(self, path: str, data: bytes) -> None:
         """In memory."""
