@@ -23,6 +23,7 @@ from oncelog.client.descriptions import (
     TopicDescription,
     TransactionDescription,
 )
+from oncelog.client.operations_admin import BrokerLoad
 from oncelog.sync_loop import Wrapper
 from oncelog.types import PartitionId
 
@@ -165,4 +166,21 @@ class Admin(Wrapper[AsyncAdmin]):
     def list_reassignments(self) -> list[Reassignment]:
         """Moves under way."""
         found: list[Reassignment] = self._run(self._inner.list_reassignments())
+        return found
+
+    # ------------------------------------------------------------ brokers
+
+    def broker_loads(self) -> list[BrokerLoad]:
+        """What each broker holds."""
+        found: list[BrokerLoad] = self._run(self._inner.broker_loads())
+        return found
+
+    def decommission(self, broker_ids: Sequence[int]) -> list[BrokerLoad]:
+        """These brokers shall hold nothing."""
+        found: list[BrokerLoad] = self._run(self._inner.decommission(broker_ids))
+        return found
+
+    def recommission(self, broker_ids: Sequence[int]) -> list[BrokerLoad]:
+        """These brokers take part again."""
+        found: list[BrokerLoad] = self._run(self._inner.recommission(broker_ids))
         return found

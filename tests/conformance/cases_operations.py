@@ -43,6 +43,11 @@ OPERATIONS: Final[dict[str, Case]] = {
         "test_the_only_coordinator_skips_the_drain",
         "test_a_draining_coordinator_that_is_left_alone_owns_shards_again",
     ),
+    "drain 7": _drain(
+        "a cluster that stops as a whole stops quickly",
+        "test_all_coordinators_that_stop_at_once_wait_for_nobody",
+        "test_all_brokers_that_stop_at_once_wait_for_nobody",
+    ),
     "move 1": _move(
         "a new replica is in the ISR before an old one leaves",
         "test_a_move_keeps_every_record_and_deletes_the_old_log",

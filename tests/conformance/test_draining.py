@@ -213,3 +213,26 @@ async def test_a_draining_coordinator_that_is_left_alone_owns_shards_again(s: Sc
     await coordinator_drained(s, "coordinator-0")
     s.kill("coordinator-1")
     await s.until(lambda: owns(s, "coordinator-0") > 0, "better than nobody")
+
+
+async def test_all_coordinators_that_stop_at_once_wait_for_nobody(s: Script) -> None:
+    began = s.now_ms
+    for node in ("coordinator-0", "coordinator-1"):
+        s.cluster.ask_to_stop(node)
+    for node in ("coordinator-0", "coordinator-1"):
+        await s.world.nodes[node].stopped()
+    assert s.now_ms - began < 800
+
+
+async def test_all_brokers_that_stop_at_once_wait_for_nobody(s: Script) -> None:
+    place = await s.place()
+    await s.write(place, await s.producer(), "x")
+    began = s.now_ms
+    for node in ("broker-0", "broker-1", "broker-2"):
+        s.cluster.ask_to_stop(node)
+    for node in ("broker-0", "broker-1", "broker-2"):
+        await s.world.nodes[node].stopped()
+    assert s.now_ms - began < 1_400
+    s.restart("broker-0", "broker-1", "broker-2")
+    await s.cluster.healthy()
+    assert await s.read(place) == ["x"]

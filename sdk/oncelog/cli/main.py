@@ -33,7 +33,6 @@ NOUNS: Final = (
     "bench",
     "profile",
     "debug",
-    "log",
 )
 """Modules of `oncelog.cli`; each has `add_parser(commands)`, which adds its verbs."""
 

@@ -1,7 +1,7 @@
 """`oncelog node ...`: draining nodes before they are stopped, and looking at them.
 
 Exit codes: 0 = safe to stop (drained, skipped, nothing to do), or the question was answered; 1 = an error, named on
-standard error; 2 = wrong flags; 3 = not drained in time (the drain goes on), with a line that says what was left.
+standard error; 2 = wrong flags; 3 = not in time (the drain, or the moves, go on), with a line that says what was left.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ import argparse
 from typing import Any, Final
 
 from oncelog.cli.output import Printer
-from oncelog.cli.parsing import Commands, Parser
+from oncelog.cli.parsing import Commands, Noun, Parser
+from oncelog.cli.session import with_client
 
 NOT_IN_TIME: Final = 3
 _COLUMNS: Final = ("kind", "node", "state", "leaderships", "needed", "shards", "in_sync", "controller", "reason")
+_LOADS: Final = ("broker", "registered", "decommissioned", "replicas", "leaderships", "moving")
 _WHICH = """Which node: --node ID is a broker, --coordinator HOST:PORT a coordinator, --self the service whose environment
 (ONCELOG_PARTITION_LEADER_*, ONCELOG_COORDINATOR_*, ONCELOG_PID_ALLOCATOR_*) this command finds itself in, as in a
 container's preStop hook."""
@@ -42,6 +44,23 @@ def add_parser(commands: Commands) -> None:
         ("oncelog node status", "oncelog node status --node 2"),
     )
     _add_node(status, required=False)
+    _add_loads(noun)
+
+
+def _add_loads(noun: Noun) -> None:
+    out = noun.verb(
+        "decommission",
+        _run_decommission,
+        "take brokers out of use: all their replicas move away, and then they may be stopped for good",
+        ("oncelog node decommission 3", "oncelog node decommission 3 4 --timeout 0"),
+        "Returns when the brokers hold nothing. Exit code 3: not in time; the moves go on, ask again.",
+    )
+    out.add_argument("broker", type=int, nargs="+", help="ids of brokers")
+    wait = "wait so many seconds (default 600; 0 = not at all)"
+    out.add_argument("--timeout", type=float, default=600.0, metavar="S", help=wait)
+    back = noun.verb("recommission", _run_recommission, "brokers take part again", ("oncelog node recommission 3",))
+    back.add_argument("broker", type=int, nargs="+", help="ids of brokers")
+    noun.verb("loads", _run_loads, "replicas and leaderships of each broker", ("oncelog node loads",))
 
 
 def _add_node(parser: Parser, *, required: bool) -> None:
@@ -86,3 +105,40 @@ def _run_status(args: argparse.Namespace, printer: Printer) -> int:
     else:
         printer.rows([draining.run(args, draining.status)], _COLUMNS)
     return 0
+
+
+def _rows(loads: list[Any]) -> list[dict[str, Any]]:
+    import dataclasses
+
+    return [{"broker": load.broker_id, **dataclasses.asdict(load)} for load in loads]
+
+
+def _run_loads(args: argparse.Namespace, printer: Printer) -> int:
+    printer.rows(_rows(with_client(args, lambda client: client.admin.broker_loads())), _LOADS)
+    return 0
+
+
+def _run_recommission(args: argparse.Namespace, printer: Printer) -> int:
+    printer.rows(_rows(with_client(args, lambda client: client.admin.recommission(args.broker))), _LOADS)
+    return 0
+
+
+def _run_decommission(args: argparse.Namespace, printer: Printer) -> int:
+    import asyncio
+    import time
+
+    async def work(client: Any) -> list[Any]:
+        deadline = time.monotonic() + args.timeout
+        loads = await client.admin.decommission(args.broker)
+        while not _empty(loads, args.broker) and time.monotonic() < deadline:
+            await asyncio.sleep(min(1.0, max(0.0, deadline - time.monotonic())))
+            loads = await client.admin.broker_loads()
+        return list(loads)
+
+    loads = with_client(args, work)
+    printer.rows(_rows([load for load in loads if load.broker_id in args.broker]), _LOADS)
+    return 0 if _empty(loads, args.broker) else NOT_IN_TIME
+
+
+def _empty(loads: list[Any], brokers: list[int]) -> bool:
+    return not any((load.replicas or load.moving) and load.broker_id in brokers for load in loads)

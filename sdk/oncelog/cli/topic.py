@@ -166,7 +166,7 @@ def topic_row(topic: TopicDescription) -> dict[str, Any]:
         "partitions": len(topic.partitions),
         "replicas": max((len(p.replicas) for p in topic.partitions), default=0),
         "leaderless": sum(p.leader is None for p in topic.partitions),
-        "under_replicated": sum(len(p.isr) < len(p.replicas) for p in topic.partitions),
+        "under_replicated": sum(not p.fully_in_sync for p in topic.partitions),
         "internal": topic.internal,
         "topic_id": topic.topic_id,
         "config": dict(topic.config),

@@ -29,11 +29,12 @@ from oncelog.client.descriptions import (
     TransactionDescription,
 )
 from oncelog.client.group_admin import GroupAdmin
+from oncelog.client.operations_admin import BrokerLoad, OperationsAdmin
 from oncelog.client.placement_admin import PlacementAdmin
 from oncelog.client.transaction_admin import TransactionAdmin
 
 
-class Admin(ClusterAdmin, PlacementAdmin, TransactionAdmin, GroupAdmin):
+class Admin(ClusterAdmin, PlacementAdmin, OperationsAdmin, TransactionAdmin, GroupAdmin):
     """See the module. Made by the client."""
 
 
@@ -41,6 +42,7 @@ __all__ = [
     "Admin",
     "AlteredTopic",
     "BrokerDescription",
+    "BrokerLoad",
     "ClusterDescription",
     "ClusterHealth",
     "ConfigValue",

@@ -22,7 +22,7 @@ class ClusterAdmin(TopicAdmin):
         """What one broker sees of the cluster. Raises `ClusterUnreachableError` when no broker answers."""
         reply = await self._describe(all_topics=True)
         topics = [topic_of(t) for t in reply.topics]
-        thin = [t for t in topics if any(len(p.isr) < len(p.replicas) for p in t.partitions)]
+        thin = [t for t in topics if any(not p.fully_in_sync for p in t.partitions)]
         minimum = await self.min_insync_replicas(thin) if thin else {}
         return _health(reply, topics, minimum)
 
@@ -57,7 +57,7 @@ class ClusterAdmin(TopicAdmin):
 
 def _health(reply: pb.GetMetadataReply, topics: list[TopicDescription], minimum: dict[str, int]) -> ClusterHealth:
     leaderless = tuple((t.name, p.partition) for t in topics for p in t.partitions if p.leader is None)
-    thin = tuple((t.name, p.partition) for t in topics for p in t.partitions if len(p.isr) < len(p.replicas))
+    thin = tuple((t.name, p.partition) for t in topics for p in t.partitions if not p.fully_in_sync)
     refused = tuple(
         (t.name, p.partition)
         for t in topics

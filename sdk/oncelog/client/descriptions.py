@@ -19,13 +19,22 @@ class CreatedTopic:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDescription:
-    """`leader` None = leaderless at the moment. Broker ids; `replicas` has the preferred one first."""
+    """`leader` None = leaderless at the moment. Broker ids; `replicas` has the preferred one first.
+
+    `adding`: replicas that are new and not counted on yet.
+    """
 
     partition: int
     leader: int | None
     leader_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+
+    @property
+    def fully_in_sync(self) -> bool:
+        """Every replica but new ones is in sync."""
+        return set(self.replicas) - set(self.adding) <= set(self.isr)
 
 
 @dataclass(frozen=True, slots=True)

@@ -233,6 +233,7 @@ def topic_of(info: pb.TopicInfo) -> TopicDescription:
             leader_epoch=p.leader_epoch,
             replicas=tuple(p.replicas),
             isr=tuple(ref.broker_id for ref in p.isr),
+            adding=tuple(p.adding),
         )
         for p in info.partitions
     )

@@ -414,18 +414,20 @@ class TopicInfo(_message.Message):
     def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[str] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., internal: bool = ..., partitions: _Optional[_Iterable[_Union[PartitionInfo, _Mapping]]] = ..., config: _Optional[_Iterable[_Union[ConfigEntry, _Mapping]]] = ...) -> None: ...
 
 class PartitionInfo(_message.Message):
-    __slots__ = ("partition", "leader", "leader_epoch", "replicas", "isr")
+    __slots__ = ("partition", "leader", "leader_epoch", "replicas", "isr", "adding")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
     LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
     ISR_FIELD_NUMBER: _ClassVar[int]
+    ADDING_FIELD_NUMBER: _ClassVar[int]
     partition: int
     leader: _types_pb2.BrokerRef
     leader_epoch: int
     replicas: _containers.RepeatedScalarFieldContainer[int]
     isr: _containers.RepeatedCompositeFieldContainer[_types_pb2.BrokerRef]
-    def __init__(self, partition: _Optional[int] = ..., leader: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ..., leader_epoch: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., isr: _Optional[_Iterable[_Union[_types_pb2.BrokerRef, _Mapping]]] = ...) -> None: ...
+    adding: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, partition: _Optional[int] = ..., leader: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ..., leader_epoch: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., isr: _Optional[_Iterable[_Union[_types_pb2.BrokerRef, _Mapping]]] = ..., adding: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ConfigEntry(_message.Message):
     __slots__ = ("name", "value")

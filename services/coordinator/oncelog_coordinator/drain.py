@@ -157,8 +157,8 @@ class CoordinatorDrain:
             pass
 
     async def _may_stop(self, in_line_until_ms: int) -> bool:
-        if not self.lease_id or not self._owned:
-            return True
+        if not self.lease_id or not self._owned or not self.others():
+            return True  # nothing to hand over, or nobody to take it
         try:
             return not await self.start() or self.done
         except DrainingElsewhereError as error:

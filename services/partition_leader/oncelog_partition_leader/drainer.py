@@ -29,6 +29,7 @@ _log = logging.getLogger(__name__)
 _LOOK_S: Final = 0.1
 _RETRY_AFTER_MS: Final = 500
 _TRIES: Final = 3
+_CANCEL_SEEN_S: Final = 2.0
 
 
 class Drainer:
@@ -136,8 +137,12 @@ class Drainer:
         entry = self._view.broker_drain
         if entry is not None and entry.value.broker.broker_id == self._me().broker_id:
             await self._metadata.commit([Compare(BROKER_DRAIN_KEY, entry.mod_revision)], deletes=[BROKER_DRAIN_KEY])
-            while self._view.broker_drain is entry:
-                await self._view.changed()
+            try:
+                async with asyncio.timeout(_CANCEL_SEEN_S):
+                    while self._view.broker_drain is entry:
+                        await self._view.changed()
+            except TimeoutError:
+                pass  # etcd has it; this broker will hear of it
             _log.info("the drain of broker %d was cancelled", self._me().broker_id)
 
     async def leave(self, budget_ms: int) -> None:

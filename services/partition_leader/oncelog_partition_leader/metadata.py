@@ -68,6 +68,8 @@ def _add_partitions(view: ClusterView, topic: Topic, info: pb.TopicInfo) -> None
         state = entry.value
         partition.leader_epoch = state.leader_epoch
         partition.replicas.extend(state.replicas)
+        adding = view.adding(PartitionId(topic.topic_id, number))
+        partition.adding.extend(broker_id for broker_id in adding if broker_id in state.replicas)
         partition.isr.extend(map(to_ref, state.isr))
         if state.leader is not None and view.is_live(state.leader):
             partition.leader.CopyFrom(to_ref(state.leader))

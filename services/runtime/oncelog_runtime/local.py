@@ -117,6 +117,7 @@ class LocalCluster:
     """`data_dir` holds everything; the same directory gives the same cluster again.
 
     `doors`: brokers and coordinators have listeners for clients and for clients outside; `tls` needs them.
+    `probes`: each service has a health port, see `probe_address`.
     """
 
     data_dir: Path
@@ -129,6 +130,7 @@ class LocalCluster:
     tls: LocalTls | None = None
     metrics: bool = False
     """Each service answers GET /metrics, see `LocalProcess.metrics_url`."""
+    probes: bool = False
     processes: dict[str, LocalProcess] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -150,6 +152,8 @@ class LocalCluster:
         path = self.data_dir / "cluster.json"
         ports: dict[str, int] = json.loads(path.read_text())["ports"] if path.exists() else {}
         wanted = [*self._names(), "etcd-client", "etcd-peer"]  # brokers first: they get the first ports
+        if self.probes:
+            wanted += [f"{name}/health" for name in self._names()]
         if self.doors:
             wanted += [f"{name}/{door}" for name in self._names() if _serves_clients(name) for door in _DOORS]
         if self.metrics:
@@ -169,10 +173,14 @@ class LocalCluster:
         inside = self.tls.inside if self.tls else None
         command = etcd_command(str(self.data_dir / "etcd"), ports["etcd-client"], ports["etcd-peer"], tls=inside)
         etcd_address = f"127.0.0.1:{ports['etcd-client']}"
-        self.processes["etcd"] = LocalProcess("etcd", command, etcd_address, logs / "etcd.log")
+        self.processes.setdefault("etcd", LocalProcess("etcd", command, etcd_address, logs / "etcd.log"))
         for name in self._names():
+            if name in self.processes:
+                continue
             command = self._service_command(name, ports[name], etcd_address)
             command += self._door_flags(name, ports) + self._tls_flags(name) + list(self.flags)
+            if self.probes:
+                command += ["--health-host", "127.0.0.1", "--health-port", str(ports[f"{name}/health"])]
             self.processes[name] = process = LocalProcess(
                 name, command, f"127.0.0.1:{ports[name]}", logs / f"{name}.log"
             )
@@ -246,6 +254,25 @@ class LocalCluster:
     def restart(self, name: str) -> None:
         """Starts a process that was killed."""
         self.processes[name].start()
+
+    def add_broker(self) -> str:
+        """Starts one more broker, with the next id; its name."""
+        self.brokers += 1
+        self._build(self._ports())
+        name = f"broker-{self.brokers - 1}"
+        self.processes[name].start()
+        return name
+
+    def remove_broker(self) -> None:
+        """Stops the broker with the highest id for good, as SIGTERM does."""
+        self.brokers -= 1
+        process = self.processes.pop(f"broker-{self.brokers}")
+        process.kill(signal.SIGTERM)
+        _wait_all([process])
+
+    def probe_address(self, name: str) -> str:
+        """Where a service answers its probes; with `probes` only."""
+        return f"127.0.0.1:{self._ports()[f'{name}/health']}"
 
     def _wait_for_port(self, name: str, seconds: float) -> None:
         process = self.processes[name]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+
 import grpc
 import grpc.aio
 import pytest
@@ -38,3 +41,29 @@ async def test_probes_follow_the_state() -> None:
             await HealthServer(state, "127.0.0.1", int(address.rpartition(":")[2])).start()
     await server.stop()
     await server.stop()
+
+
+def test_a_loop_that_hangs_answers_no_probe_and_one_that_goes_on_does() -> None:
+    """That is all that the liveness probe looks for: the kubelet counts unanswered probes, and restarts the process."""
+    state, loop = health.HealthState(), asyncio.new_event_loop()
+    server = HealthServer(state, "127.0.0.1", 0)
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    address = asyncio.run_coroutine_threadsafe(server.start(), loop).result(20)
+    go_on = threading.Event()
+    with grpc.insecure_channel(address) as channel:
+        request, check = (
+            health_pb2.HealthCheckRequest(service=health.LIVENESS),
+            health_pb2_grpc.HealthStub(channel).Check,
+        )
+        assert check(request, timeout=20).status == SERVING
+        loop.call_soon_threadsafe(go_on.wait)  # the loop stands
+        with pytest.raises(grpc.RpcError) as caught:
+            check(request, timeout=1)
+        assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        go_on.set()
+        assert check(request, timeout=20).status == SERVING
+    asyncio.run_coroutine_threadsafe(server.stop(), loop).result(20)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(20)
+    loop.close()
