@@ -4,7 +4,7 @@
 
 Rule 1: a panel is one row here: title, unit, and its queries with their legends. Every metric in a query stands in
         `oncelog_runtime.metric_names` (a test asks).
-Rule 2: queries choose by the dashboard's variables namespace and topic, so one dashboard serves every cluster.
+Rule 2: queries choose by the dashboard's variables namespace, job and topic, so one dashboard serves every cluster.
 `--check` writes nothing and exits 1 when a file is not what would be written.
 """
 
@@ -34,7 +34,7 @@ class Panel(NamedTuple):
     text: str = ""
 
 
-N: Final = 'namespace="$namespace"'
+N: Final = 'namespace="$namespace", job="$job"'
 T: Final = f'{N}, topic=~"$topic"'
 
 
@@ -224,7 +224,7 @@ def dashboard() -> dict[str, Any]:
         "editable": True,
         "refresh": "30s",
         "time": {"from": "now-1h", "to": "now"},
-        "templating": {"list": [_source(), _variable("namespace", "oncelog_build_info", many=False), _topics()]},
+        "templating": {"list": [_source(), *_variables()]},
         "panels": panels,
     }
 
@@ -283,8 +283,12 @@ def _variable(label: str, metric: str, *, many: bool, where: str = "") -> dict[s
     }
 
 
-def _topics() -> dict[str, Any]:
-    return _variable("topic", "oncelog_records_in_total", many=True, where=f"{{{N}}}")
+def _variables() -> list[dict[str, Any]]:
+    return [
+        _variable("namespace", "oncelog_build_info", many=False),
+        _variable("job", "oncelog_build_info", many=False, where='{namespace="$namespace"}'),
+        _variable("topic", "oncelog_records_in_total", many=True, where=f"{{{N}}}"),
+    ]
 
 
 def dashboard_text() -> str:

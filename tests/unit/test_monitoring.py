@@ -41,6 +41,7 @@ def series_in(query: str) -> set[str]:
         "histogram_quantile",
         "label_values",
         "min_over_time",
+        "max_over_time",
     }
 
 
@@ -76,7 +77,7 @@ def test_every_panel_has_a_title_a_unit_and_queries_about_metrics_that_exist() -
         assert panel["fieldConfig"]["defaults"]["unit"], panel["title"]
         assert panel["targets"], panel["title"]
         for target in panel["targets"]:
-            check_query(target["expr"], {"namespace", "pod"})
+            check_query(target["expr"], {"namespace", "job", "pod"})
             legend = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
             by_topk = {"topic", "partition"} if target["expr"].startswith("topk") else set()
             assert legend <= labels_in(target["expr"]) | by_topk | {"pod"}, target
@@ -101,7 +102,8 @@ def test_every_alert_is_complete_and_about_metrics_that_exist() -> None:
         assert set(notes) == {"summary", "description", "runbook"}, rule["alert"]
         assert notes["runbook"] == f"docs/runbooks.md#{rule['alert'].lower()}"
         used = set(re.findall(r"\$labels\.(\w+)", notes["description"]))
-        kept = {"namespace", "pod", "instance", "job"} if " by " not in rule["expr"] else labels_in(rule["expr"])
+        aggregates = re.match(r"(sum|min|max|count) by", rule["expr"])
+        kept = labels_in(rule["expr"]) if aggregates else {"namespace", "pod", "instance", "job"}
         assert used <= kept, rule["alert"]
 
 

@@ -58,6 +58,9 @@ What the schema cannot say: relations between values. Every problem is named at 
 {{- if and .Values.jaeger.enabled (not .Values.tracing.enabled) -}}
 {{- $problems = append $problems "jaeger.enabled without tracing.enabled would show nothing: set tracing.enabled=true" -}}
 {{- end -}}
+{{- if and .Values.metrics.podMonitor.enabled (not .Values.metrics.enabled) -}}
+{{- $problems = append $problems "metrics.podMonitor.enabled without metrics.enabled would find nothing: set metrics.enabled=true" -}}
+{{- end -}}
 {{- if .Values.externalAccess.enabled -}}
 {{- $access := .Values.externalAccess -}}
 {{- range $key := list "partitionLeader" "coordinator" -}}

@@ -33,6 +33,7 @@ NOUNS: Final = (
     "bench",
     "profile",
     "debug",
+    "log",
 )
 """Modules of `oncelog.cli`; each has `add_parser(commands)`, which adds its verbs."""
 

@@ -1,0 +1,124 @@
+"""`oncelog log dump`: forensics of a partition's folder. The reading belongs to the servers' code, and is asked for there."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from oncelog.cli.output import Printer
+from oncelog.cli.parsing import Commands
+from oncelog.errors import ConfigError
+
+BATCH: Final = (
+    "position", "base_offset", "last_offset", "records", "bytes", "leader_epoch", "producer_id", "producer_epoch",
+    "sequence", "txn_producer_id", "txn_no", "type", "codec", "crc",
+)  # fmt: skip
+WIDE: Final = ("append_timestamp_ms", "max_timestamp_ms", "txn_shard", "schema_id")
+RECORD: Final = ("offset", "timestamp_ms", "key", "value", "headers")
+_ROWS_AT_ONCE: Final = 1_000
+_DETAILS: Final = """PATH is a partition's folder, a file in it, or a folder of partitions (a broker's `logs`). It only
+reads, and may run beside a broker. Each batch says whether its checksums hold; then what is damaged, and what a broker
+would do when it opens the folder. Other formats than text give one document per finding, with its `kind`. Exit code 1:
+something is damaged."""
+
+
+def add_parser(commands: Commands) -> None:
+    """The verbs of this noun."""
+    noun = commands.noun("log", "look into the files of partitions")
+    dump = noun.verb(
+        "dump",
+        _run,
+        "print batches, damage, and what recovery would do",
+        ("oncelog log dump oncelog-data/broker-0/logs", "oncelog log dump PARTITION-FOLDER --deep --offsets 100-120"),
+        _DETAILS,
+    )
+    dump.add_argument("path", type=Path)
+    dump.add_argument("--deep", action="store_true", help="the records of each batch too")
+    dump.add_argument(
+        "--offsets", type=_offsets, metavar="A-B", help="only batches with these offsets (both inclusive)"
+    )
+
+
+def _offsets(text: str) -> range:
+    first, separator, last = text.partition("-")
+    try:
+        found = range(int(first or 0), (int(last) + 1 if last else 1 << 63) if separator else int(first) + 1)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"offsets are A-B, A-, -B or A, not {text!r}") from None
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r} holds no offset")
+    return found
+
+
+def _run(args: argparse.Namespace, printer: Printer) -> int:
+    """Exit code 0: sound."""
+    if (
+        importlib.util.find_spec("oncelog_partition_leader") is None
+        or importlib.util.find_spec("oncelog_runtime") is None
+    ):
+        raise ConfigError("oncelog log dump needs the servers' code: pip install 'oncelog[server]'")
+    forensics = importlib.import_module("oncelog_partition_leader.forensics")
+    is_sound = True
+    for folder, segment in forensics.partitions_in(args.path):
+        findings = forensics.dump(folder, segment=segment, deep=args.deep, offsets=args.offsets)
+        for kind, group in itertools.groupby(findings, key=lambda finding: finding.kind):
+            fields = (finding.fields for finding in group)
+            is_sound &= _print(kind, fields, printer)
+    return 0 if is_sound else 1
+
+
+def _print(kind: str, fields: Iterator[dict[str, Any]], printer: Printer) -> bool:
+    """Prints neighbours of a kind. False: they tell of damage."""
+    is_sound = True
+    while rows := list(itertools.islice(fields, _ROWS_AT_ONCE)):
+        is_sound &= kind != "damage" and not any(row.get("outcome") in ("cut", "quarantine", "refuse") for row in rows)
+        if not printer.is_text:
+            for row in rows:
+                printer.data({"kind": kind, **row})
+        elif kind in ("batch", "record"):
+            printer.rows(rows, *((BATCH, WIDE) if kind == "batch" else (RECORD,)))
+        else:
+            for row in rows:
+                printer.text(_SENTENCES[kind](row))
+    return is_sound
+
+
+def _log(row: dict[str, Any]) -> str:
+    end = "stopped cleanly" if row["clean_shutdown"] else "not stopped cleanly, or still open"
+    epochs = row["leader_epochs"]
+    shown = (
+        ", ".join(f"{epoch} from {start}" for epoch, start in epochs) if isinstance(epochs, list) else epochs or "none"
+    )
+    snapshots = ", ".join(f"{s['offset']}{'' if s['ok'] else ' (damaged)'}" for s in row["snapshots"]) or "none"
+    return (
+        f"== {row['folder']}\n{end}; recovery point {row['recovery_point']}, log start {row['log_start_offset']};"
+        f" leader epochs: {shown}; snapshots at: {snapshots}"
+    )
+
+
+def _segment(row: dict[str, Any]) -> str:
+    aborted = row["aborted"]
+    count = f"{len(aborted)} entries" if isinstance(aborted, list) else aborted or "none"
+    return (
+        f"segment {row['segment']}: offsets {row['segment']} to {row['next_offset'] - 1}, {row['bytes']} bytes,"
+        f" {row['batches']} batches, {row['records']} records, {row['damaged']} damaged; index: {row['index'] or 'none'};"
+        f" aborted index: {count}"
+    )
+
+
+def _damage(row: dict[str, Any]) -> str:
+    return f"DAMAGE {row['file']}: first damaged byte at or behind {row['first_damaged_byte']}: {row['why']}"
+
+
+def _recovery(row: dict[str, Any]) -> str:
+    why = f" ({row['why']})" if row["why"] else ""
+    end = f"; offsets {row['log_start_offset']} to {row['log_end_offset'] - 1}" if "log_end_offset" in row else ""
+    return f"recovery: {row['does']}{why}{end}"
+
+
+_SENTENCES: Final = {"log": _log, "segment": _segment, "damage": _damage, "recovery": _recovery}

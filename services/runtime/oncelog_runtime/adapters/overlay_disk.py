@@ -1,0 +1,163 @@
+"""A disk that shows a real folder and keeps every change in memory: what would happen, without anything happening.
+
+Rule: nothing below the folder is ever written, created, removed or locked; a file's size is what it was when it was first
+looked at, so a process that goes on writing there disturbs nobody.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from oncelog.errors import StorageError
+from oncelog.types import Buffer
+from oncelog_runtime.ports import DiskSpace
+
+T = TypeVar("T")
+
+
+class _Content:
+    """The first `kept` bytes of a real file (None: no file), then `tail`."""
+
+    __slots__ = ("base", "kept", "tail")
+
+    def __init__(self, base: Path | None, kept: int) -> None:
+        self.base = base
+        self.kept = kept
+        self.tail = bytearray()
+
+    def read(self, position: int, length: int) -> bytes:
+        found = b""
+        if self.base is not None and position < self.kept:
+            try:
+                with self.base.open("rb") as file:
+                    file.seek(position)
+                    found = file.read(min(length, self.kept - position))
+            except OSError as error:
+                raise StorageError("the file cannot be read", reason="io", path=self.base, cause=error) from error
+        start = max(0, position + len(found) - self.kept)
+        return found + bytes(self.tail[start : start + length - len(found)])
+
+
+class OverlayFile:
+    """Implements `oncelog_runtime.ports.DiskFile`."""
+
+    def __init__(self, content: _Content) -> None:
+        self._content = content
+
+    @property
+    def size(self) -> int:
+        """Bytes, as changed."""
+        return self._content.kept + len(self._content.tail)
+
+    def append(self, buffers: Sequence[Buffer]) -> None:
+        """In memory."""
+        self._content.tail += b"".join(buffers)
+
+    def read(self, position: int, length: int) -> bytes:
+        """See `DiskFile.read`."""
+        return self._content.read(position, length)
+
+    async def sync(self) -> None:
+        """Nothing to do."""
+
+    def truncate(self, size: int) -> None:
+        """In memory."""
+        content = self._content
+        content.kept = min(content.kept, size)
+        del content.tail[size - content.kept :]
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class OverlayDisk:
+    """Implements `oncelog_runtime.ports.Disk` over `root`."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._files: dict[str, _Content] = {}
+        self._dirs: dict[str, None] = {}
+        self._gone: dict[str, None] = {}
+
+    def _content(self, path: str) -> _Content | None:
+        if path not in self._files and not self._is_gone(path):
+            real = self._root / path
+            if real.is_file():
+                self._files[path] = _Content(real, real.stat().st_size)
+        return self._files.get(path)
+
+    def _is_gone(self, path: str) -> bool:
+        return any(path == gone or path.startswith(f"{gone}/") for gone in self._gone)
+
+    def open(self, path: str, *, create: bool = False) -> OverlayFile:
+        """See `Disk.open`."""
+        content = self._content(path)
+        if content is None:
+            if not create:
+                raise StorageError("no such file", reason="absent", path=path)
+            content = self._files[path] = _Content(None, 0)
+        return OverlayFile(content)
+
+    def exists(self, path: str) -> bool:
+        """A file or a directory."""
+        path = path.rstrip("/")
+        return (
+            path in self._dirs
+            or self._content(path) is not None
+            or (not self._is_gone(path) and (self._root / path).is_dir())
+        )
+
+    def list(self, path: str) -> list[str]:
+        """Names in a directory, sorted."""
+        prefix = f"{path.rstrip('/')}/" if path.strip("/.") else ""
+        folder = self._root / path
+        names = {item.name for item in folder.iterdir()} if folder.is_dir() else set()
+        names = {name for name in names if not self._is_gone(prefix + name)}
+        names |= {
+            known[len(prefix) :].partition("/")[0] for known in (*self._files, *self._dirs) if known.startswith(prefix)
+        }
+        return sorted(names)
+
+    def make_dirs(self, path: str) -> None:
+        """In memory."""
+        self._dirs[path.strip("/")] = None
+
+    def remove(self, path: str) -> None:
+        """In memory."""
+        path = path.rstrip("/")
+        for known in [name for name in self._files if name == path or name.startswith(f"{path}/")]:
+            del self._files[known]
+        self._gone[path] = None
+
+    def rename(self, old: str, new: str) -> None:
+        """A file, in memory."""
+        content = self._content(old)
+        if content is None:
+            raise StorageError("no such file", reason="absent", path=old)
+        self.remove(old)
+        self._files[new] = content
+
+    def read_file(self, path: str) -> bytes:
+        """The whole file. Raises `StorageError` when absent."""
+        file = self.open(path)
+        return file.read(0, file.size)
+
+    def space(self) -> DiskSpace:
+        """Room on the volume of the folder; memory is not counted."""
+        found = os.statvfs(self._root)
+        return DiskSpace(found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize)
+
+    async def write_atomic(self, path: str, data: bytes) -> None:
+        """In memory."""
+        content = self._files[path] = _Content(None, 0)
+        content.tail += data
+
+    async def sync_dir(self, path: str) -> None:
+        """Nothing to do."""
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """At once: nobody waits beside this."""
+        return work()
