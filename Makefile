@@ -21,7 +21,7 @@ WITH_JAVA = JAVA_HOME="$$($(PY) scripts/java_home.py)"; export JAVA_HOME;
 .PHONY: help setup protos fmt lint types test sim planted bench demo image e2e-kubernetes e2e-tracing chart compat lock clean
 
 help: ## Say what there is
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: .venv/.setup ## Make .venv from locks/dev.txt, and bring a Java if the machine has none
 	@$(PY) scripts/java_home.py --install >/dev/null
