@@ -70,8 +70,17 @@ def _whole_batches(data: bytes, offset: int, present: int, max_bytes: int, end_o
     return position
 
 
-def first_at(segment: Segment, timestamp_ms: int, log_start_offset: int, tag: int) -> tuple[int, int] | None:
-    """(first offset, time) of the segment's first data batch with a record at or after a time; None = none."""
+def first_at(segments: Sequence[Segment], timestamp_ms: int, log_start_offset: int, tag: int) -> tuple[int, int] | None:
+    """(first offset, time) of the first data batch with a record at or after a time; None = none."""
+    for segment in segments:
+        if segment.index.max_timestamp_ms >= timestamp_ms and segment.next_offset > log_start_offset:
+            found = _first_in(segment, timestamp_ms, log_start_offset, tag)
+            if found is not None:
+                return found
+    return None
+
+
+def _first_in(segment: Segment, timestamp_ms: int, log_start_offset: int, tag: int) -> tuple[int, int] | None:
     position = segment.index.position_before_time(timestamp_ms)
     for batch in segment.walk(position, segment.index.size, tag, bodies=False):
         header = batch.header

@@ -29,7 +29,8 @@ from oncelog_partition_leader.log_config import LogConfig
 from oncelog_partition_leader.partition import LocalPartition
 from oncelog_partition_leader.removal import delete_log, is_moved_away, sweep
 from oncelog_partition_leader.replication import Replicator
-from oncelog_partition_leader.storage import PartitionLog, set_aside
+from oncelog_partition_leader.storage import PartitionLog
+from oncelog_partition_leader.storage_recovery import set_aside
 from oncelog_partition_leader.topic_config import TopicConfig, effective
 from oncelog_runtime import cluster
 from oncelog_runtime.cluster import Partition, Topic

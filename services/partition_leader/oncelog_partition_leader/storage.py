@@ -17,24 +17,21 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from oncelog.core.control import Control, control_of
-from oncelog.core.header import PREFIX_BYTES, BatchHeader, read_header, stamp_prefix
+from oncelog.core.header import BatchHeader
 from oncelog.errors import (
     CorruptMessageError,
     FencedLeaderEpochError,
-    MisdirectedBatchError,
     OffsetOutOfRangeError,
     OncelogError,
-    PolicyViolationError,
     StorageError,
 )
 from oncelog.types import Buffer
 from oncelog_partition_leader.checkpoints import (
     CLEAN_SHUTDOWN,
     LEADER_EPOCHS,
-    RESETTING,
     Checkpoint,
     pack_clean,
     prune_snapshots,
@@ -45,6 +42,7 @@ from oncelog_partition_leader.core.aborted_index import AbortedEntry
 from oncelog_partition_leader.core.producer_state import ProducerStates
 from oncelog_partition_leader.core.retention import segments_to_delete
 from oncelog_partition_leader.core.segment import must_roll
+from oncelog_partition_leader.incoming import Appended, check_chunk, stamp
 from oncelog_partition_leader.log_config import LogConfig
 from oncelog_partition_leader.log_reader import first_at, locate, read_batches, scrub_piece, segment_of
 from oncelog_partition_leader.segment_file import (
@@ -52,27 +50,15 @@ from oncelog_partition_leader.segment_file import (
     LOG_SUFFIX,
     TXN_INDEX_SUFFIX,
     Segment,
-    check_whole,
 )
-from oncelog_partition_leader.storage_recovery import Recovered, recover, replay_states
+from oncelog_partition_leader.storage_recovery import Recovered, begin_anew, recover, replay_states, states_from
 from oncelog_partition_leader.tail_cache import TailCache
 from oncelog_runtime.ports import Disk
 
-__all__ = ["Appended", "LogConfig", "PartitionLog", "set_aside"]
+__all__ = ["Appended", "LogConfig", "PartitionLog"]
 
-OFFSET_MAX: Final = (1 << 63) - 1
-_COLD_READ_BYTES: Final = 1 << 16
 _HARMLESS: Final = ("full", "short")
 """Reasons of a failed append after which the file is as before and the log goes on."""
-
-
-class Appended(NamedTuple):
-    """A batch as it stands in the log. `header` has the leader's fields; `data` are the log's own bytes."""
-
-    header: BatchHeader
-    data: bytes
-    base_offset: int
-    next_offset: int
 
 
 class PartitionLog:
@@ -177,7 +163,7 @@ class PartitionLog:
         self._usable()
         if leader_epoch < self.epochs.last_epoch:
             raise FencedLeaderEpochError(leader_epoch=leader_epoch, last_epoch=self.epochs.last_epoch)
-        appended, total = self._stamp(batches, leader_epoch, now_ms)
+        appended, total = stamp(batches, self._tag, self._log_end, leader_epoch, now_ms)
         if not appended:
             return appended
         controls = [control_of(batch.data) if batch.header.is_control else None for batch in appended]
@@ -186,30 +172,6 @@ class PartitionLog:
             self._apply(batch.header, control)
             self._tail.push(batch.base_offset, batch.next_offset, batch.data)
         return appended
-
-    def _stamp(
-        self, batches: Sequence[tuple[BatchHeader, Buffer]], leader_epoch: int, now_ms: int
-    ) -> tuple[list[Appended], int]:
-        offset, total, appended = self._log_end, 0, []
-        for header, data in batches:
-            if header.partition_tag != self._tag:
-                raise MisdirectedBatchError(base_sequence=header.base_sequence)
-            prefix = stamp_prefix(offset, header.batch_length, leader_epoch, now_ms)
-            stamped = header._replace(
-                base_offset=offset,
-                leader_epoch=leader_epoch,
-                append_timestamp_ms=now_ms,
-                delete_horizon_ms=-1,
-                prefix_crc=int.from_bytes(prefix[-4:], "little"),
-            )
-            next_offset = offset + header.last_offset_delta + 1
-            if next_offset > OFFSET_MAX:
-                raise PolicyViolationError("the partition's offsets are used up", log_end_offset=self._log_end)
-            joined = b"".join((prefix, memoryview(data)[PREFIX_BYTES:]))
-            appended.append(Appended(stamped, joined, offset, next_offset))
-            total += header.batch_length
-            offset = next_offset
-        return appended, total
 
     def append_as_follower(self, data: Buffer, leader_epoch: int) -> None:
         """Appends whole batches just as the leader pushed them.
@@ -220,33 +182,13 @@ class PartitionLog:
         `FencedLeaderEpochError` or `StorageError`; then nothing was appended.
         """
         self._usable()
-        headers, controls = self._check_chunk(data, leader_epoch)
+        headers, controls = check_chunk(data, self._tag, self._log_end, self.epochs.last_epoch, leader_epoch)
         if not headers:
             return
         self._write([data], len(data), headers[-1].next_offset, headers[-1].append_timestamp_ms)
         for header, control in zip(headers, controls, strict=True):
             self._apply(header, control)
         self._tail.clear()
-
-    def _check_chunk(self, data: Buffer, leader_epoch: int) -> tuple[list[BatchHeader], list[Control | None]]:
-        headers: list[BatchHeader] = []
-        controls: list[Control | None] = []
-        offset, epoch, position, end = self._log_end, self.epochs.last_epoch, 0, len(data)
-        while position < end:
-            header = read_header(data, position)
-            check_whole(data, header, position, self._tag)
-            if header.base_offset != offset:
-                raise OffsetOutOfRangeError("not at the log end", base_offset=header.base_offset, log_end_offset=offset)
-            if not epoch <= header.leader_epoch <= leader_epoch:
-                raise FencedLeaderEpochError(
-                    "the batch's epoch does not follow", leader_epoch=header.leader_epoch, last_epoch=epoch
-                )
-            next_position = position + header.batch_length
-            batch = memoryview(data)[position:next_position] if header.is_control else b""
-            controls.append(control_of(batch) if header.is_control else None)
-            headers.append(header)
-            offset, epoch, position = header.next_offset, header.leader_epoch, next_position
-        return headers, controls
 
     def _write(self, buffers: Sequence[Buffer], total: int, end_offset: int, append_ms: int) -> None:
         config = self._config
@@ -411,16 +353,10 @@ class PartitionLog:
         time is the batch's first when that is late enough, else its largest.
         """
         self._usable()
-        for segment in self._segments:
-            if segment.index.max_timestamp_ms < timestamp_ms or segment.next_offset <= self.log_start_offset:
-                continue
-            try:
-                found = first_at(segment, timestamp_ms, self.log_start_offset, self._tag)
-            except OncelogError as error:
-                raise self._rotten(error) from error
-            if found is not None:
-                return found
-        return None
+        try:
+            return first_at(self._segments, timestamp_ms, self.log_start_offset, self._tag)
+        except OncelogError as error:
+            raise self._rotten(error) from error
 
     def max_timestamp(self) -> tuple[int, int] | None:
         """(offset, time) of the last record of the batch with the largest time; None without data."""
@@ -542,7 +478,7 @@ class PartitionLog:
         an empty log at 0. Raises `CorruptMessageError` for a bad snapshot (nothing changed), and `StorageError`.
         """
         self._usable()
-        states = self._states_from(snapshot, offset)
+        states = states_from(snapshot, offset, self._config)
         self._generation += 1
         try:
             await self._replace_all(offset, states)
@@ -550,29 +486,8 @@ class PartitionLog:
             self._fail(error)
             raise
 
-    def _states_from(self, snapshot: bytes | None, offset: int) -> ProducerStates:
-        if snapshot is None:
-            states = ProducerStates(self._config.producer_id_expiration_ms)
-        else:
-            states = ProducerStates.restore(snapshot, self._config.producer_id_expiration_ms)
-            if states.end_offset > offset:
-                raise CorruptMessageError("the snapshot is of a later offset", end_offset=states.end_offset)
-        states.end_offset = offset
-        return states
-
     async def _replace_all(self, offset: int, states: ProducerStates) -> None:
-        await self._point.store(RESETTING, 0)
-        for segment in self._segments:
-            segment.remove()
-        for end_offset in snapshot_offsets(self._disk, self.directory):
-            self._disk.remove(snapshot_path(self.directory, end_offset))
-        self._disk.remove(f"{self.directory}/{LEADER_EPOCHS}")
-        fresh = Segment(self._disk, self.directory, offset)
-        fresh.open_new()
-        await fresh.file.sync()
-        await self._disk.write_atomic(snapshot_path(self.directory, offset), states.snapshot())
-        await self._disk.sync_dir(self.directory)
-        await self._point.store(offset, offset)
+        fresh = await begin_anew(self._disk, self.directory, self._point, self._segments, states)
         self._segments[:] = [fresh]
         self._unsynced.clear()
         self._checkpoints.clear()
@@ -685,14 +600,3 @@ class PartitionLog:
         for segment in self._segments:
             segment.index.check()
             assert segment.file.size == segment.index.size, f"{segment.path}{LOG_SUFFIX} has its size"
-
-
-async def set_aside(disk: Disk, directory: str) -> str:
-    """Moves a quarantined log out of the way, so that a new one can be opened there; returns where it is kept."""
-    number = 0
-    while disk.exists(f"{directory}.quarantined-{number}"):
-        number += 1
-    kept = f"{directory}.quarantined-{number}"
-    disk.rename(directory, kept)
-    await disk.sync_dir(directory.rpartition("/")[0])
-    return kept

@@ -116,6 +116,44 @@ def replay_states(
     return states
 
 
+def states_from(snapshot: bytes | None, offset: int, config: LogConfig) -> ProducerStates:
+    """The producer state of a log that begins at `offset`: the leader's snapshot, or nobody's.
+
+    Raises `CorruptMessageError` for a snapshot that is damaged or of a later offset.
+    """
+    if snapshot is None:
+        states = ProducerStates(config.producer_id_expiration_ms)
+    else:
+        states = ProducerStates.restore(snapshot, config.producer_id_expiration_ms)
+        if states.end_offset > offset:
+            raise CorruptMessageError("the snapshot is of a later offset", end_offset=states.end_offset)
+    states.end_offset = offset
+    return states
+
+
+async def begin_anew(
+    disk: Disk, directory: str, point: RecoveryPoint, segments: Sequence[Segment], states: ProducerStates
+) -> Segment:
+    """Replaces a log's files by an empty log that begins at `states.end_offset`; returns its one segment.
+
+    A crash in the middle leaves an empty log at 0 (`RESETTING`). Raises `StorageError`.
+    """
+    offset = states.end_offset
+    await point.store(RESETTING, 0)
+    for segment in segments:
+        segment.remove()
+    for end_offset in snapshot_offsets(disk, directory):
+        disk.remove(snapshot_path(directory, end_offset))
+    disk.remove(f"{directory}/{LEADER_EPOCHS}")
+    fresh = Segment(disk, directory, offset)
+    fresh.open_new()
+    await fresh.file.sync()
+    await disk.write_atomic(snapshot_path(directory, offset), states.snapshot())
+    await disk.sync_dir(directory)
+    await point.store(offset, offset)
+    return fresh
+
+
 def _snapshot_at_or_below(
     disk: Disk, directory: str, config: LogConfig, offset: int, first_offset: int
 ) -> ProducerStates:
@@ -419,3 +457,14 @@ class _Recovery:
             if entry.marker_offset >= limit:
                 self._aborted.add(entry)
         return states
+
+
+async def set_aside(disk: Disk, directory: str) -> str:
+    """Moves a quarantined log out of the way, so that a new one can be opened there; returns where it is kept."""
+    number = 0
+    while disk.exists(f"{directory}.quarantined-{number}"):
+        number += 1
+    kept = f"{directory}.quarantined-{number}"
+    disk.rename(directory, kept)
+    await disk.sync_dir(directory.rpartition("/")[0])
+    return kept

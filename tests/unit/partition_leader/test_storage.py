@@ -17,7 +17,8 @@ from oncelog.errors import (
     StorageError,
 )
 from oncelog_partition_leader.core.producer_state import ProducerStates
-from oncelog_partition_leader.storage import LogConfig, PartitionLog, set_aside
+from oncelog_partition_leader.storage import LogConfig, PartitionLog
+from oncelog_partition_leader.storage_recovery import set_aside
 from oncelog_runtime.sim.disk import SimDisk
 from tests.unit.partition_leader.log_helpers import (
     DIRECTORY,
