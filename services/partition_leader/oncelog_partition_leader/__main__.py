@@ -12,7 +12,7 @@ def main() -> int:
     """Runs the broker until SIGTERM."""
     from oncelog_runtime.process import run_service
 
-    return run_service("partition_leader", BrokerConfig, Broker)
+    return run_service("partition_leader", BrokerConfig, Broker, keeps_files=True)
 
 
 if __name__ == "__main__":

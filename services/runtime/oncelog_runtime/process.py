@@ -15,12 +15,13 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Generic, NoReturn, Protocol
 
 from oncelog import errors
 from oncelog.malloc import tune_malloc
-from oncelog_runtime import logs
+from oncelog_runtime import data_dir, logs
 from oncelog_runtime.cluster import CLUSTER_KEY
 from oncelog_runtime.config import ConfigT, HelpRequested, load
 from oncelog_runtime.ports import NodePorts
@@ -52,10 +53,13 @@ def run_service(
     build: Callable[[ConfigT, NodePorts], Service],
     argv: Sequence[str] | None = None,
     environ: Mapping[str, str] | None = None,
+    *,
+    keeps_files: bool = False,
 ) -> int:
     """Runs one service until it is told to end; returns the process's exit code.
 
     `component` names the process in logs and in `ONCELOG_<COMPONENT>_...`; `build(config, ports)` makes the service.
+    `keeps_files`: it does nothing before the data directory is its own.
     """
     tune_malloc()
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
@@ -74,7 +78,7 @@ def run_service(
     log.info("starting", extra={"component": component, "pid": os.getpid(), "config": config.effective()})
     import uvloop  # late: `--help` and wrong settings need no server dependencies
 
-    exit_code: int = uvloop.run(_Process(component, config, build).run())
+    exit_code: int = uvloop.run(_Process(component, config, build, keeps_files).run())
     return exit_code
 
 
@@ -86,8 +90,11 @@ def _complain(component: str, sentence: str) -> None:
 class _Process(Generic[ConfigT]):
     """One run of one service."""
 
-    def __init__(self, component: str, config: ConfigT, build: Callable[[ConfigT, NodePorts], Service]) -> None:
+    def __init__(
+        self, component: str, config: ConfigT, build: Callable[[ConfigT, NodePorts], Service], keeps_files: bool
+    ) -> None:
         self._component = component
+        self._keeps_files = keeps_files
         self._config = config
         self._build = build
         self._stopping = asyncio.Event()
@@ -117,6 +124,10 @@ class _Process(Generic[ConfigT]):
         ports = system.build_ports(self._config, self._component, tls)
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(system.close_ports, ports)
+            if self._keeps_files:  # before any port is taken: who still has the directory still has its ports
+                taking = data_dir.take(partial(system.lock_disk, ports), ports.clock, self._config.data_dir)
+                if not await self._unless_signalled(taking):
+                    return 0
             await self._serve_health(ports, stack)
             await self._serve_metrics(ports, stack)
             await self._require_metadata(ports)
@@ -125,7 +136,7 @@ class _Process(Generic[ConfigT]):
             stack.push_async_callback(_cancel, asyncio.create_task(tls.watch()))
             service = self._build(self._config, ports)
             stack.push_async_callback(self._stop, service)
-            if await self._started(service):
+            if await self._unless_signalled(service.start()):
                 ports.health.started()
                 log.info("ready", extra={"component": self._component})
                 await self._stopping.wait()
@@ -166,16 +177,16 @@ class _Process(Generic[ConfigT]):
         await server.start()
         stack.push_async_callback(server.stop)
 
-    async def _started(self, service: Service) -> bool:
-        """False when a signal came before the start was over."""
-        starting = asyncio.create_task(service.start())
+    async def _unless_signalled(self, step: Coroutine[Any, Any, None]) -> bool:
+        """False when a signal came before this step of the start was over."""
+        running = asyncio.create_task(step)
         signalled = asyncio.create_task(self._stopping.wait())
-        await asyncio.wait((starting, signalled), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((running, signalled), return_when=asyncio.FIRST_COMPLETED)
         await _cancel(signalled)
-        if starting.done():
-            starting.result()
+        if running.done():
+            running.result()
             return True
-        await _cancel(starting)
+        await _cancel(running)
         return False
 
     async def _stop(self, service: Service) -> None:

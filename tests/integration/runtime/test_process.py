@@ -134,6 +134,33 @@ def test_what_hinders_the_start_is_one_sentence(tmp_path: Path) -> None:
         assert "did you mean --fault?" in one_sentence(process)
 
 
+def wait_for_log(process: subprocess.Popen[str], message: str) -> None:
+    for text in iter(process.stderr.readline, ""):  # type: ignore[union-attr]
+        if message in text:
+            return
+    raise AssertionError(f"the process never said {message!r}")
+
+
+def test_the_end_of_the_process_before_is_waited_for(tmp_path: Path) -> None:
+    with (tmp_path / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with toy("--fault=files", f"--data-dir={tmp_path}") as process:
+            wait_for_log(process, "waiting for its end")
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            wait_for_log(process, '"ready"')
+
+
+def test_a_signal_ends_the_waiting_for_a_data_directory(tmp_path: Path) -> None:
+    with (tmp_path / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with toy("--fault=files", f"--data-dir={tmp_path}") as process:
+            wait_for_log(process, "waiting for its end")
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(5) == 0
+            assert process.stdout is not None
+            assert process.stdout.read() == "", "it never served"
+
+
 def test_help_is_printed() -> None:
     with toy("--help") as process:
         assert process.wait(10) == 0

@@ -55,4 +55,4 @@ class Toy:
 
 
 if __name__ == "__main__":
-    sys.exit(run_service("toy", ToyConfig, Toy))
+    sys.exit(run_service("toy", ToyConfig, Toy, keeps_files="--fault=files" in sys.argv))

@@ -49,10 +49,14 @@ class _LazyDisk:
         self._root = root
         self._disk: OsDisk | None = None
 
-    def __getattr__(self, name: str) -> Any:
+    def open_root(self) -> OsDisk:
+        """Makes and locks the directory. Raises `StorageError` (reason locked, or the file system's own)."""
         if self._disk is None:
             self._disk = OsDisk(self._root)
-        return getattr(self._disk, name)
+        return self._disk
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.open_root(), name)
 
     def close(self) -> None:
         """Gives the directory back."""
@@ -129,6 +133,12 @@ def _client_credentials(config: ServingConfig, tls: ProcessTls) -> grpc.ServerCr
     if tls.clients is None:
         return None
     return server_credentials(tls.clients, require_certificate=config.client_tls_require_certificate)
+
+
+def lock_disk(ports: NodePorts) -> None:
+    """Takes the data directory now instead of at its first use. Raises `StorageError` (reason locked)."""
+    if isinstance(ports.disk, _LazyDisk):
+        ports.disk.open_root()
 
 
 async def close_ports(ports: NodePorts) -> None:

@@ -1,0 +1,44 @@
+"""Taking a data directory over from the process that had it before.
+
+Rule 1: one process at a time. A directory that stays locked for `LOCK_WAIT_MS` is in use, and the named error says so.
+Rule 2: a process that was killed may hold its lock a moment longer (the kernel ends its last write, its container is
+        taken down): its successor waits that long, and says once that it does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from oncelog.errors import StorageError
+from oncelog.ports import WallClock
+
+_log = logging.getLogger(__name__)
+
+LOCK_WAIT_MS: Final = 5_000
+_RETRY_S: Final = 0.1
+
+
+async def take(lock: Callable[[], None], clock: WallClock, directory: str) -> None:
+    """Returns when `lock` succeeds; it raises `StorageError` (reason locked) while another process has the directory.
+
+    Raises what `lock` raised last: another reason at once, `locked` after `LOCK_WAIT_MS`.
+    """
+    deadline_ms = clock.monotonic_ms() + LOCK_WAIT_MS
+    said = False
+    while True:
+        try:
+            lock()
+            return
+        except StorageError as error:
+            if error.context.get("reason") != "locked" or clock.monotonic_ms() >= deadline_ms:
+                raise
+        if not said:
+            said = True
+            _log.warning(
+                "another process has the data directory: waiting for its end",
+                extra={"data_dir": directory, "wait_ms": LOCK_WAIT_MS},
+            )
+        await asyncio.sleep(_RETRY_S)
