@@ -198,7 +198,7 @@ class OtelTracer:
         """True when nothing below this parent is recorded."""
         if self._sampler is None:
             return self._follows_parent and not tracing.is_sampled(parent)
-        return not self._sampler.wants(int(parent[3:35], 16) if len(parent) > 35 else 0, parent)
+        return not self._sampler.wants(_trace_id(parent), parent)
 
     # ------------------------------------------------------------ roots of another process
 
@@ -244,6 +244,14 @@ def _text(context: SpanContext) -> str:
 def _parsed(traceparent: str) -> SpanContext | None:
     ids = tracing.parse_traceparent(traceparent)
     return None if ids is None else SpanContext(ids[0], ids[1], is_remote=True, trace_flags=TraceFlags(ids[2]))
+
+
+def _trace_id(traceparent: str) -> int:
+    """Without looking at the rest; 0 for what is no context: a peer may say anything."""
+    try:
+        return int(traceparent[3:35], 16)
+    except ValueError:
+        return 0
 
 
 def _unsampled(traceparent: str) -> str:

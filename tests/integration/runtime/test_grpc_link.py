@@ -516,6 +516,22 @@ def test_the_trace_of_a_caller_reaches_the_handler_and_its_own_calls(run: Loop) 
     assert seen == ["", parent, ""]
 
 
+def test_a_context_as_long_as_a_message_does_not_travel_on(run: Loop) -> None:
+    seen: list[str] = []
+
+    async def note(header: bytes, payload: Buffer) -> tuple[bytes, Buffer]:
+        seen.append(TRACEPARENT.get())
+        return header, payload
+
+    async def test() -> None:
+        async with serving({PING: note}) as (_, address), client() as transport:
+            TRACEPARENT.set("0" * 100_000)
+            await transport.call(address, PING, b"", b"", LONG_MS)
+
+    run(test)
+    assert seen == [""]
+
+
 def test_links_of_two_services_to_one_address_are_apart(run: Loop) -> None:
     async def test() -> None:
         allocate = "PidAllocator.AllocateProducerIds"

@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 HELLO_TIMEOUT_S: Final = 10.0
 _LINGER_S: Final = 1.0
 _RETRY_AFTER_MS: Final = 50
+_TRACEPARENT_MAX: Final = 256
+"""Characters. It goes on into the calls of the handler, and would take the room of their messages."""
 _DEADLINE_S: Final = 0.05
 """A caller whose time is over says CANCEL; our own timer runs a little later than the caller's."""
 
@@ -223,7 +225,7 @@ class ServerLink:
         loop = asyncio.get_running_loop()
         timeout_ms = frame.timeout_ms or self._host.default_timeout_ms
         request.timer = loop.call_later(timeout_ms / 1000, self._expire, request)
-        traceparent = frame.traceparent
+        traceparent = frame.traceparent if len(frame.traceparent) <= _TRACEPARENT_MAX else ""
         if self._host.tracer is not None:
             request.span = tracing.start_server_call(self._host.tracer, frame.method, traceparent)
             traceparent = request.span.traceparent
