@@ -10,6 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from oncelog_runtime import metric_names as names
+from oncelog_runtime.adapters import metrics_server
 from oncelog_runtime.adapters.metrics_server import MetricsServer
 from oncelog_runtime.exposition import OPEN_METRICS, TEXT
 from oncelog_runtime.metrics import Family, NodeMetrics, Row, labels_of, one
@@ -114,6 +115,21 @@ async def test_nonsense_is_bounded() -> None:
         writer.close()
     await until(lambda: server.open_connections == 0)
     assert (await ask(address, get()))[0] == "HTTP/1.1 200 OK", "and free again"
+    await server.stop()
+
+
+@pytest.mark.asyncio
+async def test_a_reader_who_takes_nothing_does_not_keep_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_server, "_SCRAPE_S", 0.2)
+    metrics = NodeMetrics()
+    metrics.collect_with(many)
+    metrics.collect_with(lambda: iter((Family(names.RECORDS_IN, [(f'topic="{"x" * 8_000_000}"', 1)]),)))
+    server = MetricsServer(metrics, "127.0.0.1", 0)
+    host, _, port = (await server.start()).rpartition(":")
+    _, writer = await asyncio.open_connection(host, int(port), limit=1)
+    writer.write(get().encode())
+    await until(lambda: server.open_connections == 1)
+    await until(lambda: server.open_connections == 0)
     await server.stop()
 
 

@@ -10,7 +10,6 @@ Rule 3: one request per connection. A scrape that fails half-way ends without th
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import logging
 from typing import Final
@@ -87,14 +86,14 @@ class MetricsServer:
                 request = await reader.readuntil(b"\r\n\r\n")
             async with asyncio.timeout(_SCRAPE_S):
                 await self._answer(request, writer)
+                writer.close()
+                await writer.wait_closed()
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
             log.debug("a scrape ended early: %r", error)
         except Exception:
             log.exception("a scrape failed")
         finally:
-            writer.close()
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
+            writer.transport.abort()  # `close` would wait for ever for a reader who takes nothing
 
     async def _answer(self, request: bytes, writer: asyncio.StreamWriter) -> None:
         line, *headers = request.decode("latin-1").split("\r\n")
