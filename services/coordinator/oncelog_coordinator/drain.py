@@ -105,15 +105,15 @@ class CoordinatorDrain:
         return True
 
     async def cancel(self) -> None:
-        """Owns shards again."""
+        """Owns shards again. Safe to repeat: a key that an earlier try left behind would keep all others from draining."""
         if self.wanted:
             self.wanted = False
             self._draining_is(False)
-            entry = self._view.coordinator_drain
-            if entry is not None and entry.value.node == self.address:
-                compares = [Compare(COORDINATOR_DRAIN_KEY, entry.mod_revision)]
-                await self._metadata.commit(compares, deletes=[COORDINATOR_DRAIN_KEY])
             _log.info("the drain of the coordinator was cancelled")
+        found = await self._metadata.get(COORDINATOR_DRAIN_KEY)
+        if found is not None and Drain.decode(found.value).node == self.address:
+            compares = [Compare(COORDINATOR_DRAIN_KEY, found.mod_revision)]
+            await self._metadata.commit(compares, deletes=[COORDINATOR_DRAIN_KEY])
 
     async def _take_key(self) -> None:
         drain = Drain(self.address, self.lease_id, self._clock.now_ms())
