@@ -45,6 +45,8 @@ from oncelog_partition_leader.partition import LocalPartition
 from oncelog_partition_leader.reading import Reader
 from oncelog_partition_leader.replicas import ReplicaManager
 from oncelog_partition_leader.topic_readiness import wait_until_usable
+from oncelog_runtime.audience import refusal
+from oncelog_runtime.call_context import CALL
 from oncelog_runtime.cluster import INTERNAL_TOPICS, SHARD_WRITER_BASE
 from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.listeners import asked_on
@@ -412,7 +414,10 @@ def handler_of(spec: MethodSpec[Any, Any], serve: Serve) -> Handler:
 
 
 def _check_writer(topic: str, header: BatchHeader) -> None:
-    """Internal topics are written by shard owners alone, under ids that are never handed out."""
+    """Internal topics are written by shard owners alone, under ids that are never handed out, by the internal door."""
+    call = CALL.get() if topic in INTERNAL_TOPICS else None
+    if call is not None and (refused := refusal(call.listener, f"writing to {topic}")) is not None:
+        raise refused
     if (topic in INTERNAL_TOPICS) != (header.producer_id >= SHARD_WRITER_BASE):
         raise InvalidTopicError("the cluster's own topics are written by coordinators alone", topic=topic)
 
