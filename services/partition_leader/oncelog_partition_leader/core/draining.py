@@ -54,19 +54,14 @@ def remaining(
         if me not in partition.isr or len(partition.replicas) < 2:
             continue
         others = [ref for ref in partition.isr if ref != me and live.get(ref.broker_id) == ref.incarnation]
-        may_join = any(broker_id in live and broker_id != me.broker_id for broker_id in _outside(partition))
+        inside = {me.broker_id, *(ref.broker_id for ref in others)}
+        may_join = any(broker_id in live and broker_id not in inside for broker_id in partition.replicas)
         leads = partition.leader == me
         short = len(others) < min(min_insync_of(partition.topic), len(partition.replicas) - 1)
         leaderships += leads
         needed += short
         can_improve = can_improve or (leads and bool(others)) or ((leads or short) and may_join)
     return Remaining(leaderships, needed, can_improve)
-
-
-def _outside(partition: Partition) -> list[int]:
-    """Replicas that are not in the ISR."""
-    inside = {ref.broker_id for ref in partition.isr}
-    return [broker_id for broker_id in partition.replicas if broker_id not in inside]
 
 
 def why_skipped(me: BrokerRef, known: Collection[int], live: Mapping[int, int]) -> str:

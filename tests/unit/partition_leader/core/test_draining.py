@@ -40,7 +40,7 @@ def test_not_more_can_be_asked_than_there_are_others() -> None:
 
 
 def test_a_registered_member_counts_only_under_its_incarnation() -> None:
-    assert left(partition(B, A, B, C), live={1: 11, 2: 12, 3: 99}) == Remaining(0, 1, False)
+    assert left(partition(B, A, B, C), live={1: 11, 2: 12, 3: 99}) == Remaining(0, 1, True)
     assert left(partition(B, A, B), live={1: 11, 2: 12, 3: 99}).can_improve, "it is back, and will join"
 
 
