@@ -183,7 +183,7 @@ class Balancer:
             raise RequestTimedOutError("the cluster changed meanwhile: try again")
 
     async def recommission(self, broker_ids: Sequence[int]) -> None:
-        """These brokers take part again. Moves that are under way are not undone."""
+        """These brokers take part again. Moves that are under way are not undone. Raises `RequestTimedOutError`."""
         keys = [decommission_key(broker_id) for broker_id in broker_ids if broker_id in self._view.decommissioned]
-        if keys:
-            await self._commit([], [], keys)
+        if keys and not await self._commit([], [], keys):
+            raise RequestTimedOutError("the cluster changed meanwhile: try again")

@@ -50,6 +50,7 @@ async def wait_until_known(view: ClusterView, transport: Transport, revision: in
 
 
 async def _wait_for_revision(view: ClusterView, transport: Transport, broker_id: int, revision: int) -> None:
+    TRACEPARENT.set("")  # as below
     while (address := view.address_of(broker_id)) is not None:
         try:
             known, _ = await methods.GET_METADATA.call(transport, address, pb.GetMetadataRequest(), _CALL_TIMEOUT_MS)
