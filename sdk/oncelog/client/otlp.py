@@ -68,7 +68,8 @@ class OtlpExporter(SpanExporter):
     def __init__(self, endpoint: str) -> None:
         check_endpoint(endpoint)
         parts = urlsplit(endpoint)
-        self._address = f"{parts.hostname}:{parts.port}"
+        host = parts.hostname or ""
+        self._address = f"[{host}]:{parts.port}" if ":" in host else f"{host}:{parts.port}"
         self._endpoint = endpoint
         headers = os.environ.get("OTEL_EXPORTER_OTLP_HEADERS", "")
         self._headers = tuple(parse_env_headers(headers, liberal=True).items())
@@ -167,6 +168,7 @@ def _tracer(exporter: OtlpExporter, service: str, instance: str, sampler: tracin
             _bounded(processor.force_flush, timeout_ms)
 
     def close(timeout_ms: int) -> None:
+        atexit.unregister(tracer.flush)
         flush(timeout_ms)
         _bounded(provider.shutdown, 0 if exporter.failing else timeout_ms)
         with _guard:
