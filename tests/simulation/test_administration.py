@@ -71,6 +71,28 @@ async def test_an_answer_of_a_deposed_coordinator_does_not_count(s: Script) -> N
 
 
 @script
+async def test_a_topic_never_gets_fewer_replicas_than_the_default_in_silence(s: Script) -> None:
+    def there_are(count: int) -> Callable[[], bool]:
+        return lambda: all(len(broker.view.brokers) == count for _, broker in s.cluster.brokers())
+
+    async with s.client() as client:
+        s.kill("broker-2")
+        await s.until(there_are(2), "its registration ends")
+        with pytest.raises(errors.InvalidReplicationFactorError, match="default_replication_factor") as told:
+            await client.admin.create_topic("new")
+        assert (told.value.context["replication_factor"], told.value.context["brokers"]) == ("3", "2")
+        for factor in (3, -1):
+            with pytest.raises(errors.InvalidReplicationFactorError, match="ask for fewer"):
+                await client.admin.create_topic("new", replication_factor=factor)
+        assert s.world.metadata.get(keys.topic_key("new")) is None, "a refusal leaves no trace"
+        await client.admin.create_topic("fewer", replication_factor=2)
+        s.cluster.node("broker-2").restart()
+        await s.until(there_are(3), "it is back")
+    place = await s.place("new")
+    assert len(s.state(place).replicas) == 3
+
+
+@script
 async def test_options_reach_every_replica_without_restart(s: Script) -> None:
     place = await s.place()
     async with s.client() as client:

@@ -73,12 +73,22 @@ class Topics:
             raise TopicExistsError(f"the topic {name} exists", topic=name)
         if not 1 <= partitions <= self._config.partitions_max:
             raise InvalidPartitionsError(f"1 to {self._config.partitions_max} partitions", partitions=partitions)
-        factor = replication_factor or min(self._config.default_replication_factor, max(len(self._view.brokers), 1))
-        if not 1 <= factor <= len(self._view.brokers):
-            raise InvalidReplicationFactorError(
-                "more replicas than live brokers", replication_factor=factor, brokers=len(self._view.brokers)
-            )
+        factor = self._factor(replication_factor)
         return await self._create(Topic(name, self._new_id(), partitions, factor, canonical(options))), True
+
+    def _factor(self, asked: int) -> int:
+        """How many replicas; 0 = the cluster's default, which is a promise like any other: never silently fewer."""
+        factor, brokers = asked or self._config.default_replication_factor, len(self._view.brokers)
+        if 1 <= factor <= brokers:
+            return factor
+        if asked or not brokers:
+            message = "replicas must be 1 up to the number of live brokers: start brokers, or ask for fewer"
+        else:
+            message = (
+                "fewer live brokers than the default number of replicas: start brokers, name a replication factor"
+                " (--replication-factor), or lower default_replication_factor"
+            )
+        raise InvalidReplicationFactorError(message, replication_factor=factor, brokers=brokers)
 
     async def _create(self, topic: Topic) -> Topic:
         puts = [Put(topic_key(topic.name), topic.encode())]
