@@ -30,7 +30,9 @@ _LIST_WIDE: Final = ("coordinator", "group_shard")
 _LAG_WORDS: Final = (
     "LAG is the number of records that a read_committed consumer of the group still gets: markers and aborted records\n"
     "do not count. The leader counts in at most 16 MiB of the log; further on every offset counts, and lag_is_exact\n"
-    "(--format wide, json, yaml) says so. LOG-END-OFFSET is the last stable offset, where such a consumer's view ends."
+    "(--format wide, json, yaml) says so. LOG-END-OFFSET is the last stable offset, where such a consumer's view ends.\n"
+    "lag_offsets (same formats) counts every offset up to there, markers and aborted records too. So do the metrics\n"
+    "oncelog_consumer_group_lag_..., except for markers at the very end, so they can be above 0 with no record left."
 )
 _SEEK_WORDS: Final = (
     "Stop the group's consumers first: the next commit of a running one overwrites the offset.\n"

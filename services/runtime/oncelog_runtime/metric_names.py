@@ -5,8 +5,8 @@ Rule 1: nothing exports a metric that is not here; docs/metrics.md is generated 
 Rule 2: names carry their unit (`_seconds`, `_bytes`, `_offset`); counters end in `_total`.
 Rule 3: a label has few values, or as many as the cluster has topics, groups or partitions. What grows with the number
         of partitions is `per_partition` and can be switched off; the totals beside it stay.
-Rule 4: `_lag` of a partition or group counts offsets: control records, and records of aborted transactions that were
-        read over, are offsets too.
+Rule 4: `_lag` of a partition or group counts offsets, which costs nothing per scrape: markers and records of aborted
+        transactions are offsets too. Counting records means reading the log; `oncelog group describe` does that, once.
 """
 
 from __future__ import annotations
@@ -241,7 +241,8 @@ GROUP_COMMITTED: Final = Metric(
 GROUP_LAG: Final = Metric(
     "oncelog_consumer_group_lag_offsets",
     "gauge",
-    "Offsets from a group's committed offset to the last stable offset; markers at the end of the log do not count.",
+    "Offsets, not records, from a group's committed offset to the last stable offset: markers and aborted records in "
+    "between count, markers at the very end do not. `oncelog group describe` shows records as LAG, offsets as lag_offsets.",
     COORDINATOR,
     ("group", *_PARTITION),
     per_partition=True,
@@ -257,14 +258,14 @@ GROUP_LAG_SECONDS: Final = _gauge(
 GROUP_LAG_MAX: Final = _gauge(
     "oncelog_consumer_group_lag_max",
     COORDINATOR,
-    "The largest lag of a group on one partition of the topic, in offsets.",
+    "The largest oncelog_consumer_group_lag_offsets of a group on one partition of the topic: offsets, not records.",
     "group",
     "topic",
 )
 GROUP_LAG_SUM: Final = _gauge(
     "oncelog_consumer_group_lag_sum_offsets",
     COORDINATOR,
-    "The lag of a group over all partitions of the topic, in offsets.",
+    "The sum of oncelog_consumer_group_lag_offsets of a group over the topic's partitions: offsets, not records.",
     "group",
     "topic",
 )
