@@ -24,7 +24,7 @@ Settings of one service by name: what the chart sets itself, and over it what th
 {{- $_ := set $settings "internal_topic_replication_factor" $values.config.internalTopicReplicationFactor -}}
 {{- $_ := set $settings "min_insync_replicas" $values.config.minInsyncReplicas -}}
 {{- end -}}
-{{- if eq .key "coordinator" -}}
+{{- if or (eq .key "coordinator") (eq .key "partitionLeader") -}}
 {{- $_ := set $settings "transaction_max_timeout_ms" $values.config.transactionMaxTimeoutMs -}}
 {{- end -}}
 {{- if .clients -}}
