@@ -2,7 +2,8 @@
 
 Rule 1: `default.yaml` has every object of the default values. The file of another case has only what differs from it,
         below a first document that names what is the same; together they are the whole rendering.
-Rule 2: files that the chart only passes on (dashboard, alert rules) are left out: they have tests of their own.
+Rule 2: files that the chart only passes on (dashboard, alert rules) are left out but for what it adds to them: they have tests
+        of their own.
 Rule 3: objects are sorted and written one way, so that Helm's versions do not show.
 """
 
@@ -42,10 +43,16 @@ def written(documents: list[Document], base: list[Document] | None) -> str:
 
 def _shortened(document: Document) -> Document:
     if document["kind"] == "PrometheusRule":
-        return {**document, "spec": "files/alerts.yaml"}
+        return {**document, "spec": {"files/alerts.yaml": _runbook_urls(document)}}
     if "oncelog.json" in document.get("data", {}):
         return {**document, "data": {"oncelog.json": "files/dashboard.json"}}
     return document
+
+
+def _runbook_urls(rule: Document) -> list[str]:
+    """What the chart adds to the alert rules."""
+    notes = [alert["annotations"] for group in rule["spec"]["groups"] for alert in group["rules"]]
+    return sorted(note["runbook_url"] for note in notes if "runbook_url" in note)
 
 
 def _dump(documents: list[Any]) -> str:
