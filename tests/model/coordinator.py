@@ -1,7 +1,7 @@
 """The coordinator's side: which answer a command gets, and which record must be durable before it is given.
 
 Rules of this file: a pure core, as the real one: `plan` only reads.  A plan with a record is answered when the record is
-committed; one without is answered from memory.  An outcome, once answered, is the outcome for ever.
+committed, unless it is a lazy one; one without is answered from memory.  An outcome, once answered, is the outcome for ever.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ WAIT = Reply("WAIT")
 
 
 class Plan(NamedTuple):
-    """The answer to a command, and the record that must be committed first."""
+    """The answer to a command, and the record that must be committed first.  A lazy one is remembered, and logged later."""
 
     reply: Reply
     record: Record | None = None
+    lazy: bool = False
 
 
 def plan(record: Record, command: Command, rules: Rules) -> Plan:
@@ -42,6 +43,15 @@ def plan(record: Record, command: Command, rules: Rules) -> Plan:
             return init(record, command)
 
 
+def replayed(record: Record, rules: Rules) -> Record:
+    """What a new owner makes of the newest record: what its predecessor answered on its own account is not in there."""
+    if not rules.expected_may_be_open or not record.expected:
+        return record
+    if record.ongoing:
+        return record._replace(enrolled=record.enrolled | record.expected, may_be_open=True)
+    return record._replace(may_be_open=True)
+
+
 def enrol(record: Record, command: Enrol, rules: Rules) -> Plan:
     """Before a leader opens a transaction on a partition, that partition is in the durable record."""
     batch = command.batch
@@ -56,12 +66,13 @@ def enrol(record: Record, command: Enrol, rules: Rules) -> Plan:
             return Plan(ENDED)
         if here <= record.enrolled:
             return Plan(OK)
-        return Plan(OK, record._replace(enrolled=record.enrolled | here))
+        return Plan(OK, record._replace(enrolled=record.enrolled | here), here <= record.expected)
     if n != record.number + 1:
         return Plan(ENDED)
     if len(record.decided) >= (MAX_DECIDED if rules.name_transactions else 1):
         return Plan(WAIT)
-    return Plan(OK, _opened(record, n)._replace(enrolled=here))
+    opened = _opened(record, n)
+    return Plan(OK, opened._replace(enrolled=opened.enrolled | here), here <= record.expected)
 
 
 def end(record: Record, command: End, rules: Rules) -> Plan:
@@ -84,7 +95,8 @@ def end(record: Record, command: End, rules: Rules) -> Plan:
     if n == record.number and record.ongoing:
         winners = tuple(sorted(writer for writer, _ in command.winners))
         reply = Reply(command.outcome, n) if rules.name_transactions else WAIT
-        return Plan(reply, decide(record, command.outcome, winners))
+        expected = record.expected | record.enrolled if _expects(command, rules) else frozenset()
+        return Plan(reply, decide(record, command.outcome, winners)._replace(expected=expected))
     if not rules.name_transactions and record.decided:
         return Plan(WAIT)
     return Plan(outcome_of(record, n, rules))
@@ -94,6 +106,8 @@ def ask(record: Record, command: Ask, rules: Rules) -> Plan:
     """A leader holds n open.  A name that is not known is first recorded as aborted, since its enrolment would be durable."""
     if command.n <= record.number:
         return Plan(outcome_of(record, command.n, rules))
+    if command.n == record.number + 1 and record.may_be_open:
+        return Plan(Reply("ONGOING", command.n), _opened(record, command.n))
     aborted = Reply("ABORTED", command.n)
     if not rules.unknown_is_recorded_first:
         return Plan(aborted)
@@ -122,15 +136,19 @@ def init(record: Record, command: Init) -> Plan:
         return Plan(FENCED)
     if command.session == record.session:
         return Plan(Reply("OK", record.number))
+    if record.may_be_open and not record.ongoing:
+        record = _opened(record, record.number + 1)
     if record.ongoing:
         record = decide(record, "ABORTED", ())
-    return Plan(Reply("OK", record.number), record._replace(session=command.session))
+    return Plan(Reply("OK", record.number), record._replace(session=command.session, expected=frozenset()))
 
 
 def decide(record: Record, outcome: Outcome, winners: Winners) -> Record:
     """PREPARE_COMMIT or PREPARE_ABORT of the open transaction: the outcome, for ever."""
     decided = Decided(record.number, outcome, winners, record.enrolled)
     return record._replace(
+        expected=frozenset(),
+        may_be_open=False,
         ongoing=False,
         attempt=0,
         enrolled=frozenset(),
@@ -164,11 +182,12 @@ def durable(record: Record, rules: Rules) -> Record:
         record = record._replace(ended_attempt=0)
     if not rules.token_in_every_record and not record.decided:
         record = record._replace(token=False)
-    return record
+    return record._replace(may_be_open=False)
 
 
 def _opened(record: Record, n: int) -> Record:
-    return record._replace(number=n, ongoing=True, enrolled=frozenset())
+    """The next number, with what an earlier life may have answered of it."""
+    return record._replace(number=n, ongoing=True, enrolled=record.expected if record.may_be_open else frozenset())
 
 
 def _is_fenced(record: Record, session: int, rules: Rules) -> bool:
@@ -183,6 +202,11 @@ def _is_stale(record: Record, n: int, session: int, rules: Rules) -> bool:
     if not rules.stale_coordinator_is_silent:
         return False
     return n > record.number + (not record.ongoing) or session > record.session
+
+
+def _expects(command: End, rules: Rules) -> bool:
+    """Whether the partitions of this transaction are enrolled in the next one with its decision: not those of a run."""
+    return rules.name_transactions and command.attempt == 0
 
 
 def _names_n(command: End, rules: Rules) -> bool:

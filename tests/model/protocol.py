@@ -11,6 +11,7 @@ what can happen in a run within the budget is a path here.  What is not a step o
 - A late copy is not kept in the network: any message that was ever delivered may come again, as a fault.
 - A coordinator that crashed is one that lives and says nothing more, so a fail-over always leaves the old one alive.
 - A decision is completed with its last confirmed marker.
+- A lazy record is logged at any time, or never.
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ class Protocol:
 
     def steps(self, state: State) -> Steps:
         yield from self._messages_arrive(state)
+        yield from self._lazy_records_are_logged(state)
         yield from self._coordinators_send_markers(state)
         yield from self._leaders_heal(state)
         yield from self._time_passes(state)
@@ -170,7 +172,11 @@ class Protocol:
         if coordinator.busy:
             return
         plan = core.plan(coordinator.record, command, self.rules)
-        if plan.record is not None:
+        if plan.record is not None and plan.lazy:
+            step = Step("coordinator {0} answers {1} to {2} at once", (coordinator.epoch, plan.reply.kind, command))
+            after = state.with_coordinator(coordinator._replace(record=plan.record))
+            yield from self._answer(after, coordinator.epoch, command, plan.reply, step, changed=True)
+        elif plan.record is not None:
             step = Step("coordinator {0} takes {1}", (coordinator.epoch, command))
             yield from self._append(state, Append(coordinator.epoch, plan.record, command, plan.reply), step)
         elif plan.reply.kind != "WAIT":
@@ -230,6 +236,13 @@ class Protocol:
     def _written(self, shard: Shard, append: Append) -> Shard:
         decided = {(known.n, known.outcome) for known in append.record.decided}
         return Shard(append.epoch, core.durable(append.record, self.rules), shard.decisions | decided)
+
+    def _lazy_records_are_logged(self, state: State) -> Steps:
+        """What was answered at once gets into the log, unless something else is logged before."""
+        owner = state.coordinators[-1]
+        if owner.record.ongoing and not owner.busy and owner.record.enrolled - state.shard.record.enrolled:
+            step = Step("coordinator {0} logs what it has answered", (owner.epoch,))
+            yield from self._append(state, Append(owner.epoch, owner.record, None, core.OK), step)
 
     def _coordinators_send_markers(self, state: State) -> Steps:
         for coordinator in state.coordinators:
@@ -354,7 +367,7 @@ class Protocol:
 
     def _taken_over(self, state: State) -> State:
         """A new life of the shard: its epoch record fences all earlier ones, then it replays the log, then it answers."""
-        new = Coordinator(state.coordinators[-1].epoch + 1, state.shard.record)
+        new = Coordinator(state.coordinators[-1].epoch + 1, core.replayed(state.shard.record, self.rules))
         if self.rules.epoch_record_before_answer:
             state = state._replace(shard=state.shard._replace(fence=new.epoch))
         return state._replace(coordinators=(*state.coordinators, new))

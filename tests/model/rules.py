@@ -50,6 +50,10 @@ class Rules:
     end_always_recorded: bool = True
     """(20) END(n) writes a record also when nothing was enrolled.  Else it is answered and n stays free to be opened."""
 
+    expected_may_be_open: bool = True
+    """(Enrolled ahead.)  To a later life of the shard the number that was enrolled ahead may be open, on every partition
+    that was expected.  Else it takes it for one that nobody has opened, and a new session may get the same number."""
+
     stale_coordinator_is_silent: bool = True
     """(Found by this model.)  A coordinator that hears of a number or session which its memory cannot know has been
     deposed, and says nothing.  Else it takes the number for one that ended: FORGOTTEN, of a transaction in good health."""

@@ -79,7 +79,11 @@ class Decided(NamedTuple):
 
 
 class Record(NamedTuple):
-    """The state of one transactional id, which every record of the shard log holds whole."""
+    """The state of one transactional id, which every record of the shard log holds whole.
+
+    `expected` are partitions that count as enrolled in the next number before anybody has opened it.  What is answered
+    on their strength is in memory only; `may_be_open` is the doubt of a later life, which does not know what was answered.
+    """
 
     session: int = 1
     number: int = 0
@@ -90,6 +94,8 @@ class Record(NamedTuple):
     kept: tuple[Decided, ...] = ()
     ended_attempt: int = 0
     token: bool = False
+    expected: frozenset[int] = frozenset()
+    may_be_open: bool = False
 
     def __str__(self) -> str:
         now = f"{self.number} ongoing" if self.ongoing else f"{self.number} ended"

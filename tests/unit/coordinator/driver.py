@@ -9,7 +9,9 @@ from oncelog.errors import OncelogError
 from oncelog.types import PartitionId
 from oncelog_coordinator.core import commands as cmd
 from oncelog_coordinator.core.limits import Limits
+from oncelog_coordinator.core.records import TransactionRecord, parse
 from oncelog_coordinator.core.transaction import TransactionTable
+from oncelog_coordinator.core.transaction_state import with_what_leaders_heard
 
 TOPIC = "a" * 32
 P0 = PartitionId(TOPIC, 0)
@@ -65,13 +67,23 @@ class Driver:
         found.update({o.key: o.encode() for o in self.table.index.orphans.values()})
         return found
 
-    def replayed(self, *, compacted: bool = False) -> Driver:
-        """Another life: a new table from the log, whole or with the newest record of each key only."""
+    def as_a_later_life_sees_it(self) -> dict[str, bytes]:
+        """`durable`, with the doubt of a life that does not know what this one has answered."""
+        seen = self.durable()
+        for key in [key for key in seen if key.startswith("txn:")]:
+            seen[key] = with_what_leaders_heard(TransactionRecord.decode(parse(seen[key]))).encode()
+        return seen
+
+    def replayed(self, *, compacted: bool = False, lost: int = 0) -> Driver:
+        """Another life: a new table from the log, whole or with the newest record of each key only.
+
+        `lost`: so many lazy records at its end were never logged.
+        """
         other = Driver(self.limits, self.now_ms)
         other.table = TransactionTable(self.limits)
-        other.log = list(self.log)
+        other.log = self.log[: len(self.log) - lost]
         other.next_producer_id = self.next_producer_id
-        log = dict(self.log).items() if compacted else self.log
+        log = dict(other.log).items() if compacted else other.log
         for key, value in log:
             record = other.table.decode(key, value)
             if record is not None:

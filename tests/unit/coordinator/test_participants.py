@@ -20,7 +20,9 @@ def driver() -> Iterator[Driver]:
     yield one
     one.table.check()
     for compacted in (False, True):
-        assert one.replayed(compacted=compacted).durable() == one.durable(), "replay gives another state"
+        assert one.replayed(compacted=compacted).durable() == one.as_a_later_life_sees_it(), (
+            "replay gives another state"
+        )
 
 
 def winner(joined: cmd.JoinReply, rows: int = 1, **counts: int) -> cmd.Winner:

@@ -358,9 +358,11 @@ def test_complete_waits_for_company_and_is_logged_after_a_while(world: SimWorld)
         assert len(host.partition.batches) == before, "nothing is in a hurry"
         assert host.effects[-1].seen[-1] == cmd.BecameVisible("t", 1), "but those who wait are told at once"
         await host.shard.ask(cmd.Enrol(name(session, 2), (P0,)))
+        assert len(host.partition.batches) == before, "enrolled ahead: nor is this"
+        await host.shard.ask(cmd.Enrol(name(session, 2), (P0._replace(partition=9),)))
         assert [len(items) for _, items in host.partition.batches[before:]] == [1], "the newest record says it all"
         await host.shard.ask(cmd.End(name(session, 2), True))
-        host.shard.life.tell(cmd.MarkersDone("t", 2, (P0,)))
+        host.shard.life.tell(cmd.MarkersDone("t", 2, (P0, P0._replace(partition=9))))
         before = len(host.partition.batches)
         for _ in range(5):
             await asyncio.sleep(0.1)

@@ -54,7 +54,8 @@ def init_producer_id(index: TransactionIndex, command: InitProducerId, now_ms: i
         if known is not None:
             return Decision(reply=known)
         _require_expected(record, command)
-    after = state.new_session(record, command.timeout_ms, command.nonce, now_ms, index.limits)
+    before = parts.assume_opened(index, record, now_ms)
+    after = state.new_session(before, command.timeout_ms, command.nonce, now_ms, index.limits)
     reply = SessionReply(after.producer_id, after.session_epoch, after.last_txn_no + 1)
     return parts.decided_now(record, after, reply)
 
@@ -90,7 +91,9 @@ def _require_expected(record: TransactionRecord, command: InitProducerId) -> Non
 def enrol(index: TransactionIndex, command: Enrol, now_ms: int) -> Decision:
     """Records partitions and groups durably; opens n when it is the next. All present: no record.
 
-    Order: mapping 49, session 90, decided (ended or aborted), then n must be open or next.
+    What the record of the last decision enrolled ahead is durable already: it is answered at once, and the record that
+    says that n is open may wait (decision 0017). Order: mapping 49, session 90, decided (ended or aborted), then n must
+    be open or next.
     """
     name = command.name
     record = index.named(name.transactional_id, name.txn_producer_id).record
@@ -106,7 +109,8 @@ def enrol(index: TransactionIndex, command: Enrol, now_ms: int) -> Decision:
     life = (SignOfLife(record.transactional_id, name.txn_no, now_ms),)
     if after.open == record.open:
         return Decision(notes=life)
-    return Decision(records=(after,), notes=life)
+    durable = record.expected.covers(command.partitions, command.groups)
+    return Decision(records=(after,), notes=life, lazy=durable)
 
 
 def _opened_for(index: TransactionIndex, record: TransactionRecord, txn_no: int, now_ms: int) -> TransactionRecord:
@@ -141,11 +145,13 @@ def end(index: TransactionIndex, command: End, now_ms: int) -> Decision:
     if record.open is None or record.open.txn_no != name.txn_no:
         if not parts.is_next(record, name.txn_no):
             raise parts.not_next_error(record, name.txn_no)
-        before = state.open_next(record, OpenTransaction(name.txn_no, now_ms, record.timeout_ms), now_ms)
+        before = parts.assume_opened(index, record, now_ms)
+        if before.open is None:
+            before = state.open_next(record, OpenTransaction(name.txn_no, now_ms, record.timeout_ms), now_ms)
     counts = command.counts if command.commit else {}
     parts.require_enrolled(before, counts)
     outcome = Outcome.COMMITTED if command.commit else Outcome.ABORTED
-    after = state.decide_open(before, outcome, now_ms, index.limits, counts)
+    after = state.decide_open(before, outcome, now_ms, index.limits, counts, expect_next=True)
     visible = all(item.txn_no != name.txn_no for item in after.decided)
     return parts.decided_now(before, after, EndReply(command.commit, visible, name.txn_no))
 

@@ -16,11 +16,13 @@ from oncelog.errors import (
     TxnEndedError,
 )
 from oncelog.types import PartitionId
+from oncelog_coordinator.core import transaction_state as state
 from oncelog_coordinator.core.commands import BecameVisible, SendMarkers
 from oncelog_coordinator.core.decision import Decision, TransactionEnded
 from oncelog_coordinator.core.limits import Limits
 from oncelog_coordinator.core.records import DecidedTransaction, TransactionRecord
 from oncelog_coordinator.core.states import Outcome
+from oncelog_coordinator.core.transaction_index import TransactionIndex
 
 RETRY_AFTER_MS = 5
 """Markers usually take a few milliseconds."""
@@ -79,6 +81,15 @@ def require_room(pending: int, limits: Limits) -> None:
         raise ConcurrentTransactionsError(
             "too many transactions of this id wait for their markers", retry_after_ms=RETRY_AFTER_MS, pending=pending
         )
+
+
+def assume_opened(index: TransactionIndex, record: TransactionRecord, now_ms: int) -> TransactionRecord:
+    """`state.assume_opened`, counted from this life's beginning. Raises `ConcurrentTransactionsError` like `require_room`."""
+    started_ms = now_ms if index.loaded_at_ms is None else min(now_ms, index.loaded_at_ms)
+    opened = state.assume_opened(record, started_ms)
+    if opened is not record:
+        require_room(len(record.decided), index.limits)
+    return opened
 
 
 def require_txn_no(txn_no: int) -> None:

@@ -1,7 +1,8 @@
 """Decisions that end what nobody ends: answers to leaders, markers that are in, time, operators.
 
 Presumed abort: a name that was never recorded is first recorded as aborted, committed, and only then answered, so UNKNOWN
-is never spoken from memory (hole 6).  It is sound, because a partition is enrolled durably before it takes data.
+is never spoken from memory (hole 6).  It is sound, because a partition is enrolled durably before it takes data.  The
+number that was enrolled ahead is such a name only to the life that enrolled it: to a later one it may be open.
 """
 
 from __future__ import annotations
@@ -48,6 +49,9 @@ def resolve(index: TransactionIndex, command: Resolve, now_ms: int) -> Decision:
         return Decision(reply=ResolveReply(outcome.is_commit, record.session_epoch))
     if outcome is not None or record.is_forgotten(number):
         raise parts.forgotten_error(record, number)
+    opened = parts.assume_opened(index, record, now_ms)
+    if opened.last_txn_no == number:
+        return Decision(reply=ResolveReply(None, record.session_epoch), records=(opened,))
     if len(record.aborted_ahead) >= index.limits.aborted_ahead:
         raise ResourceExhaustedError("too many unknown transactions of this id", retry_after_ms=60_000)
     after = state.close_unknown(record, number, now_ms, index.limits)

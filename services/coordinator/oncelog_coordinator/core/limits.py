@@ -31,6 +31,8 @@ class Limits:
     """Ended (app, batch, attempt) of the owner run remembered by name; the rest by a watermark."""
     aborted_ahead: int = 16
     """Unknown numbers above the last one that healing recorded as aborted."""
+    expected_partitions: int = 32
+    """Partitions, and groups, of a client's last transactions that count as enrolled in its next one."""
     default_lease_ms: int = 60_000
     max_lease_ms: int = 86_400_000
     default_max_duration_ms: int = 3_600_000

@@ -70,8 +70,9 @@ def join(index: TransactionIndex, command: Join, now_ms: int) -> Decision:
     opened = record.open
     if opened is not None and record.owner.run == command.owner_run and _batch_of(opened) == command.batch:
         return _join_open(index, record, own_id, now_ms)
-    parts.require_room(len(record.decided) + (opened is not None), index.limits)
-    before = _free_for(record, command.owner_run, now_ms, index.limits)
+    assumed = parts.assume_opened(index, record, now_ms)
+    parts.require_room(len(assumed.decided) + (assumed.open is not None), index.limits)
+    before = _free_for(assumed, command.owner_run, now_ms, index.limits)
     after = _open_batch(before, command.batch, lease_ms, duration_ms, now_ms)
     decision = parts.decided_now(record, after, _join_reply(after, own_id))
     return replace(decision, notes=(_participant(after, own_id, now_ms),))
@@ -256,7 +257,7 @@ def _open_empty(
     opened = record.open
     if opened is not None and record.owner.run == command.owner_run and _batch_of(opened) == batch:
         raise InvalidTxnStateError("a transaction of this batch is open: name it", txn_no=opened.txn_no)
-    free = _free_for(record, command.owner_run, now_ms, index.limits)
+    free = _free_for(parts.assume_opened(index, record, now_ms), command.owner_run, now_ms, index.limits)
     limits = index.limits
     return record, _open_batch(free, batch, limits.default_lease_ms, limits.default_max_duration_ms, now_ms)
 

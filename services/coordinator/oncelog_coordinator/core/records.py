@@ -9,7 +9,8 @@ Rule 3: values are tuples in a fixed order, so equal states have equal bytes.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from oncelog.errors import CorruptMessageError
@@ -244,11 +245,47 @@ NO_OWNER: Final = Ownership()
 
 
 @dataclass(frozen=True, slots=True)
+class Expected:
+    """Partitions and groups that count as enrolled in the next number of an id before anybody has opened it.
+
+    They stand in the record that decided the number before, so the next transaction needs no record of its own before
+    its leaders may open it: producers that write to the same partitions again and again pay one append per transaction.
+    """
+
+    partitions: tuple[PartitionId, ...] = ()
+    groups: tuple[str, ...] = ()
+    may_be_open: bool = field(default=False, compare=False)
+    """An earlier life of the shard may have let leaders open the number: true of every record that was read from a log,
+    since what that life told them is logged later or never."""
+
+    def __bool__(self) -> bool:
+        return bool(self.partitions or self.groups)
+
+    def covers(self, partitions: Iterable[PartitionId], groups: Iterable[str]) -> bool:
+        """True when all of these are enrolled already."""
+        return set(partitions) <= set(self.partitions) and set(groups) <= set(self.groups)
+
+    def to_json(self) -> list[Any]:
+        """As it stands inside a record: in the order in which they were last used, the oldest first."""
+        return [[list(p) for p in self.partitions], list(self.groups)]
+
+    @staticmethod
+    def from_json(value: list[Any]) -> Expected:
+        """Back from `to_json`."""
+        partitions, groups = value
+        return Expected(tuple(PartitionId(t, p) for t, p in partitions), tuple(groups), may_be_open=True)
+
+
+NOTHING_EXPECTED: Final = Expected()
+
+
+@dataclass(frozen=True, slots=True)
 class TransactionRecord:
     """All that is known of one transactional id.
 
     Numbers up to `last_txn_no` were opened or closed. `outcomes` is one letter per number, ending with the newest decided
-    one; `decided` holds those whose markers are not all in (also when their letter was dropped).
+    one; `decided` holds those whose markers are not all in (also when their letter was dropped). `expected` belongs to
+    the number that follows the newest decided one, be it open or not.
     """
 
     transactional_id: str
@@ -265,6 +302,7 @@ class TransactionRecord:
     sessions: tuple[Session, ...] = ()
     owner: Ownership = NO_OWNER
     tokens: tuple[Token, ...] = ()
+    expected: Expected = NOTHING_EXPECTED
 
     @property
     def key(self) -> str:
@@ -291,8 +329,10 @@ class TransactionRecord:
         return 0 < txn_no <= self.last_decided and self.outcome_of(txn_no) is None
 
     def state_of(self, txn_no: int) -> TxnState:
-        """The state of a number. A forgotten one is DEAD."""
+        """The state of a number. A forgotten one is DEAD; one that an earlier life may have opened is ONGOING."""
         if self.open is not None and self.open.txn_no == txn_no:
+            return TxnState.ONGOING
+        if self.open is None and self.expected.may_be_open and self.expected and txn_no == self.last_txn_no + 1:
             return TxnState.ONGOING
         outcome = self.outcome_of(txn_no)
         if outcome is None:
@@ -314,8 +354,10 @@ class TransactionRecord:
 
     def encode(self) -> bytes:
         """The value."""
+        expected = {"expected": self.expected.to_json()} if self.expected else {}
         return dump(
             {
+                **expected,
                 "id": self.transactional_id,
                 "pid": self.producer_id,
                 "session": self.session_epoch,
@@ -352,6 +394,7 @@ class TransactionRecord:
             sessions=tuple(Session(*item) for item in value["sessions"]),
             owner=Ownership.from_json(value["owner"]),
             tokens=tuple(Token(*item) for item in value["tokens"]),
+            expected=Expected.from_json(value["expected"]) if "expected" in value else NOTHING_EXPECTED,
         )
 
 

@@ -38,6 +38,7 @@ from oncelog_coordinator.core.transaction_index import (
     SignOfLife,
     TransactionIndex,
 )
+from oncelog_coordinator.core.transaction_state import with_what_leaders_heard
 
 _DECISIONS: dict[type[Any], Callable[[TransactionIndex, Any, int], Decision]] = {
     cmd.InitProducerId: client.init_producer_id,
@@ -114,6 +115,7 @@ class TransactionTable:
 
     def _apply_transaction(self, record: TransactionRecord) -> None:
         name = record.transactional_id
+        record = with_what_leaders_heard(record)
         entry = self.index.entries.get(name)
         live = self.index.loaded_at_ms is not None
         if entry is None:
@@ -200,8 +202,13 @@ def check_record(record: TransactionRecord, limits: Limits) -> None:
         assert record.open.txn_no == record.last_txn_no
         assert record.open.joined == bool(record.owner.run), "joined transactions belong to a run, others do not"
         assert not record.dead
+    if record.expected:
+        assert not record.owner.run, "runs join; only clients' own transactions are enrolled ahead"
+        bound = limits.expected_partitions
+        assert max(len(record.expected.partitions), len(record.expected.groups)) <= bound
     if record.dead:
         assert not record.decided
+        assert not record.expected
         assert record.outcomes == ""
     for item in record.decided:
         index = len(record.outcomes) - 1 - (record.last_decided - item.txn_no)

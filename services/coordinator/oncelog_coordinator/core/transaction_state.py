@@ -13,7 +13,9 @@ from oncelog.types import PartitionId
 from oncelog_coordinator.core.limits import Limits
 from oncelog_coordinator.core.records import (
     NOT_COUNTED,
+    NOTHING_EXPECTED,
     DecidedTransaction,
+    Expected,
     OpenTransaction,
     Ownership,
     Session,
@@ -49,6 +51,7 @@ def new_session(
         sessions=(*closed.sessions, session)[-limits.kept_nonces :],
         owner=_fence_owner(closed.owner, limits),
         updated_ms=now_ms,
+        expected=NOTHING_EXPECTED,
     )
 
 
@@ -58,7 +61,7 @@ def take_over(record: TransactionRecord, run: str, now_ms: int, limits: Limits) 
     closed = abort_open(record, now_ms, limits, bump_session=not fresh)
     fenced = _fence_owner(closed.owner, limits)
     owner = replace(fenced, run=run, number=fenced.number + 1)
-    return replace(closed, dead=False, owner=owner, updated_ms=now_ms)
+    return replace(closed, dead=False, owner=owner, updated_ms=now_ms, expected=NOTHING_EXPECTED)
 
 
 def _fence_owner(owner: Ownership, limits: Limits) -> Ownership:
@@ -79,7 +82,27 @@ def open_next(record: TransactionRecord, opened: OpenTransaction, now_ms: int) -
     owner = record.owner
     if opened.joined:
         owner = replace(owner, newest_attempt=max(owner.newest_attempt, opened.write_attempt))
-    return replace(record, last_txn_no=opened.txn_no, open=opened, owner=owner, dead=False, updated_ms=now_ms)
+    after = replace(record, last_txn_no=opened.txn_no, open=opened, owner=owner, dead=False, updated_ms=now_ms)
+    return with_what_leaders_heard(after)
+
+
+def assume_opened(record: TransactionRecord, started_ms: int) -> TransactionRecord:
+    """The record with the next number open when an earlier life may have let leaders open it, else as it is.
+
+    Whatever ends that number must then reach every partition that such a leader leads.
+    """
+    if record.open is not None or not (record.expected and record.expected.may_be_open):
+        return record
+    opened = OpenTransaction(record.last_txn_no + 1, started_ms, record.timeout_ms)
+    return open_next(record, opened, max(record.updated_ms, started_ms))
+
+
+def with_what_leaders_heard(record: TransactionRecord) -> TransactionRecord:
+    """An open transaction holds all that an earlier life may have told leaders about it."""
+    expected = record.expected
+    if record.open is None or not expected.may_be_open:
+        return record
+    return enrol(record, expected.partitions, expected.groups, record.updated_ms)
 
 
 def enrol(
@@ -112,8 +135,13 @@ def decide_open(
     limits: Limits,
     counts: Counts | None = None,
     winners: tuple[int, ...] | None = None,
+    *,
+    expect_next: bool = False,
 ) -> TransactionRecord:
-    """Gives the open transaction its outcome: ONGOING -> PREPARE_*, or COMPLETE_* when nothing was enrolled."""
+    """Gives the open transaction its outcome: ONGOING -> PREPARE_*, or COMPLETE_* when nothing was enrolled.
+
+    `expect_next`: the client goes on, so the partitions of this transaction are enrolled in the next one with it.
+    """
     opened = record.open
     assert opened is not None
     default = NOT_COUNTED if not counts else 0
@@ -129,8 +157,17 @@ def decide_open(
         outcomes=(record.outcomes + outcome.value)[-limits.kept_outcomes :],
         owner=_remember_ended(record.owner, opened, limits),
         updated_ms=now_ms,
+        expected=_expected_after(record.expected, opened, limits) if expect_next else NOTHING_EXPECTED,
     )
     return _absorb_ahead(closed, limits)
+
+
+def _expected_after(before: Expected, opened: OpenTransaction, limits: Limits) -> Expected:
+    """What was used last, and what was used before that as long as there is room."""
+    partitions = [*(p for p in before.partitions if p not in opened.partitions), *opened.partitions]
+    groups = [*(g for g in before.groups if g not in opened.groups), *opened.groups]
+    bound = limits.expected_partitions
+    return Expected(tuple(partitions[-bound:]), tuple(groups[-bound:]))
 
 
 def _remember_ended(owner: Ownership, opened: OpenTransaction, limits: Limits) -> Ownership:
@@ -181,4 +218,4 @@ def expire(record: TransactionRecord) -> TransactionRecord:
     """The id was idle too long: keeps producer id, session epoch, last number, tokens and fences; forgets the rest."""
     assert record.open is None
     assert not record.decided
-    return replace(record, dead=True, outcomes="", sessions=())
+    return replace(record, dead=True, outcomes="", sessions=(), expected=NOTHING_EXPECTED)

@@ -1,0 +1,34 @@
+"""A later life of a shard takes the number that was enrolled ahead for one that nobody has opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from oncelog_coordinator.core import transaction
+from tests.simulation.planted_bugs import plant, replaced
+
+
+@contextmanager
+def _planted() -> Iterator[None]:
+    def without_doubt(original: Any) -> Any:
+        def decode(key: str, value: bytes) -> Any:
+            record = original(key, value)
+            if not getattr(record, "expected", None):
+                return record
+            return replace(record, expected=replace(record.expected, may_be_open=False))
+
+        return decode
+
+    with replaced(transaction, "decode_transaction_record", without_doubt):
+        yield
+
+
+PLANT = plant(
+    29,
+    "a number that was enrolled ahead may be open when the shard begins a new life",
+    "test_enrolled_ahead::test_a_later_session_never_gets_a_number_that_may_be_open",
+    "test_enrolled_ahead::test_an_abort_under_a_later_coordinator_reaches_every_expected_partition",
+)(_planted)
