@@ -1,4 +1,4 @@
-"""Rules of operations (draining, moving replicas), and the scripts that show each."""
+"""Rules that the design leaves to us (draining, moving replicas, enrolling ahead), and the scripts that show each."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ def _drain(title: str, *names: str) -> Case:
 
 def _move(title: str, *names: str) -> Case:
     return Case(title, tuple(f"conformance/test_moving.py::{name}" for name in names))
+
+
+def _ahead(title: str, *names: str) -> Case:
+    return Case(title, tuple(f"conformance/test_enrolled_ahead.py::{name}" for name in names))
 
 
 OPERATIONS: Final[dict[str, Case]] = {
@@ -74,5 +78,23 @@ OPERATIONS: Final[dict[str, Case]] = {
         "a change of the replicas raises the epoch, so no leader counts a replica of an older set",
         "test_a_move_keeps_every_record_and_deletes_the_old_log",
         "test_a_leader_of_an_older_set_counts_nobody_back_in",
+    ),
+    "ahead 1": _ahead(
+        "a decision enrols the next number, which opens without a record",
+        "test_the_next_transaction_opens_without_a_record",
+        "test_only_partitions_that_were_used_get_a_marker",
+        "test_a_long_transaction_is_logged_after_a_while",
+    ),
+    "ahead 2": _ahead(
+        "to a later life of the shard that number may be open",
+        "test_a_session_goes_on_under_a_later_coordinator",
+        "test_an_abort_under_a_later_coordinator_reaches_every_expected_partition",
+        "test_a_later_session_never_gets_a_number_that_may_be_open",
+        "test_a_later_run_never_gets_a_number_that_may_be_open",
+    ),
+    "ahead 3": _ahead(
+        "what a later life does not know of, a leader asks about",
+        "test_the_leader_of_a_dead_producer_heals",
+        "test_a_question_does_not_end_a_living_transaction",
     ),
 }
