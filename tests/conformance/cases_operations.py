@@ -79,6 +79,12 @@ OPERATIONS: Final[dict[str, Case]] = {
         "test_a_move_keeps_every_record_and_deletes_the_old_log",
         "test_a_leader_of_an_older_set_counts_nobody_back_in",
     ),
+    "move 8": _move(
+        "a move goes on as soon as what it waited for is there",
+        "test_a_move_goes_on_when_its_silent_target_answers_again",
+        "test_a_restarted_target_is_not_taken_for_its_dead_incarnation",
+        "test_a_move_goes_on_when_fewer_replicas_need_be_in_sync",
+    ),
     "ahead 1": _ahead(
         "a decision enrols the next number, which opens without a record",
         "test_the_next_transaction_opens_without_a_record",

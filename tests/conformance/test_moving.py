@@ -174,6 +174,64 @@ async def test_leadership_goes_to_whom_the_operator_names(s: Script) -> None:
     assert await s.read(place) == ["x", "y"]
 
 
+async def place_whose_outsider_is_no_controller(s: Script) -> Place:
+    """So that the broker to which it moves can be in trouble, and the controller stays."""
+    places = await s.topic(partitions=4)
+    return next(place for place in places if controller(s) != f"broker-{outsider(s, place)}")
+
+
+def taken_for_dead(s: Script, broker_id: int) -> bool:
+    """The controller remembers some incarnation of it as dead."""
+    return any(ref.broker_id == broker_id for ref in s.broker(controller(s)).controller._dead)
+
+
+@FOUR
+async def test_a_move_goes_on_when_its_silent_target_answers_again(s: Script) -> None:
+    """It was registered all the time: no key of etcd changes when it comes back."""
+    place = await place_whose_outsider_is_no_controller(s)
+    new, old = outsider(s, place), replicas(s, place)
+    silence = s.hold(methods.PING, target=f"broker-{new}")
+    await s.until(lambda: taken_for_dead(s, new))
+    target = (*old[:2], new)
+    await reassign(s, place, target)
+    await s.sleep(5)
+    assert replicas(s, place) == old, "nothing is moved to a silent broker"
+    silence.close()
+    await s.until(lambda: replicas(s, place) == target and moving(s) == 0)
+
+
+@FOUR
+async def test_a_restarted_target_is_not_taken_for_its_dead_incarnation(s: Script) -> None:
+    """The controller forgets a dead incarnation later than etcd: the next one is another, and nothing else changes then."""
+    place = await place_whose_outsider_is_no_controller(s)
+    new, old = outsider(s, place), replicas(s, place)
+    s.kill(f"broker-{new}")
+    await s.until(lambda: taken_for_dead(s, new))
+    target = (*old[:2], new)
+    await reassign(s, place, target)
+    s.restart(f"broker-{new}")
+    await s.until(lambda: replicas(s, place) == target and moving(s) == 0)
+
+
+@FOUR
+async def test_a_move_goes_on_when_fewer_replicas_need_be_in_sync(s: Script) -> None:
+    place = await s.place(min_insync_replicas="3")
+    new, old = outsider(s, place), replicas(s, place)
+    taps = [s.hold(methods.REPLICATE, source=f"broker-{b}", target=f"broker-{new}") for b in old]
+    target = (old[0], old[1], new)
+    await reassign(s, place, target)
+    await s.until(lambda: replicas(s, place) == (*old, new))
+    s.kill(f"broker-{old[1]}")
+    for tap in taps:
+        tap.close()
+    await s.sleep(20)
+    assert s.isr(place) == {f"broker-{b}" for b in (old[0], old[2], new)}
+    assert replicas(s, place) == (*old, new), "two of the target are in sync, and three are asked for"
+    async with s.client() as client:
+        await client.admin.alter_topic(place.topic, config={"min.insync.replicas": "2"})
+    await s.until(lambda: replicas(s, place) == target and moving(s) == 0)
+
+
 def freeze_view(s: Script, node: str) -> Callable[[], None]:
     """What this broker sees of etcd stands still until the returned function is called; its own reads still work."""
     view, waiting = s.broker(node).view, list[Any]()

@@ -162,7 +162,8 @@ class Controller:
             self._probing.pop(ref, None)
 
     def _look_at_all(self) -> None:
-        self._all_dirty = True
+        """Who is dead has changed. No key says so, so this must wake whatever waits for that broker: moves too."""
+        self._all_dirty = self.mover.dirty = True
         self._wake.set()
 
     # ------------------------------------------------------------ the role

@@ -5,6 +5,8 @@ Rule 1: a step is one commit: the partition's new value, under the revisions of 
 Rule 2: what is in etcd is all that there is: any controller goes on where the last one was.
 Rule 3: so many moves at a time (`reassignments_max`); the others wait as keys. A move to a broker that is not registered holds
         up nobody.
+Rule 4: whatever a step depends on wakes the mover when it changes: moves, their partitions, brokers, topics' options (`saw`),
+        and, as the controller says, who is dead. A step that could not be taken is tried at no other time.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from oncelog_runtime.cluster import (
     BROKERS,
     PARTITIONS,
     REASSIGNMENTS,
+    TOPICS,
     Partition,
     Reassignment,
     broker_key,
@@ -52,7 +55,7 @@ class Mover:
     def saw(self, key: str) -> bool:
         """A key changed. True when there may be something to do."""
         moves = self._view.reassignments
-        about_moves = key.startswith(REASSIGNMENTS) or (bool(moves) and key.startswith(BROKERS))
+        about_moves = key.startswith(REASSIGNMENTS) or (bool(moves) and key.startswith((BROKERS, TOPICS)))
         if about_moves or (moves and key.startswith(PARTITIONS) and partition_of(key) in moves):
             self.dirty = True
         return self.dirty

@@ -39,10 +39,9 @@ def begin(
     `live`: broker id -> registered incarnation. `dead`: registered, but proven dead or silent.
     """
     isr = _living(partition, live, dead)
-    absent = {ref.broker_id for ref in dead}
     if has_begun(partition, move) or partition.leader not in isr:
         return None
-    if any(broker_id not in live or broker_id in absent for broker_id in move.target):
+    if any(broker_id not in live or BrokerRef(broker_id, live[broker_id]) in dead for broker_id in move.target):
         return None
     missing = tuple(broker_id for broker_id in move.target if broker_id not in partition.replicas)
     return replace(

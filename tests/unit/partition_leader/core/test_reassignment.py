@@ -28,6 +28,7 @@ def test_nothing_begins_without_a_living_leader_or_with_a_target_that_is_away() 
     assert begin(partition(A, B), MOVE, ALL, [A]) is None
     assert begin(partition(A, B), MOVE, {1: 11, 2: 12, 3: 13}) is None
     assert begin(partition(A, B), MOVE, ALL, [D]) is None
+    assert begin(partition(A, B), MOVE, {**ALL, 4: 99}, [D]) is not None, "it is dead no more: it is registered anew"
 
 
 def test_old_replicas_leave_when_all_new_ones_are_in_the_isr() -> None:
