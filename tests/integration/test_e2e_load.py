@@ -17,7 +17,7 @@ async def until_enough(load: Load) -> None:
     async with asyncio.timeout(60):
         while not running.done() and any(load.counts[name] < count for name, count in ENOUGH.items()):  # noqa: ASYNC110 (counts have no event)
             await asyncio.sleep(0.05)
-    load.stopping.set()
+    load.stop()
     await running
 
 

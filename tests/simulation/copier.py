@@ -12,8 +12,8 @@ from oncelog import errors
 from oncelog.client.client import Client
 from oncelog.client.consumer import Consumer
 from oncelog.client.producer import Producer
-from tests.simulation.history import Key
-from tests.simulation.workload import PARTITIONS, TOPIC, Records, Workload
+from tests.simulation.history import Key, Records
+from tests.simulation.workload import PARTITIONS, TOPIC, Workload
 
 COPY: Final = "copy"
 _GROUP: Final = "copiers"

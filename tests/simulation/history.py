@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 Key = tuple[str, int]
 Value = int
+Records = list[tuple[int, Value]]
+"""What was read of a partition: offsets and values."""
 NEVER = 1 << 62
 """Later than any end."""
 

@@ -127,7 +127,7 @@ class Scenario:
         await cluster.healthy()
         await self._create_topics(cluster)
         watcher = Watcher(cluster)
-        workload = Workload(cluster, acknowledged=watcher.acknowledged)
+        workload = Workload(cluster, watcher.acknowledged)
         job, copier, side = SparkJob(workload, "spark"), Copier(workload), SideWork(workload)
         faults = ClusterFaults(
             cluster,

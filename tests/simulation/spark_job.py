@@ -18,7 +18,8 @@ from oncelog import errors
 from oncelog.client.client import Client
 from oncelog.client.participant import ParticipantResult
 from tests.simulation.history import Operation, Status
-from tests.simulation.workload import Workload, encode
+from tests.simulation.recorded import encode
+from tests.simulation.workload import Workload
 
 APP: Final = "app"
 _TASKS_MAX: Final = 3

@@ -5,9 +5,7 @@ It runs in a pod, from the image under test, with the SDK's defaults: what a use
     python -m tests.e2e.kubernetes.load run --bootstrap-servers HOST:PORT   until `stop`; then the final read
     python -m tests.e2e.kubernetes.load progress | stop | recording | read  asked in the pod, while it runs and after
 
-Rule 1: an operation goes into the history before it starts; `OK` and `FAIL` are only said on definite answers.
-Rule 2: an error that reaches a caller is recorded, with what its class says about it; nothing is tried again in silence.
-Rule 3: every process goes on after an error with a new session, until `stop`.
+The rules are those of `tests/simulation/recorded.py`, which the simulation's load keeps too.
 """
 
 from __future__ import annotations
@@ -20,64 +18,58 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
 import oncelog
 from oncelog import errors
-from tests.e2e.kubernetes.recording import Recording, Records, pack, pack_records
-from tests.simulation.history import Key, Operation, Status
+from tests.e2e.kubernetes.recording import Recording, pack, pack_records
+from tests.simulation.history import Key, Operation, Records, Status
+from tests.simulation.recorded import RETRY_S, RecordedLoad, Session, encode, read_to
 
 TOPICS: Final = {"e2e-orders": 6, "e2e-audit": 3}
 COPY_OF: Final = "e2e-orders"
 COPY: Final = "e2e-copies"
 PARTITIONS: Final = {**TOPICS, COPY: TOPICS[COPY_OF]}
 FOLDER: Final = Path(os.environ.get("LOAD_FOLDER", "/tmp/load"))
-_PAUSE_MAX_S: Final = 0.25
-_RETRY_S: Final = 0.2
 _SETTLE_S: Final = 90.0
 """How long open transactions may stay open after the load has stopped."""
 
-Session = Callable[[oncelog.Client, str, Random], Awaitable[None]]
 
-
-def now_ms() -> int:
-    """Milliseconds since 1970, to be laid beside the harness's own times."""
-    return time.time_ns() // 1_000_000
-
-
-class Load:
+class Load(RecordedLoad):
     """Runs its processes until `stopping` is set."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self.recording = Recording()
+        super().__init__(self.recording.history, pause_max_s=0.25)
         self.counts: collections.Counter[str] = collections.Counter()
-        self.stopping = asyncio.Event()
         self.copier_ends: dict[Key, int] | None = None
         self._servers = bootstrap_servers
 
     # ------------------------------------------------------------ the history
 
-    def begin(self, process: str, kind: str) -> Operation:
-        """A new operation in the history."""
-        return self.recording.history.invoke(process, kind, now_ms())
+    def now_ms(self) -> int:
+        """Milliseconds since 1970, to be laid beside the harness's own times."""
+        return time.time_ns() // 1_000_000
 
-    def end(self, operation: Operation, status: Status, error: BaseException | None = None) -> None:
-        """Its end; an error is recorded."""
-        cause = "" if error is None else type(error).__name__
-        self.counts[f"{operation.kind} {status.value}"] += 1
+    def new_key(self, random: Random) -> Key:
+        """A random partition of a random topic."""
+        topic = random.choice(list(TOPICS))
+        return topic, random.randrange(TOPICS[topic])
+
+    def ended(self, operation: Operation, error: BaseException | None) -> None:
+        """Counts it; an error is recorded."""
+        self.counts[f"{operation.kind} {operation.status.value}"] += 1
         if isinstance(error, errors.OncelogError):
             self.note(operation.process, operation.kind, error)
-        self.recording.history.complete(operation, status, now_ms(), cause)
 
     def note(self, process: str, kind: str, error: errors.OncelogError) -> None:
-        """An error that a caller saw."""
+        """Records it, with what its class says about it."""
         self.counts[f"errors {type(error).__name__}"] += 1
         self.recording.errors.append(
             {
-                "at_ms": now_ms(),
+                "at_ms": self.now_ms(),
                 "process": process,
                 "kind": kind,
                 "name": type(error).__name__,
@@ -87,27 +79,15 @@ class Load:
             }
         )
 
-    def new_writes(self, random: Random, operation: Operation, count: int) -> None:
-        """Fresh values for random partitions."""
-        for _ in range(count):
-            topic = random.choice(list(TOPICS))
-            operation.writes.append(((topic, random.randrange(TOPICS[topic])), self.recording.history.new_value()))
-
     # ------------------------------------------------------------ life
+
+    def stop(self) -> None:
+        """Every process ends after what it is doing."""
+        self.stopping = True
 
     async def for_ever(self, name: str, session: Session) -> None:
         """One session after the other, with one client, until `stopping`."""
-        random = Random(name)
-        client = oncelog.Client(self._servers, client_id=name)
-        try:
-            while not self.stopping.is_set():
-                try:
-                    await session(client, name, random)
-                except errors.OncelogError as error:
-                    self.note(name, "session", error)
-                    await asyncio.sleep(_RETRY_S)
-        finally:
-            await client.close()
+        await self.sessions(oncelog.Client(self._servers, client_id=name), name, Random(name), session)
 
     async def create_topics(self) -> None:
         """Where they are missing."""
@@ -145,24 +125,7 @@ class Load:
     async def plain_sends(self, client: oncelog.Client, name: str, random: Random) -> None:
         """An idempotent producer: single sends, some of them at the same time."""
         async with client.producer() as producer:
-            for _ in range(random.randint(20, 60)):
-                if self.stopping.is_set():
-                    return
-                await asyncio.gather(*(self._send(producer, name, random) for _ in range(random.randint(1, 4))))
-                await asyncio.sleep(random.random() * _PAUSE_MAX_S)
-
-    async def _send(self, producer: Any, name: str, random: Random) -> None:
-        operation = self.begin(name, "send")
-        self.new_writes(random, operation, 1)
-        ((topic, partition), value) = operation.writes[0]
-        try:
-            metadata = await producer.send_and_wait(topic, value=str(value).encode(), partition=partition)
-        except errors.OncelogError as error:
-            self.end(operation, Status.INFO, error)
-            return
-        if metadata.offset >= 0:
-            operation.write_offsets[operation.writes[0]] = metadata.offset
-        self.end(operation, Status.OK)
+            await self.send_some(producer, name, random, random.randint(20, 60))
 
     # ------------------------------------------------------------ transactions
 
@@ -170,9 +133,9 @@ class Load:
         """One session of a transactional producer: commits most, aborts some; then another session fences it."""
         async with client.producer(transactional_id=name) as producer:
             for _ in range(random.randint(10, 60)):
-                if self.stopping.is_set() or not await self._transaction(producer, name, random):
+                if self.stopping or not await self._transaction(producer, name, random):
                     return
-                await asyncio.sleep(random.random() * _PAUSE_MAX_S)
+                await asyncio.sleep(random.random() * self.pause_max_s)
 
     async def _transaction(self, producer: Any, name: str, random: Random) -> bool:
         """False: this session is of no use any more."""
@@ -182,33 +145,15 @@ class Load:
         try:
             await txn.begin()
             for (topic, partition), value in operation.writes:
-                await txn.send(topic, value=str(value).encode(), partition=partition)
+                await txn.send(topic, value=encode(value), partition=partition)
             if random.random() < 0.15:
                 await txn.abort()
                 self.end(operation, Status.FAIL)
                 return True
-            await self._commit(txn, name)
+            await self.commit(txn, name)
         except errors.OncelogError as error:
-            return await self._end_by_outcome(txn, operation, error)
+            return await self.end_by_outcome(txn, operation, error)
         self.end(operation, Status.OK)
-        return True
-
-    async def _commit(self, txn: Any, name: str) -> None:
-        """Asks once more when the outcome is unknown, as the error says."""
-        try:
-            await txn.commit()
-        except errors.CommitOutcomeUnknownError as error:
-            self.note(name, "commit", error)
-            await txn.commit()
-
-    async def _end_by_outcome(self, txn: Any, operation: Operation, error: errors.OncelogError) -> bool:
-        """A transaction whose end is not known here stays INFO; a definite abort is a FAIL."""
-        try:
-            await txn.abort()
-        except errors.OncelogError:
-            self.end(operation, Status.INFO, error)
-            return False
-        self.end(operation, Status.FAIL, error)
         return True
 
     # ------------------------------------------------------------ readers
@@ -224,18 +169,8 @@ class Load:
     async def _follow(self, client: oncelog.Client, name: str, kind: str, isolation_level: str) -> None:
         async with client.consumer(auto_offset_reset="earliest", isolation_level=isolation_level) as consumer:
             await consumer.assign([(topic, p) for topic, count in TOPICS.items() for p in range(count)])
-            while not self.stopping.is_set():
-                operation = self.begin(name, kind)
-                try:
-                    records = await consumer.getmany(timeout_ms=500)
-                except errors.OncelogError as error:
-                    self.end(operation, Status.INFO, error)
-                    await asyncio.sleep(_RETRY_S)
-                    continue
-                for record in records:
-                    key = (record.topic, record.partition)
-                    operation.reads.setdefault(key, []).append((record.offset, int(record.value)))
-                self.end(operation, Status.OK)
+            while not self.stopping:
+                await self.poll(consumer, name, kind)
                 await asyncio.sleep(0.05)
 
     # ------------------------------------------------------------ consume, transform, produce
@@ -263,7 +198,7 @@ class Load:
                 return True
         except errors.OncelogError as error:
             self.note("copier", "copy", error)
-            await asyncio.sleep(_RETRY_S)
+            await asyncio.sleep(RETRY_S)
             return False
 
     async def _is_copied(self, consumer: Any) -> bool:
@@ -297,15 +232,11 @@ async def settled_ends(client: oncelog.Client, topics: list[str]) -> dict[Key, i
 
 async def read_all(bootstrap_servers: str) -> dict[Key, Records]:
     """All that a fresh read_committed client sees of every topic, up to the end as it is now."""
-    found: dict[Key, Records] = {(t, p): [] for t, count in PARTITIONS.items() for p in range(count)}
     async with oncelog.Client(bootstrap_servers) as client:
         ends = await settled_ends(client, list(PARTITIONS))
         async with client.consumer(auto_offset_reset="earliest", max_poll_records=5_000) as consumer:
-            await consumer.assign(list(found))
-            while any([await consumer.position(key) < end for key, end in ends.items()]):
-                for record in await consumer.getmany(timeout_ms=500):
-                    found[record.topic, record.partition].append((record.offset, int(record.value)))
-    return found
+            await consumer.assign(list(ends))
+            return await read_to(consumer, ends)
 
 
 # ---------------------------------------------------------------- the command line
@@ -323,7 +254,7 @@ async def run(bootstrap_servers: str, producers: int) -> None:
     """Runs until SIGUSR1 (`stop`), then writes the recording."""
     load = Load(bootstrap_servers)
     write_file("pid", str(os.getpid()).encode())
-    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, load.stopping.set)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, load.stop)
     try:
         await load.run(producers)
     except BaseException as error:

@@ -9,12 +9,17 @@ import json
 from typing import Any
 
 from tests.e2e.kubernetes.cluster import ROOT, Cluster, CommandFailed
-from tests.e2e.kubernetes.recording import Recording, Records, unpack, unpack_records
-from tests.simulation.history import Key
+from tests.e2e.kubernetes.recording import Recording, unpack, unpack_records
+from tests.simulation.history import Key, Records
 
 POD = "load"
 _MODULE = "tests.e2e.kubernetes.load"
-_FILES = ("tests/e2e/kubernetes/load.py", "tests/e2e/kubernetes/recording.py", "tests/simulation/history.py")
+_FILES = (
+    "tests/e2e/kubernetes/load.py",
+    "tests/e2e/kubernetes/recording.py",
+    "tests/simulation/history.py",
+    "tests/simulation/recorded.py",
+)
 
 
 class LoadPod:

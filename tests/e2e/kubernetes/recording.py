@@ -10,9 +10,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.simulation.history import History, Key, Operation, Status, Value
-
-Records = list[tuple[int, Value]]
+from tests.simulation.history import History, Key, Operation, Records, Status
 
 
 @dataclass(slots=True)
