@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import dataclasses
+import http.client
 import importlib.metadata
 import io
 import json
@@ -137,21 +138,28 @@ async def _cluster(client: Client, bundle: Bundle) -> None:
 
 
 def _logs(place: Path, bytes_max: int, bundle: Bundle) -> None:
-    files = sorted(path for path in place.iterdir() if path.is_file()) if place.is_dir() else [place]
+    try:
+        files = sorted(path for path in place.iterdir() if path.is_file()) if place.is_dir() else [place]
+    except OSError as error:
+        bundle.missing[f"logs/{place.name}"] = str(error)
+        return
     for path in files:
+        name, number = f"logs/{path.name}", 1
+        while name in bundle.parts:  # logs of several nodes often have the same name
+            name, number = f"logs/{number}/{path.name}", number + 1
         try:
             with path.open("rb") as file:
                 file.seek(max(0, path.stat().st_size - bytes_max))
-                bundle.add_text(f"logs/{path.name}", file.read(bytes_max).decode("utf-8", "backslashreplace"))
+                bundle.add_text(name, file.read(bytes_max).decode("utf-8", "backslashreplace"))
         except OSError as error:
-            bundle.missing[f"logs/{path.name}"] = str(error)
+            bundle.missing[name] = str(error)
 
 
 async def _metrics(url: str, number: int, bundle: Bundle) -> None:
     name = f"metrics/{number}.txt"
     try:
         bundle.add_text(name, await asyncio.to_thread(_get, url))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:  # the last: it does not speak HTTP
         bundle.missing[name] = masked_text(f"{url}: {error}")
 
 

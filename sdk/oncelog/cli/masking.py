@@ -7,18 +7,24 @@ private keys, bearer tokens and passwords in addresses. What is masked is replac
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Mapping
 from typing import Any, Final
 
 MASK: Final = "***"
 _WORD: Final = (
-    r"(?:password|passwd|passphrase|secret|token|credentials?|apikey|api_key|private_key|jaas_config|authorization)"
+    r"(?:password|passwd|passphrase|secret|token|credentials?|api_?key|access_?key|private_?key|jaas_config|"
+    r"authorization)"
 )
-_NAME: Final = re.compile(rf"(?:^|[._-]){_WORD}$", re.IGNORECASE)
+_BEGINS: Final = r"(?:^|[^A-Za-z]|(?-i:(?<=[a-z0-9])(?=[A-Z])))"
+"""Of a word in a name, `client_secret` and `clientSecret` alike."""
+_NAME: Final = re.compile(rf"{_BEGINS}{_WORD}$", re.IGNORECASE)
 _PAIR: Final = re.compile(
-    rf"((?:^|[^A-Za-z]){_WORD}[\"']?\s*[=:]\s*)(?:(?:bearer|basic)\s+)?(\"[^\"]*\"|'[^']*'|[^\s,;&}}]+)", re.IGNORECASE
+    rf"({_BEGINS}{_WORD}[\"']?\s*[=:]\s*)(?:(?:bearer|basic)\s+)?(\"[^\"]*\"|'[^']*'|[^\s,;&}}]+)", re.IGNORECASE
 )
 _PEM: Final = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
+_PEM_END: Final = re.compile(r"-----END [A-Z ]*PRIVATE KEY-----")
+_PEM_CHARACTERS: Final = string.ascii_letters + string.digits + "+/=\\ \r\n"
 _JWT: Final = re.compile(r"\beyJ[\w-]{5,}\.[\w-]+\.[\w-]*")
 _USER: Final = re.compile(r"(\w+://[^\s/:@]+:)[^\s/@]+(@)")
 
@@ -46,5 +52,7 @@ def masked(value: Any, name: str = "") -> Any:
 def masked_text(text: str) -> str:
     """A text, a log for example, without what looks like a secret."""
     text = _PEM.sub(MASK, text)
+    while (end := _PEM_END.search(text)) is not None:  # its beginning was cut off
+        text = text[: end.start()].rstrip(_PEM_CHARACTERS) + MASK + text[end.end() :]
     text = _PAIR.sub(rf"\1{MASK}", text)
     return _USER.sub(rf"\1{MASK}\2", _JWT.sub(MASK, text))
