@@ -21,6 +21,7 @@ _SAMPLE_EVERY: Final = 50
 _CHECK_EVERY: Final = 200
 _POLL_MS: Final = 500
 _VALUES: Final = 64
+_VALUES_BYTES: Final = 64 << 20
 
 
 class Bench:
@@ -31,7 +32,8 @@ class Bench:
         self._args = args
         self._topic = topic
         self._random = random.Random(1)
-        self._values = [_value(self._random, args.record_size) for _ in range(_VALUES)]
+        count = max(1, min(_VALUES, _VALUES_BYTES // args.record_size))
+        self._values = [_value(self._random, args.record_size) for _ in range(count)]
         self._began = time.monotonic()
         self._left = args.records or (1 << 62)
         self.records = 0
@@ -83,7 +85,7 @@ class Bench:
                 count = self.take(_CHECK_EVERY)
                 for i in range(count):
                     began = time.perf_counter()
-                    delivery = await producer.send(topic, values[i % _VALUES])
+                    delivery = await producer.send(topic, values[i % len(values)])
                     if i % _SAMPLE_EVERY == 0:
                         task = asyncio.ensure_future(self._acknowledged(delivery, began))
                         awaited.add(task)
@@ -135,7 +137,7 @@ class Bench:
         transaction = await producer.begin_transaction()
         try:
             for i in range(count):
-                await transaction.send(self._topic, self._values[i % _VALUES])
+                await transaction.send(self._topic, self._values[i % len(self._values)])
             if self._random.random() < self._args.abort_rate:
                 await transaction.abort()
             else:
