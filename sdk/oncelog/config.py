@@ -28,6 +28,7 @@ COMPRESSION_TYPES: Final = ("none", "lz4", "zstd")
 READ_COMMITTED: Final = "read_committed"
 READ_UNCOMMITTED: Final = "read_uncommitted"
 _MAX_INT: Final = 2**31 - 1
+_HIGHEST: Final = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,8 +220,9 @@ def _positive(config: Any, *names: str) -> None:
 
 def _at_least(config: Any, name: str, lowest: int) -> None:
     value = getattr(config, name)
-    if not lowest <= value <= 1 << 40:
-        raise ConfigError(f"`{name}` is {value}, and must be at least {lowest}")
+    if not lowest <= value <= _HIGHEST:
+        limit = f"at least {lowest}" if value < lowest else f"at most {_HIGHEST}"
+        raise ConfigError(f"`{name}` is {value}, and must be {limit}")
 
 
 def _one_of(config: Any, name: str, allowed: tuple[str, ...]) -> None:

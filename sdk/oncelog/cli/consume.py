@@ -10,7 +10,7 @@ from oncelog.cli.formats import OutputFormat, text_of
 from oncelog.cli.output import Printer
 from oncelog.cli.parsing import Commands
 from oncelog.cli.session import with_client
-from oncelog.cli.words import Place, UsageError, place_of
+from oncelog.cli.words import Place, UsageError, id_of, place_of
 
 if TYPE_CHECKING:
     from oncelog.client.client import Client
@@ -58,7 +58,7 @@ def add_parser(commands: Commands) -> None:
     )
     consume.add_argument("topic", nargs="+")
     consume.add_argument("--offset", "-o", "--from", dest="start", metavar="PLACE", help="default start")
-    consume.add_argument("--partition", "-p", type=int, action="append", help="may be repeated; default: all")
+    consume.add_argument("--partition", "-p", type=id_of, action="append", help="may be repeated; default: all")
     consume.add_argument("--num", "-n", "--max-records", type=int, default=0, help="stop after so many; 0 = never")
     consume.add_argument("--until-end", action="store_true", help="stop at the end as it is now")
     consume.add_argument("--line-format", "-f", metavar="FORMAT", help="how a record is printed")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import re
 from typing import Any, Final
 
 from oncelog.cli.output import Printer
@@ -55,7 +56,7 @@ def _run(args: argparse.Namespace, printer: Printer) -> int:
 
 def find(word: str) -> type[OncelogError]:
     """By name (TXN_ABORTED), class (TxnAbortedError) or number, in any case. Raises `ConfigError` with the nearest."""
-    if word.lstrip("-").isdigit():
+    if re.fullmatch(r"-?[0-9]{1,9}", word):
         if int(word) in BY_CODE:
             return BY_CODE[int(word)]
         raise ConfigError(f"no error has the number {word}; see oncelog explain --list")

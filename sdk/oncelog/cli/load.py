@@ -12,6 +12,9 @@ import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
+from oncelog.cli.words import id_of
+from oncelog.errors import OncelogError
+
 _SAMPLES_MAX: Final = 100_000
 
 
@@ -79,8 +82,10 @@ async def report(progress: Progress, line: Callable[[], str], interval_s: float 
 def add_topic_flags(parser: argparse.ArgumentParser) -> None:
     """`--topic`, or how to make one."""
     parser.add_argument("--topic", help="an existing topic; default: one of its own, deleted at the end")
-    parser.add_argument("--partitions", type=positive, default=6, help="of its own topic (default 6)")
-    parser.add_argument("--replication-factor", type=int, default=0, help="of its own topic; 0 = the cluster's default")
+    parser.add_argument("--partitions", type=id_of, default=6, help="of its own topic (default 6)")
+    parser.add_argument(
+        "--replication-factor", type=id_of, default=0, help="of its own topic; 0 = the cluster's default"
+    )
     parser.add_argument("--keep-topic", action="store_true", help="do not delete its own topic")
 
 
@@ -96,7 +101,10 @@ async def topic_for(client: Any, args: argparse.Namespace, prefix: str) -> Async
         yield name
     finally:
         if not args.keep_topic:
-            await client.admin.delete_topic(name)
+            try:
+                await client.admin.delete_topic(name)
+            except OncelogError as error:  # the result of the run is worth more
+                print(f"the topic {name} stays, delete it: {error}", file=sys.stderr, flush=True)
 
 
 def positive(text: str) -> int:
@@ -107,6 +115,14 @@ def positive(text: str) -> int:
     return number
 
 
+def port(text: str) -> int:
+    """A port to listen on, for flags."""
+    number = id_of(text)
+    if not 1 <= number <= 65_535:
+        raise argparse.ArgumentTypeError(f"a port is 1 to 65535, not {text}")
+    return number
+
+
 def seconds(text: str) -> float:
     """A duration for flags: `30`, `30s`, `5m` or `1h`."""
     unit = {"s": 1, "m": 60, "h": 3600}.get(text[-1:], 0)
@@ -114,7 +130,7 @@ def seconds(text: str) -> float:
         value = float(text[:-1] if unit else text) * (unit or 1)
     except ValueError:
         value = -1.0
-    if value < 0:
+    if not value >= 0:
         raise argparse.ArgumentTypeError(f"a duration is 30, 30s, 5m or 1h, not {text!r}")
     return value
 

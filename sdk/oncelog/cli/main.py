@@ -16,7 +16,7 @@ from oncelog.cli.output import Printer
 from oncelog.cli.parsing import Commands, Parser
 from oncelog.cli.profiles import Defaults, defaults_for
 from oncelog.cli.words import UsageError
-from oncelog.errors import OncelogError
+from oncelog.errors import ConfigError, OncelogError
 
 NOUNS: Final = (
     "topic",
@@ -78,6 +78,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:  # a file, a folder or a port that somebody named
+        named = f"{error.filename}: " if error.filename else ""
+        _explain(ConfigError(f"{named}{error.strerror or error}"), style)
+        return 1
 
 
 def _up(words: list[str]) -> int:

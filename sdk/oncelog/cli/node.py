@@ -12,6 +12,7 @@ from typing import Any, Final
 from oncelog.cli.output import Printer
 from oncelog.cli.parsing import Commands, Noun, Parser
 from oncelog.cli.session import with_client
+from oncelog.cli.words import id_of
 
 NOT_IN_TIME: Final = 3
 _COLUMNS: Final = ("kind", "node", "state", "leaderships", "needed", "shards", "in_sync", "controller", "reason")
@@ -55,17 +56,17 @@ def _add_loads(noun: Noun) -> None:
         ("oncelog node decommission 3", "oncelog node decommission 3 4 --timeout 0"),
         "Returns when the brokers hold nothing. Exit code 3: not in time; the moves go on, ask again.",
     )
-    out.add_argument("broker", type=int, nargs="+", help="ids of brokers")
+    out.add_argument("broker", type=id_of, nargs="+", help="ids of brokers")
     wait = "wait so many seconds (default 600; 0 = not at all)"
     out.add_argument("--timeout", type=float, default=600.0, metavar="S", help=wait)
     back = noun.verb("recommission", _run_recommission, "brokers take part again", ("oncelog node recommission 3",))
-    back.add_argument("broker", type=int, nargs="+", help="ids of brokers")
+    back.add_argument("broker", type=id_of, nargs="+", help="ids of brokers")
     noun.verb("loads", _run_loads, "replicas and leaderships of each broker", ("oncelog node loads",))
 
 
 def _add_node(parser: Parser, *, required: bool) -> None:
     which = parser.add_mutually_exclusive_group(required=required)
-    which.add_argument("--node", type=int, metavar="ID", help="a broker, by its id")
+    which.add_argument("--node", type=id_of, metavar="ID", help="a broker, by its id")
     which.add_argument("--coordinator", metavar="HOST:PORT", help="a coordinator, by its address")
     which.add_argument("--self", dest="myself", action="store_true", help="the service of this environment")
 

@@ -15,6 +15,7 @@ from typing import Any, Final, NoReturn
 
 from oncelog.cli.output import FORMATS, Printer
 from oncelog.cli.profiles import Defaults, variable
+from oncelog.errors import ConfigError
 
 DEFAULT_SERVERS: Final = "127.0.0.1:9092"
 Run = Callable[[argparse.Namespace, Printer], int]
@@ -70,6 +71,8 @@ def common_flags(defaults: Defaults | None = None) -> argparse.ArgumentParser:
     )
     _tls_flags(common.add_argument_group("TLS flags"), defaults)
     style = defaults.of("format", "text")
+    if style not in FORMATS:  # argparse looks at what is typed only
+        raise ConfigError(f"ONCELOG_FORMAT, or format of the profile, is one of {', '.join(FORMATS)}", given=style)
     flags.add_argument("--format", choices=FORMATS, default=style, help="how to print (default text)")
     patience = defaults.of("timeout_ms", "30000")
     flags.add_argument("--timeout-ms", type=int, default=patience, help="give up after this long (default 30000)")

@@ -11,7 +11,7 @@ from oncelog.cli.parsing import Commands, Noun, add_watch
 from oncelog.cli.session import watch, with_client
 from oncelog.cli.several import Outcome, each
 from oncelog.cli.topic import PARTITION_WIDE, partition_rows
-from oncelog.cli.words import UsageError, partition_of
+from oncelog.cli.words import UsageError, id_of, partition_of
 
 if TYPE_CHECKING:
     from oncelog.client.client import Client
@@ -92,7 +92,7 @@ def _add_moves(noun: Noun) -> None:
         "The leader goes back to the preferred replica (the first of REPLICAS) after a while; `reassign` changes the order.",
     )
     transfer.add_argument("partition", nargs="+", metavar="TOPIC/PARTITION")
-    transfer.add_argument("--to", type=int, required=True, metavar="NODE", help="id of the broker that is to lead")
+    transfer.add_argument("--to", type=id_of, required=True, metavar="NODE", help="id of the broker that is to lead")
     reassign = noun.verb(
         "reassign",
         _reassign,
@@ -138,12 +138,16 @@ def _targets(args: argparse.Namespace) -> dict[tuple[str, int], tuple[int, ...]]
     found: dict[tuple[str, int], tuple[int, ...]] = {}
     for word in args.move:
         name, equals, nodes = word.partition("=")
-        numbers = nodes.split(",") if nodes else []
-        if bool(equals) == args.cancel or not (args.cancel or numbers) or not all(map(str.isdigit, numbers)):
+        understood = bool(equals) != args.cancel and bool(nodes) != args.cancel
+        try:
+            numbers = tuple(map(id_of, nodes.split(","))) if nodes else ()
+        except argparse.ArgumentTypeError:
+            numbers, understood = (), False
+        if not understood:
             raise UsageError(
                 "write TOPIC/PARTITION=NODE,NODE,... to move, or TOPIC/PARTITION with --cancel; not " + word
             )
-        found[_one(name)] = tuple(map(int, numbers))
+        found[_one(name)] = numbers
     return found
 
 

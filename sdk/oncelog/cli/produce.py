@@ -11,7 +11,7 @@ from oncelog.cli.formats import InputFormat, headers_of
 from oncelog.cli.output import Printer
 from oncelog.cli.parsing import Commands
 from oncelog.cli.session import with_client
-from oncelog.cli.words import UsageError
+from oncelog.cli.words import UsageError, id_of
 
 if TYPE_CHECKING:
     from oncelog.client.client import Client
@@ -50,7 +50,7 @@ def add_parser(commands: Commands) -> None:
     produce.add_argument("topic")
     produce.add_argument("--key", "-k", help="key of every record that has none of its own")
     produce.add_argument("--header", "-H", action="append", default=[], metavar="NAME:VALUE", help="may be repeated")
-    produce.add_argument("--partition", "-p", type=int, help="default: by key, or any")
+    produce.add_argument("--partition", "-p", type=id_of, help="default: by key, or any")
     produce.add_argument("--compression", "-z", choices=("none", "lz4", "zstd"), default="lz4", help="default lz4")
     produce.add_argument("--tombstone", "-Z", action="store_true", help="an empty value is null")
     shape = produce.add_mutually_exclusive_group()

@@ -10,7 +10,7 @@ from oncelog.cli.output import Printer, duration, table
 from oncelog.cli.parsing import Commands, Noun, add_watch
 from oncelog.cli.session import watch, with_client
 from oncelog.cli.several import Outcome, each
-from oncelog.cli.words import UsageError, add_yes, confirm, matching, place_of, settings_of
+from oncelog.cli.words import UsageError, add_yes, confirm, id_of, matching, place_of, settings_of
 from oncelog.errors import UnknownTopicError
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ def _add_create(noun: Noun) -> None:
         ),
     )
     create.add_argument("topic", nargs="+")
-    create.add_argument("--partitions", "-p", type=int, default=1, help="default 1")
-    create.add_argument("--replication-factor", "-r", type=int, default=0, help="0 = the cluster's default")
+    create.add_argument("--partitions", "-p", type=id_of, default=1, help="default 1")
+    create.add_argument("--replication-factor", "-r", type=id_of, default=0, help="0 = the cluster's default")
     create.add_argument("--config", "-c", action="append", default=[], metavar="NAME=VALUE", help="may be repeated")
     create.add_argument("--if-not-exists", action="store_true", help="an existing topic is fine")
 
@@ -107,8 +107,8 @@ def _add_changes(noun: Noun) -> None:
         "Keys go to other partitions from then on; there are never fewer partitions again.",
     )
     grow.add_argument("topic", nargs="+")
-    grow.add_argument("--num", "-n", type=int, help="how many more")
-    grow.add_argument("--total", type=int, help="how many in all; safe to repeat")
+    grow.add_argument("--num", "-n", type=id_of, help="how many more")
+    grow.add_argument("--total", type=id_of, help="how many in all; safe to repeat")
     trim = noun.verb(
         "trim-prefix",
         _trim_prefix,
@@ -120,7 +120,7 @@ def _add_changes(noun: Noun) -> None:
     )
     trim.add_argument("topic")
     trim.add_argument("--offset", "-o", required=True, help="first to stay: an offset, end, @TIME, +N or -N")
-    trim.add_argument("--partitions", "-p", type=int, action="append", help="may be repeated; default: all")
+    trim.add_argument("--partitions", "-p", type=id_of, action="append", help="may be repeated; default: all")
     add_yes(trim)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, Final
 
-from oncelog.cli.load import add_topic_flags, positive, rate, seconds
+from oncelog.cli.load import add_topic_flags, port, positive, rate, seconds
 from oncelog.cli.output import Printer
 from oncelog.cli.parsing import Commands
 from oncelog.cli.session import with_client
@@ -35,7 +35,7 @@ def add_parser(commands: Commands) -> None:
     verify.add_argument("--abort-rate", type=rate, default=0.1, help="share that is aborted (default 0.1)")
     verify.add_argument("--rate", type=float, default=0.0, help="transactions per second and producer; 0 = no limit")
     verify.add_argument("--strict", action="store_true", help="exit code 1 also when a call failed")
-    verify.add_argument("--exporter", type=positive, metavar="PORT", help="repeat for ever, and serve metrics here")
+    verify.add_argument("--exporter", type=port, metavar="PORT", help="repeat for ever, and serve metrics here")
     add_topic_flags(verify)
 
 

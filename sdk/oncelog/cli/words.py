@@ -18,6 +18,8 @@ class UsageError(Exception):
     """What was typed means nothing, or nobody said yes. Nothing was changed."""
 
 
+_ID_MAX: Final = (1 << 31) - 1
+_OFFSET_MAX: Final = (1 << 63) - 1
 _UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _SPAN: Final = re.compile(r"(\d+)(ms|s|m|h|d)")
 
@@ -25,9 +27,22 @@ _SPAN: Final = re.compile(r"(\d+)(ms|s|m|h|d)")
 def partition_of(text: str) -> tuple[str, int | None]:
     """`orders/3` is one partition, `orders` (None) all of them. Raises `UsageError`."""
     topic, slash, number = text.partition("/")
-    if slash and not number.isdigit():
-        raise UsageError(f"a partition is TOPIC/NUMBER, for example orders/0; not {text!r}")
-    return topic, int(number) if slash else None
+    if not slash:
+        return topic, None
+    try:
+        return topic, id_of(number)
+    except argparse.ArgumentTypeError:
+        raise UsageError(f"a partition is TOPIC/NUMBER, for example orders/0; not {text!r}") from None
+
+
+def id_of(text: str) -> int:
+    """A number as the protocol has it for partitions, brokers and counts of them: 0 to 2^31 - 1.
+
+    For argparse: raises `ArgumentTypeError`.
+    """
+    if not re.fullmatch(r"[0-9]{1,10}", text) or int(text) > _ID_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 0 to {_ID_MAX}")
+    return int(text)
 
 
 def span_ms(text: str) -> int:
@@ -55,17 +70,18 @@ def place_of(text: str) -> Place:
     word = {"earliest": "start", "latest": "end"}.get(text, text)
     if word in ("start", "end"):
         return Place(word)
+    place: Place | None = None
     if text.startswith("@"):
-        return Place("timestamp", _time_ms(text[1:]))
-    if re.fullmatch(r"[+-]\d+", text):
-        return Place("relative", int(text))
-    if text.isdigit():
-        return Place("offset", int(text))
+        place = Place("timestamp", _time_ms(text[1:]))
+    elif re.fullmatch(r"[+-]?[0-9]{1,19}", text):
+        place = Place("relative" if text[0] in "+-" else "offset", int(text))
+    if place is not None and abs(place.value) <= _OFFSET_MAX:
+        return place
     raise UsageError(f"a place is start, end, an offset, @TIME, +N after the start or -N before the end; not {text!r}")
 
 
 def _time_ms(text: str) -> int:
-    if text.isdigit():
+    if re.fullmatch(r"[0-9]{1,16}", text):
         return int(text) if len(text) > 11 else int(text) * 1_000
     try:
         when = datetime.datetime.fromisoformat(text)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from oncelog.cli.main import build_parser
+from oncelog.cli.main import build_parser, main
 
 WRONG = [
     (("topic", "create", "x", "--partitons", "3"), "did you mean --partitions?"),
@@ -19,6 +19,13 @@ WRONG = [
     (("topic", "list", "--format", "xml"), "choose from text, json, yaml, wide"),
     (("cluster", "health", "surplus"), "unexpected argument 'surplus'"),
     ((), "VERB"),
+    (("topic", "create", "x", "--partitions", "99999999999"), "no whole number from 0 to 2147483647"),
+    (("topic", "add-partitions", "x", "--total", "99999999999"), "no whole number"),
+    (("partition", "transfer-leadership", "x/0", "--to", "99999999999"), "no whole number"),
+    (("node", "decommission", "99999999999"), "no whole number"),
+    (("bench", "produce", "--partitions", "99999999999"), "no whole number"),
+    (("verify", "--exporter", "70000"), "a port is 1 to 65535"),
+    (("bench", "produce", "--duration", "nan"), "a duration is"),
 ]
 
 
@@ -59,3 +66,48 @@ def test_help_loads_nothing_heavy() -> None:
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     heavy = {"grpc", "pyarrow", "google.protobuf", "asyncio", "numpy", "yaml", "oncelog.client"}
     assert not heavy & set(loaded)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("debug", "bundle", "--output", "/nowhere/b.tar.gz", "--timeout-ms", "1"), "/nowhere/b.tar.gz: No such file"),
+        (("topic", "list", "--ssl-cafile", "/nowhere/ca.pem"), "/nowhere/ca.pem cannot be read"),
+        (("explain", "²"), "there is no error"),
+        (("explain", "--", "--5"), "there is no error"),
+        (("topic", "list", "--timeout-ms", "99999999999999"), "at most"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line_and_exit_code_1(
+    words: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words]) == 1
+    told = capsys.readouterr().err
+    assert says in told
+    assert told.count("\n") == 1
+
+
+def test_a_format_of_the_environment_is_looked_at_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ONCELOG_FORMAT", "xml")
+    assert main(["explain", "90"]) == 1
+    assert "one of text, json, yaml, wide" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["x/0"],
+        ["x/0="],
+        ["x/0=1,"],
+        ["x/0=²"],
+        ["x/0=99999999999"],
+        ["x=1"],
+        ["x/0=1", "--cancel"],
+        ["x/0=", "--cancel"],
+    ],
+)
+def test_a_move_that_says_too_little_or_too_much(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["partition", "reassign", *words]) == 2
+    assert "TOPIC/PARTITION" in capsys.readouterr().err or words == ["x=1"]

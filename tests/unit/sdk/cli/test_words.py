@@ -40,7 +40,9 @@ def test_a_place(text: str, place: Place) -> None:
     assert place_of(text) == place
 
 
-@pytest.mark.parametrize("text", ["", "begin", "@", "@yesterday", "+", "1.5", "--5"])
+@pytest.mark.parametrize(
+    "text", ["", "begin", "@", "@yesterday", "+", "1.5", "--5", "²", "9" * 19, "-" + "9" * 30, "@" + "9" * 30]
+)
 def test_no_place(text: str) -> None:
     with pytest.raises(UsageError):
         place_of(text)
@@ -49,8 +51,9 @@ def test_no_place(text: str) -> None:
 def test_partitions() -> None:
     assert partition_of("orders/3") == ("orders", 3)
     assert partition_of("orders") == ("orders", None)
-    with pytest.raises(UsageError):
-        partition_of("orders/x")
+    for number in ("x", "", "²", "-1", "99999999999", "9" * 5_000):
+        with pytest.raises(UsageError):
+            partition_of(f"orders/{number}")
 
 
 @pytest.mark.parametrize(("text", "ms"), [("90s", 90_000), ("1h30m", 5_400_000), ("500ms", 500), ("2d", 172_800_000)])
