@@ -56,7 +56,7 @@ def partitions_in(path: Path) -> list[tuple[Path, int | None]]:
     A path is a partition's folder, a file in it, or a folder of such folders. Raises `StorageError`.
     """
     path = path.resolve()
-    if path.is_file():
+    if path.is_file() and _is_partition(path.parent):
         stem = path.name.partition(".")[0]
         is_segment = path.suffix == LOG_SUFFIX and len(stem) == OFFSET_DIGITS and stem.isdigit()
         return [(path.parent, int(stem) if is_segment else None)]

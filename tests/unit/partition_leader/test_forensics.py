@@ -207,3 +207,6 @@ def test_the_command(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_path_that_holds_no_partition(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="no partition's folder"):
         partitions_in(tmp_path)
+    (tmp_path / "note.txt").write_text("x")
+    with pytest.raises(StorageError, match="is no partition's folder"):
+        partitions_in(tmp_path / "note.txt")
