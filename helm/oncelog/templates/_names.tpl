@@ -40,7 +40,9 @@ app.kubernetes.io/component: {{ .component }}
 {{ include "oncelog.selectorLabels" . }}
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+{{- if not (hasKey .root.Values.commonLabels "app.kubernetes.io/part-of") }}
 app.kubernetes.io/part-of: oncelog
+{{- end }}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
 {{- with .root.Values.commonLabels }}
 {{ toYaml . }}

@@ -101,10 +101,7 @@ Settings of one service by name: what the chart sets itself, and over it what th
 {{- define "oncelog.podMetadata" -}}
 labels:
   {{- include "oncelog.selectorLabels" . | nindent 2 }}
-  {{- with .root.Values.commonLabels }}
-  {{- toYaml . | nindent 2 }}
-  {{- end }}
-  {{- with .config.podLabels }}
+  {{- with merge (dict) .config.podLabels .root.Values.commonLabels }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
 {{- $annotations := deepCopy .config.podAnnotations }}

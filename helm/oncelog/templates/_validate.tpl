@@ -20,12 +20,14 @@ What the schema cannot say: relations between values. Every problem is named at 
 {{- if not (or .Values.etcd.enabled .Values.externalEtcd.endpoints) -}}
 {{- $problems = append $problems "etcd.enabled is false and externalEtcd.endpoints is empty: name an etcd (host:port)" -}}
 {{- end -}}
+{{- /* Of the cluster's own topics two replicas must be in sync, one where there are fewer than three. */ -}}
+{{- $internal := int $config.internalTopicReplicationFactor -}}
 {{- range $key := list "partitionLeader" "etcd" -}}
 {{- $scope := dict "root" $ "key" $key -}}
 {{- include "oncelog.fillScope" $scope -}}
 {{- $budget := $scope.config.podDisruptionBudget -}}
 {{- $replicas := int $scope.config.replicaCount -}}
-{{- $spare := ternary (div (sub $replicas 1) 2) (sub (min $replicas (int $config.defaultReplicationFactor)) (int $config.minInsyncReplicas)) (eq $key "etcd") | int -}}
+{{- $spare := ternary (div (sub $replicas 1) 2) (min (sub (min $replicas (int $config.defaultReplicationFactor)) (int $config.minInsyncReplicas)) (sub $internal (ternary 2 1 (ge $internal 3)))) (eq $key "etcd") | int -}}
 {{- if and $budget.enabled (gt $replicas 1) (gt (int $budget.maxUnavailable) (max 1 $spare | int)) -}}
 {{- $problems = append $problems (printf "%s.podDisruptionBudget.maxUnavailable (%v) is more than the cluster can spare (%d)" $key $budget.maxUnavailable (max 1 $spare | int)) -}}
 {{- end -}}
@@ -76,8 +78,24 @@ What the schema cannot say: relations between values. Every problem is named at 
 {{- if and (gt $ports 0) (lt $ports $replicas) -}}
 {{- $problems = append $problems (printf "externalAccess.%s.advertisedPorts names %d ports for %d pods" $key $ports $replicas) -}}
 {{- end -}}
+{{- if and (eq $hosts 1) (gt $replicas 1) (eq $ports 0) (ne $access.service.type "NodePort") -}}
+{{- $problems = append $problems (printf "externalAccess.%s.advertisedHosts names one host, and all %d pods would be told the same port: name a host for each, or advertisedPorts" $key $replicas) -}}
+{{- end -}}
 {{- if and (eq $access.service.type "NodePort") (eq $ports 0) (eq (int $own.firstNodePort) 0) -}}
 {{- $problems = append $problems (printf "externalAccess with NodePort needs externalAccess.%s.firstNodePort (or advertisedPorts): clients outside must be told the port" $key) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $own := include "oncelog.selectorLabels" (dict "root" . "component" "any") | fromYaml | keys -}}
+{{- range $key := concat $own (list "app.kubernetes.io/version" "app.kubernetes.io/managed-by" "helm.sh/chart") -}}
+{{- if hasKey $.Values.commonLabels $key -}}
+{{- $problems = append $problems (printf "commonLabels names %s, which the chart sets itself: choose another name" $key) -}}
+{{- end -}}
+{{- end -}}
+{{- range $key := list "podDefaults" "partitionLeader" "coordinator" "pidAllocator" "etcd" "jaeger" "jobs" -}}
+{{- range $label := $own -}}
+{{- if hasKey ((get $.Values $key).podLabels | default dict) $label -}}
+{{- $problems = append $problems (printf "%s.podLabels names %s, which the chart sets itself: choose another name" $key $label) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

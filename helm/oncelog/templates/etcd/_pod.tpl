@@ -1,12 +1,13 @@
 {{/*
 The pod of a member of our own etcd. The upstream image has no shell: everything goes by variables.
 Rule 1: a member is known by its pod's name, so a new pod on the same volume is the same member.
-Rule 2: probes ask the plaintext metrics listener; only readiness needs a majority.
+Rule 2: probes ask the plaintext metrics listener; only readiness needs a majority, and room: a restart makes neither.
 */}}
 
 {{- define "oncelog.etcdEnv" -}}
 {{- $tls := .root.Values.tls -}}
 {{- $scheme := ternary "https" "http" $tls.internal.enabled -}}
+{{- $bind := ternary "[::]" "0.0.0.0" (contains ":" .root.Values.listeners.host) -}}
 {{- $peers := list -}}
 {{- $headless := printf "%s-headless" .name -}}
 {{- range until (int .config.replicaCount) -}}
@@ -22,15 +23,15 @@ Rule 2: probes ask the plaintext metrics listener; only readiness needs a majori
 - name: ETCD_DATA_DIR
   value: /var/lib/etcd/data
 - name: ETCD_LISTEN_CLIENT_URLS
-  value: {{ $scheme }}://0.0.0.0:2379
+  value: {{ $scheme }}://{{ $bind }}:2379
 - name: ETCD_ADVERTISE_CLIENT_URLS
   value: {{ $scheme }}://{{ $self }}:2379
 - name: ETCD_LISTEN_PEER_URLS
-  value: {{ $scheme }}://0.0.0.0:2380
+  value: {{ $scheme }}://{{ $bind }}:2380
 - name: ETCD_INITIAL_ADVERTISE_PEER_URLS
   value: {{ $scheme }}://{{ $self }}:2380
 - name: ETCD_LISTEN_METRICS_URLS
-  value: http://0.0.0.0:2381
+  value: http://{{ $bind }}:2381
 - name: ETCD_INITIAL_CLUSTER
   value: {{ join "," $peers }}
 - name: ETCD_INITIAL_CLUSTER_STATE
@@ -103,9 +104,9 @@ containers:
       - name: metrics
         containerPort: 2381
     startupProbe:
-      {{- include "oncelog.etcdProbe" (dict "path" "/health?serializable=true" "probe" .config.startupProbe) | nindent 6 }}
+      {{- include "oncelog.etcdProbe" (dict "path" "/health?exclude=NOSPACE&serializable=true" "probe" .config.startupProbe) | nindent 6 }}
     livenessProbe:
-      {{- include "oncelog.etcdProbe" (dict "path" "/health?serializable=true" "probe" .config.livenessProbe) | nindent 6 }}
+      {{- include "oncelog.etcdProbe" (dict "path" "/health?exclude=NOSPACE&serializable=true" "probe" .config.livenessProbe) | nindent 6 }}
     readinessProbe:
       {{- include "oncelog.etcdProbe" (dict "path" "/health" "probe" .config.readinessProbe) | nindent 6 }}
     resources:
