@@ -73,6 +73,8 @@ class Bench:
     async def produce(self) -> None:
         """All producers, to the last acknowledgement."""
         await asyncio.gather(*(self._produce() for _ in range(self._args.producers)))
+        if self.errors and not self.latency.count:  # a send is counted before it is acknowledged, and none was
+            self.records = self.bytes = 0
 
     async def _produce(self) -> None:
         values, topic = self._values, self._topic

@@ -78,18 +78,18 @@ class Verification:
         self._partitions = sorted(self._start)
         began = time.monotonic()
         self._stop_at = began + self._args.duration
-        following = asyncio.create_task(self._follow())
+        following = asyncio.create_task(self._read(self._client, self.reading))
         try:
             await asyncio.gather(*(self._produce(i) for i in range(self._args.producers)))
             seconds = time.monotonic() - began
             stuck = await self._wait_stable()
-            await following
+            stuck += await following
         finally:
             following.cancel()
         anomalies = stuck + self.reading.finish(self.ledger)
         again = Reading(self._run)
-        await self._read_again(again)
-        for anomaly in again.finish(self.ledger, earlier=self.reading):
+        stuck = await self._read_again(again)
+        for anomaly in stuck + again.finish(self.ledger, earlier=self.reading):
             if anomaly.name not in {known.name for known in anomalies}:
                 anomalies.append(anomaly)
         return self._result(seconds, anomalies)
@@ -192,15 +192,22 @@ class Verification:
 
     # ------------------------------------------------------------ reading
 
-    async def _follow(self) -> None:
-        """Reads while it is written, until `_ends` are reached."""
-        async with self._client.consumer(auto_offset_reset="earliest") as consumer:
+    async def _read(self, client: Client, reading: Reading) -> list[Anomaly]:
+        """Reads until `_ends` are reached; an anomaly when nothing comes any more before that."""
+        quiet_since = time.monotonic()
+        async with client.consumer(auto_offset_reset="earliest") as consumer:
             await consumer.assign([(self._topic, p) for p in self._partitions])
             for partition, offset in self._start.items():
                 consumer.seek((self._topic, partition), offset)
-            while not await self._has_read(consumer):
-                for record in await consumer.getmany(timeout_ms=_POLL_MS):
-                    self._take(self.reading, record)
+            while late := await self._unread(consumer):
+                found = await consumer.getmany(timeout_ms=_POLL_MS)
+                for record in found:
+                    self._take(reading, record)
+                if found or self._ends is None:
+                    quiet_since = time.monotonic()
+                elif time.monotonic() - quiet_since > self._args.timeout_ms / 1000:
+                    return [Anomaly("not-readable", f"partitions {late}")]
+        return []
 
     def _take(self, reading: Reading, record: Any) -> None:
         if self._ends is not None and record.offset >= self._ends[record.partition]:
@@ -212,13 +219,11 @@ class Verification:
             if self._on_latency is not None:
                 self._on_latency(ms)
 
-    async def _has_read(self, consumer: Any) -> bool:
+    async def _unread(self, consumer: Any) -> list[int]:
+        """Partitions whose end this consumer has not reached."""
         if self._ends is None:
-            return False
-        for partition, end in self._ends.items():
-            if await consumer.position((self._topic, partition)) < end:
-                return False
-        return True
+            return self._partitions
+        return [p for p, end in self._ends.items() if await consumer.position((self._topic, p)) < end]
 
     async def _wait_stable(self) -> list[Anomaly]:
         """Waits until nothing is open below the high watermark, and sets where reading ends."""
@@ -234,17 +239,11 @@ class Verification:
                 return [Anomaly("not-live", f"partitions {sorted(set(self._partitions) - set(found)) + late}")]
             await asyncio.sleep(_PAUSE_S)
 
-    async def _read_again(self, reading: Reading) -> None:
+    async def _read_again(self, reading: Reading) -> list[Anomaly]:
         fresh = Client(**{f.name: getattr(self._client.config, f.name) for f in fields(self._client.config)})
         try:
             await fresh.start()
-            async with fresh.consumer(auto_offset_reset="earliest") as consumer:
-                await consumer.assign([(self._topic, p) for p in self._partitions])
-                for partition, offset in self._start.items():
-                    consumer.seek((self._topic, partition), offset)
-                while not await self._has_read(consumer):
-                    for record in await consumer.getmany(timeout_ms=_POLL_MS):
-                        self._take(reading, record)
+            return await self._read(fresh, reading)
         finally:
             await fresh.close()
 

@@ -24,6 +24,7 @@ ANOMALIES: Final[Mapping[str, str]] = {
     "aborted-visible": "a record of an aborted transaction was seen",
     "open-visible": "a record of a transaction that was not ended was seen",
     "unrepeatable-read": "the same range, read again, had other records",
+    "not-readable": "a reader gets nothing more, and is not at the last stable offset",
     "not-live": "a transaction stays open: the last stable offset does not reach the high watermark",
 }
 HASH_BYTES: Final = 16

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from typing import Any, cast
 
 import pytest
 
+from oncelog.cli.bench_load import Bench
 from oncelog.cli.exporter import Exporter
 from oncelog.cli.load import Samples, rate, seconds
 from oncelog.cli.verify import exit_code, sentence
+from oncelog.cli.verify_load import Verification
+from oncelog.core.verification import Anomaly, Reading
+from oncelog.errors import NotEnoughReplicasError
 
 SOUND = {
     "committed": 3,
@@ -84,3 +89,66 @@ def test_a_scraper_gets_the_numbers() -> None:
     assert "oncelog_verify_end_to_end_seconds_count 2" in lines
     assert 'oncelog_verify_transactions_total{outcome="committed"} 3' in lines
     assert 'oncelog_verify_anomalies_total{anomaly="torn"} 1' in lines
+
+
+class Mute:
+    """A client whose consumer is never given anything."""
+
+    def consumer(self, **_options: object) -> Mute:
+        return self
+
+    async def __aenter__(self) -> Mute:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        return None
+
+    async def assign(self, _partitions: object) -> None:
+        return None
+
+    def seek(self, _where: object, _offset: int) -> None:
+        return None
+
+    async def position(self, _where: object) -> int:
+        return 3
+
+    async def getmany(self, timeout_ms: int) -> list[object]:
+        await asyncio.sleep(0)
+        return []
+
+
+def test_a_reader_that_stands_still_is_an_anomaly_and_no_hang() -> None:
+    client = cast(Any, Mute())
+    run = Verification(client, argparse.Namespace(record_size=100, timeout_ms=20), "t", "name")
+    run._partitions, run._start, run._ends = [0], {0: 0}, {0: 5}
+    found = asyncio.run(asyncio.wait_for(run._read(client, Reading(1)), 10))
+    assert found == [Anomaly("not-readable", "partitions [0]")]
+    run._ends = {0: 3}
+    assert asyncio.run(run._read(client, Reading(1))) == []
+
+
+def test_a_bench_of_which_nothing_was_acknowledged_has_no_records() -> None:
+    class Refused:
+        def producer(self, **_options: object) -> Refused:
+            return self
+
+        async def __aenter__(self) -> Refused:
+            return self
+
+        async def __aexit__(self, *_: object) -> None:
+            return None
+
+        async def send(self, _topic: str, _value: bytes) -> asyncio.Future[None]:
+            delivery: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            delivery.set_exception(NotEnoughReplicasError())
+            return delivery
+
+        async def flush(self) -> None:
+            raise NotEnoughReplicasError
+
+    args = argparse.Namespace(
+        record_size=10, records=5, duration=None, producers=1, acks="all", batch_size=1, linger_ms=0, compression="none"
+    )
+    bench = Bench(cast(Any, Refused()), args, "t")
+    asyncio.run(bench.produce())
+    assert (bench.records, dict(bench.errors)) == (0, {"NOT_ENOUGH_REPLICAS": 2})
