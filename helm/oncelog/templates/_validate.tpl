@@ -42,6 +42,17 @@ What the schema cannot say: relations between values. Every problem is named at 
 {{- $problems = append $problems (printf "%s.terminationGracePeriodSeconds (%v) is too short: the drain may take %d s and the stop %d s; %d or more" $key $scope.config.terminationGracePeriodSeconds $drain (max 20 $stop | int) $needed) -}}
 {{- end -}}
 {{- end -}}
+{{- $accounts := dict -}}
+{{- range $key := list "partitionLeader" "coordinator" "pidAllocator" "etcd" "jaeger" -}}
+{{- $scope := dict "root" $ "key" $key -}}
+{{- include "oncelog.fillScope" $scope -}}
+{{- $made := and $scope.config.serviceAccount.create (or (not (has $key (list "etcd" "jaeger"))) (get $.Values $key).enabled) -}}
+{{- $account := include "oncelog.serviceAccountName" $scope -}}
+{{- if and $made (hasKey $accounts $account) -}}
+{{- $problems = append $problems (printf "%s would make the service account %s once more: set serviceAccount.create=false and name one that is there, or give each component a name" $key $account) -}}
+{{- end -}}
+{{- if $made }}{{ $_ := set $accounts $account $key }}{{ end -}}
+{{- end -}}
 {{- range $part := list "internal" "client" -}}
 {{- $tls := get $.Values.tls $part -}}
 {{- if and $tls.enabled (not $tls.existingSecret) (not $.Values.tls.certManager.enabled) -}}

@@ -103,6 +103,10 @@ containers:
         containerPort: 2380
       - name: metrics
         containerPort: 2381
+    {{- with .config.lifecycleHooks }}
+    lifecycle:
+      {{- toYaml . | nindent 6 }}
+    {{- end }}
     startupProbe:
       {{- include "oncelog.etcdProbe" (dict "path" "/health?exclude=NOSPACE&serializable=true" "probe" .config.startupProbe) | nindent 6 }}
     livenessProbe:

@@ -19,6 +19,7 @@ They run as the brokers' service account: a hook before an upgrade has only what
 {{- end -}}
 {{- range .containers -}}
 {{- $container := dict "name" .name "command" .command "env" (concat (include "oncelog.clientEnv" $.root | fromYamlArray) $.config.extraEnv) "resources" $.config.resources "securityContext" $.config.containerSecurityContext "volumeMounts" (concat $mounts $.config.extraVolumeMounts) -}}
+{{- with $.config.extraEnvFrom }}{{ $_ := set $container "envFrom" . }}{{ end -}}
 {{- $containers = append $containers (merge $container (include "oncelog.ownImage" $ | fromYaml)) -}}
 {{- end -}}
 {{ include "oncelog.podPlacement" . | trim }}
