@@ -170,9 +170,9 @@ class BrokerService:
         _check_writer(partition.topic, header)
         done: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
         command = AppendBatch(done, deadline_ms, acks, header=header, data=data, transactional_id=item.transactional_id)
-        if self._tracer is not None:
-            command.trace = self._trace(self._tracer, partition, done, {span_names.APPEND_BYTES: len(data)})
         leadership.submit(command, len(data))
+        if self._tracer is not None:  # only now: what was refused is answered by nobody, and its span would stay open
+            command.trace = self._trace(self._tracer, partition, done, {span_names.APPEND_BYTES: len(data)})
         return done
 
     async def write_txn_markers(
@@ -218,10 +218,10 @@ class BrokerService:
             txn_shard=request.txn_shard,
             marker=marker,
         )
-        if self._tracer is not None:
+        partition.require_leadership().submit(command)
+        if self._tracer is not None:  # as above
             number = {span_names.TXN_NO: str(item.txn_no), span_names.PRODUCER_ID: str(item.txn_producer_id)}
             command.trace = self._trace(self._tracer, partition, done, number)
-        partition.require_leadership().submit(command)
         return done
 
     def _trace(
