@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, Final
 
+from oncelog.cli.load import seconds
 from oncelog.cli.output import Printer
 from oncelog.cli.parsing import Commands, Noun, Parser
 from oncelog.cli.session import with_client
@@ -33,7 +34,7 @@ def add_parser(commands: Commands) -> None:
         f"{_WHICH} Waits in line while another node of its kind drains. Exit code 3: not in time.",
     )
     _add_node(drain, required=True)
-    drain.add_argument("--timeout", type=float, default=60.0, metavar="S", help="wait so many seconds (default 60)")
+    drain.add_argument("--timeout", type=seconds, default=60.0, metavar="S", help="wait so many seconds (default 60)")
     undrain = noun.verb(
         "undrain", _run_undrain, "end a drain: the node takes work again", ("oncelog node undrain --node 2",), _WHICH
     )
@@ -58,7 +59,7 @@ def _add_loads(noun: Noun) -> None:
     )
     out.add_argument("broker", type=id_of, nargs="+", help="ids of brokers")
     wait = "wait so many seconds (default 600; 0 = not at all)"
-    out.add_argument("--timeout", type=float, default=600.0, metavar="S", help=wait)
+    out.add_argument("--timeout", type=seconds, default=600.0, metavar="S", help=wait)
     back = noun.verb("recommission", _run_recommission, "brokers take part again", ("oncelog node recommission 3",))
     back.add_argument("broker", type=id_of, nargs="+", help="ids of brokers")
     noun.verb("loads", _run_loads, "replicas and leaderships of each broker", ("oncelog node loads",))

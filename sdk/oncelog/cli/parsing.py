@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
+from oncelog.cli.load import seconds
 from oncelog.cli.output import FORMATS, Printer
 from oncelog.cli.profiles import Defaults, variable
 from oncelog.errors import ConfigError
@@ -140,4 +141,4 @@ def _sentence(text: str) -> str:
 def add_watch(parser: argparse.ArgumentParser) -> None:
     """`--watch`, for what changes by itself."""
     parser.add_argument("--watch", action="store_true", help="print again whenever it changes, until Ctrl-C")
-    parser.add_argument("--interval-s", type=float, default=1.0, help="how often --watch looks (default 1)")
+    parser.add_argument("--interval-s", type=seconds, default=1.0, help="how often --watch looks (default 1)")

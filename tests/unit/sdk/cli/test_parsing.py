@@ -26,6 +26,8 @@ WRONG = [
     (("bench", "produce", "--partitions", "99999999999"), "no whole number"),
     (("verify", "--exporter", "70000"), "a port is 1 to 65535"),
     (("bench", "produce", "--duration", "nan"), "a duration is"),
+    (("node", "drain", "--node", "1", "--timeout", "nan"), "a duration is"),
+    (("topic", "list", "--watch", "--interval-s", "-1"), "a duration is"),
 ]
 
 
