@@ -60,6 +60,7 @@ def _add_loads(noun: Noun) -> None:
     out.add_argument("broker", type=id_of, nargs="+", help="ids of brokers")
     wait = "wait so many seconds (default 600; 0 = not at all)"
     out.add_argument("--timeout", type=seconds, default=600.0, metavar="S", help=wait)
+    out.add_argument("--missing-ok", action="store_true", help="brokers that nobody knows (any more) are fine")
     back = noun.verb("recommission", _run_recommission, "brokers take part again", ("oncelog node recommission 3",))
     back.add_argument("broker", type=id_of, nargs="+", help="ids of brokers")
     noun.verb("loads", _run_loads, "replicas and leaderships of each broker", ("oncelog node loads",))
@@ -131,7 +132,11 @@ def _run_decommission(args: argparse.Namespace, printer: Printer) -> int:
 
     async def work(client: Any) -> list[Any]:
         deadline = time.monotonic() + args.timeout
-        loads = await client.admin.decommission(args.broker)
+        brokers = args.broker
+        if args.missing_ok:
+            known = {load.broker_id for load in await client.admin.broker_loads()}
+            brokers = [broker for broker in brokers if broker in known]
+        loads = await client.admin.decommission(brokers) if brokers else []
         while not _empty(loads, args.broker) and time.monotonic() < deadline:
             await asyncio.sleep(min(1.0, max(0.0, deadline - time.monotonic())))
             loads = await client.admin.broker_loads()

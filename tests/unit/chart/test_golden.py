@@ -72,7 +72,7 @@ def test_a_drain_comes_before_the_end(default: list[Document]) -> None:
 def test_brokers_that_go_are_emptied_before_the_upgrade() -> None:
     job = named(golden.load("scale-in"), "Job/oncelog-decommission")
     command = next(pods.containers(job))["command"]
-    assert command == ["oncelog", "node", "decommission", "4", "3", "--timeout", "600"]
+    assert command == ["oncelog", "node", "decommission", "4", "3", "--missing-ok", "--timeout", "600"]
     assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-upgrade"
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from oncelog.cli import draining
+from oncelog.cli.main import main
 from oncelog.cli.node import NOT_IN_TIME, _tell
 from oncelog.cli.output import Printer
+from oncelog.client.operations_admin import BrokerLoad
 from oncelog.errors import ConfigError, DrainingElsewhereError, StaleBrokerEpochError, UnsupportedVersionError
 from oncelog.v1 import types_pb2
 
@@ -114,3 +117,29 @@ def test_a_node_speaks_to_itself_with_its_own_certificates() -> None:
     assert (paths.cert, paths.key, paths.ca) == ("/c", "/k", "/a")
     assert paths.key_setting == "ONCELOG_COORDINATOR_TLS_KEY_FILE"
     assert draining.own_certificates({"ONCELOG_COORDINATOR_LISTEN_PORT": "9093"}) is None
+
+
+class Loads:
+    """The administration of a cluster that knows one broker, which holds nothing."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[int]] = []
+
+    async def broker_loads(self) -> list[BrokerLoad]:
+        return [BrokerLoad(1, True, False, 0, 0, 0)]
+
+    async def decommission(self, brokers: list[int]) -> list[BrokerLoad]:
+        self.asked.append(brokers)
+        return await self.broker_loads()
+
+
+@pytest.mark.parametrize(("brokers", "asked"), [(["2", "1"], [[1]]), (["2", "3"], [])])
+def test_brokers_that_are_gone_are_fine_where_that_is_said(
+    monkeypatch: pytest.MonkeyPatch, brokers: list[str], asked: list[list[int]]
+) -> None:
+    """A hook of the chart asks again for brokers that an earlier one has taken away."""
+    admin = Loads()
+    client = SimpleNamespace(admin=admin)
+    monkeypatch.setattr("oncelog.cli.node.with_client", lambda _args, work: asyncio.run(work(client)))
+    assert main(["node", "decommission", *brokers, "--missing-ok", "--timeout", "1"]) == 0
+    assert admin.asked == asked
