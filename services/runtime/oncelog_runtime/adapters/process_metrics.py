@@ -28,7 +28,9 @@ def of_process() -> Collector:
             for found in collector.collect():
                 by_name: dict[str, list[Row]] = {}
                 for sample in found.samples:
-                    metric = names.ALL[sample.name]
+                    metric = names.ALL.get(sample.name)
+                    if metric is None:
+                        continue  # a newer prometheus-client knows more; the rest of the page is worth more than that
                     values = (sample.labels[label] for label in metric.labels)
                     by_name.setdefault(sample.name, []).append((labels_of(metric, *values), sample.value))
                 for name, rows in by_name.items():

@@ -6,8 +6,14 @@ import time
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.process_collector import ProcessCollector
 
 from oncelog.client.tls_files import TlsFiles
+from oncelog_runtime.adapters import process_metrics
 from oncelog_runtime.adapters.process_metrics import of_build, of_certificates, of_health, of_process
 from oncelog_runtime.health import STARTUP, HealthState
 from oncelog_runtime.metrics import Collector, Histogram
@@ -30,6 +36,17 @@ def test_the_process_tells_its_memory_and_files() -> None:
     assert found["process_resident_memory_bytes{}"] > 1 << 20
     assert found["process_open_fds{}"] > 0
     assert 'python_gc_collections_total{generation="2"}' in found
+
+
+def test_what_a_newer_library_tells_does_not_spoil_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Newer(ProcessCollector):  # type: ignore[misc]
+        def collect(self) -> list[Any]:
+            return [GaugeMetricFamily("process_of_tomorrow", "?", 1), *super().collect()]
+
+    monkeypatch.setattr(process_metrics, "ProcessCollector", Newer)
+    found = told(of_process())
+    assert "process_open_fds{}" in found
+    assert not [name for name in found if "tomorrow" in name]
 
 
 def test_the_build_names_component_and_version() -> None:
