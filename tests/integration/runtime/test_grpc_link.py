@@ -20,7 +20,8 @@ from oncelog.trace_context import TRACEPARENT
 from oncelog.types import Buffer
 from oncelog.v1 import errors_pb2, link_pb2
 from oncelog.wire_errors import from_detail
-from oncelog_runtime.adapters.grpc_server import GrpcServer, ServerOptions
+from oncelog_runtime import listeners
+from oncelog_runtime.adapters.grpc_server import GrpcServer, Listener, ServerOptions
 from oncelog_runtime.call_context import CALL
 from oncelog_runtime.startup import AddressInUseError
 from tests.contracts.grpc_world import TcpProxy
@@ -530,6 +531,26 @@ def test_a_context_as_long_as_a_message_does_not_travel_on(run: Loop) -> None:
 
     run(test)
     assert seen == [""]
+
+
+def test_a_crowd_at_the_clients_door_keeps_no_service_out(run: Loop) -> None:
+    async def test() -> None:
+        server = GrpcServer(
+            "127.0.0.1", 0, options=ServerOptions(max_links=1), more=[Listener(listeners.CLIENT, "127.0.0.1", 0)]
+        )
+        server.register(FETCH, echo)
+        internal = await server.start()
+        try:
+            async with client() as first, client() as second, client() as service:
+                door = server.listening[listeners.CLIENT]
+                await first.call(door, FETCH, b"", b"", LONG_MS)
+                with pytest.raises(errors.ResourceExhaustedError, match="too many links"):
+                    await second.call(door, FETCH, b"", b"", LONG_MS)
+                await service.call(internal, FETCH, b"", b"", LONG_MS)
+        finally:
+            await server.stop(0)
+
+    run(test)
 
 
 def test_links_of_two_services_to_one_address_are_apart(run: Loop) -> None:

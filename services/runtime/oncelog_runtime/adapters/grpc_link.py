@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -56,6 +56,8 @@ class LinkHost:
     tracer: tracing.Tracer | None = None
     stopping: bool = False
     links: dict[int, ServerLink] = field(default_factory=dict)
+    links_at: Counter[str] = field(default_factory=Counter)
+    """By listener: a crowd of clients must not keep the other services out."""
     running: set[asyncio.Task[None]] = field(default_factory=set)
     no_links: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -65,11 +67,13 @@ class LinkHost:
     def add(self, link: ServerLink) -> None:
         """A link begins."""
         self.links[id(link)] = link
+        self.links_at[link.listener] += 1
         self.no_links.clear()
 
     def remove(self, link: ServerLink) -> None:
         """A link has ended."""
         del self.links[id(link)]
+        self.links_at[link.listener] -= 1
         if not self.links:
             self.no_links.set()
 
@@ -106,6 +110,11 @@ class ServerLink:
         self._idle = asyncio.Event()
         self._idle.set()
         self._over = False
+
+    @property
+    def listener(self) -> str:
+        """Where the peer came in."""
+        return self._caller.listener
 
     # ------------------------------------------------------------ life
 
@@ -176,7 +185,7 @@ class ServerLink:
         grpc_transport.check_cluster(self._host.cluster_id, hello.cluster_id, "the caller")
         if self._host.stopping:
             raise errors.ShuttingDownError()
-        if len(self._host.links) > self._host.max_links:
+        if self._host.links_at[self.listener] > self._host.max_links:
             raise errors.ResourceExhaustedError("too many links to this process", retry_after_ms=1000)
 
     async def _refuse(self, error: errors.OncelogError) -> None:

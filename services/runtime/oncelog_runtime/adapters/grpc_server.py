@@ -3,7 +3,8 @@
 Rule 1: both ways end in the same handler, which gets the message without its bulk field, and the bulk bytes.
 Rule 2: a taken port is an error at the start: two processes never share one in silence (SO_REUSEPORT is off).
 Rule 3: a unary caller that gives up does not cancel the handler, see `grpc_link`.
-Rule 4: the listeners of a process share its handlers and bounds; what differs is in `oncelog_runtime.listeners`.
+Rule 4: the listeners of a process share its handlers and bounds, but for the number of links, which each has for itself; what
+        else differs is in `oncelog_runtime.listeners`.
 Rule 5: `stop` refuses new work first, then waits for what runs, then asks peers to hang up, and only then closes.
 """
 
@@ -63,6 +64,7 @@ class ServerOptions:
     max_requests_per_link: int = 8192
     max_bytes_per_link: int = 128 << 20
     max_links: int = 4096
+    """Of each listener."""
     max_unary_calls: int = 1024
     max_streams_per_connection: int = 1024
     max_metadata_bytes: int = 16 << 10
