@@ -1,7 +1,8 @@
 """Takes secrets out of what leaves the machine: by the names of settings, and by the looks of values.
 
 Rule: a name is judged by its words (`ssl_key_password`, not `tokens` of Spark's batches); a text is searched for pairs,
-private keys, bearer tokens and passwords in addresses. What is masked is replaced by `***`, never shortened.
+private keys, bearer tokens and passwords in addresses. What is masked is replaced by `***`, never shortened. The time is
+linear in the text, whatever stands in it.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ _PAIR: Final = re.compile(
 _PEM: Final = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
 _PEM_END: Final = re.compile(r"-----END [A-Z ]*PRIVATE KEY-----")
 _PEM_CHARACTERS: Final = string.ascii_letters + string.digits + "+/=\\ \r\n"
-_JWT: Final = re.compile(r"\beyJ[\w-]{5,}\.[\w-]+\.[\w-]*")
-_USER: Final = re.compile(r"(\w+://[^\s/:@]+:)[^\s/@]+(@)")
+_JWT: Final = re.compile(r"\beyJ[\w-]{5,2000}\.[\w-]+\.[\w-]*")
+_USER: Final = re.compile(r"(\b\w{1,40}://[^\s/:@]+:)[^\s/@]+(@)")
 
 
 def is_secret(name: str) -> bool:
@@ -52,7 +53,7 @@ def masked(value: Any, name: str = "") -> Any:
 def masked_text(text: str) -> str:
     """A text, a log for example, without what looks like a secret."""
     text = _PEM.sub(MASK, text)
-    while (end := _PEM_END.search(text)) is not None:  # its beginning was cut off
-        text = text[: end.start()].rstrip(_PEM_CHARACTERS) + MASK + text[end.end() :]
+    *cut, rest = _PEM_END.split(text)  # keys whose beginning was cut off
+    text = MASK.join([*(part.rstrip(_PEM_CHARACTERS) for part in cut), rest])
     text = _PAIR.sub(rf"\1{MASK}", text)
     return _USER.sub(rf"\1{MASK}\2", _JWT.sub(MASK, text))
