@@ -118,9 +118,10 @@ async def test_nonsense_is_bounded() -> None:
     await server.stop()
 
 
+@pytest.mark.parametrize("bound", ["_SCRAPE_S", "_STALLED_S"])
 @pytest.mark.asyncio
-async def test_a_reader_who_takes_nothing_does_not_keep_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics_server, "_SCRAPE_S", 0.2)
+async def test_a_reader_who_takes_nothing_does_not_keep_its_place(monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
+    monkeypatch.setattr(metrics_server, bound, 0.2)
     metrics = NodeMetrics()
     metrics.collect_with(many)
     metrics.collect_with(lambda: iter((Family(names.RECORDS_IN, [(f'topic="{"x" * 8_000_000}"', 1)]),)))

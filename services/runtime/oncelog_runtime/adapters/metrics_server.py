@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 _REQUEST_BYTES: Final = 16 << 10
 _REQUEST_S: Final = 5.0
 _SCRAPE_S: Final = 60.0
+_STALLED_S: Final = 5.0
+"""For a reader who takes nothing: others wait for him."""
 _CONNECTIONS: Final = 16
 _PIECE_BYTES: Final = 64 << 10
 
@@ -133,7 +135,8 @@ async def _chunk(writer: asyncio.StreamWriter, pieces: list[str], chunked: bool)
     pieces.clear()
     if data:
         writer.write(b"%x\r\n%b\r\n" % (len(data), data) if chunked else data)
-        await writer.drain()
+        async with asyncio.timeout(_STALLED_S):
+            await writer.drain()
 
 
 async def _short(writer: asyncio.StreamWriter, status: str, text: str, more: str = "") -> None:
