@@ -1,0 +1,1 @@
+"""Of the benchmarks: what they conclude, not how fast anything is."""

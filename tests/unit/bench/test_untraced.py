@@ -1,0 +1,59 @@
+"""Tracing compiled out, and what the benchmark of tracing concludes from its rounds."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from bench.tracing import interval
+from bench.untraced import compiled_out, write_untraced
+
+ROOT = Path(__file__).parents[3]
+CODE = """
+def serve(self, request, frame):
+    if self._host.tracer is not None:
+        request.span = start(frame)
+    if self._tracer is None or not frame or not is_sampled(TRACEPARENT.get()):
+        return plain(frame)
+    name = "" if request.span is None else request.span.name
+    if frame is None:
+        return name
+"""
+
+
+def test_what_asks_for_tracing_disappears() -> None:
+    text, found = compiled_out(CODE)
+    assert found == 4
+    body = ast.parse(text).body[0]
+    assert isinstance(body, ast.FunctionDef)
+    assert [ast.unparse(line) for line in body.body] == [
+        "pass",
+        "return plain(frame)",
+        "name = ''",
+        "if frame is None:\n    return name",
+    ]
+
+
+def test_a_module_that_never_asks_stays_as_it_is() -> None:
+    source = "x = 1  # a comment\n"
+    assert compiled_out(source) == (source, 0)
+
+
+def test_this_tree_asks_in_many_places(tmp_path: Path) -> None:
+    found = write_untraced(ROOT, ("sdk/oncelog", "services/runtime"), tmp_path)
+    assert found >= 20
+    link = (tmp_path / "services/runtime/oncelog_runtime/adapters/grpc_link.py").read_text()
+    assert "start_server_call" not in link
+
+
+def test_a_tree_in_which_nothing_asks_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="names have changed"):
+        write_untraced(ROOT, ("docs",), tmp_path)
+
+
+def test_the_interval_is_around_the_median() -> None:
+    low, high = interval([1 + n / 1000 for n in range(-100, 101)])
+    assert low == pytest.approx(0.987, abs=0.002)
+    assert high == pytest.approx(1.013, abs=0.002)
