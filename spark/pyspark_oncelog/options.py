@@ -67,6 +67,7 @@ SINK: Final = (
     "txnAppId",
     "txnVersion",
     "compressionType",
+    "batchBytes",
     "leaseMs",
     "maxDurationMs",
     "onRolledBackBatch",
@@ -78,6 +79,9 @@ _REFUSED: Final = {
     "_asyncprogresstrackingoverridesinksupportcheck": "asynchronous progress tracking breaks exactly-once",
     "asyncprogresstrackingenabled": "asynchronous progress tracking breaks exactly-once",
 }
+_DEFAULT_BATCH_BYTES: Final = 3 << 20
+_LARGEST_BATCH_BYTES: Final = 7 << 20
+"""What a topic takes by default is 8 MiB."""
 _DEFAULT_ROWS_PER_TASK: Final = 50_000
 _DEFAULT_TRIGGER_DELAY: Final = "15m"
 _UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -111,7 +115,7 @@ def _normalise(raw: Mapping[str, str], known: tuple[str, ...]) -> dict[str, str]
     return found
 
 
-def _integer(options: Mapping[str, str], name: str, default: int, minimum: int) -> int:
+def _integer(options: Mapping[str, str], name: str, default: int, minimum: int, maximum: int = (1 << 63) - 1) -> int:
     text = options.get(name)
     if text is None:
         return default
@@ -121,6 +125,8 @@ def _integer(options: Mapping[str, str], name: str, default: int, minimum: int) 
         raise ConfigError(f"option {name} must be a whole number", given=text) from None
     if value < minimum:
         raise ConfigError(f"option {name} must be at least {minimum}", given=text)
+    if value > maximum:
+        raise ConfigError(f"option {name} must be at most {maximum}", given=text)
     return value
 
 
@@ -315,7 +321,11 @@ class SourceOptions:
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """Options of a write. `topic` empty = the `topic` column decides; `create_topic_partitions` 0 = never create."""
+    """Options of a write. `topic` empty = the `topic` column decides; `create_topic_partitions` 0 = never create.
+
+    `batch_bytes`: rows of one partition that travel as one message, before compression; a topic with a smaller
+    `max_message_bytes` wants it smaller.
+    """
 
     connection: ConnectionOptions
     topic: str
@@ -325,6 +335,7 @@ class SinkOptions:
     txn_app_id: str
     txn_version: int
     compression_type: str
+    batch_bytes: int
     lease_ms: int
     max_duration_ms: int
     skip_rolled_back: bool
@@ -352,6 +363,7 @@ class SinkOptions:
             txn_app_id=options.get("txnAppId", ""),
             txn_version=_integer(options, "txnVersion", -1, 0),
             compression_type=_choice(options, "compressionType", ("zstd", "lz4", "none")),
+            batch_bytes=_integer(options, "batchBytes", _DEFAULT_BATCH_BYTES, 1 << 10, _LARGEST_BATCH_BYTES),
             lease_ms=_integer(options, "leaseMs", 60_000, 1_000),
             max_duration_ms=_integer(options, "maxDurationMs", 3_600_000, 1_000),
             skip_rolled_back=_choice(options, "onRolledBackBatch", ("fail", "skip")) == "skip",

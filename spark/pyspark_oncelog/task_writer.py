@@ -17,7 +17,7 @@ from oncelog.errors import BatchRolledBackError, IllegalStateError, UnknownTopic
 from pyspark_oncelog import checks
 from pyspark_oncelog.batch_trace import NO_TRACE, BatchTrace, connection_of, part
 from pyspark_oncelog.columns import pieces
-from pyspark_oncelog.gathering import Gatherer
+from pyspark_oncelog.gathering import GATHERED_BATCHES, Gatherer
 from pyspark_oncelog.identity import WriteIdentity
 from pyspark_oncelog.messages import TaskMessage, TaskResult
 from pyspark_oncelog.options import SinkOptions
@@ -121,7 +121,11 @@ def _write_joined(
 
 
 def _producer_options(options: SinkOptions) -> dict[str, Any]:
-    return {"compression_type": options.compression_type, "max_block_ms": options.connection.request_timeout_ms}
+    return {
+        "compression_type": options.compression_type,
+        "batch_size": options.batch_bytes,
+        "max_block_ms": options.connection.request_timeout_ms,
+    }
 
 
 def _drain(batches: Iterable[RecordBatch]) -> int:
@@ -135,7 +139,7 @@ def _send_all(client: Client, options: SinkOptions, writer: ArrowWriter, batches
         except UnknownTopicError as error:
             raise checks.unknown_topic(topic, options.connection.bootstrap_servers) from error
 
-    gatherer = Gatherer(send)
+    gatherer = Gatherer(send, GATHERED_BATCHES * options.batch_bytes)
     rows = 0
     for batch in batches:
         rows += batch.num_rows

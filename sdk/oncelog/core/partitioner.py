@@ -49,7 +49,7 @@ def route(batch: Any, count: int, sticky: int) -> list[tuple[int, Any]]:
     first = int(found[0])
     if (found == first).all():
         return [(first, batch)]
-    order = np.argsort(found, kind="stable")
+    order = np.argsort(found.astype(np.uint16) if count <= 1 << 16 else found, kind="stable")  # 16 bits: by radix
     arranged = batch.take(pa.array(order))
     ordered = found[order]
     starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
@@ -84,6 +84,8 @@ def fnv1a_all(keys: Any) -> Array:
     data = _data(keys)
     if data is None or not len(lengths):
         return hashes
+    if (lengths == lengths[0]).all():
+        return _of_one_length(data[offsets[0] : offsets[-1]].reshape(len(lengths), int(lengths[0])))
     order = np.argsort(-lengths, kind="stable")
     starts, by_length = offsets[:-1][order], lengths[order]
     ordered = hashes[order]
@@ -97,6 +99,15 @@ def fnv1a_all(keys: Any) -> Array:
         rest = data[int(starts[i]) + at : int(starts[i]) + int(by_length[i])].tobytes()
         ordered[i] = _go_on(int(ordered[i]), rest)
     hashes[order] = ordered
+    return hashes
+
+
+def _of_one_length(keys: Array) -> Array:
+    """`fnv1a_all` of the rows of a matrix of bytes: no row needs to be found."""
+    hashes = np.full(len(keys), hashing._FNV_OFFSET, np.uint64)
+    for column in np.ascontiguousarray(keys.T):
+        hashes ^= column
+        hashes *= _PRIME
     return hashes
 
 

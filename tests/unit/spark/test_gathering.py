@@ -26,7 +26,7 @@ def test_rows_leave_together_when_there_are_enough_and_the_rest_at_the_end() -> 
 
 def test_topics_and_shapes_are_kept_apart() -> None:
     sent: list[tuple[str, tuple[str, ...], int]] = []
-    gatherer = Gatherer(lambda topic, batch: sent.append((topic, tuple(batch.schema.names), batch.num_rows)))
+    gatherer = Gatherer(lambda topic, batch: sent.append((topic, tuple(batch.schema.names), batch.num_rows)), 1 << 20)
     gatherer.add("a", rows(b"1", b"2"))
     gatherer.add("b", rows(b"3"))
     gatherer.add("a", rows(b"4", key=b"k"))

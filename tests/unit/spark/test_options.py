@@ -113,6 +113,13 @@ def test_a_foreign_checkpoint_is_refused(data: dict[str, object]) -> None:
         Position.from_json(data)
 
 
+@pytest.mark.parametrize(("text", "says"), [("1000", "at least 1024"), ("8000000", "at most 7340032"), ("1m", "whole")])
+def test_a_batch_has_a_sensible_size(text: str, says: str) -> None:
+    assert SinkOptions.parse({**BASE, "topic": "t"}).batch_bytes == 3 << 20
+    with pytest.raises(ConfigError, match=f"batchBytes must be (a )?{says}"):
+        SinkOptions.parse({**BASE, "topic": "t", "batchBytes": text})
+
+
 def test_tls_options_reach_the_connection() -> None:
     raw = {**BASE, "securityProtocol": "ssl", "sslCafile": "/ca", "sslCertfile": "/me.crt", "sslKeyfile": "/me.key"}
     connection = SourceOptions.parse(raw, streaming=True).connection

@@ -26,6 +26,19 @@ def test_hashes_agree_with_the_scalar_function(start: int) -> None:
         assert key is None or int(value) == fnv1a(key)
 
 
+@pytest.mark.parametrize("start", [0, 1, 99])
+@pytest.mark.parametrize("size", [1, 16, 33])
+def test_keys_of_one_length_hash_the_same(size: int, start: int) -> None:
+    keys = [Random(n).randbytes(size) for n in range(100)]
+    found = partitioner.fnv1a_all(pa.array(keys, pa.binary()).slice(start))
+    assert [int(value) for value in found] == [fnv1a(key) for key in keys[start:]]
+
+
+def test_empty_keys_beside_others() -> None:
+    array = pa.array([b"abc", b"", b"", b"de"], pa.binary())
+    assert set(partitioner.fnv1a_all(array.slice(1, 2)).tolist()) == {fnv1a(b"")}
+
+
 def test_hashes_of_nothing() -> None:
     assert len(partitioner.fnv1a_all(pa.array([], pa.binary()))) == 0
     assert set(partitioner.fnv1a_all(pa.array([b"", None], pa.binary())).tolist()) == {fnv1a(b"")}
