@@ -33,6 +33,9 @@ class Table(RuleBasedStateMachine):
         self.outcomes: dict[int, bool] = {}
         self.visible: set[int] = set()
         self.owed: dict[int, set[Any]] = {}
+        self.answered: dict[int, tuple[int, set[Any]]] = {}
+        """Number -> the session under which leaders may have opened it, and where."""
+        self.marked: set[int] = set()
         self.attempt = 0
 
     def send(self, command: Any) -> Any:
@@ -48,7 +51,16 @@ class Table(RuleBasedStateMachine):
             self.told(command.name.txn_no, reply.committed)
         elif isinstance(command, cmd.Commit) and not reply.already_committed:
             self.told(reply.txn_no, True)
+        elif isinstance(command, cmd.Enrol):
+            self.may_open(command)
         return reply
+
+    def may_open(self, command: cmd.Enrol) -> None:
+        """Leaders and groups were told that they may open a number."""
+        number, epoch = command.name.txn_no, command.name.producer_epoch
+        session, where = self.answered.setdefault(number, (epoch, set()))
+        assert session == epoch, "one number was opened under two sessions"
+        where.update(command.partitions, command.groups)
 
     def told(self, number: int, committed: bool) -> None:
         """Somebody heard this outcome."""
@@ -150,13 +162,17 @@ class Table(RuleBasedStateMachine):
     def late_copy(self, data: st.DataObject) -> None:
         self.send(data.draw(st.sampled_from(self.sent[-10:])))
 
-    @rule(compacted=st.booleans())
-    def fail_over(self, compacted: bool) -> None:
+    @rule(compacted=st.booleans(), lost=st.integers(0, 3))
+    def fail_over(self, compacted: bool, lost: int) -> None:
+        """Records that were in no hurry may be lost, and markers of numbers that were complete are owed again."""
         self.look_at_effects()
-        before = self.driver.durable()
-        self.driver = self.driver.replayed(compacted=compacted)
-        assert self.driver.durable() == before
+        before = self.driver.as_a_later_life_sees_it()
+        lost = min(lost, self.driver.lazy_tail)
+        self.driver = self.driver.replayed(compacted=compacted, lost=lost)
+        assert lost or self.driver.durable() == before
         self.driver.effects = list(self.driver.table.pending(0))
+        self.visible -= {effect.txn_no for effect in self.driver.effects}
+        self.marked |= {number for number, targets in self.owed.items() if not targets}
         self.owed = {number: targets for number, targets in self.owed.items() if targets}
 
     @invariant()
@@ -164,8 +180,9 @@ class Table(RuleBasedStateMachine):
         """Markers that were asked for stay asked for until they are in."""
         for effect in self.driver.effects:
             if isinstance(effect, cmd.SendMarkers):
-                targets = {PartitionId(t.topic_id, t.partition) for t in effect.targets}
-                self.owed[effect.txn_no] = targets | set(effect.groups)
+                targets = {PartitionId(t.topic_id, t.partition) for t in effect.targets} | set(effect.groups)
+                assert self.answered.get(effect.txn_no, (0, set()))[1] <= targets, "open somewhere, and no marker"
+                self.owed[effect.txn_no] = targets
                 self.told(effect.txn_no, effect.committed)
         self.driver.effects.clear()
         record = self.driver.table.index.find("t")
@@ -187,11 +204,13 @@ class Table(RuleBasedStateMachine):
             pending = any(item.txn_no == number for item in record.decided)
             assert not (pending and number in self.visible), "a complete transaction came back"
             if number <= record.last_decided and not pending:
+                answered = self.answered.get(number, (0, set()))[1]
+                assert number in self.owed or number in self.marked or not answered, "never marked"
                 self.visible.add(number)
 
     @invariant()
     def replay_gives_the_same(self) -> None:
-        assert self.driver.replayed(compacted=True).durable() == self.driver.durable()
+        assert self.driver.replayed(compacted=True).durable() == self.driver.as_a_later_life_sees_it()
 
 
 Table.TestCase.settings = settings(

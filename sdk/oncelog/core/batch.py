@@ -439,7 +439,7 @@ def _read_message(message: Any, length: int, schema: Any) -> Any:
             raise InvalidRecordError("the Arrow message does not fill the payload")
         batch = pa.ipc.read_record_batch(parsed, schema)
         batch.validate(full=True)
-    except (pa.ArrowException, OSError, ValueError, TypeError, AttributeError) as error:
+    except (pa.ArrowException, OSError, ValueError, TypeError, AttributeError, EOFError) as error:
         raise InvalidRecordError("the Arrow message is malformed") from error
     return batch
 

@@ -31,6 +31,8 @@ class Driver:
         self.effects: list[Any] = []
         self.notices: list[Any] = []
         self.next_producer_id = 1000
+        self.lazy_tail = 0
+        """So many records at the end of the log may be lost."""
 
     def do(self, command: Any) -> Any:
         """Runs a command; raises what the table raises, after checking that nothing changed."""
@@ -44,6 +46,8 @@ class Driver:
         for record in decision.records:
             self.log.append((record.key, record.encode()))
             self.table.apply(record)
+        if decision.records:
+            self.lazy_tail = self.lazy_tail + len(decision.records) if decision.lazy else 0
         for note in decision.notes:
             self.table.apply(note)
         self.effects += decision.effects

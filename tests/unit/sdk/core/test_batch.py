@@ -223,6 +223,14 @@ def test_bytes_after_the_message_are_refused(tail: bytes) -> None:
         decode_batch(lie)
 
 
+@pytest.mark.parametrize("metadata_bytes", [0, 1, 8])
+def test_a_message_whose_metadata_end_at_once_is_refused(metadata_bytes: int) -> None:
+    payload = b"\xff\xff\xff\xff" + metadata_bytes.to_bytes(4, "little") + bytes(24)
+    lie = reseal(example(), lambda f: f.update(uncompressed_length=len(payload)), payload)
+    with pytest.raises(errors.InvalidRecordError):
+        decode_batch(lie)
+
+
 def test_a_schema_message_is_no_record_batch() -> None:
     payload = PLAIN_SCHEMA.serialize().to_pybytes()
     lie = reseal(example(), lambda f: f.update(uncompressed_length=len(payload)), payload)
