@@ -74,6 +74,11 @@ def test_an_expected_partition_is_answered_before_its_record_is_logged(driver: D
     assert not driver.last.records
 
 
+def test_a_number_that_nothing_was_expected_of_is_opened_durably(driver: Driver) -> None:
+    driver.enrol(driver.init(), 1)
+    assert not driver.last.lazy
+
+
 def test_the_life_that_expected_marks_only_what_it_answered(driver: Driver) -> None:
     session = driver.init()
     commit(driver, session, 1, P0, P1)

@@ -262,8 +262,8 @@ class Expected:
         return bool(self.partitions or self.groups)
 
     def covers(self, partitions: Iterable[PartitionId], groups: Iterable[str]) -> bool:
-        """True when all of these are enrolled already."""
-        return set(partitions) <= set(self.partitions) and set(groups) <= set(self.groups)
+        """True when all of these are enrolled already, and a later life will know that the number may be open."""
+        return bool(self) and set(partitions) <= set(self.partitions) and set(groups) <= set(self.groups)
 
     def to_json(self) -> list[Any]:
         """As it stands inside a record: in the order in which they were last used, the oldest first."""
