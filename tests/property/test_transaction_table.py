@@ -104,8 +104,8 @@ class Table(RuleBasedStateMachine):
     def end(self, data: st.DataObject, away: int, commit: bool) -> None:
         self.send(cmd.End(name(self.a_session(data), self.last_no() + away), commit))
 
-    @rule(data=st.data(), commit=st.booleans(), partitions=PARTITIONS)
-    def whole_transaction(self, data: st.DataObject, commit: bool, partitions: Any) -> None:
+    @rule(commit=st.booleans(), partitions=PARTITIONS)
+    def whole_transaction(self, commit: bool, partitions: Any) -> None:
         session, number = self.sessions[-1], self.last_no() + 1
         self.send(cmd.Enrol(name(session, number), (P0, *partitions)))
         self.send(cmd.End(name(session, number), commit))
@@ -174,6 +174,21 @@ class Table(RuleBasedStateMachine):
         self.visible -= {effect.txn_no for effect in self.driver.effects}
         self.marked |= {number for number, targets in self.owed.items() if not targets}
         self.owed = {number: targets for number, targets in self.owed.items() if targets}
+
+    @rule(partitions=PARTITIONS, then=st.sampled_from(["session", "end", "run", ""]))
+    def answer_and_forget(self, partitions: Any, then: str) -> None:
+        """The rare meeting that fail-overs are about: a number was opened a moment ago, and who comes next gets its own."""
+        session, number = self.sessions[-1], self.last_no() + 1
+        self.send(cmd.Enrol(name(session, number), partitions))
+        self.fail_over(compacted=True, lost=3)
+        self.look_at_effects()
+        if then == "session":
+            self.init("")
+        elif then == "end":
+            self.send(cmd.End(name(session, number), True))
+        elif then == "run":
+            self.join("r9", 0, False, "a")
+        self.whole_transaction(False, partitions)
 
     @invariant()
     def look_at_effects(self) -> None:
