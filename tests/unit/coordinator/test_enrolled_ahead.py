@@ -178,6 +178,23 @@ def test_expiry_expects_nothing() -> None:
     assert not record(driver).expected
 
 
+def test_a_later_life_aborts_the_number_that_may_be_open_before_it_forgets_the_id() -> None:
+    driver = Driver(Limits(transactional_id_expiration_ms=1_000))
+    session = driver.init()
+    commit(driver, session, 1, P0)
+    driver.enrol(session, 2, P0)
+    later = driver.replayed(lost=1)
+    later.now_ms += 1_000
+    later.do(cmd.Tick())
+    assert not record(later).dead
+    assert [(m.txn_no, m.committed, [t.partition for t in m.targets]) for m in later.effects] == [(2, False, [0])]
+    later.mark(2, P0)
+    later.now_ms += 1_000
+    later.do(cmd.Tick())
+    assert record(later).dead
+    assert later.init().next_txn_no == 3
+
+
 def test_a_record_without_expectations_has_the_bytes_of_before() -> None:
     plain = TransactionRecord("t", 7)
     assert "expected" not in parse(plain.encode())

@@ -13,6 +13,7 @@ import heapq
 from oncelog_coordinator.core import decision_parts as parts
 from oncelog_coordinator.core import transaction_state as state
 from oncelog_coordinator.core.decision import Decision, LogRecord, TransactionEnded
+from oncelog_coordinator.core.records import TransactionRecord
 from oncelog_coordinator.core.transaction_index import Entry, LookedAt, TransactionIndex
 
 
@@ -100,6 +101,17 @@ def tick(index: TransactionIndex, open_ids: list[str], idle_ids: list[str], now_
         entry = index.entry(name)
         due_ms = None if entry is None else expiry_ms(entry, index.limits.transactional_id_expiration_ms)
         if entry is not None and due_ms is not None and due_ms <= now_ms:
-            records.append(state.expire(entry.record))
+            decision = _expired(entry.record, index, now_ms)
+            records += decision.records
+            effects += decision.effects
+            ended += decision.ended
     note = LookedAt(tuple(open_ids), tuple(idle_ids), now_ms)
     return Decision(records=tuple(records), notes=(note,), effects=tuple(effects), ended=tuple(ended))
+
+
+def _expired(record: TransactionRecord, index: TransactionIndex, now_ms: int) -> Decision:
+    """Forgets an idle id; one whose next number may be open on a partition that was away is first rid of that number."""
+    opened = state.assume_opened(record, now_ms)
+    if opened is record:
+        return Decision(records=(state.expire(record),))
+    return parts.decided_now(record, state.abort_open(opened, now_ms, index.limits), None, timed_out=True)
