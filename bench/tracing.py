@@ -1,14 +1,17 @@
-"""What tracing costs: `python -m bench.tracing [--before TREE] [--rounds 200] [--share 0.01]`.
+"""What tracing costs: `python -m bench.tracing [--before TREE] [--starts 12] [--rounds 15] [--share 0.01]`.
 
 Sides, each a cluster of its own with a client of its own, measured in turn, round after round, in an order that turns too:
   without  this tree with tracing compiled out (`bench.untraced`); with --before another tree, for example one before tracing
   off      this tree without an endpoint
   on       this tree with every service and the client sending to a collector, recording that share of the traces
   all      the same, recording everything (only with --all)
+  again    the first side once more (only with --control): what the method finds where there is nothing
 
-A figure is the median, over many short rounds, of the ratio to the first side in the same round: what else the machine does in
-a round hits all sides. Behind it stands its 95 % confidence interval, from the order of the ratios alone; a cost within it
-was not measured.
+Rule 1: what else the machine does in a round hits all sides, so a start's figure is the median, over its rounds, of the ratio
+        to the first side in the same round.
+Rule 2: two clusters of the same code differ by some percent for as long as they live, so all sides are started anew
+        `--starts` times. The figure is the mean over the starts, with Student's 95 % interval; a cost within it was not
+        measured.
 """
 
 from __future__ import annotations
@@ -30,6 +33,29 @@ from bench.untraced import write_untraced
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 OUT: Final = Path(__file__).parent / "out" / "tracing.json"
+_T_95: Final = (
+    12.71,
+    4.30,
+    3.18,
+    2.78,
+    2.57,
+    2.45,
+    2.36,
+    2.31,
+    2.26,
+    2.23,
+    2.20,
+    2.18,
+    2.16,
+    2.14,
+    2.13,
+    2.12,
+    2.11,
+    2.10,
+    2.09,
+)
+"""Student's t, two-sided, for 1, 2, 3 ... degrees of freedom."""
+
 COUNTS: Final = {"record": 200, "batches": 200, "transaction": 30}
 WHAT: Final = {
     "record": "acks=all, single record, p50",
@@ -49,13 +75,15 @@ _PACKAGES: Final = (
 
 @dataclass(slots=True)
 class Side:
-    """One tree and one setting. `share` None: no tracing."""
+    """One tree and one setting. `share` None: no tracing. `values`: of this start; `ratios`: one per start."""
 
     name: str
     tree: Path
     share: float | None = None
     process: subprocess.Popen[str] | None = None
     values: dict[str, list[float]] = field(default_factory=dict)
+    ratios: dict[str, list[float]] = field(default_factory=dict)
+    medians: dict[str, list[float]] = field(default_factory=dict)
 
     def start(self, folder: str, collector: str) -> subprocess.Popen[str]:
         """Starts its cluster."""
@@ -99,18 +127,39 @@ def run(sides: Sequence[Side], kinds: Sequence[str], rounds: int, scale: float) 
         for kind in kinds:
             for place in range(len(sides)):
                 sides[(number + place) % len(sides)].measure(kind, max(20, int(COUNTS[kind] * scale)))
-        if number % 10 == 0:
-            print(f"round {number} of {rounds}", file=sys.stderr, flush=True)
     for side in sides:
         for found in side.values.values():
             del found[0]
 
 
+def one_start(sides: Sequence[Side], kinds: Sequence[str], rounds: int, scale: float, collector: str) -> None:
+    """Starts every side, measures, ends every side, and adds to `ratios` and `medians`."""
+    with ExitStack() as stack:
+        for side in sides:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="oncelog-bench-"))
+            process = stack.enter_context(side.start(folder, collector))
+            stack.callback(process.terminate)
+            assert side.answer() == "ready"
+        run(sides, kinds, rounds, scale)
+        for side in sides:
+            assert side.process is not None
+            assert side.process.stdin is not None
+            side.process.stdin.close()
+            side.process.wait()
+    for side in sides:
+        for kind in kinds:
+            ratios = [a / b for a, b in zip(side.values[kind], sides[0].values[kind], strict=True)]
+            side.ratios.setdefault(kind, []).append(statistics.median(ratios))
+            side.medians.setdefault(kind, []).append(statistics.median(side.values[kind]))
+    for side in sides:
+        side.values.clear()
+
+
 def interval(ratios: Sequence[float]) -> tuple[float, float]:
-    """Where the true median lies with 95 % confidence, whatever the distribution: a sign test, read backwards."""
-    ordered = sorted(ratios)
-    place = max(0, int(len(ordered) / 2 - 0.98 * len(ordered) ** 0.5))
-    return ordered[place], ordered[-1 - place]
+    """Where the true mean lies with 95 % confidence, if the starts are normally distributed. For two starts and more."""
+    t = _T_95[min(len(ratios) - 1, len(_T_95)) - 1]
+    half = t * statistics.stdev(ratios) / len(ratios) ** 0.5
+    return statistics.mean(ratios) - half, statistics.mean(ratios) + half
 
 
 def report(sides: Sequence[Side], kinds: Sequence[str]) -> list[dict[str, object]]:
@@ -118,16 +167,16 @@ def report(sides: Sequence[Side], kinds: Sequence[str]) -> list[dict[str, object
     rows: list[dict[str, object]] = []
     for kind in kinds:
         for side in sides:
-            ratios = [a / b for a, b in zip(side.values[kind], sides[0].values[kind], strict=True)]
-            low, high = interval(ratios)
+            low, high = interval(side.ratios[kind])
             rows.append(
                 {
                     "what": WHAT[kind],
                     "side": side.name,
-                    "median": statistics.median(side.values[kind]),
-                    "cost_percent": 100 * (statistics.median(ratios) - 1),
+                    "median": statistics.median(side.medians[kind]),
+                    "cost_percent": 100 * (statistics.mean(side.ratios[kind]) - 1),
                     "from_percent": 100 * (low - 1),
                     "to_percent": 100 * (high - 1),
+                    "starts": len(side.ratios[kind]),
                 }
             )
     return rows
@@ -135,47 +184,24 @@ def report(sides: Sequence[Side], kinds: Sequence[str]) -> list[dict[str, object
 
 def main() -> int:
     """Exit code 0: a benchmark informs, it does not gate."""
-    parser = argparse.ArgumentParser(prog="python -m bench.tracing")
-    parser.add_argument(
-        "--before", type=Path, help="a source tree to compare with, instead of this one without tracing"
-    )
-    parser.add_argument("--rounds", type=int, default=200, help="how often each side is measured (default %(default)s)")
-    parser.add_argument(
-        "--share", type=float, default=0.01, help="of the traces that are recorded (default %(default)s)"
-    )
-    parser.add_argument("--all", action="store_true", help="a side that records everything, too")
-    parser.add_argument("--only", default=",".join(WHAT), help=f"of {', '.join(WHAT)}")
-    parser.add_argument("--quick", action="store_true", help="a tenth of the work")
-    args = parser.parse_args()
-    sides = [Side("off", ROOT), Side(f"on, {args.share:.0%} recorded", ROOT, args.share)]
-    if args.all:
-        sides.append(Side("on, all recorded", ROOT, 1.0))
+    args = _parsed_arguments()
     kinds = args.only.split(",")
     with ExitStack() as stack:
-        if args.before is not None:
-            sides.insert(0, Side("before", args.before.resolve()))
-        else:
-            untraced = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="oncelog-untraced-")))
-            places = write_untraced(ROOT, _PACKAGES[:-1], untraced)
-            print(f"tracing is compiled out of {places} places", file=sys.stderr)
-            sides.insert(0, Side("without", untraced))
+        first = Side("before", args.before.resolve()) if args.before is not None else Side("without", _untraced(stack))
+        sides = [first, Side("off", ROOT), Side(f"on, {args.share:.0%} recorded", ROOT, args.share)]
+        if args.all:
+            sides.append(Side("on, all recorded", ROOT, 1.0))
+        if args.control:
+            sides.append(Side(f"{first.name}, again", first.tree))
         collector = stack.enter_context(
             subprocess.Popen([sys.executable, "-m", "bench.collector"], stdout=subprocess.PIPE, text=True, cwd=ROOT)
         )
         stack.callback(collector.terminate)
         assert collector.stdout is not None
         endpoint = f"http://127.0.0.1:{collector.stdout.readline().strip()}"
-        for side in sides:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="oncelog-bench-"))
-            process = stack.enter_context(side.start(folder, endpoint))
-            stack.callback(process.terminate)
-            assert side.answer() == "ready"
-        run(sides, kinds, args.rounds, 0.1 if args.quick else 1.0)
-        for side in sides:
-            assert side.process is not None
-            assert side.process.stdin is not None
-            side.process.stdin.close()
-            side.process.wait()
+        for number in range(args.starts):
+            print(f"start {number + 1} of {args.starts}", file=sys.stderr, flush=True)
+            one_start(sides, kinds, args.rounds, 0.1 if args.quick else 1.0, endpoint)
     rows = report(sides, kinds)
     OUT.parent.mkdir(parents=True, exist_ok=True)
     OUT.write_text(json.dumps(rows, indent=1) + "\n")
@@ -185,6 +211,36 @@ def main() -> int:
             f"  ({row['from_percent']:+.1f} to {row['to_percent']:+.1f})"
         )
     return 0
+
+
+def _parsed_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.tracing")
+    parser.add_argument(
+        "--before", type=Path, help="a source tree to compare with, instead of this one without tracing"
+    )
+    parser.add_argument("--starts", type=_at_least_two, default=12, help="clusters of each side (default %(default)s)")
+    parser.add_argument("--rounds", type=int, default=15, help="measurements of each (default %(default)s)")
+    parser.add_argument(
+        "--share", type=float, default=0.01, help="of the traces that are recorded (default %(default)s)"
+    )
+    parser.add_argument("--all", action="store_true", help="a side that records everything, too")
+    parser.add_argument("--control", action="store_true", help="the first side once more")
+    parser.add_argument("--only", default=",".join(WHAT), help=f"of {', '.join(WHAT)}")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the work")
+    return parser.parse_args()
+
+
+def _at_least_two(text: str) -> int:
+    if int(text) < 2:
+        raise argparse.ArgumentTypeError("a spread needs two starts")
+    return int(text)
+
+
+def _untraced(stack: ExitStack) -> Path:
+    target = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="oncelog-untraced-")))
+    places = write_untraced(ROOT, _PACKAGES[:-1], target)
+    print(f"tracing is compiled out of {places} places", file=sys.stderr)
+    return target
 
 
 if __name__ == "__main__":

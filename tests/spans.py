@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import StatusCode
 
 from oncelog import span_names
@@ -62,7 +63,7 @@ def recording_tracer(sampler: str = "parentbased_always_on", ratio: float = 1.0)
 
     recorder = Recorder()
     ids = ChosenIds(Random(1))
-    provider = TracerProvider(id_generator=ids, shutdown_on_exit=False)  # type: ignore[arg-type]
+    provider = TracerProvider(ALWAYS_ON, id_generator=ids, shutdown_on_exit=False)  # type: ignore[arg-type]
     provider.add_span_processor(recorder)
     return OtelTracer(provider, sampler=Sampler(sampler, ratio), ids=ids, random=Random(2)), recorder
 

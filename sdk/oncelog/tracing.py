@@ -5,6 +5,8 @@ Rule 2: a context is a W3C `traceparent` text; empty = none. What is not sampled
         calls, so that they make none either.
 Rule 3: a background task never takes the context in which it happened to be started for its own: it is given one.
 Rule 4: cores and the simulation know nothing of this.
+Rule 5: what is not recorded pays for one look at its context (`goes_unrecorded`), a root for one question (`wants`). Names
+        and attributes are made after the answer.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ MAX_LINKS: Final = 64
 SAMPLERS: Final = ("always_on", "always_off", "traceidratio", "parentbased_always_on", "parentbased_traceidratio")
 _RATIO_BITS: Final = 64
 _TRACEPARENT_LENGTH: Final = 55
+_RECORDED: Final = frozenset("13579bdf")
+"""The last digit of a context that is recorded."""
 
 
 class Kind(enum.Enum):
@@ -74,17 +78,41 @@ class Tracer(Protocol):
         ...
 
     @property
+    def follows_parents(self) -> bool:
+        """True: below a context that is not recorded nothing is. Else nobody knows before `wants` is asked."""
+        ...
+
+    @property
     def exports(self) -> bool:
         """False: there is nothing to flush here; the application does it."""
         ...
 
     @property
     def nobody(self) -> str:
-        """A context that says: make no spans for me."""
+        """A context that says: make no spans for me. No share of the traces below 1 wants it."""
         ...
 
     def current(self) -> str:
         """The context of the running task: oncelog's own, else that of the application's current span."""
+        ...
+
+    def wants(self, parent: str) -> bool:
+        """Whether a span below this context is recorded; with an empty one it would be a root, and is drawn anew."""
+        ...
+
+    def record(
+        self,
+        name: str,
+        kind: Kind,
+        parent: str,
+        attributes: Attributes | None = None,
+        links: Sequence[str] = (),
+        start_ns: int = 0,
+    ) -> Span:
+        """A span that `wants` has wanted; with an empty `parent` a root. `start_ns` 0 = now, else nanoseconds since 1970.
+
+        It is unsampled all the same when the application's own sampler decides so.
+        """
         ...
 
     def start(
@@ -96,7 +124,7 @@ class Tracer(Protocol):
         links: Sequence[str] = (),
         start_ns: int = 0,
     ) -> Span:
-        """A span; with an empty `parent` it is a root. `start_ns` 0 = now, else nanoseconds since 1970."""
+        """`record` if `wants`, else a span that is not recorded: for what does not happen often."""
         ...
 
     def emit(self, name: str, traceparent: str, start_ns: int, attributes: Attributes, error: str = "") -> None:
@@ -133,7 +161,7 @@ class Tracer(Protocol):
 
 def is_sampled(traceparent: str) -> bool:
     """True when the context's trace is recorded."""
-    return len(traceparent) == _TRACEPARENT_LENGTH and traceparent[-1] in "13579bdf"
+    return traceparent[-1:] in _RECORDED and len(traceparent) == _TRACEPARENT_LENGTH
 
 
 def format_traceparent(trace_id: int, span_id: int, flags: int) -> str:
@@ -159,11 +187,22 @@ def gathered(contexts: Iterable[str]) -> tuple[str, list[str]]:
     return (sampled[0], sampled[1 : 1 + MAX_LINKS]) if sampled else ("", [])
 
 
-def work_for(contexts: Iterable[str]) -> None:
+def work_for(tracer: Tracer, contexts: Sequence[str]) -> None:
     """The next calls of this task are made for these: the first is their parent, they are linked to the others."""
-    parent, links = gathered(contexts)
-    TRACEPARENT.set(parent)
-    LINKS.set(tuple(links))
+    if contexts or not goes_unrecorded(tracer, TRACEPARENT.get()):
+        parent, links = gathered(contexts)
+        TRACEPARENT.set(parent or tracer.nobody)
+        LINKS.set(tuple(links))
+
+
+def goes_unrecorded(tracer: Tracer, context: str) -> bool:
+    """True when it is plain to see that nothing below this context is recorded, so that it can go on as it is."""
+    return context != "" and context[-1] not in _RECORDED and tracer.follows_parents
+
+
+def unrecorded(tracer: Tracer, parent: str) -> str:
+    """The context of what is not recorded, for what it calls: nothing below it is recorded either."""
+    return f"{parent[:-2]}00" if is_sampled(parent) else parent or tracer.nobody
 
 
 def background(tracer: Tracer | None) -> contextvars.Context | None:
@@ -183,15 +222,16 @@ class Sampler:
             raise ConfigError(f"a trace sampler is one of {', '.join(SAMPLERS)}", given=name)
         if not 0.0 <= ratio <= 1.0:
             raise ConfigError("the argument of a trace sampler is 0 to 1", given=ratio)
-        self._follows_parent = name.startswith("parentbased_")
+        self.follows_parent: Final = name.startswith("parentbased_")
         share = {"always_on": 1.0, "always_off": 0.0}.get(name.removeprefix("parentbased_"), ratio)
-        self._bound = round(share * (1 << _RATIO_BITS))
+        self.bound: Final = round(share * (1 << _RATIO_BITS))
+        """A root is recorded when the low 64 bits of its trace id lie below."""
 
     def wants(self, trace_id: int, parent: str) -> bool:
         """Whether a span of this trace is recorded; `parent` empty = it would be the root."""
-        if parent and self._follows_parent:
+        if parent and self.follows_parent:
             return is_sampled(parent)
-        return trace_id & ((1 << _RATIO_BITS) - 1) < self._bound
+        return trace_id & ((1 << _RATIO_BITS) - 1) < self.bound
 
 
 class Unsampled:
@@ -228,21 +268,29 @@ def call_attributes(method: str, address: str = "") -> dict[str, AttributeValue]
     return named
 
 
-def start_client_call(tracer: Tracer, method: str, address: str, parent: str, links: Sequence[str] = ()) -> Span:
-    """The span of a call from here. High-rate calls, and a service's own, are seen in recorded traces only."""
-    if not is_sampled(parent):
-        if method in span_names.QUIET_METHODS:
-            return Unsampled(parent)
-        if not tracer.calls_begin_traces:
-            return Unsampled(parent or tracer.nobody)
-    return tracer.start(span_names.rpc_method(method), Kind.CLIENT, parent, call_attributes(method, address), links)
+def unrecorded_call(tracer: Tracer, method: str, parent: str) -> str:
+    """The context of a call from here that has no span; empty: it has one.
+
+    High-rate calls, and a service's own, are seen in recorded traces only.
+    """
+    if not is_sampled(parent) and (not tracer.calls_begin_traces or method in span_names.QUIET_METHODS):
+        return parent or tracer.nobody
+    return "" if tracer.wants(parent) else unrecorded(tracer, parent)
 
 
-def start_server_call(tracer: Tracer, method: str, parent: str) -> Span:
-    """The span of a call to here."""
-    if method in span_names.QUIET_METHODS and not is_sampled(parent):
-        return Unsampled(parent)
-    return tracer.start(span_names.rpc_method(method), Kind.SERVER, parent, call_attributes(method))
+def record_client_call(tracer: Tracer, method: str, address: str, parent: str, links: Sequence[str] = ()) -> Span:
+    """The span of a call from here."""
+    return tracer.record(span_names.rpc_method(method), Kind.CLIENT, parent, call_attributes(method, address), links)
+
+
+def start_server_call(tracer: Tracer, method: str, parent: str) -> tuple[Span | None, str]:
+    """The span of a call to here, if it has one, and the context of what is done for it."""
+    if not is_sampled(parent) and method in span_names.QUIET_METHODS:
+        return None, parent or tracer.nobody
+    if not tracer.wants(parent):
+        return None, unrecorded(tracer, parent)
+    span = tracer.record(span_names.rpc_method(method), Kind.SERVER, parent, call_attributes(method))
+    return span, span.traceparent
 
 
 def end_server_call(span: Span, status: str, error_type: str = "", message: str = "") -> None:

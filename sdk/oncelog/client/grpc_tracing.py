@@ -31,7 +31,10 @@ class ClientTracing(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]
         if path.startswith(span_names.UNTRACED_SERVICES):
             return await continuation(details, request)
         method = path.removeprefix("/oncelog.v1.").replace("/", ".")
-        span = tracing.start_client_call(self._tracer, method, "", self._tracer.current())
+        parent = self._tracer.current()
+        if unrecorded := tracing.unrecorded_call(self._tracer, method, parent):
+            return await continuation(_with_context(details, unrecorded), request)
+        span = tracing.record_client_call(self._tracer, method, "", parent)
         call = None
         try:
             call = await continuation(_with_context(details, span.traceparent), request)

@@ -391,17 +391,26 @@ class GrpcTransport:
         nobody listens. Raises `MessageTooLargeError` for more than `max_message_bytes`, `IllegalStateError` after
         `close`, `ForkedClientError` in a forked child.
         """
-        if self._tracer is not None:
-            return self._traced(self._tracer, address, method, header, payload, timeout_ms)
-        return self._call(address, method, header, payload, timeout_ms, TRACEPARENT.get())
+        context = TRACEPARENT.get()
+        if self._tracer is None or tracing.goes_unrecorded(self._tracer, context):
+            return self._call(address, method, header, payload, timeout_ms, context)
+        parent = self._tracer.current()
+        if unrecorded := tracing.unrecorded_call(self._tracer, method, parent):
+            return self._call(address, method, header, payload, timeout_ms, unrecorded)
+        return self._recorded(self._tracer, parent, address, method, header, payload, timeout_ms)
 
-    async def _traced(
-        self, tracer: tracing.Tracer, address: str, method: str, header: bytes, payload: Buffer, timeout_ms: int
+    async def _recorded(
+        self,
+        tracer: tracing.Tracer,
+        parent: str,
+        address: str,
+        method: str,
+        header: bytes,
+        payload: Buffer,
+        timeout_ms: int,
     ) -> tuple[bytes, Buffer]:
         """The call inside of a span, which ends however the call ends."""
-        span = tracing.start_client_call(tracer, method, address, tracer.current(), LINKS.get())
-        if not span.sampled:
-            return await self._call(address, method, header, payload, timeout_ms, span.traceparent)
+        span = tracing.record_client_call(tracer, method, address, parent, LINKS.get())
         try:
             answer = await self._call(address, method, header, payload, timeout_ms, span.traceparent)
         except BaseException as error:

@@ -15,7 +15,7 @@ from random import Random, SystemRandom
 from typing import Final
 
 from opentelemetry import propagate, trace
-from opentelemetry.context import Context
+from opentelemetry.context import Context, get_current
 from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from oncelog import span_names, tracing
@@ -31,6 +31,9 @@ _KINDS: Final = {
 }
 _NO_CONTEXT: Final = Context()
 _INVALID: Final = trace.INVALID_SPAN_CONTEXT
+_ID_BITS: Final = (1 << 64) - 1
+"""Of a span id, and those of a trace id that samplers look at."""
+
 Flush = Callable[[int], object]
 
 
@@ -109,6 +112,10 @@ class OtelTracer:
     ) -> None:
         self._tracer = provider.get_tracer("oncelog")
         self._sampler = sampler
+        if sampler is not None:
+            self.follows_parents = sampler.follows_parent
+        else:
+            self.follows_parents = "ParentBased" in type(getattr(provider, "sampler", None)).__name__
         self._ids = ids
         self._on_flush = on_flush
         self._on_close = on_close
@@ -116,15 +123,15 @@ class OtelTracer:
         self._random = random or Random(SystemRandom().getrandbits(256))
         self.calls_begin_traces = ambient
         self.exports = on_flush is not None
-        self.nobody = f"{self.choose_root()[:-2]}00"
-        self._follows_parent = "ParentBased" in type(getattr(provider, "sampler", None)).__name__
+        self.nobody = tracing.format_traceparent(self._random.getrandbits(128) | _ID_BITS, self._span_id(), 0)
+        self._unrecorded = Unsampled(self.nobody)
 
     # ------------------------------------------------------------ contexts
 
     def current(self) -> str:
         """See `tracing.Tracer`. The application's own span counts for clients only: a server has no application."""
         own = TRACEPARENT.get()
-        if own or not self._ambient:
+        if own or not self._ambient or not get_current():
             return own
         context = trace.get_current_span().get_span_context()
         return _text(context) if context.is_valid else ""
@@ -149,6 +156,36 @@ class OtelTracer:
 
     # ------------------------------------------------------------ spans
 
+    def wants(self, parent: str) -> bool:
+        """See `tracing.Tracer`. With the application's sampler: what is certain before it is asked."""
+        if parent and self.follows_parents:
+            return tracing.is_sampled(parent)
+        if self._sampler is None:
+            return True
+        if parent:
+            return self._sampler.wants(_trace_id(parent), parent)
+        return self._random.getrandbits(64) < self._sampler.bound
+
+    def record(
+        self,
+        name: str,
+        kind: Kind,
+        parent: str,
+        attributes: Attributes | None = None,
+        links: Sequence[str] = (),
+        start_ns: int = 0,
+    ) -> Span:
+        """See `tracing.Tracer`. A root of our sampler's gets an id that every sampler of this share wants."""
+        context = _NO_CONTEXT
+        if parent:
+            found = _parsed(parent)
+            if found is None:
+                return Unsampled(parent)
+            context = trace.set_span_in_context(NonRecordingSpan(found), _NO_CONTEXT)
+        elif self._sampler is not None and self._ids is not None:
+            self._ids.trace_id = self._wanted_trace_id(self._sampler.bound)
+        return self._started(name, kind, context, attributes, links, start_ns)
+
     def start(
         self,
         name: str,
@@ -159,21 +196,15 @@ class OtelTracer:
         start_ns: int = 0,
     ) -> Span:
         """See `tracing.Tracer`."""
-        context = _NO_CONTEXT
-        if parent:
-            if self._forgets(parent):
-                return Unsampled(_unsampled(parent))
-            found = _parsed(parent)
-            if found is None:
-                return Unsampled(parent)
-            context = trace.set_span_in_context(NonRecordingSpan(found), _NO_CONTEXT)
-        elif self._sampler is not None:
-            trace_id = self._random.getrandbits(128) or 1
-            if not self._sampler.wants(trace_id, ""):
-                return Unsampled(tracing.format_traceparent(trace_id, self._random.getrandbits(64) or 1, 0))
-            if self._ids is not None:
-                self._ids.trace_id = trace_id
-        return self._started(name, kind, context, attributes, links, start_ns)
+        if self.wants(parent):
+            return self.record(name, kind, parent, attributes, links, start_ns)
+        return Unsampled(tracing.unrecorded(self, parent)) if parent else self._unrecorded
+
+    def _wanted_trace_id(self, bound: int) -> int:
+        return self._random.getrandbits(64) << 64 | self._random.randrange(max(1, bound)) or 1
+
+    def _span_id(self) -> int:
+        return self._random.getrandbits(64) or 1
 
     def _started(
         self,
@@ -194,19 +225,13 @@ class OtelTracer:
         )
         return OtelSpan(inner) if inner.is_recording() else Unsampled(_text(inner.get_span_context()))
 
-    def _forgets(self, parent: str) -> bool:
-        """True when nothing below this parent is recorded."""
-        if self._sampler is None:
-            return self._follows_parent and not tracing.is_sampled(parent)
-        return not self._sampler.wants(_trace_id(parent), parent)
-
     # ------------------------------------------------------------ roots of another process
 
     def choose_root(self) -> str:
         """See `tracing.Tracer`."""
         trace_id = self._random.getrandbits(128) or 1
         wanted = self._sampler is None or self._sampler.wants(trace_id, "")
-        return tracing.format_traceparent(trace_id, self._random.getrandbits(64) or 1, int(wanted))
+        return tracing.format_traceparent(trace_id, self._span_id(), int(wanted))
 
     def emit(self, name: str, traceparent: str, start_ns: int, attributes: Attributes, error: str = "") -> None:
         """See `tracing.Tracer`."""
@@ -252,7 +277,3 @@ def _trace_id(traceparent: str) -> int:
         return int(traceparent[3:35], 16)
     except ValueError:
         return 0
-
-
-def _unsampled(traceparent: str) -> str:
-    return traceparent if not tracing.is_sampled(traceparent) else f"{traceparent[:-2]}00"

@@ -29,14 +29,14 @@ class ReadTraces:
 
     def polled(self, records: list[ConsumerRecord], begin_ns: int) -> None:
         """A poll that began then has returned these records."""
-        if not records:
+        parent = self._tracer.current()
+        if not records or not self._tracer.wants(parent):
             return
         topic = _one(record.topic for record in records)
         named = self._named(span_names.POLL, topic, count=len(records))
         links = list(dict.fromkeys(context for context in map(creation_context, records) if context))
         name = span_names.messaging_span(span_names.POLL, topic)
-        parent = self._tracer.current()
-        self._tracer.start(name, Kind.CLIENT, parent, named, links[: tracing.MAX_LINKS], begin_ns).end()
+        self._tracer.record(name, Kind.CLIENT, parent, named, links[: tracing.MAX_LINKS], begin_ns).end()
 
     @contextlib.contextmanager
     def processing(self, record: ConsumerRecord) -> Iterator[None]:

@@ -38,6 +38,8 @@ class Scope:
 
     def named(self, identity: Identity) -> None:
         """Whose transaction it is."""
+        if not self._span.sampled:
+            return
         self._span.set(
             {
                 span_names.TXN_ID: identity.transactional_id,
@@ -55,6 +57,8 @@ class Scope:
 
     def end(self, error: BaseException | None = None, **attributes: tracing.AttributeValue) -> None:
         """It is over; later calls change nothing. `attributes`: `outcome`, `partitions`, `rows`."""
+        if not self._span.sampled:
+            return
         names = {"outcome": span_names.TXN_OUTCOME, "partitions": span_names.TXN_PARTITIONS, "rows": span_names.ROWS}
         self._span.set({names[short]: value for short, value in attributes.items()})
         tracing.end_with(self._span, error)

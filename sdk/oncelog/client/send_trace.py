@@ -61,8 +61,10 @@ class SendTraces:
     def create(self, topic: str) -> Created | None:
         """Begins a `create` span; None when it is not recorded."""
         parent = self.scope()
+        if not self._tracer.wants(parent):
+            return None
         named = span_names.messaging(span_names.CREATE, topic, client_id=self._client_id)
-        span = self._tracer.start(span_names.messaging_span(span_names.CREATE, topic), Kind.PRODUCER, parent, named)
+        span = self._tracer.record(span_names.messaging_span(span_names.CREATE, topic), Kind.PRODUCER, parent, named)
         return Created(span, parent) if span.sampled else None
 
     def headers(self, created: Created, given: HeaderList, room: int) -> HeaderList:
@@ -99,11 +101,11 @@ class SendTraces:
             sending = self._sending.get(batch)
             if sending is not None and sending.span is None:
                 sending.span = self._start(batch, sending)
-        tracing.work_for(sending.span.traceparent for sending in found if sending.span is not None)
+        tracing.work_for(self._tracer, [sending.span.traceparent for sending in found if sending.span is not None])
 
     def resolved(self, batch: Batch, error: OncelogError | None) -> None:
         """The outcome of a batch is known."""
-        sending = self._sending.pop(batch, None)
+        sending = self._sending.pop(batch, None) if self._sending else None
         if sending is None:
             return
         span = sending.span or self._start(batch, sending)

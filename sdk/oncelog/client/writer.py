@@ -61,12 +61,12 @@ class Writer:
         headers: Headers = (),
     ) -> Delivery:
         """Queues one record; waits for metadata and room, not for the acknowledgement."""
-        if self._sender.traces is not None:
-            return Delivery(*await self._send_traced(topic, Message(value, key, headers, partition, timestamp_ms)))
-        return Delivery(*await self._add(topic, value, key, partition, timestamp_ms, headers))
+        traces = self._sender.traces
+        if traces is None or (created := traces.create(topic)) is None:
+            return Delivery(*await self._add(topic, value, key, partition, timestamp_ms, headers))
+        return Delivery(*await self._send_traced(topic, Message(value, key, headers, partition, timestamp_ms), created))
 
-    async def _send_traced(self, topic: str, row: Message) -> tuple[Batch, int]:
-        created = self._created(topic)
+    async def _send_traced(self, topic: str, row: Message, created: Created) -> tuple[Batch, int]:
         error: BaseException | None = None
         try:
             return await self._add(topic, row.value, row.key, row.partition, row.timestamp_ms, row.headers, created)
@@ -74,8 +74,7 @@ class Writer:
             error = failure
             raise
         finally:
-            if created is not None:
-                created.end(error)
+            created.end(error)
 
     def _created(self, topic: str) -> Created | None:
         """Where the rows of a call come from; None when that is not recorded."""

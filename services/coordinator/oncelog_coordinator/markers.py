@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from oncelog import methods, span_names, tracing
@@ -131,11 +131,11 @@ class MarkerSender:
         span = tracer.start(span_names.TXN_MARKERS, tracing.Kind.INTERNAL, TRACEPARENT.get(), named)
         self._spans[effect.transactional_id, effect.txn_no] = span
 
-    def _work_for(self, keys: Iterable[MarkerKey | GroupKey]) -> None:
+    def _work_for(self, keys: Sequence[MarkerKey | GroupKey]) -> None:
         """The next call of this task carries these markers."""
         if self._tracer is not None:
-            found = (self._spans.get((key.transactional_id, key.txn_no)) for key in keys)
-            tracing.work_for(span.traceparent for span in found if span is not None)
+            found = [self._spans.get((key.transactional_id, key.txn_no)) for key in keys] if self._spans else []
+            tracing.work_for(self._tracer, [span.traceparent for span in found if span is not None])
 
     def _marked(self, effect: BecameVisible) -> None:
         since_s = self._since_s.pop((effect.transactional_id, effect.txn_no), None)
@@ -208,7 +208,7 @@ class MarkerSender:
             coordinator_epoch=self._life.epoch,
             markers=[marker for _, marker in markers],
         )
-        self._work_for(key for key, _ in markers)
+        self._work_for([key for key, _ in markers])
         reply, _ = await methods.WRITE_TXN_MARKERS.call(self._transport, address, request, self._timeout_ms)
         if len(reply.markers) != len(markers):
             raise UnknownServerError("the leader answered for another number of markers")

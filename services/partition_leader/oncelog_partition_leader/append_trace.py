@@ -57,25 +57,22 @@ class AppendTrace:
 
 
 class TracedAppends:
-    """What was appended here for recorded traces, and is not committed yet."""
+    """What was appended here for recorded traces, and is not committed yet: `waiting`, for a look without a call."""
 
-    __slots__ = ("_waiting",)
+    __slots__ = ("waiting",)
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[int, int, str]] = deque(maxlen=_KEPT)
-
-    def __bool__(self) -> bool:
-        return bool(self._waiting)
+        self.waiting: deque[tuple[int, int, str]] = deque(maxlen=_KEPT)
 
     def add(self, base_offset: int, next_offset: int, context: str) -> None:
         """In the order of offsets."""
-        self._waiting.append((base_offset, next_offset, context))
+        self.waiting.append((base_offset, next_offset, context))
 
     def committed(self, high_watermark: int) -> None:
         """Forgets what lies below."""
-        while self._waiting and self._waiting[0][1] <= high_watermark:
-            self._waiting.popleft()
+        while self.waiting and self.waiting[0][1] <= high_watermark:
+            self.waiting.popleft()
 
     def contexts(self, start: int, end: int) -> list[str]:
         """Of what reaches into these offsets."""
-        return [context for base, after, context in self._waiting if base < end and after > start]
+        return [context for base, after, context in self.waiting if base < end and after > start]

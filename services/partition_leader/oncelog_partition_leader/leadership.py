@@ -341,7 +341,7 @@ class Leadership:
             if isinstance(command, AppendBatch):
                 self._metrics.replicate.observe(committed_s - command.since_s)
             command.finish()
-        if self.traced:
+        if self.traced.waiting:
             self.traced.committed(self.replicas.high_watermark)
         self._host.watermark_moved(self)
 

@@ -283,7 +283,7 @@ class FollowerLink:
             self._back_off(feeds)
             return
         if self._host.tracer is not None:
-            tracing.work_for(_contexts(request, feeds))
+            tracing.work_for(self._host.tracer, _contexts(request, feeds))
         sessions = [feed.session for feed in feeds]
         if self._dirty:
             self._wake()
@@ -462,8 +462,8 @@ class Replicator:
 def _contexts(request: pb.ReplicateRequest, feeds: list[Feed]) -> list[str]:
     """The traces for which data is pushed. A watermark alone belongs to none."""
     found: list[str] = []
-    for item, feed in zip(request.partitions, feeds, strict=True):
-        if item.length and feed.leadership.traced:
+    for place, feed in enumerate(feeds):
+        if feed.leadership.traced.waiting and (item := request.partitions[place]).length:
             found += feed.leadership.traced.contexts(item.base_offset, feed.next_offset)
     return found
 

@@ -1,4 +1,4 @@
-"""Tracing compiled out, and what the benchmark of tracing concludes from its rounds."""
+"""Tracing compiled out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from bench.tracing import interval
 from bench.untraced import compiled_out, write_untraced
 
 ROOT = Path(__file__).parents[3]
@@ -51,9 +50,3 @@ def test_this_tree_asks_in_many_places(tmp_path: Path) -> None:
 def test_a_tree_in_which_nothing_asks_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="names have changed"):
         write_untraced(ROOT, ("docs",), tmp_path)
-
-
-def test_the_interval_is_around_the_median() -> None:
-    low, high = interval([1 + n / 1000 for n in range(-100, 101)])
-    assert low == pytest.approx(0.987, abs=0.002)
-    assert high == pytest.approx(1.013, abs=0.002)

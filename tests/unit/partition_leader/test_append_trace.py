@@ -65,7 +65,7 @@ def test_who_gave_up_waiting_leaves_no_span_open() -> None:
 
 def test_pushes_work_for_what_they_carry_until_it_is_committed() -> None:
     traced = TracedAppends()
-    assert not traced
+    assert not traced.waiting
     traced.add(0, 5, "first")
     traced.add(8, 10, "second")
     assert traced.contexts(0, 10) == ["first", "second"]
@@ -74,7 +74,7 @@ def test_pushes_work_for_what_they_carry_until_it_is_committed() -> None:
     traced.committed(5)
     assert traced.contexts(0, 10) == ["second"]
     traced.committed(10)
-    assert not traced
+    assert not traced.waiting
 
 
 def test_what_is_never_committed_is_bounded() -> None:

@@ -235,9 +235,8 @@ class ServerLink:
         timeout_ms = frame.timeout_ms or self._host.default_timeout_ms
         request.timer = loop.call_later(timeout_ms / 1000, self._expire, request)
         traceparent = frame.traceparent if len(frame.traceparent) <= _TRACEPARENT_MAX else ""
-        if self._host.tracer is not None:
-            request.span = tracing.start_server_call(self._host.tracer, frame.method, traceparent)
-            traceparent = request.span.traceparent
+        if self._host.tracer is not None and not tracing.goes_unrecorded(self._host.tracer, traceparent):
+            request.span, traceparent = tracing.start_server_call(self._host.tracer, frame.method, traceparent)
         if TRACEPARENT.get() != traceparent:
             TRACEPARENT.set(traceparent)  # the task below copies this reader's context
         task = loop.create_task(self._serve(request, handler, frame))

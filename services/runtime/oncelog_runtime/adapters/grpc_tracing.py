@@ -48,8 +48,10 @@ class ServerTracing(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         self, serve: Callable[[Any, Any], Awaitable[Any]], method: str, parent: str
     ) -> Callable[[Any, Any], Awaitable[Any]]:
         async def traced(request: Any, context: Any) -> Any:
-            span = tracing.start_server_call(self._tracer, method, parent)
-            TRACEPARENT.set(span.traceparent)
+            span, traceparent = tracing.start_server_call(self._tracer, method, parent)
+            TRACEPARENT.set(traceparent)
+            if span is None:
+                return await serve(request, context)
             try:
                 answer = await serve(request, context)
             except BaseException as error:

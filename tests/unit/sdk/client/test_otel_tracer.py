@@ -1,12 +1,23 @@
-"""OpenTelemetry behind the tracing port: contexts that come from elsewhere."""
+"""OpenTelemetry behind the tracing port: who is recorded, contexts that come from elsewhere, and what "not recorded" costs."""
 
 from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
 
 from oncelog import tracing
 from oncelog.client.otel_tracer import OtelTracer
+from oncelog.client.send_trace import SendTraces
+from oncelog.trace_context import LINKS, TRACEPARENT
+from oncelog.tracing import Kind
+from tests.spans import recording_tracer
+
+PARENT = f"00-{'a' * 32}-{'b' * 16}-01"
+NOT_RECORDED = f"{PARENT[:-2]}00"
 
 
 @pytest.mark.parametrize("sampler", tracing.SAMPLERS)
@@ -14,6 +25,106 @@ from oncelog.client.otel_tracer import OtelTracer
 def test_a_context_that_is_none_is_nobodys_fault(sampler: str, parent: str) -> None:
     """It comes with a peer's frame: an exception here would end that peer's link."""
     tracer = OtelTracer(TracerProvider(), sampler=tracing.Sampler(sampler, 0.5), ambient=False)
-    span = tracing.start_server_call(tracer, "PartitionLeader.Produce", parent)
-    assert not span.sampled
-    tracing.end_server_call(span, "OK")
+    assert tracing.goes_unrecorded(tracer, parent) in (True, False)
+    span, context = tracing.start_server_call(tracer, "PartitionLeader.Produce", parent)
+    assert context
+    assert span is None or not span.sampled
+    tracing.unrecorded_call(tracer, "PartitionLeader.Produce", parent)
+
+
+class TestRoots:
+    def test_a_share_of_them_is_recorded(self) -> None:
+        tracer, _ = recording_tracer("parentbased_traceidratio", 0.25)
+        wanted = sum(tracer.wants("") for _ in range(4_000))
+        assert 850 < wanted < 1_150  # five standard deviations to each side
+
+    def test_every_sampler_of_the_same_share_wants_a_recorded_root(self) -> None:
+        tracer, _ = recording_tracer("parentbased_traceidratio", 0.01)
+        same, smaller = (tracing.Sampler("traceidratio", share) for share in (0.01, 0.0001))
+        ids = [_trace_id(tracer.record("root", Kind.INTERNAL, "").traceparent) for _ in range(200)]
+        assert all(same.wants(trace_id, PARENT) for trace_id in ids)
+        assert not all(smaller.wants(trace_id, PARENT) for trace_id in ids)
+        assert len({trace_id >> 64 for trace_id in ids}) == len({trace_id & 2**64 - 1 for trace_id in ids}) == 200
+
+    def test_one_that_is_not_recorded_has_the_context_of_nobody(self) -> None:
+        tracer, spans = recording_tracer("always_off")
+        root = tracer.start("root", Kind.INTERNAL, "")
+        assert not root.sampled
+        assert root.traceparent == tracer.nobody
+        assert spans.open == {}
+
+    def test_no_share_below_one_wants_what_is_done_for_nobody(self) -> None:
+        """All of a client's calls carry the same context then: none or all of them would be recorded."""
+        tracer, _ = recording_tracer()
+        assert not tracing.Sampler("traceidratio", 0.999).wants(_trace_id(tracer.nobody), tracer.nobody)
+        assert tracing.Sampler("always_on", 0.0).wants(_trace_id(tracer.nobody), tracer.nobody)
+        assert tracing.parse_traceparent(tracer.nobody) is not None
+
+
+class TestContexts:
+    def test_what_is_not_recorded_says_so_to_those_it_calls(self) -> None:
+        tracer, _ = recording_tracer("always_off")
+        assert tracing.unrecorded(tracer, PARENT) == NOT_RECORDED
+        assert tracing.unrecorded(tracer, NOT_RECORDED) == NOT_RECORDED
+        assert tracing.unrecorded(tracer, "") == tracer.nobody
+
+    @pytest.mark.parametrize("sampler", tracing.SAMPLERS)
+    def test_only_where_parents_decide_a_context_goes_on_unasked(self, sampler: str) -> None:
+        tracer, _ = recording_tracer(sampler)
+        assert tracing.goes_unrecorded(tracer, NOT_RECORDED) == sampler.startswith("parentbased_")
+        assert not tracing.goes_unrecorded(tracer, PARENT)
+        assert not tracing.goes_unrecorded(tracer, "")
+
+    def test_a_sampler_that_asks_no_parent_records_below_what_is_not_recorded(self) -> None:
+        tracer, spans = recording_tracer("always_on")
+        span, context = tracing.start_server_call(tracer, "PartitionLeader.Produce", NOT_RECORDED)
+        assert span is not None
+        assert tracing.is_sampled(context)
+        span.end()
+        assert spans.names() == ["oncelog.v1.PartitionLeader/Produce"]
+
+    def test_work_for_nobody_ends_work_for_somebody(self) -> None:
+        tracer, _ = recording_tracer()
+        tracing.work_for(tracer, [PARENT, NOT_RECORDED, f"00-{'c' * 32}-{'d' * 16}-01"])
+        assert (TRACEPARENT.get(), len(LINKS.get())) == (PARENT, 1)
+        tracing.work_for(tracer, [])
+        assert (TRACEPARENT.get(), LINKS.get()) == (tracer.nobody, ())
+        TRACEPARENT.set("")
+
+
+class TestWhatIsNotRecordedCostsLittle:
+    """Calls of functions, which can be counted; `bench.tracing` measures the time."""
+
+    def test_a_context_that_goes_on(self) -> None:
+        tracer, _ = recording_tracer()
+        assert calls_of(lambda: tracing.goes_unrecorded(tracer, NOT_RECORDED)) == 1
+
+    def test_a_record_of_a_producer(self) -> None:
+        tracer, _ = recording_tracer("parentbased_traceidratio", 0.0)
+        traces = SendTraces(tracer, "me")
+        assert calls_of(lambda: traces.create("orders")) <= 8
+
+    def test_a_call_to_here_that_belongs_to_nobody(self) -> None:
+        tracer, _ = recording_tracer("parentbased_traceidratio", 0.0)
+        assert calls_of(lambda: tracing.start_server_call(tracer, "PartitionLeader.Produce", "")) <= 6
+
+
+def calls_of(work: Callable[[], object]) -> int:
+    """Functions that the work calls, in Python or C, itself left out."""
+    counted = 0
+
+    def count(_frame: object, event: str, _what: Any) -> None:
+        nonlocal counted
+        counted += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return counted - 2  # `work`, and the end of counting
+
+
+def _trace_id(traceparent: str) -> int:
+    return int(traceparent[3:35], 16)
