@@ -10,8 +10,8 @@ Sides, each a cluster of its own with a client of its own, measured in turn, rou
 Rule 1: what else the machine does in a round hits all sides, so a start's figure is the median, over its rounds, of the ratio
         to the first side in the same round.
 Rule 2: two clusters of the same code differ by some percent for as long as they live, so all sides are started anew
-        `--starts` times. The figure is the mean over the starts, with Student's 95 % interval; a cost within it was not
-        measured.
+        `--starts` times, another one first each time. The figure is the mean over the starts, with Student's 95 % interval; a
+        cost within it was not measured.
 """
 
 from __future__ import annotations
@@ -132,8 +132,10 @@ def run(sides: Sequence[Side], kinds: Sequence[str], rounds: int, scale: float) 
             del found[0]
 
 
-def one_start(sides: Sequence[Side], kinds: Sequence[str], rounds: int, scale: float, collector: str) -> None:
-    """Starts every side, measures, ends every side, and adds to `ratios` and `medians`."""
+def one_start(
+    sides: Sequence[Side], first: Side, kinds: Sequence[str], rounds: int, scale: float, collector: str
+) -> None:
+    """Starts every side, measures, ends every side, and adds to `ratios` (to `first`) and `medians`."""
     with ExitStack() as stack:
         for side in sides:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="oncelog-bench-"))
@@ -148,7 +150,7 @@ def one_start(sides: Sequence[Side], kinds: Sequence[str], rounds: int, scale: f
             side.process.wait()
     for side in sides:
         for kind in kinds:
-            ratios = [a / b for a, b in zip(side.values[kind], sides[0].values[kind], strict=True)]
+            ratios = [a / b for a, b in zip(side.values[kind], first.values[kind], strict=True)]
             side.ratios.setdefault(kind, []).append(statistics.median(ratios))
             side.medians.setdefault(kind, []).append(statistics.median(side.values[kind]))
     for side in sides:
@@ -201,7 +203,8 @@ def main() -> int:
         endpoint = f"http://127.0.0.1:{collector.stdout.readline().strip()}"
         for number in range(args.starts):
             print(f"start {number + 1} of {args.starts}", file=sys.stderr, flush=True)
-            one_start(sides, kinds, args.rounds, 0.1 if args.quick else 1.0, endpoint)
+            order = sides[number % len(sides) :] + sides[: number % len(sides)]
+            one_start(order, sides[0], kinds, args.rounds, 0.1 if args.quick else 1.0, endpoint)
     rows = report(sides, kinds)
     OUT.parent.mkdir(parents=True, exist_ok=True)
     OUT.write_text(json.dumps(rows, indent=1) + "\n")

@@ -11,7 +11,7 @@ from oncelog.cli.parsing import Commands, Noun, add_watch
 from oncelog.cli.session import watch, with_client
 from oncelog.cli.several import Outcome, each
 from oncelog.cli.words import UsageError, add_yes, confirm, id_of, matching, place_of, settings_of
-from oncelog.errors import UnknownTopicError
+from oncelog.errors import OncelogError, UnknownTopicError
 
 if TYPE_CHECKING:
     from oncelog.client.client import Client
@@ -338,11 +338,17 @@ def _trim_prefix(args: argparse.Namespace, printer: Printer) -> int:
         offsets = await offsets_at(client, [(args.topic, p) for p in chosen], place)
         many = ", ".join(f"{partition} below {offset}" for (_, partition), offset in offsets.items())
         confirm(f"Delete records of {args.topic} for ever, in partition {many}?", yes=args.yes)
-        rows = []
+        rows: list[dict[str, Any]] = []
         for (_, partition), offset in offsets.items():
-            start = await client.admin.delete_records(args.topic, partition, offset)
-            rows.append({"topic": args.topic, "partition": partition, "log_start_offset": start})
-        printer.rows(rows, ("topic", "partition", "log_start_offset"))
-        return 0
+            row: dict[str, Any] = {"topic": args.topic, "partition": partition}
+            try:
+                row["log_start_offset"] = await client.admin.delete_records(args.topic, partition, offset)
+            except OncelogError as error:  # what was deleted before is told all the same
+                row["error"] = error.code.name
+                printer.complain(f"error {error.code.name}: partition {partition}: {error}")
+            rows.append(row)
+        failed = any("error" in row for row in rows)
+        printer.rows(rows, ("topic", "partition", "log_start_offset", *(("error",) if failed else ())))
+        return 1 if failed else 0
 
     return with_client(args, run)

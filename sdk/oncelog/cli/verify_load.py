@@ -33,7 +33,13 @@ from oncelog.core.verification import (
     Reading,
     seal_record,
 )
-from oncelog.errors import CommitOutcomeUnknownError, ConfigError, OncelogError, TxnAbortedError
+from oncelog.errors import (
+    CommitOutcomeUnknownError,
+    ConfigError,
+    LeaderNotAvailableError,
+    OncelogError,
+    TxnAbortedError,
+)
 
 _COMMIT_TRIES: Final = 5
 _POLL_MS: Final = 200
@@ -73,8 +79,7 @@ class Verification:
 
     async def run(self) -> dict[str, Any]:
         """Writes, follows, reads again; the result as it is printed."""
-        offsets = await self._client.admin.partition_offsets(self._topic)
-        self._start = {partition: found.high_watermark for partition, found in offsets.items()}
+        self._start = await self._ends_now()
         self._partitions = sorted(self._start)
         began = time.monotonic()
         self._stop_at = began + self._args.duration
@@ -93,6 +98,23 @@ class Verification:
             if anomaly.name not in {known.name for known in anomalies}:
                 anomalies.append(anomaly)
         return self._result(seconds, anomalies)
+
+    async def _ends_now(self) -> dict[int, int]:
+        """Where each partition ends before the first record. Raises `LeaderNotAvailableError`: none may be left out."""
+        admin = self._client.admin
+        wanted = {found.partition for found in (await admin.describe_topic(self._topic)).partitions}
+        give_up_at = time.monotonic() + self._client.config.default_api_timeout_ms / 1000
+        while True:
+            offsets = await admin.partition_offsets(self._topic)
+            if not (silent := wanted - offsets.keys()):
+                return {partition: found.high_watermark for partition, found in offsets.items()}
+            if time.monotonic() >= give_up_at:
+                raise LeaderNotAvailableError(
+                    "no leader answers for all of the topic: see `oncelog cluster health`",
+                    topic=self._topic,
+                    partitions=",".join(map(str, sorted(silent))),
+                )
+            await asyncio.sleep(_PAUSE_S)
 
     def _result(self, seconds: float, anomalies: list[Anomaly]) -> dict[str, Any]:
         return {

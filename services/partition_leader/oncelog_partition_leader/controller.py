@@ -17,6 +17,7 @@ from random import Random
 from oncelog import methods
 from oncelog.errors import (
     IneligibleReplicaError,
+    InvalidRequestError,
     MetadataUnavailableError,
     OncelogError,
     RequestTimedOutError,
@@ -371,13 +372,17 @@ class Controller:
     async def transfer(self, partition_id: PartitionId, to: int) -> None:
         """An operator's word: another member of the ISR leads. Safe to repeat.
 
-        Raises `UnknownTopicError`, `IneligibleReplicaError`, or `RequestTimedOutError` when something changed meanwhile.
+        Raises `UnknownTopicError`, `InvalidRequestError` for a broker without a replica, `IneligibleReplicaError` for one that
+        may be in sync later, or `RequestTimedOutError` when something changed meanwhile.
         """
         entry, incarnation = self._view.partitions.get(partition_id), self._view.live().get(to, 0)
         if entry is None:
             raise UnknownTopicError("no such partition", partition=partition_id.partition)
         if entry.value.leader == BrokerRef(to, incarnation):
             return
+        if to not in entry.value.replicas:
+            replicas = ",".join(map(str, entry.value.replicas))
+            raise InvalidRequestError("this broker has no replica of the partition", broker=to, replicas=replicas)
         wanted = transfer(entry.value, BrokerRef(to, incarnation), self._view.live(), self._dead)
         if wanted is None:
             isr = ",".join(str(ref.broker_id) for ref in entry.value.isr)

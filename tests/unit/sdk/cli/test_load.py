@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from collections.abc import Sequence
 from typing import Any, cast
 
 import pytest
@@ -14,7 +15,7 @@ from oncelog.cli.load import Samples, rate, seconds
 from oncelog.cli.verify import exit_code, sentence
 from oncelog.cli.verify_load import Verification
 from oncelog.core.verification import Anomaly, Reading
-from oncelog.errors import NotEnoughReplicasError
+from oncelog.errors import LeaderNotAvailableError, NotEnoughReplicasError
 
 SOUND = {
     "committed": 3,
@@ -125,6 +126,39 @@ def test_a_reader_that_stands_still_is_an_anomaly_and_no_hang() -> None:
     assert found == [Anomaly("not-readable", "partitions [0]")]
     run._ends = {0: 3}
     assert asyncio.run(run._read(client, Reading(1))) == []
+
+
+class Silent:
+    """A cluster of three partitions, of which the leaders answer one after the other."""
+
+    def __init__(self, answering: Sequence[int]) -> None:
+        self.admin = self
+        self.config = argparse.Namespace(default_api_timeout_ms=250)
+        self._answering = answering
+        self.asked = 0
+
+    async def describe_topic(self, _name: str) -> argparse.Namespace:
+        return argparse.Namespace(partitions=[argparse.Namespace(partition=number) for number in range(3)])
+
+    async def partition_offsets(self, _name: str) -> dict[int, argparse.Namespace]:
+        self.asked += 1
+        known = self._answering[: self.asked]
+        return {number: argparse.Namespace(high_watermark=number + 10) for number in known}
+
+
+def begin_of(cluster: Silent) -> dict[int, int]:
+    run = Verification(cast(Any, cluster), argparse.Namespace(record_size=100), "t", "name")
+    return asyncio.run(run._ends_now())
+
+
+def test_a_run_begins_when_every_leader_answers() -> None:
+    assert begin_of(Silent([2, 0, 1])) == {0: 10, 1: 11, 2: 12}
+
+
+def test_a_leader_that_never_answers_is_named() -> None:
+    with pytest.raises(LeaderNotAvailableError, match="cluster health") as caught:
+        begin_of(Silent([1]))
+    assert caught.value.context["partitions"] == "0,2"
 
 
 def test_a_bench_of_which_nothing_was_acknowledged_has_no_records() -> None:
