@@ -27,7 +27,8 @@ MAX_LINKS: Final = 64
 """Links of one span; a batch may hold the records of thousands of traces."""
 
 SAMPLERS: Final = ("always_on", "always_off", "traceidratio", "parentbased_always_on", "parentbased_traceidratio")
-_RATIO_BITS: Final = 64
+RATIO_BITS: Final = 64
+"""The low bits of a trace id, which decide whether it is recorded."""
 _TRACEPARENT_LENGTH: Final = 55
 _RECORDED: Final = frozenset("13579bdf")
 """The last digit of a context that is recorded."""
@@ -89,7 +90,10 @@ class Tracer(Protocol):
 
     @property
     def nobody(self) -> str:
-        """A context that says: make no spans for me. No share of the traces below 1 wants it."""
+        """A context that says: make no spans for me. It is the same for all that this process does for nobody.
+
+        `wants` never wants it, and elsewhere no sampler that looks for ids below a bound does.
+        """
         ...
 
     def current(self) -> str:
@@ -124,7 +128,11 @@ class Tracer(Protocol):
         links: Sequence[str] = (),
         start_ns: int = 0,
     ) -> Span:
-        """`record` if `wants`, else a span that is not recorded: for what does not happen often."""
+        """`record` if `wants`, else `skip`: for what does not happen often."""
+        ...
+
+    def skip(self, parent: str) -> Span:
+        """The span of what `wants` has not wanted: it has a context, and no memory."""
         ...
 
     def emit(self, name: str, traceparent: str, start_ns: int, attributes: Attributes, error: str = "") -> None:
@@ -224,14 +232,14 @@ class Sampler:
             raise ConfigError("the argument of a trace sampler is 0 to 1", given=ratio)
         self.follows_parent: Final = name.startswith("parentbased_")
         share = {"always_on": 1.0, "always_off": 0.0}.get(name.removeprefix("parentbased_"), ratio)
-        self.bound: Final = round(share * (1 << _RATIO_BITS))
+        self.bound: Final = round(share * (1 << RATIO_BITS))
         """A root is recorded when the low 64 bits of its trace id lie below."""
 
     def wants(self, trace_id: int, parent: str) -> bool:
         """Whether a span of this trace is recorded; `parent` empty = it would be the root."""
         if parent and self.follows_parent:
             return is_sampled(parent)
-        return trace_id & ((1 << _RATIO_BITS) - 1) < self.bound
+        return trace_id & ((1 << RATIO_BITS) - 1) < self.bound
 
 
 class Unsampled:
@@ -268,14 +276,14 @@ def call_attributes(method: str, address: str = "") -> dict[str, AttributeValue]
     return named
 
 
-def unrecorded_call(tracer: Tracer, method: str, parent: str) -> str:
-    """The context of a call from here that has no span; empty: it has one.
+def unrecorded_call(tracer: Tracer, method: str, parent: str) -> str | None:
+    """The context of a call from here that has no span; None: it has one.
 
     High-rate calls, and a service's own, are seen in recorded traces only.
     """
     if not is_sampled(parent) and (not tracer.calls_begin_traces or method in span_names.QUIET_METHODS):
         return parent or tracer.nobody
-    return "" if tracer.wants(parent) else unrecorded(tracer, parent)
+    return None if tracer.wants(parent) else unrecorded(tracer, parent)
 
 
 def record_client_call(tracer: Tracer, method: str, address: str, parent: str, links: Sequence[str] = ()) -> Span:

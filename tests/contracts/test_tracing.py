@@ -259,6 +259,17 @@ async def test_what_is_not_sampled_makes_no_spans_and_is_said_to_the_server(way:
 
 @both
 @pytest.mark.asyncio
+async def test_a_call_that_would_be_a_root_and_is_not_sampled_says_so_to_the_server(way: str) -> None:
+    async with world(way, "always_off") as w:
+        w.go_on.set()
+        await w.way.call()
+        assert w.spans.ended == []
+        assert tracing.parse_traceparent(w.seen) is not None
+        assert not tracing.is_sampled(w.seen)
+
+
+@both
+@pytest.mark.asyncio
 async def test_a_root_that_is_not_sampled_stays_unsampled_at_the_server(way: str) -> None:
     async with world(way, "parentbased_traceidratio") as w:
         tracer, spans = recording_tracer("parentbased_always_on")

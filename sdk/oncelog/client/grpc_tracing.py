@@ -32,7 +32,8 @@ class ClientTracing(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]
             return await continuation(details, request)
         method = path.removeprefix("/oncelog.v1.").replace("/", ".")
         parent = self._tracer.current()
-        if unrecorded := tracing.unrecorded_call(self._tracer, method, parent):
+        unrecorded = tracing.unrecorded_call(self._tracer, method, parent)
+        if unrecorded is not None:
             return await continuation(_with_context(details, unrecorded), request)
         span = tracing.record_client_call(self._tracer, method, "", parent)
         call = None

@@ -395,7 +395,8 @@ class GrpcTransport:
         if self._tracer is None or tracing.goes_unrecorded(self._tracer, context):
             return self._call(address, method, header, payload, timeout_ms, context)
         parent = self._tracer.current()
-        if unrecorded := tracing.unrecorded_call(self._tracer, method, parent):
+        unrecorded = tracing.unrecorded_call(self._tracer, method, parent)
+        if unrecorded is not None:
             return self._call(address, method, header, payload, timeout_ms, unrecorded)
         return self._recorded(self._tracer, parent, address, method, header, payload, timeout_ms)
 

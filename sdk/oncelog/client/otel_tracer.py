@@ -31,8 +31,8 @@ _KINDS: Final = {
 }
 _NO_CONTEXT: Final = Context()
 _INVALID: Final = trace.INVALID_SPAN_CONTEXT
-_ID_BITS: Final = (1 << 64) - 1
-"""Of a span id, and those of a trace id that samplers look at."""
+_LOW_BITS: Final = (1 << tracing.RATIO_BITS) - 1
+"""Of a trace id: those that samplers look at."""
 
 Flush = Callable[[int], object]
 
@@ -123,8 +123,7 @@ class OtelTracer:
         self._random = random or Random(SystemRandom().getrandbits(256))
         self.calls_begin_traces = ambient
         self.exports = on_flush is not None
-        self.nobody = tracing.format_traceparent(self._random.getrandbits(128) | _ID_BITS, self._span_id(), 0)
-        self._unrecorded = Unsampled(self.nobody)
+        self.nobody = tracing.format_traceparent(self._random.getrandbits(128) | _LOW_BITS, self._span_id(), 0)
 
     # ------------------------------------------------------------ contexts
 
@@ -158,13 +157,16 @@ class OtelTracer:
 
     def wants(self, parent: str) -> bool:
         """See `tracing.Tracer`. With the application's sampler: what is certain before it is asked."""
-        if parent and self.follows_parents:
-            return tracing.is_sampled(parent)
+        if parent:
+            if parent == self.nobody:
+                return False
+            if self.follows_parents:
+                return tracing.is_sampled(parent)
         if self._sampler is None:
             return True
-        if parent:
-            return self._sampler.wants(_trace_id(parent), parent)
-        return self._random.getrandbits(64) < self._sampler.bound
+        return self._sampler.wants(
+            _trace_id(parent) if parent else self._random.getrandbits(tracing.RATIO_BITS), parent
+        )
 
     def record(
         self,
@@ -183,7 +185,7 @@ class OtelTracer:
                 return Unsampled(parent)
             context = trace.set_span_in_context(NonRecordingSpan(found), _NO_CONTEXT)
         elif self._sampler is not None and self._ids is not None:
-            self._ids.trace_id = self._wanted_trace_id(self._sampler.bound)
+            self._ids.trace_id = self._trace_id_of(0, self._sampler.bound)
         return self._started(name, kind, context, attributes, links, start_ns)
 
     def start(
@@ -198,10 +200,19 @@ class OtelTracer:
         """See `tracing.Tracer`."""
         if self.wants(parent):
             return self.record(name, kind, parent, attributes, links, start_ns)
-        return Unsampled(tracing.unrecorded(self, parent)) if parent else self._unrecorded
+        return self.skip(parent)
 
-    def _wanted_trace_id(self, bound: int) -> int:
-        return self._random.getrandbits(64) << 64 | self._random.randrange(max(1, bound)) or 1
+    def skip(self, parent: str) -> Unsampled:
+        """See `tracing.Tracer`. Roots differ: whoever looks at ids, in logs too, can tell them apart."""
+        if parent or self._sampler is None:
+            return Unsampled(tracing.unrecorded(self, parent))
+        trace_id = self._trace_id_of(self._sampler.bound, 1 << tracing.RATIO_BITS)
+        return Unsampled(tracing.format_traceparent(trace_id, self._span_id(), 0))
+
+    def _trace_id_of(self, start: int, end: int) -> int:
+        """One whose low bits lie here: so every sampler of the same share decides alike."""
+        low = self._random.randrange(start, end) if start < end else start
+        return self._random.getrandbits(64) << tracing.RATIO_BITS | low or 1
 
     def _span_id(self) -> int:
         return self._random.getrandbits(64) or 1

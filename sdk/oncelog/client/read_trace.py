@@ -29,8 +29,7 @@ class ReadTraces:
 
     def polled(self, records: list[ConsumerRecord], begin_ns: int) -> None:
         """A poll that began then has returned these records."""
-        parent = self._tracer.current()
-        if not records or not self._tracer.wants(parent):
+        if not records or not self._tracer.wants(parent := self._tracer.current()):
             return
         topic = _one(record.topic for record in records)
         named = self._named(span_names.POLL, topic, count=len(records))
@@ -41,14 +40,9 @@ class ReadTraces:
     @contextlib.contextmanager
     def processing(self, record: ConsumerRecord) -> Iterator[None]:
         """See `Consumer.processing`."""
-        origin = creation_context(record)
-        named = self._named(span_names.PROCESS, record.topic, partition=str(record.partition))
-        named[span_names.OFFSET] = record.offset
-        of_message = self._config.trace_consumer_parent == "message" and origin
-        parent = origin if of_message else self._tracer.current()
-        links = () if of_message or not origin else (origin,)
-        name = span_names.messaging_span(span_names.PROCESS, record.topic)
-        span = self._tracer.start(name, Kind.CONSUMER, parent, named, links)
+        of_message = self._config.trace_consumer_parent == "message"
+        parent = (creation_context(record) if of_message else "") or self._tracer.current()
+        span = self._process(record, parent) if self._tracer.wants(parent) else self._tracer.skip(parent)
         try:
             with self._tracer.use(span):
                 yield
@@ -74,6 +68,14 @@ class ReadTraces:
             tracing.end_with(span, error)
             raise
         span.end()
+
+    def _process(self, record: ConsumerRecord, parent: str) -> tracing.Span:
+        origin = creation_context(record)
+        named = self._named(span_names.PROCESS, record.topic, partition=str(record.partition))
+        named[span_names.OFFSET] = record.offset
+        name = span_names.messaging_span(span_names.PROCESS, record.topic)
+        links = (origin,) if origin and origin != parent else ()
+        return self._tracer.record(name, Kind.CONSUMER, parent, named, links)
 
     def _named(self, operation: str, topic: str, **more: str | int) -> dict[str, tracing.AttributeValue]:
         group = self._config.group_id or ""

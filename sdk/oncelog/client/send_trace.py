@@ -15,7 +15,6 @@ from oncelog import span_names, tracing
 from oncelog.core.accumulator import Batch
 from oncelog.core.record import HeaderList
 from oncelog.errors import OncelogError
-from oncelog.trace_context import TRACEPARENT
 from oncelog.tracing import Kind, Span, Tracer
 
 
@@ -92,20 +91,19 @@ class SendTraces:
     # ------------------------------------------------------------ batches
 
     def calling(self, batches: Iterable[Batch]) -> None:
-        """This task makes a call with these batches now."""
-        found = [self._sending[batch] for batch in batches if batch in self._sending] if self._sending else []
-        if not found:
-            TRACEPARENT.set(self._tracer.nobody)  # else the broker would begin traces of its own
-            return
-        for batch in batches:
-            sending = self._sending.get(batch)
-            if sending is not None and sending.span is None:
-                sending.span = self._start(batch, sending)
-        tracing.work_for(self._tracer, [sending.span.traceparent for sending in found if sending.span is not None])
+        """This task makes a call with these batches now. With nobody's, else the broker would begin a trace of its own."""
+        contexts: list[str] = []
+        if self._sending:
+            for batch in batches:
+                sending = self._sending.get(batch)
+                if sending is not None:
+                    sending.span = sending.span or self._start(batch, sending)
+                    contexts.append(sending.span.traceparent)
+        tracing.work_for(self._tracer, contexts)
 
     def resolved(self, batch: Batch, error: OncelogError | None) -> None:
         """The outcome of a batch is known."""
-        sending = self._sending.pop(batch, None) if self._sending else None
+        sending = self._sending.pop(batch, None)
         if sending is None:
             return
         span = sending.span or self._start(batch, sending)
