@@ -34,6 +34,8 @@ class ClientTracing(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]
         parent = self._tracer.current()
         unrecorded = tracing.unrecorded_call(self._tracer, method, parent)
         if unrecorded is not None:
+            if unrecorded == tracing.NOBODY:
+                unrecorded = self._tracer.skip("").traceparent  # metadata is for everybody to read: a W3C context
             return await continuation(_with_context(details, unrecorded), request)
         span = tracing.record_client_call(self._tracer, method, "", parent)
         call = None

@@ -392,7 +392,7 @@ class GrpcTransport:
         `close`, `ForkedClientError` in a forked child.
         """
         context = TRACEPARENT.get()
-        if self._tracer is None or tracing.goes_unrecorded(self._tracer, context):
+        if self._tracer is None or (context[-3:] == tracing.UNRECORDED and self._tracer.follows_parents):
             return self._call(address, method, header, payload, timeout_ms, context)
         parent = self._tracer.current()
         unrecorded = tracing.unrecorded_call(self._tracer, method, parent)

@@ -31,8 +31,6 @@ _KINDS: Final = {
 }
 _NO_CONTEXT: Final = Context()
 _INVALID: Final = trace.INVALID_SPAN_CONTEXT
-_LOW_BITS: Final = (1 << tracing.RATIO_BITS) - 1
-"""Of a trace id: those that samplers look at."""
 
 Flush = Callable[[int], object]
 
@@ -123,7 +121,6 @@ class OtelTracer:
         self._random = random or Random(SystemRandom().getrandbits(256))
         self.calls_begin_traces = ambient
         self.exports = on_flush is not None
-        self.nobody = tracing.format_traceparent(self._random.getrandbits(128) | _LOW_BITS, self._span_id(), 0)
 
     # ------------------------------------------------------------ contexts
 
@@ -158,7 +155,7 @@ class OtelTracer:
     def wants(self, parent: str) -> bool:
         """See `tracing.Tracer`. With the application's sampler: what is certain before it is asked."""
         if parent:
-            if parent == self.nobody:
+            if parent == tracing.NOBODY:
                 return False
             if self.follows_parents:
                 return tracing.is_sampled(parent)
@@ -204,9 +201,10 @@ class OtelTracer:
 
     def skip(self, parent: str) -> Unsampled:
         """See `tracing.Tracer`. Roots differ: whoever looks at ids, in logs too, can tell them apart."""
-        if parent or self._sampler is None:
-            return Unsampled(tracing.unrecorded(self, parent))
-        trace_id = self._trace_id_of(self._sampler.bound, 1 << tracing.RATIO_BITS)
+        if parent:
+            return Unsampled(tracing.unrecorded(parent))
+        bound = 0 if self._sampler is None else self._sampler.bound
+        trace_id = self._trace_id_of(bound, 1 << tracing.RATIO_BITS)
         return Unsampled(tracing.format_traceparent(trace_id, self._span_id(), 0))
 
     def _trace_id_of(self, start: int, end: int) -> int:

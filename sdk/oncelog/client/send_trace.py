@@ -15,6 +15,7 @@ from oncelog import span_names, tracing
 from oncelog.core.accumulator import Batch
 from oncelog.core.record import HeaderList
 from oncelog.errors import OncelogError
+from oncelog.trace_context import TRACEPARENT
 from oncelog.tracing import Kind, Span, Tracer
 
 
@@ -92,14 +93,16 @@ class SendTraces:
 
     def calling(self, batches: Iterable[Batch]) -> None:
         """This task makes a call with these batches now. With nobody's, else the broker would begin a trace of its own."""
+        if not self._sending:
+            TRACEPARENT.set(tracing.NOBODY)
+            return
         contexts: list[str] = []
-        if self._sending:
-            for batch in batches:
-                sending = self._sending.get(batch)
-                if sending is not None:
-                    sending.span = sending.span or self._start(batch, sending)
-                    contexts.append(sending.span.traceparent)
-        tracing.work_for(self._tracer, contexts)
+        for batch in batches:
+            sending = self._sending.get(batch)
+            if sending is not None:
+                sending.span = sending.span or self._start(batch, sending)
+                contexts.append(sending.span.traceparent)
+        tracing.work_for(contexts)
 
     def resolved(self, batch: Batch, error: OncelogError | None) -> None:
         """The outcome of a batch is known."""

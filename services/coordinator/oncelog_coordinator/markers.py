@@ -135,7 +135,7 @@ class MarkerSender:
         """The next call of this task carries these markers."""
         if self._tracer is not None:
             found = [self._spans.get((key.transactional_id, key.txn_no)) for key in keys] if self._spans else []
-            tracing.work_for(self._tracer, [span.traceparent for span in found if span is not None])
+            tracing.work_for([span.traceparent for span in found if span is not None])
 
     def _marked(self, effect: BecameVisible) -> None:
         since_s = self._since_s.pop((effect.transactional_id, effect.txn_no), None)

@@ -317,7 +317,7 @@ class ShardLife:
             if self._tracer is not None:  # the log's task is made for these commands
                 for span in step.spans:
                     span.set({span_names.COMMANDS: len(self._taken), span_names.RECORDS: len(items)})
-                work_for(self._tracer, [span.traceparent for span in step.spans])
+                work_for([span.traceparent for span in step.spans])
             step.committed = self._log.append(list(items.items()))
             self._steps.append(step)
             self._changed.set()

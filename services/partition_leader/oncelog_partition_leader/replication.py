@@ -20,6 +20,7 @@ from typing import Protocol
 from oncelog import methods, tracing
 from oncelog.errors import ErrorCode, OffsetOutOfRangeError, OncelogError, StorageError
 from oncelog.ports import Transport
+from oncelog.trace_context import TRACEPARENT
 from oncelog.types import BrokerRef, Buffer
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import types_pb2
@@ -187,6 +188,7 @@ class FollowerLink:
         self._host = host
         self._tasks = tasks
         self.broker_id = broker_id
+        self._tracer = host.tracer
         self._feeds: dict[Leadership, Feed] = {}
         self._dirty: dict[Feed, None] = {}
         self._quiet: dict[Feed, None] = {}
@@ -282,8 +284,10 @@ class FollowerLink:
         if address is None or not request.follower.incarnation:
             self._back_off(feeds)
             return
-        if self._host.tracer is not None:
-            tracing.work_for(self._host.tracer, _contexts(request, feeds))
+        if self._tracer is not None:
+            contexts = _contexts(request, feeds)
+            if contexts or TRACEPARENT.get()[-3:] != tracing.UNRECORDED:
+                tracing.work_for(contexts)
         sessions = [feed.session for feed in feeds]
         if self._dirty:
             self._wake()

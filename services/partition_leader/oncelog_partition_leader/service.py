@@ -171,7 +171,8 @@ class BrokerService:
         done: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
         command = AppendBatch(done, deadline_ms, acks, header=header, data=data, transactional_id=item.transactional_id)
         leadership.submit(command, len(data))
-        if self._tracer is not None:  # only now: what was refused is answered by nobody, and its span would stay open
+        if self._tracer is not None and tracing.is_sampled(TRACEPARENT.get()):
+            # Only now: what was refused is answered by nobody, and its span would stay open.
             command.trace = self._trace(self._tracer, partition, done, {span_names.APPEND_BYTES: len(data)})
         return done
 
@@ -219,7 +220,7 @@ class BrokerService:
             marker=marker,
         )
         partition.require_leadership().submit(command)
-        if self._tracer is not None:  # as above
+        if self._tracer is not None and tracing.is_sampled(TRACEPARENT.get()):  # as above
             number = {span_names.TXN_NO: str(item.txn_no), span_names.PRODUCER_ID: str(item.txn_producer_id)}
             command.trace = self._trace(self._tracer, partition, done, number)
         return done
@@ -230,12 +231,9 @@ class BrokerService:
         partition: LocalPartition,
         done: asyncio.Future[Written],
         attributes: tracing.Attributes,
-    ) -> AppendTrace | None:
-        """The spans of a command, when its call is recorded."""
-        parent = TRACEPARENT.get()
-        if not tracing.is_sampled(parent):
-            return None
-        trace = AppendTrace(tracer, parent, partition.topic, partition.id, attributes)
+    ) -> AppendTrace:
+        """The spans of a command whose call is recorded."""
+        trace = AppendTrace(tracer, TRACEPARENT.get(), partition.topic, partition.id, attributes)
         done.add_done_callback(trace.done)
         return trace
 

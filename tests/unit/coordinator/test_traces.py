@@ -73,7 +73,7 @@ def test_a_recorded_command_is_one_group_commit_and_the_append_works_for_all(wor
     (parent, links), after = appended_for[0], appended_for[1]
     assert tracing.parse_traceparent(parent)[1] == first.context.span_id  # type: ignore[index]
     assert [tracing.parse_traceparent(link)[1] for link in links] == [second.context.span_id]  # type: ignore[index]
-    assert after == (tracer.nobody, ()), "a command that is not recorded belongs to nobody's trace"
+    assert after == (tracing.NOBODY, ()), "a command that is not recorded belongs to nobody's trace"
     assert spans.open == {}
 
 
@@ -152,4 +152,4 @@ def test_markers_of_an_unrecorded_transaction_have_none(world: SimWorld) -> None
 
     place = world.run(scenario())
     assert settle(place.spans) == []
-    assert place.called_for[0] == (place.tracer.nobody, ())
+    assert place.called_for[0] == (tracing.NOBODY, ())

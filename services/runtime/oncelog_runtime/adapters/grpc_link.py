@@ -235,8 +235,9 @@ class ServerLink:
         timeout_ms = frame.timeout_ms or self._host.default_timeout_ms
         request.timer = loop.call_later(timeout_ms / 1000, self._expire, request)
         traceparent = frame.traceparent if len(frame.traceparent) <= _TRACEPARENT_MAX else ""
-        if self._host.tracer is not None and not tracing.goes_unrecorded(self._host.tracer, traceparent):
-            request.span, traceparent = tracing.start_server_call(self._host.tracer, frame.method, traceparent)
+        tracer = self._host.tracer
+        if tracer is not None and (traceparent[-3:] != tracing.UNRECORDED or not tracer.follows_parents):
+            request.span, traceparent = tracing.start_server_call(tracer, frame.method, traceparent)
         if TRACEPARENT.get() != traceparent:
             TRACEPARENT.set(traceparent)  # the task below copies this reader's context
         task = loop.create_task(self._serve(request, handler, frame))

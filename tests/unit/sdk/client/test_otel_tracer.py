@@ -28,7 +28,6 @@ def test_a_context_that_is_none_is_nobodys_fault(sampler: str, parent: str) -> N
     """It comes with a peer's frame: an exception here would end that peer's link."""
     for ambient in (False, True):
         tracer = OtelTracer(TracerProvider(), sampler=tracing.Sampler(sampler, 0.5), ambient=ambient)
-        tracing.goes_unrecorded(tracer, parent)
         tracing.unrecorded_call(tracer, "PartitionLeader.Produce", parent)
         span, context = tracing.start_server_call(tracer, "PartitionLeader.Produce", parent)
         assert context
@@ -58,27 +57,20 @@ class TestRoots:
         assert not any(tracing.Sampler("traceidratio", 0.5).wants(trace_id, "") for trace_id in ids)
         assert spans.open == {}
 
-    def test_no_share_below_one_wants_what_is_done_for_nobody(self) -> None:
-        """All of a client's calls carry the same context then: none or all of them would be recorded."""
-        tracer, _ = recording_tracer()
-        assert not tracing.Sampler("traceidratio", 0.999).wants(_trace_id(tracer.nobody), tracer.nobody)
-        assert tracing.Sampler("always_on", 0.0).wants(_trace_id(tracer.nobody), tracer.nobody)
-        assert tracing.parse_traceparent(tracer.nobody) is not None
-
 
 class TestContexts:
     def test_what_is_not_recorded_says_so_to_those_it_calls(self) -> None:
-        tracer, _ = recording_tracer("always_off")
-        assert tracing.unrecorded(tracer, PARENT) == NOT_RECORDED
-        assert tracing.unrecorded(tracer, NOT_RECORDED) == NOT_RECORDED
-        assert tracing.unrecorded(tracer, "") == tracer.nobody
+        assert tracing.unrecorded(PARENT) == NOT_RECORDED
+        assert tracing.unrecorded(NOT_RECORDED) == NOT_RECORDED
+        assert tracing.unrecorded("") == tracing.NOBODY
 
     @pytest.mark.parametrize("sampler", tracing.SAMPLERS)
     def test_only_where_parents_decide_a_context_goes_on_unasked(self, sampler: str) -> None:
         tracer, _ = recording_tracer(sampler)
-        assert tracing.goes_unrecorded(tracer, NOT_RECORDED) == sampler.startswith("parentbased_")
-        assert not tracing.goes_unrecorded(tracer, PARENT)
-        assert not tracing.goes_unrecorded(tracer, "")
+        assert tracer.follows_parents == sampler.startswith("parentbased_")
+        assert NOT_RECORDED.endswith(tracing.UNRECORDED)
+        assert tracing.NOBODY.endswith(tracing.UNRECORDED)
+        assert not PARENT.endswith(tracing.UNRECORDED)
 
     def test_a_sampler_that_asks_no_parent_records_below_what_is_not_recorded(self) -> None:
         tracer, spans = recording_tracer("always_on")
@@ -88,20 +80,29 @@ class TestContexts:
         span.end()
         assert spans.names() == ["oncelog.v1.PartitionLeader/Produce"]
 
-    def test_work_for_nobody_ends_work_for_somebody(self) -> None:
-        tracer, _ = recording_tracer()
+    @pytest.mark.parametrize("sampler", tracing.SAMPLERS)
+    def test_what_is_done_for_nobody_is_a_root_where_parents_do_not_decide(self, sampler: str) -> None:
+        tracer, spans = recording_tracer(sampler)
+        span, context = tracing.start_server_call(tracer, "PartitionLeader.Produce", tracing.NOBODY)
+        recorded = sampler in ("always_on", "traceidratio")
+        assert (span is not None) == recorded == tracing.is_sampled(context)
+        if span is not None:
+            span.end()
+            assert spans.ended[0].parent is None
+        assert tracing.start_server_call(tracer, "PartitionLeader.Replicate", tracing.NOBODY) == (None, tracing.NOBODY)
 
+    def test_work_for_nobody_ends_work_for_somebody(self) -> None:
         def in_a_task() -> None:
-            tracing.work_for(tracer, [PARENT, NOT_RECORDED, f"00-{'c' * 32}-{'d' * 16}-01"])
+            tracing.work_for([PARENT, NOT_RECORDED, f"00-{'c' * 32}-{'d' * 16}-01"])
             assert (TRACEPARENT.get(), len(LINKS.get())) == (PARENT, 1)
-            tracing.work_for(tracer, [])
-            assert (TRACEPARENT.get(), LINKS.get()) == (tracer.nobody, ())
+            tracing.work_for([])
+            assert (TRACEPARENT.get(), LINKS.get()) == (tracing.NOBODY, ())
             TRACEPARENT.set(NOT_RECORDED)
-            tracing.work_for(tracer, [])
+            tracing.work_for([])
             assert TRACEPARENT.get() == NOT_RECORDED
             TRACEPARENT.set("")
-            tracing.work_for(tracer, [])
-            assert TRACEPARENT.get() == tracer.nobody
+            tracing.work_for([])
+            assert TRACEPARENT.get() == tracing.NOBODY
 
         contextvars.copy_context().run(in_a_task)
 
@@ -112,19 +113,19 @@ class TestTheApplicationsProvider:
     @pytest.mark.parametrize("sampler", [ALWAYS_ON, ALWAYS_OFF, TraceIdRatioBased(0.5), ParentBased(ALWAYS_ON)])
     def test_nothing_is_recorded_below_nobody_whatever_it_thinks_of_ids(self, sampler: Any) -> None:
         tracer = OtelTracer(TracerProvider(sampler))
-        assert not tracer.wants(tracer.nobody)
-        assert tracing.unrecorded_call(tracer, "PartitionLeader.Produce", tracer.nobody) == tracer.nobody
+        assert not tracer.wants(tracing.NOBODY)
+        assert tracing.unrecorded_call(tracer, "PartitionLeader.Produce", tracing.NOBODY) == tracing.NOBODY
 
     def test_one_that_follows_parents_is_not_asked_below_an_unrecorded_one(self) -> None:
         tracer = OtelTracer(TracerProvider(ParentBased(ALWAYS_ON)))
-        assert tracing.goes_unrecorded(tracer, NOT_RECORDED)
+        assert tracer.follows_parents
         assert not tracer.start("x", Kind.INTERNAL, NOT_RECORDED).sampled
         assert tracer.start("x", Kind.INTERNAL, PARENT).sampled
         assert tracer.start("x", Kind.INTERNAL, "").sampled
 
     def test_one_that_asks_no_parent_is_asked(self) -> None:
         tracer = OtelTracer(TracerProvider(ALWAYS_ON))
-        assert not tracing.goes_unrecorded(tracer, NOT_RECORDED)
+        assert not tracer.follows_parents
         assert tracing.unrecorded_call(tracer, "PartitionLeader.Produce", NOT_RECORDED) is None
         assert tracer.start("x", Kind.INTERNAL, NOT_RECORDED).sampled
 
@@ -139,10 +140,6 @@ class TestTheApplicationsProvider:
 
 class TestWhatIsNotRecordedCostsLittle:
     """Calls of functions, which can be counted; `bench.tracing` measures the time."""
-
-    def test_a_context_that_goes_on(self) -> None:
-        tracer, _ = recording_tracer()
-        assert calls_of(lambda: tracing.goes_unrecorded(tracer, NOT_RECORDED)) == 1
 
     def test_a_record_of_a_producer(self) -> None:
         tracer, _ = recording_tracer("parentbased_traceidratio", 0.0)
