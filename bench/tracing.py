@@ -9,7 +9,7 @@ Sides, each a cluster of its own with a client of its own, measured in turn, rou
 
 Rule 1: what else the machine does in a round hits all sides, so a start's figure is the median, over its rounds, of the ratio
         to the first side in the same round. Their order is drawn anew each time: a side may leave work to the next, for
-        example its spans, which are sent two seconds later.
+        example its spans, which are sent five seconds later.
 Rule 2: two clusters of the same code differ by some percent for as long as they live, so all sides are started anew
         `--starts` times, in an order that is drawn too. The figure is the mean over the starts, with Student's 95 % interval; a
         cost within it was not measured.

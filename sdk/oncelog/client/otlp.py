@@ -37,7 +37,7 @@ _EXPORT_TIMEOUT_S: Final = 5.0
 _EXIT_TIMEOUT_MS: Final = 1_000
 _QUEUE_SPANS: Final = 8_192
 _BATCH_SPANS: Final = 512
-_DELAY_MS: Final = 2_000
+_DELAY_MS: Final = 5_000  # OpenTelemetry's default: each export costs some milliseconds, however little it sends
 _QUIET_LOGGERS: Final = ("opentelemetry.sdk._shared_internal", "opentelemetry.sdk.trace")
 DEFAULT_SAMPLER: Final = "parentbased_always_on"
 
