@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from typing import Any
@@ -23,7 +24,9 @@ class Shell:
         )
 
     def start(self, *words: str) -> subprocess.Popen[str]:
-        """One command that goes on."""
+        """One command that goes on. It takes Ctrl-C, though the suite may run in the background, where shells ignore it."""
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         command = [sys.executable, "-m", "oncelog.cli", *words]
         return subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self._environment
