@@ -1,8 +1,8 @@
 """Spans, as the code that works sees them: a port without clock, randomness or OpenTelemetry.
 
 Rule 1: who is not traced has no tracer (`None`), and one look at that is all that tracing costs when it is off.
-Rule 2: a context is a W3C `traceparent` text; empty = none. What is not sampled makes no spans, and says so to those it
-        calls, so that they make none either.
+Rule 2: a context is a W3C `traceparent` text; empty = none, `NOBODY` = not to be recorded. What is not
+        sampled makes no spans, and says so to those it calls, so that they make none either.
 Rule 3: a background task never takes the context in which it happened to be started for its own: it is given one.
 Rule 4: cores and the simulation know nothing of this.
 Rule 5: what is not recorded pays for one look at its context (`UNRECORDED`), a root for one question (`wants`). Names and
