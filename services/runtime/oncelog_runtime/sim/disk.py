@@ -6,6 +6,8 @@ Rule 2: a killed process loses nothing that it wrote: the page cache belongs to 
 Rule 3: after a failed sync the file's unsynced bytes never become durable, whatever later syncs say (fsyncgate).
 Rule 4: after a crash the old `SimDisk` is unplugged: every call raises `CancelledError`, and changes nothing. The next
         life gets an heir.
+Rule 5: a hung disk (`hang`) raises nothing and ends nothing: whatever is awaited waits until `thaw`, and what was being
+        synced is then durable. A process killed meanwhile finds the disk still hung; a power cut ends the hang.
 """
 
 from __future__ import annotations
@@ -25,6 +27,31 @@ from oncelog_runtime.sim.loop import SimLoop
 T = TypeVar("T")
 SECTOR_BYTES: Final = 512
 _ROOMY_BYTES: Final = 1 << 40
+
+
+class _Hang:
+    """Whether a disk answers at all; shared with the heir of a killed process."""
+
+    __slots__ = ("active", "on_append", "waiting")
+
+    def __init__(self) -> None:
+        self.active = False
+        self.on_append: Callable[[], None] | None = None
+        self.waiting: list[asyncio.Future[None]] = []
+
+    def end(self) -> None:
+        self.active, self.on_append = False, None
+        waiting, self.waiting = self.waiting, []
+        for thawed in waiting:
+            if not thawed.done():
+                thawed.set_result(None)
+
+    async def over(self) -> None:
+        """Returns when the disk answers."""
+        while self.active:
+            thawed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self.waiting.append(thawed)
+            await thawed
 
 
 class _Inode:
@@ -155,6 +182,7 @@ class SimDisk:
         self._durable_dirs: dict[str, None] = {"": None}
         self._atomic: dict[str, asyncio.Lock] = {}
         self._pending: list[tuple[str, Callable[[], None]]] = []
+        self._hang = _Hang()
 
     # ------------------------------------------------------------ the port
 
@@ -257,7 +285,31 @@ class SimDisk:
         """Runs the work at once, after a little virtual time in which others run."""
         self.plugged()
         await asyncio.sleep(self._random.random() * self.plan.sync_min_ms / 1000)
+        await self._hang.over()
+        self.plugged()
         return work()
+
+    # ------------------------------------------------------------ hangs
+
+    @property
+    def is_hung(self) -> bool:
+        """It answers nothing until `thaw`."""
+        return self._hang.active
+
+    def hang(self, on_append: Callable[[], None] | None = None) -> None:
+        """From now on nothing that is awaited ends: syncs, small files, directories, work in threads.
+
+        Appends go on into the page cache as long as `on_append` is None; else it is called by each of them, to stop the
+        process as a blocked write does (`SimNode.hang_disk`).
+        """
+        self.loop.trace(f"hang {self.name} {on_append is not None}")
+        self._hang.active, self._hang.on_append = True, on_append
+
+    def thaw(self) -> None:
+        """It answers again, also what it was asked meanwhile."""
+        if self._hang.active:
+            self.loop.trace(f"thaw {self.name}")
+            self._hang.end()
 
     # ------------------------------------------------------------ crashes
 
@@ -268,6 +320,7 @@ class SimDisk:
         heir._files, heir._dirs = self._files, self._dirs
         heir._durable_files, heir._durable_dirs = self._durable_files, self._durable_dirs
         heir._pending = self._pending
+        heir._hang = self._hang
         self.dead = True
         return heir
 
@@ -326,6 +379,8 @@ class SimDisk:
             raise StorageError("the disk did not take the data", reason="io", path=path)
         if self._hits("short_write"):
             raise StorageError("the disk took only a part, which was cut off again", reason="short", path=path)
+        if self._hang.on_append is not None:
+            self._hang.on_append()
 
     def before_read(self, path: str) -> None:
         """Raises `StorageError` if this read is to fail."""
@@ -345,6 +400,7 @@ class SimDisk:
         if self._hits("slow_sync"):
             ms += plan.slow_sync_ms * random.random()
         await asyncio.sleep(ms / 1000)
+        await self._hang.over()
         self.plugged()
         self.loop.trace(f"sync {self.name} {path}")
         return self._hits("sync_error")

@@ -44,6 +44,7 @@ class SimNode:
         self.lives = 0
         self.disturbable = True
         self.paused = False
+        self._blocked: Life | None = None
         self._world = world
         self._main = main
         self._random = Random(f"{world.seed}:node:{name}")
@@ -72,6 +73,7 @@ class SimNode:
     def crash(self, *, silent: bool = False) -> None:
         """A power cut."""
         self._die(silent)
+        self.thaw_disk()
         self.disk = self.disk.after_power_cut()
 
     def kill(self) -> None:
@@ -82,12 +84,34 @@ class SimNode:
     def pause(self, ms: float) -> None:
         """SIGSTOP, or a long garbage collection: nothing of this process runs, messages wait."""
         life = self.life
-        if life.dead or self.paused:
-            return
-        life.pause()
+        if self._freeze():
+            self._world.loop.call_later(ms / 1000, self._resume, life, context=self._world.loop.world)
+
+    def _freeze(self) -> bool:
+        if self.life.dead or self.paused:
+            return False
+        self.life.pause()
         self.paused = True
         self._world.loop.trace(f"pause {self.name}")
-        self._world.loop.call_later(ms / 1000, self._resume, life, context=self._world.loop.world)
+        return True
+
+    def hang_disk(self, *, appends: bool = False) -> None:
+        """The disk answers nothing any more, without an error, until `thaw_disk`: its syncs do not end.
+
+        `appends`: writes block too, and with the first one the whole process, since it writes on its event loop.
+        """
+        self.disk.hang(self._block if appends else None)
+
+    def thaw_disk(self) -> None:
+        """The disk answers again, and a process that it had blocked goes on."""
+        self.disk.thaw()
+        if self._blocked is not None:
+            life, self._blocked = self._blocked, None
+            self._resume(life)
+
+    def _block(self) -> None:
+        if self._freeze():
+            self._blocked = self.life
 
     def restart(self) -> NodePorts:
         """A new process on the same disk; the old one, if any, is killed. Returns its ports."""

@@ -65,10 +65,11 @@ class SimWorld:
             node.disk.plan = plan
 
     def heal(self) -> None:
-        """Ends partitions, and starts every node that is down."""
+        """Ends partitions and hangs of disks, and starts every node that is down."""
         self.network.heal()
         self.metadata.heal()
         for node in self.nodes.values():
+            node.thaw_disk()
             if node.life.dead:
                 node.restart()
 

@@ -214,3 +214,56 @@ def test_dying_code_reaches_no_disk() -> None:
             assert node.restart().disk.read_file("a") == b""
 
         world.run(scenario())
+
+
+def test_a_hung_disk_ends_no_sync_and_raises_nothing() -> None:
+    async def scenario(node: SimNode) -> tuple[bool, bool, bytes]:
+        disk = node.ports.disk
+        file = disk.open("a", create=True)
+        await disk.sync_dir("")
+        node.hang_disk()
+        file.append([b"x" * 100])
+        asked = [asyncio.ensure_future(step) for step in (file.sync(), disk.sync_dir(""), disk.write_atomic("b", b"y"))]
+        await asyncio.sleep(3_600)
+        ended_while_hung = any(task.done() for task in asked)
+        node.thaw_disk()
+        await asyncio.gather(*asked)
+        node.crash()
+        return ended_while_hung, node.disk.is_hung, node.restart().disk.read_file("a")
+
+    assert on_node(1, scenario) == (False, False, b"x" * 100)
+
+
+def test_a_killed_process_finds_the_disk_still_hung_and_a_power_cut_ends_the_hang() -> None:
+    async def scenario(node: SimNode) -> list[bool]:
+        node.hang_disk()
+        node.kill()
+        node.restart()
+        found = [node.disk.is_hung]
+        node.crash()
+        node.restart()
+        return [*found, node.disk.is_hung]
+
+    assert on_node(1, scenario) == [True, False]
+
+
+def test_an_append_to_a_disk_that_blocks_writes_stops_the_process() -> None:
+    async def scenario(node: SimNode) -> list[int]:
+        steps: list[int] = []
+
+        async def write() -> None:
+            file = node.ports.disk.open("a", create=True)
+            for _ in range(3):
+                file.append([b"x"])
+                steps.append(1)
+                await asyncio.sleep(1)
+
+        node.hang_disk(appends=True)
+        node.spawn(write())
+        await asyncio.sleep(100)
+        found = [len(steps), int(node.is_up)]
+        node.thaw_disk()
+        await asyncio.sleep(10)
+        return [*found, len(steps), int(node.is_up)]
+
+    assert on_node(1, scenario) == [1, 0, 3, 1]
