@@ -9,7 +9,7 @@ from oncelog_runtime.sim.clock import SimClock
 from oncelog_runtime.sim.disk import SimDisk
 from oncelog_runtime.sim.faults import FaultDriver, FaultPlan
 from oncelog_runtime.sim.loop import Life, SimLoop, SimStuckError, SimTaskError
-from oncelog_runtime.sim.metadata import SimMetadata
+from oncelog_runtime.sim.metadata import SimMetadata, Snapshot
 from oncelog_runtime.sim.network import SimNetwork, SimServer, SimTransport
 from oncelog_runtime.sim.node import SimNode
 from oncelog_runtime.sim.world import SimWorld
@@ -29,4 +29,5 @@ __all__ = [
     "SimTaskError",
     "SimTransport",
     "SimWorld",
+    "Snapshot",
 ]

@@ -5,6 +5,9 @@ Rule 2: revisions, leases, watches and compaction behave as etcd's do; `tests/co
 Rule 3: a lease that runs out deletes its keys in one revision. Its holder is not told.
 Rule 4: a watch is a cursor on the history: it may be late, it never skips, and after a compaction or a lost position
         it begins again with a `Listing`.
+Rule 5: `restore` brings a `Snapshot` back, as `etcdutl snapshot restore` does: keys, mod revisions and leases are as they
+        were, each lease with its whole time to live. A watch that is ahead of the store begins again with a `Listing`;
+        one that the store has passed by the time it asks again misses what lies between, as etcd's own watches do.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import asyncio
 from bisect import bisect_right
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Any, Final, TypeVar
 from zlib import crc32
@@ -37,6 +41,17 @@ class _Lease:
         self.ttl = ttl
         self.deadline = 0.0
         self.keys: dict[str, None] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What `etcdctl snapshot save` keeps: all keys, the history that was not compacted, leases with their times in s."""
+
+    revision: int
+    compacted: int
+    items: tuple[KeyValue, ...]
+    history: tuple[Change, ...]
+    leases: tuple[tuple[int, float], ...]
 
 
 def check_commit(compares: Sequence[Compare], puts: Sequence[Put], deletes: Sequence[str]) -> None:
@@ -117,6 +132,29 @@ class SimMetadata:
         self._end_lease(random.choice(list(self._leases)))
         return True
 
+    # ------------------------------------------------------------ backup and restore
+
+    def snapshot(self) -> Snapshot:
+        """The store as it is now."""
+        leases = tuple((lease.lease_id, lease.ttl) for lease in self._leases.values())
+        return Snapshot(self.revision, self._compacted, tuple(self._items.values()), tuple(self._history), leases)
+
+    def restore(self, snapshot: Snapshot, bump_revision: int = 0) -> None:
+        """Goes back to a snapshot. `bump_revision`: as etcdutl's option of this name, together with `--mark-compacted`."""
+        self.loop.trace(f"metadata restored to {snapshot.revision}, bumped by {bump_revision}")
+        self.revision = snapshot.revision + bump_revision
+        self._history = [] if bump_revision else list(snapshot.history)
+        self._compacted = self.revision if bump_revision else snapshot.compacted
+        self._leases = {}
+        for lease_id, ttl in snapshot.leases:
+            self._start_lease(_Lease(lease_id, ttl))
+        self._items = {item.key: item for item in snapshot.items}
+        for item in snapshot.items:
+            if item.lease_id:
+                self._leases[item.lease_id].keys[item.key] = None
+        for watch in self._watches:
+            self._wake(watch)
+
     # ------------------------------------------------------------ the store
 
     def get(self, key: str) -> KeyValue | None:
@@ -172,11 +210,13 @@ class SimMetadata:
     def grant(self, ttl_ms: int) -> int:
         """A new lease; whole seconds, at least two, as etcd."""
         self._next_lease += 1
-        lease = _Lease(self._next_lease, max(2, -(-ttl_ms // 1000)))
+        self._start_lease(_Lease(self._next_lease, max(2, -(-ttl_ms // 1000))))
+        return self._next_lease
+
+    def _start_lease(self, lease: _Lease) -> None:
         self._leases[lease.lease_id] = lease
         lease.deadline = self.loop.time() + lease.ttl
         self.loop.call_at(lease.deadline, self._look, lease, context=self.loop.world)
-        return lease.lease_id
 
     def keep_alive(self, lease_id: int) -> int:
         """The new time to live in ms; 0 for a lease that is gone."""
@@ -191,7 +231,7 @@ class SimMetadata:
         self._end_lease(lease_id)
 
     def _look(self, lease: _Lease) -> None:
-        if lease.lease_id not in self._leases:
+        if self._leases.get(lease.lease_id) is not lease:
             return
         if self.loop.time() >= lease.deadline:
             self._end_lease(lease.lease_id)
@@ -234,7 +274,8 @@ class SimMetadata:
         """Gives a watch what it has not seen."""
         if watch not in self._watches or watch.name in self._cut:
             return
-        if watch.position < self._compacted and watch.position < self.revision:
+        is_ahead = watch.position > self.revision  # the store was restored
+        if is_ahead or (watch.position < self._compacted and watch.position < self.revision):
             watch.push([self.list(watch.prefix)])
         else:
             watch.push([c for c in self._changes_after(watch.position) if c.key.startswith(watch.prefix)])
