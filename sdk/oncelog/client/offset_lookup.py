@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from oncelog import errors, methods
-from oncelog.client.context import Context
+from oncelog.client.context import Context, now_ms
 from oncelog.client.metadata import Metadata
 from oncelog.config import READ_COMMITTED
 from oncelog.types import PartitionId
@@ -18,6 +18,8 @@ from oncelog.wire_errors import from_detail
 LATEST: Final = -1
 EARLIEST: Final = -2
 MAX_TIMESTAMP: Final = -3
+_UNKNOWN_TOPIC_GRACE_MS: Final = 1_000
+"""A leader may hear of a new topic a little later than we do."""
 
 
 class FoundOffset(NamedTuple):
@@ -52,15 +54,18 @@ class OffsetLookup:
     async def try_find(
         self, wanted: Mapping[PartitionId, int], isolation_level: str, timeout_ms: int | None = None
     ) -> tuple[dict[PartitionId, FoundOffset], dict[PartitionId, errors.OncelogError]]:
-        """As `find`, but what fails is returned beside what was found."""
+        """As `find`, but what fails is returned beside what was found: each wanted partition is in one of the two."""
         deadline_ms = self._context.deadline_ms(timeout_ms)
+        grace_ms = now_ms() + _UNKNOWN_TOPIC_GRACE_MS
         found: dict[PartitionId, FoundOffset] = {}
         failed: dict[PartitionId, errors.OncelogError] = {}
         attempt = 0
         left = dict(wanted)
         while left:
-            failed = await self._round(left, isolation_level, found, deadline_ms)
-            left = {key: wanted[key] for key, error in failed.items() if _may_pass(error)}
+            errors_now = await self._round(left, isolation_level, found, deadline_ms)
+            failed = {key: error for key, error in failed.items() if key not in left} | errors_now
+            looked_for = now_ms() < grace_ms
+            left = {key: wanted[key] for key, error in errors_now.items() if _may_pass(error, looked_for)}
             attempt += 1
             if not left or not await self._context.pause(attempt, deadline_ms):
                 break
@@ -112,6 +117,5 @@ class OffsetLookup:
         return {key: answers.get(key, missing) for key in keys}
 
 
-def _may_pass(error: errors.OncelogError) -> bool:
-    """A leader may hear of a topic later than we do, so an unknown topic is looked for until the deadline too."""
-    return error.retriable
+def _may_pass(error: errors.OncelogError, unknown_topics_may_come: bool) -> bool:
+    return error.retriable or (unknown_topics_may_come and isinstance(error, errors.UnknownTopicError))

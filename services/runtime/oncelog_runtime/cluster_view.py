@@ -98,9 +98,10 @@ class ClusterView:
         return entry.value if entry is not None and entry.value.topic_id == topic_id else None
 
     def topic(self, name: str) -> Topic:
-        """A topic by name. Raises `UnknownTopicError`."""
+        """A topic by name. Raises `UnknownTopicError`; `LeaderNotAvailableError` before everything was listed once."""
         entry = self.topics.get(name)
         if entry is None:
+            self._require_listed()
             raise UnknownTopicError(f"no topic {name!r}; create it with `oncelog topic create {name}`", topic=name)
         return entry.value
 
@@ -112,14 +113,18 @@ class ClusterView:
     def require_leader(self, partition: PartitionId) -> BrokerRef:
         """The living leader of a partition. Raises `UnknownTopicError` or `LeaderNotAvailableError`."""
         entry = self.partitions.get(partition)
-        if entry is None and not self._revisions:
-            raise LeaderNotAvailableError("this process has not read the cluster's metadata yet")
         if entry is None:
+            self._require_listed()
             raise UnknownTopicError("no such partition", topic_id=partition.topic_id, partition=partition.partition)
         leader = entry.value.leader
         if leader is None or not self.is_live(leader):
             raise LeaderNotAvailableError("the partition has no leader", partition=partition.partition)
         return leader
+
+    def _require_listed(self) -> None:
+        """Own writes are known before the first listing (`learn`), and then most keys are absent here only."""
+        if not self.revision:
+            raise LeaderNotAvailableError("this process has not read the cluster's metadata yet")
 
     def revision_of(self, key: str) -> int:
         """Mod revision of a key as last seen; 0 = absent."""

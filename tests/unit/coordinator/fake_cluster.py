@@ -40,6 +40,7 @@ class Cluster:
         self.items: dict[str, bytes] = {}
         self.view = ClusterView()
         self.revision = 1
+        self.view.listed(Listing((), self.revision))
         self.put(cluster.CLUSTER_KEY, cluster.Cluster("c", PARTITIONS, PARTITIONS).encode())
         for i, address in enumerate((BROKER, OTHER_BROKER)):
             self.put(cluster.broker_key(i), cluster.Broker(address, address, str(i)).encode())

@@ -1,0 +1,33 @@
+"""What a process may say of the cluster before, and after, it has read everything once."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog.errors import LeaderNotAvailableError, UnknownTopicError
+from oncelog.types import PartitionId
+from oncelog_runtime.cluster import Broker, broker_key
+from oncelog_runtime.cluster_view import ClusterView
+from oncelog_runtime.ports import KeyValue, Listing
+
+OWN_KEY = KeyValue(broker_key(0), Broker("broker-0:1", "broker-0:1", "nonce").encode(), 5)
+PARTITION = PartitionId("0" * 32, 0)
+
+
+def test_a_process_that_knows_its_own_registration_alone_says_of_no_topic_that_it_does_not_exist() -> None:
+    view = ClusterView()
+    view.learn([OWN_KEY])  # as a broker does that has just registered
+    with pytest.raises(LeaderNotAvailableError) as error:
+        view.require_leader(PARTITION)
+    assert error.value.retriable
+    with pytest.raises(LeaderNotAvailableError):
+        view.topic("work")
+
+
+def test_after_the_first_listing_an_absent_topic_is_unknown() -> None:
+    view = ClusterView()
+    view.listed(Listing((OWN_KEY,), 6))
+    with pytest.raises(UnknownTopicError):
+        view.require_leader(PARTITION)
+    with pytest.raises(UnknownTopicError):
+        view.topic("work")
