@@ -10,6 +10,7 @@ from oncelog.types import BrokerRef
 from oncelog_partition_leader.admin_service import AdminService
 from oncelog_partition_leader.broker_collector import BrokerCollector
 from oncelog_partition_leader.config import BrokerConfig
+from oncelog_partition_leader.contacts import Contacts
 from oncelog_partition_leader.controller import Controller
 from oncelog_partition_leader.coordinators import Coordinators
 from oncelog_partition_leader.core.draining import out_of_sync
@@ -51,6 +52,7 @@ class Broker:
             on_replaced=self._replaced,
         )
         self.coordinators = Coordinators(ports.transport, self.view, self.tasks, config.coordinator_timeout_ms)
+        self.contacts = Contacts(config, self.view, ports.clock)
         self.controller = Controller(
             config,
             ports.metadata,
@@ -59,9 +61,10 @@ class Broker:
             ports.random,
             self.view,
             self.registration,
+            self.contacts,
             self.tasks,
         )
-        self.peers = Peers(config, ports.transport, self.view, self.controller, self.tasks, self.me)
+        self.peers = Peers(config, ports.transport, self.view, self.controller, self.contacts, self.tasks, self.me)
         self.replicas = ReplicaManager(
             config,
             ports,
@@ -171,6 +174,7 @@ class Broker:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(self.config.tick_ms / 1000)
+            self.contacts.tick()
             self.replicas.tick()
 
     async def _keep_house(self) -> None:

@@ -30,6 +30,7 @@ from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import types_pb2
 from oncelog_partition_leader.balancer import Balancer
 from oncelog_partition_leader.config import BrokerConfig
+from oncelog_partition_leader.contacts import Contacts
 from oncelog_partition_leader.core.election import (
     QUARANTINED,
     LogState,
@@ -71,6 +72,7 @@ class Controller:
         random: Random,
         view: ClusterView,
         registration: Registration,
+        contacts: Contacts,
         tasks: TaskOwner,
     ) -> None:
         self._config = config
@@ -80,6 +82,7 @@ class Controller:
         self._random = random
         self._view = view
         self._registration = registration
+        self._contacts = contacts
         self._tasks = tasks
         self._term = 0
         self._wake = asyncio.Event()
@@ -95,6 +98,7 @@ class Controller:
         self.mover = Mover(config, metadata, view, self.commit)
         self.balancer = Balancer(config, view, clock, self.mover, self.commit)
         view.listen(self._saw)
+        contacts.listen(self._heard)
 
     # ------------------------------------------------------------ facts
 
@@ -137,6 +141,12 @@ class Controller:
             elif key != cluster.CONTROLLER_KEY:
                 continue
             self._wake.set()
+
+    def _heard(self, ref: BrokerRef) -> None:
+        """A broker answers that did not before: it may be needed by an election, and is not dead."""
+        if self._dead.pop(ref, "absent") is None:
+            _log.info("broker %d answers again", ref.broker_id)
+        self._look_at_all()
 
     def _topics_changed(self) -> None:
         self._topics_dirty = True

@@ -19,6 +19,7 @@ from oncelog.types import BrokerRef
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import types_pb2
 from oncelog_partition_leader.config import BrokerConfig
+from oncelog_partition_leader.contacts import Contacts
 from oncelog_partition_leader.probes import is_dead
 from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.tasks import TaskOwner
@@ -48,6 +49,7 @@ class Peers:
         transport: Transport,
         view: ClusterView,
         controller: ControllerRole,
+        contacts: Contacts,
         tasks: TaskOwner,
         me: Callable[[], BrokerRef],
     ) -> None:
@@ -55,6 +57,7 @@ class Peers:
         self._transport = transport
         self._view = view
         self._controller = controller
+        self._contacts = contacts
         self._tasks = tasks
         self._me = me
         self._watched: dict[BrokerRef, None] = {}
@@ -68,8 +71,12 @@ class Peers:
                 self._watched[ref] = None
                 self._tasks.spawn(self._watch(ref), f"watch-{broker_id}")
 
+    def heard(self, ref: BrokerRef) -> bool:
+        """It has answered this broker in this incarnation, and not too long ago."""
+        return self._contacts.heard(ref)
+
     async def _watch(self, ref: BrokerRef) -> None:
-        request = pb.PingRequest(hold_ms=self._config.peer_hold_ms)
+        request = pb.PingRequest()  # answered at once: who is new is to be heard soon
         while self._view.is_live(ref):
             address = self._view.address_of(ref.broker_id)
             assert address is not None, "a living broker has an address"
@@ -82,6 +89,9 @@ class Peers:
                 continue
             if reply.broker.incarnation != ref.incarnation:
                 await asyncio.sleep(_AGAIN_S)  # restarted; etcd will say so
+                continue
+            self._contacts.answered(ref)
+            request = pb.PingRequest(hold_ms=self._config.peer_hold_ms)
         self._watched.pop(ref, None)
 
     def unreachable(self, ref: BrokerRef, _error: OncelogError) -> None:

@@ -1,0 +1,140 @@
+"""Who answers this broker, and what its silence proves.
+
+Rule 1: a broker is *heard* when it has answered us under its registered incarnation, at most `silence_max_ms` ago. A broker
+        that has just registered is neither heard nor silent: it gets the same time for its first answer.
+Rule 2: a refused connection proves that the process is gone, and needs no second opinion. The proof is good for as long as
+        the registration of a dead process can last: one that outlives it belongs to a living process behind a firewall.
+Rule 3: silence proves nothing by itself: either end may be cut off. It counts as death only for a broker that hears a
+        majority of the registered brokers, and only if another of them has an opinion and none of them hears the suspect.
+Rule 4: time in which *this* process stood still is nobody else's silence (`slept`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from oncelog.types import BrokerRef
+
+_LEASES: Final = 2
+"""So many leases after the refusal a registration cannot be a dead process's any more: etcd may be late with one."""
+
+
+class Probe(Enum):
+    """What a question to the suspect itself has shown."""
+
+    ANSWERED = 1
+    GONE = 2
+    SILENT = 3
+
+
+class Verdict(Enum):
+    """What is known of a suspect."""
+
+    ALIVE = 1
+    DEAD = 2
+    UNDECIDED = 3
+
+
+@dataclass(slots=True)
+class _Contact:
+    """`last_ms`: its last answer, or when its registration was seen first."""
+
+    last_ms: int
+    answered: bool = False
+    refused_ms: int | None = None
+
+
+class Reachability:
+    """The registered brokers as one of them, `me`, reaches them. Times are of its monotonic clock."""
+
+    def __init__(self, me: int, *, silence_max_ms: int, lease_ms: int) -> None:
+        self._me = me
+        self._silence_max_ms = silence_max_ms
+        self._proof_ms = _LEASES * lease_ms
+        self._contacts: dict[BrokerRef, _Contact] = {}
+
+    # ------------------------------------------------------------ what happened
+
+    def registered(self, live: Mapping[int, int], now_ms: int) -> None:
+        """`live`: broker id -> incarnation of every registered broker, as of now."""
+        refs = [BrokerRef(broker_id, incarnation) for broker_id, incarnation in live.items() if broker_id != self._me]
+        self._contacts = {ref: self._contacts.get(ref) or _Contact(now_ms) for ref in refs}
+
+    def answered(self, ref: BrokerRef, now_ms: int) -> bool:
+        """It has answered under this incarnation. True when it was not heard before."""
+        contact = self._contacts.get(ref)
+        if contact is None:
+            return False
+        was_heard = self.heard(ref, now_ms)
+        contact.last_ms, contact.answered, contact.refused_ms = now_ms, True, None
+        return not was_heard
+
+    def refused(self, ref: BrokerRef, now_ms: int) -> None:
+        """Nobody listens at its address."""
+        contact = self._contacts.get(ref)
+        if contact is not None and contact.refused_ms is None:
+            contact.refused_ms = now_ms
+
+    def slept(self, ms: int) -> None:
+        """This process stood still for so long."""
+        for contact in self._contacts.values():
+            contact.last_ms += ms
+
+    # ------------------------------------------------------------ questions
+
+    def heard(self, ref: BrokerRef, now_ms: int) -> bool:
+        """It has answered in this incarnation, and not too long ago."""
+        contact = self._contacts.get(ref)
+        return (
+            contact is not None and contact.answered and contact.refused_ms is None and self._is_recent(contact, now_ms)
+        )
+
+    def is_gone(self, ref: BrokerRef, now_ms: int) -> bool:
+        """A refusal proves that its process has ended."""
+        contact = self._contacts.get(ref)
+        if contact is None or contact.refused_ms is None:
+            return False
+        return now_ms - contact.refused_ms <= self._proof_ms
+
+    def silent_ms(self, now_ms: int) -> dict[int, int]:
+        """Broker id -> how long nothing was heard of it, for every other registered broker."""
+        return {ref.broker_id: now_ms - contact.last_ms for ref, contact in self._contacts.items()}
+
+    def opinion(self, ref: BrokerRef, now_ms: int) -> bool | None:
+        """What to tell another broker that asks: do we hear it? None: we cannot know yet."""
+        contact = self._contacts.get(ref)
+        is_new = contact is not None and not contact.answered and contact.refused_ms is None
+        if contact is None or (is_new and self._is_recent(contact, now_ms)):
+            return None
+        return self.heard(ref, now_ms)
+
+    def hears_majority(self, now_ms: int) -> bool:
+        """Strictly more than half of the registered brokers, this one counted, are heard: there is no second such side."""
+        heard = sum(self.heard(ref, now_ms) for ref in self._contacts)
+        return 2 * (heard + 1) > self._electorate(now_ms)
+
+    def is_minority(self, now_ms: int) -> bool:
+        """Fewer than half are heard or may still answer for the first time: the others may be a majority without us."""
+        contacts = self._contacts.items()
+        possible = sum(self._is_recent(contact, now_ms) and contact.refused_ms is None for _, contact in contacts)
+        return 2 * (possible + 1) < self._electorate(now_ms)
+
+    def _electorate(self, now_ms: int) -> int:
+        return 1 + sum(not self.is_gone(ref, now_ms) for ref in self._contacts)
+
+    def _is_recent(self, contact: _Contact, now_ms: int) -> bool:
+        return now_ms - contact.last_ms < self._silence_max_ms
+
+
+def judge(probe: Probe, *, hears_majority: bool, opinions: Sequence[bool | None]) -> Verdict:
+    """Rules 2 and 3. `opinions`: of every other broker that was asked whether it hears the suspect; None: it does not know."""
+    if probe is Probe.ANSWERED:
+        return Verdict.ALIVE
+    if probe is Probe.GONE:
+        return Verdict.DEAD
+    if True in opinions:
+        return Verdict.ALIVE  # it lives, and we are cut off from it
+    return Verdict.DEAD if hears_majority and False in opinions else Verdict.UNDECIDED
