@@ -1,6 +1,7 @@
 """A whole simulated cluster: brokers, coordinators, producer id services and SDK clients, all production classes.
 
-Rule: nothing here decides anything of the protocol; it only builds, starts and looks.
+Rule: nothing here decides anything of the protocol; it only builds, starts and looks. A process that cannot start (its
+disk failed, etcd did not answer) is started again, as Kubernetes would; it counts as the fault "could_not_start".
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final
 
+from oncelog import errors
 from oncelog.client.client import Client
 from oncelog_coordinator.config import CoordinatorConfig
 from oncelog_coordinator.coordinator import CoordinatorNode
@@ -25,6 +27,7 @@ from oncelog_runtime.sim.world import SimWorld
 SHARDS: Final = 2
 DOORS: Final = {CLIENT: 9192, EXTERNAL: 9292}
 _GRACE_MS: Final = 2_000
+_START_AGAIN_S: Final = 1.0
 Service = Broker | CoordinatorNode | PidAllocator
 
 
@@ -41,6 +44,7 @@ class SimCluster:
         *,
         brokers: int = 3,
         coordinators: int = 2,
+        allocators: int = 1,
         doors: bool = False,
         **broker: Any,
     ) -> None:
@@ -58,7 +62,8 @@ class SimCluster:
         for i in range(coordinators):
             main = self._main(f"coordinator-{i}", self._make_coordinator)
             self.world.node(f"coordinator-{i}", main, more=more)
-        self.world.node("allocator-0", self._main("allocator-0", self._make_allocator))
+        for i in range(allocators):
+            self.world.node(f"allocator-{i}", self._main(f"allocator-{i}", self._make_allocator))
 
     # ------------------------------------------------------------ making services
 
@@ -88,13 +93,35 @@ class SimCluster:
             service = make(ports)
             self.services[name] = service
             self._stop[name] = stop = asyncio.Event()
-            await service.start()
+            try:
+                await service.start()
+            except errors.OncelogError as error:
+                return self._ended_by_itself(name, error)
             ports.health.started()
             await stop.wait()
             ports.health.draining()
             await service.stop(_GRACE_MS)
 
         return main
+
+    def _ended_by_itself(self, name: str, error: errors.OncelogError) -> None:
+        """The watchdog, as Kubernetes: a process that could not start ends, and is started again after a while."""
+        loop, node = self.world.loop, self.node(name)
+        life = node.life
+        loop.note_fault("could_not_start")
+        loop.trace(f"{life.name} could not start: {type(error).__name__}")
+        del self.services[name]
+
+        def end() -> None:
+            if node.life is life and not life.dead:
+                node.kill()
+                loop.call_later(_START_AGAIN_S, again, context=loop.world)
+
+        def again() -> None:
+            if node.life is life:  # else somebody else has restarted it
+                node.restart()
+
+        loop.call_soon(end, context=loop.world)
 
     # ------------------------------------------------------------ using it
 

@@ -18,6 +18,7 @@ from oncelog_coordinator.coordinator import CoordinatorNode
 from oncelog_partition_leader.broker import Broker
 from oncelog_partition_leader.leadership import Leadership
 from oncelog_partition_leader.partition import LocalPartition
+from oncelog_runtime.cluster import Topic, topic_key
 from oncelog_runtime.sim.loop import Life
 from tests.simulation.cluster import SimCluster
 from tests.simulation.history import Key
@@ -138,23 +139,23 @@ class AcknowledgedIsCommitted:
     """What a client was told is written with `acks=all` lies below a high watermark that some leader had reached."""
 
     def __init__(self) -> None:
-        self._watermarks: dict[Key, int] = {}
+        self._watermarks: dict[PartitionId, int] = {}
 
     def see(self, before: Sight | None, now: Sight) -> None:
         """Remembers the highest of all leaders' watermarks."""
         if now.leadership is not None:
-            key = (now.partition.topic, now.partition.id.partition)
-            self._watermarks[key] = max(self._watermarks.get(key, 0), now.high_watermark)
+            where = now.partition.id
+            self._watermarks[where] = max(self._watermarks.get(where, 0), now.high_watermark)
 
-    def reached(self, key: Key) -> int:
+    def reached(self, partition: PartitionId) -> int:
         """The highest high watermark of any leader so far."""
-        return self._watermarks.get(key, 0)
+        return self._watermarks.get(partition, 0)
 
-    def acknowledged(self, key: Key, offset: int) -> None:
+    def acknowledged(self, partition: PartitionId, offset: int) -> None:
         """A client was told that its record is at this offset."""
-        reached = self._watermarks.get(key, 0)
+        reached = self._watermarks.get(partition, 0)
         assert offset < reached, (
-            f"{key} offset {offset} was acknowledged; no leader's high watermark is above {reached}"
+            f"{partition} offset {offset} was acknowledged; no leader's high watermark is above {reached}"
         )
 
 
@@ -180,8 +181,10 @@ class Watcher:
         self._loop.add_step_hook(self._step)
 
     def acknowledged(self, key: Key, offset: int) -> None:
-        """For the workload: see `AcknowledgedIsCommitted`."""
-        self._acknowledged.acknowledged(key, offset)
+        """For the workload, of a topic that is never deleted: see `AcknowledgedIsCommitted`."""
+        item = self._cluster.world.metadata.get(topic_key(key[0]))
+        assert item is not None, f"{key[0]} is gone from etcd"
+        self._acknowledged.acknowledged(PartitionId(Topic.decode(item.value).topic_id, key[1]), offset)
 
     def _step(self) -> None:
         life = self._loop.ran

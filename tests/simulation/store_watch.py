@@ -5,24 +5,40 @@ Rule: looking changes nothing. A violation ends the run, with the write that bro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 
 from oncelog.types import BrokerRef, PartitionId
 from oncelog_partition_leader.broker import Broker
 from oncelog_partition_leader.partition import LocalPartition
-from oncelog_runtime.cluster import BROKER_DRAIN_KEY, PARTITIONS, Drain, Partition, broker_key
+from oncelog_runtime.cluster import (
+    BROKER_DRAIN_KEY,
+    PARTITIONS,
+    REASSIGNMENTS,
+    Drain,
+    Partition,
+    Reassignment,
+    broker_key,
+)
 from oncelog_runtime.cluster_view import partition_of
 from oncelog_runtime.ports import CommitResult, Compare, KeyValue, Put
 from tests.simulation.cluster import SimCluster
-from tests.simulation.history import Key
 
 
 class StoreWatch:
-    """Stands before the store of a cluster. `reached(key)`: the highest high watermark of any leader so far."""
+    """Stands before the store of a cluster. `reached(partition)`: the highest high watermark of any leader so far.
 
-    def __init__(self, cluster: SimCluster, reached: Callable[[Key], int]) -> None:
+    `written_off`: partitions that lost more than the promise covers.
+    """
+
+    def __init__(
+        self,
+        cluster: SimCluster,
+        reached: Callable[[PartitionId], int],
+        written_off: Container[PartitionId] = (),
+    ) -> None:
         self._cluster = cluster
         self._reached = reached
+        self._written_off = written_off
         self._store = cluster.world.metadata
         self._commit = self._store.commit
         self.moved = 0
@@ -30,11 +46,12 @@ class StoreWatch:
 
     def _watched(self, compares: Sequence[Compare], puts: Sequence[Put], deletes: Sequence[str]) -> CommitResult:
         before = {put.key: self._store.get(put.key) for put in puts}
+        moves = {key: self._store.get(key.replace(PARTITIONS, REASSIGNMENTS)) for key in before}
         result = self._commit(compares, puts, deletes)
         if result.succeeded:
             for put in puts:
                 if put.key.startswith(PARTITIONS):
-                    self._partition(partition_of(put.key), before[put.key], Partition.decode(put.value))
+                    self._partition(put.key, before[put.key], Partition.decode(put.value), moves[put.key])
                 elif put.key == BROKER_DRAIN_KEY:
                     self._drain(before[put.key], Drain.decode(put.value))
         return result
@@ -50,7 +67,8 @@ class StoreWatch:
         held = self._store.get(broker_key(other.broker_id))
         assert held is None or held.mod_revision != other.incarnation, f"two brokers drain: {other} and {now.broker}"
 
-    def _partition(self, partition_id: PartitionId, before: KeyValue | None, now: Partition) -> None:
+    def _partition(self, key: str, before: KeyValue | None, now: Partition, move: KeyValue | None) -> None:
+        partition_id = partition_of(key)
         name = f"{now.topic}-{partition_id.partition}"
         isr = {ref.broker_id for ref in now.isr}
         assert len(isr) == len(now.isr), f"{name}: the ISR names a broker twice: {now}"
@@ -66,15 +84,18 @@ class StoreWatch:
         assert elected or now.replicas == was.replicas, f"{name}: other replicas in an old epoch: {was} -> {now}"
         if now.replicas != was.replicas:
             self.moved += 1
-            gone = set(was.replicas) - set(now.replicas)
-            assert not gone or set(now.replicas) - isr <= set(was.replicas) - {r.broker_id for r in was.isr}, (
-                f"{name}: a replica left before the new one was in sync: {was} -> {now}"
-            )
+            if set(was.replicas) - set(now.replicas):
+                new = set(now.replicas) if move is None else set(Reassignment.decode(move.value).adding)
+                assert new & set(now.replicas) <= isr, (
+                    f"{name}: a replica left before the new one was in sync: {was} -> {now}"
+                )
         self._nothing_is_lost(name, partition_id, now)
 
     def _nothing_is_lost(self, name: str, partition_id: PartitionId, now: Partition) -> None:
         """Whoever is in the ISR, and lives, has everything that was ever committed: anybody else can be missed."""
-        reached = self._reached((now.topic, partition_id.partition))
+        if partition_id in self._written_off:
+            return
+        reached = self._reached(partition_id)
         for ref, partition in self._living(partition_id, now.isr):
             end = partition.log.log_end_offset
             assert end >= reached, (

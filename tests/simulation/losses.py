@@ -1,0 +1,118 @@
+"""What the promise allows to be lost, from what etcd, the disks and the processes say: the budget of losses of each partition.
+
+The promise: a record that was acknowledged with acks=all survives as long as fewer than `min_insync_replicas` of those
+that held it lose what they had. In `fsync` mode only an empty volume (or rot) is a loss; in `replicated` mode a power
+cut is one as well. A loss is over when that replica is in the ISR again, under a later incarnation.
+
+Rule 1: only who holds everything committed can lose it: the members of the ISR and the eligible replicas.
+Rule 2: a fault that would break the budget of a judged partition is not injected. Other partitions (topics that come
+        and go, with one replica) are written off: what they lose is no violation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from oncelog.types import BrokerRef, PartitionId
+from oncelog_partition_leader.topic_config import TopicConfig, effective
+from oncelog_runtime.cluster import INTERNAL_TOPICS, PARTITIONS, Partition, Topic, topic_key
+from oncelog_runtime.cluster_view import partition_of
+from oncelog_runtime.sim.metadata import SimMetadata
+
+_FSYNC_INTERNAL = TopicConfig(min_insync_replicas=2)
+
+
+class LossBudget:
+    """`is_judged(topic)`: what is lost of it counts. `may_soften(topic)`: its flush mode changes on the way."""
+
+    def __init__(
+        self,
+        store: SimMetadata,
+        is_judged: Callable[[str], bool],
+        may_soften: Callable[[str], bool] = lambda topic: False,
+    ) -> None:
+        self.written_off: dict[PartitionId, None] = {}
+        self._store = store
+        self._is_judged = is_judged
+        self._may_soften = may_soften
+        self._lost: dict[PartitionId, dict[int, int]] = {}
+        """By partition: the brokers whose replica lost something, and the revision at which it did."""
+
+    def may_cut_power(self, broker_id: int) -> bool:
+        """Whether a power cut of this broker breaks no promise; partitions that are not judged are no reason."""
+        return self._may_lose(broker_id, lambda state: not self._is_durable(state))
+
+    def may_lose_volume(self, broker_id: int) -> bool:
+        """The same for everything that it stored. Nothing is written off for it: such a partition never has a leader again."""
+        return self._may_lose(broker_id, lambda state: True, spares_all=True)
+
+    def may_rot(self, broker_id: int, partition: PartitionId) -> bool:
+        """The same for one replica."""
+        return all(self._is_allowed(p, s) for p, s in self._held(broker_id) if p == partition)
+
+    def power_was_cut(self, broker_id: int) -> None:
+        """Call it with the cut."""
+        self._note(broker_id, lambda state: not self._is_durable(state))
+
+    def volume_was_lost(self, broker_id: int) -> None:
+        """Call it with the loss."""
+        self._note(broker_id, lambda state: True)
+
+    def rotted(self, broker_id: int, partition: PartitionId) -> None:
+        """Call it with the flip. It counts until the replica was set aside and filled again."""
+        self._lost.setdefault(partition, {})[broker_id] = self._store.revision
+
+    def holders(self, partition: PartitionId, state: Partition) -> list[int]:
+        """Brokers whose replica has everything committed, as far as the losses allow."""
+        outstanding = self._outstanding(partition, state)
+        return [ref.broker_id for ref in (*state.isr, *_eligible(state)) if ref.broker_id not in outstanding]
+
+    # ------------------------------------------------------------ inside
+
+    def _may_lose(self, broker_id: int, is_hit: Callable[[Partition], bool], *, spares_all: bool = False) -> bool:
+        return all(
+            self._is_allowed(partition, state)
+            for partition, state in self._held(broker_id)
+            if is_hit(state) and (spares_all or self._is_judged(state.topic))
+        )
+
+    def _is_allowed(self, partition: PartitionId, state: Partition) -> bool:
+        needed = min(self._config(state).min_insync_replicas, len(state.replicas))
+        return len(self._outstanding(partition, state)) + 1 <= needed - 1
+
+    def _note(self, broker_id: int, is_hit: Callable[[Partition], bool]) -> None:
+        for partition, state in self._held(broker_id):
+            if is_hit(state):
+                if not self._is_allowed(partition, state):
+                    self.written_off[partition] = None
+                self._lost.setdefault(partition, {})[broker_id] = self._store.revision
+
+    def _held(self, broker_id: int) -> Iterator[tuple[PartitionId, Partition]]:
+        """The partitions of which this broker holds everything now."""
+        for item in self._store.list(PARTITIONS).items:
+            partition, state = partition_of(item.key), Partition.decode(item.value)
+            if broker_id in self.holders(partition, state):
+                yield partition, state
+
+    def _outstanding(self, partition: PartitionId, state: Partition) -> dict[int, int]:
+        """Losses that are not over. Forgets those that are."""
+        lost = self._lost.get(partition, {})
+        joined = {ref.broker_id: ref.incarnation for ref in state.isr}
+        for broker_id in [b for b, revision in lost.items() if joined.get(b, 0) > revision]:
+            del lost[broker_id]
+        return lost
+
+    def _is_durable(self, state: Partition) -> bool:
+        return self._config(state).fsync and not self._may_soften(state.topic)
+
+    def _config(self, state: Partition) -> TopicConfig:
+        if state.topic in INTERNAL_TOPICS:
+            defaults = effective({"flush_mode": "fsync"}, _FSYNC_INTERNAL)
+        else:
+            defaults = TopicConfig()
+        item = self._store.get(topic_key(state.topic))
+        return defaults if item is None else effective(Topic.decode(item.value).config, defaults)
+
+
+def _eligible(state: Partition) -> tuple[BrokerRef, ...]:
+    return getattr(state, "eligible", ())
