@@ -96,7 +96,8 @@ class SimCluster:
             try:
                 await service.start()
             except errors.OncelogError as error:
-                return self._ended_by_itself(name, error)
+                self._ended_by_itself(name, error)
+                return
             ports.health.started()
             await stop.wait()
             ports.health.draining()

@@ -1,22 +1,35 @@
-"""The fault driver of whole clusters: as the world's, but it keeps to what oncelog promises to survive.
+"""The fault driver of whole clusters: as the world's, and it keeps to what oncelog promises to survive.
 
-Rule: a power cut may take what a broker had only in memory, so in `replicated` flush mode it comes only while every
-partition has its full ISR, as etcd and the living processes agree (promise 1: `min_insync_replicas` - 1 losses, and a
-loss is over when the replica has caught up). In `fsync` mode, and for `kill -9`, pauses and partitions, there is no limit.
+Rule 1: the budget of losses (`losses.py`) decides which power cuts and lost volumes are fair; for `kill -9`, pauses, cuts
+        and full or hung disks there is no limit.
+Rule 2: `active` names the kinds of fault that are under way, for whoever measures what works meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import fields
 from random import Random
 from typing import Final
 
 from oncelog_runtime.cluster import PARTITIONS, Partition
+from oncelog_runtime.cluster_view import partition_of
 from oncelog_runtime.sim.faults import FaultDriver, FaultPlan
 from oncelog_runtime.sim.node import SimNode
 from tests.simulation.cluster import SimCluster
+from tests.simulation.hard_plan import HardPlan
+from tests.simulation.losses import LossBudget
 
 _STOP_MAX_S: Final = 5.0
+_FREEZE_MAX_MS: Final = 10_000
+_ISOLATION_MAX_S: Final = 8.0
+_HANG_MAX_S: Final = 6.0
+_FULL_MAX_S: Final = 4.0
+_LEAP_MAX_MS: Final = 6 * 3_600_000
+_LEASE_MAX_S: Final = 2.0
+"""A registration outlives its process by at least this."""
 
 
 class ClusterFaults(FaultDriver):
@@ -26,28 +39,64 @@ class ClusterFaults(FaultDriver):
         self,
         cluster: SimCluster,
         plan: FaultPlan,
+        hard: HardPlan,
         random: Random,
         max_down: int,
+        budget: LossBudget,
         *,
         durable: bool,
-        blackout_every_ms: float = 0.0,
-        etcd_outage_every_ms: float = 0.0,
     ) -> None:
         super().__init__(cluster.world, plan, random, max_down)
+        self.active: Counter[str] = Counter()
         self._cluster = cluster
+        self._hard = hard
+        self._budget = budget
         self._durable = durable
-        self._rates = {"blackout": blackout_every_ms, "etcd_outage": etcd_outage_every_ms}
 
     def start(self) -> None:
         """Also stops and restarts nodes in peace now and then, if they are disturbed at all."""
         super().start()
-        rates = [r for r in (self._plan.kill_every_ms, self._plan.crash_every_ms, self._plan.pause_every_ms) if r]
-        if rates:
-            self._rates["clean_restart"] = min(rates)
-        inject = {"clean_restart": self._restart_cleanly, "blackout": self._blackout, "etcd_outage": self._lose_etcd}
-        for name, mean_ms in self._rates.items():
-            if mean_ms:
-                self._tasks.append(self._world.spawn(self._repeat(name, mean_ms, inject[name]), name=name))
+        rates = {kind.name: getattr(self._hard, kind.name) for kind in fields(HardPlan)}
+        disturbing = [r for r in (self._plan.kill_every_ms, self._plan.crash_every_ms, self._plan.pause_every_ms) if r]
+        rates["clean_restart"] = min(disturbing, default=0.0)
+        for name, inject in self._kinds().items():
+            if rates[name]:
+                self._tasks.append(self._world.spawn(self._repeat(name, rates[name], inject), name=name))
+
+    def _kinds(self) -> dict[str, Callable[[], Awaitable[bool]]]:
+        return {
+            "clean_restart": self._restart_cleanly,
+            "blackout_every_ms": self._blackout,
+            "etcd_outage_every_ms": self._lose_etcd,
+            "isolate_every_ms": self._isolate,
+            "freeze_every_ms": self._freeze,
+            "stale_registrations_every_ms": self._come_back_early,
+            "lose_volume_every_ms": self._lose_volume,
+            "cut_any_power_every_ms": self._crash,
+            "hang_disk_every_ms": self._hang_disk,
+            "fill_disk_every_ms": self._fill_disk,
+            "rot_every_ms": self._rot,
+            "leap_clock_every_ms": self._leap_clock,
+        }
+
+    async def stop(self) -> None:
+        """Also gives every disk its room and its answers back."""
+        await super().stop()
+        for node in self._world.nodes.values():
+            node.disk.capacity = None
+            node.thaw_disk()
+
+    async def _repeat(self, name: str, mean_ms: float, inject: Callable[[], Awaitable[bool]]) -> None:
+        async def noted() -> bool:
+            self.active[name] += 1
+            try:
+                return await inject()
+            finally:
+                self.active[name] -= 1
+
+        await super()._repeat(name, mean_ms, noted)
+
+    # ------------------------------------------------------------ processes
 
     async def _restart_cleanly(self) -> bool:
         node = self._pick()
@@ -69,13 +118,44 @@ class ClusterFaults(FaultDriver):
         nodes = list(self._world.nodes.values())
         for node in nodes:
             if not node.life.dead:
-                node.crash(silent=True) if self._durable else node.kill()
+                self._cut_power(node, silent=True) if self._durable else node.kill()
         self._random.shuffle(nodes)
         for node in nodes:
             await asyncio.sleep(self._random.random() * self._plan.restart_after_max_ms / 3000)
             if node.life.dead:
                 node.restart()
         return True
+
+    async def _come_back_early(self) -> bool:
+        """One is back at once, perhaps with an empty volume, while the registrations of the others still live."""
+        brokers = self._brokers()
+        for node in brokers:
+            if not node.life.dead:
+                node.kill()
+        self._random.shuffle(brokers)
+        poor = self._random.choice(brokers)
+        if self._random.random() < 0.5 and self._hard.lose_volume_every_ms and self._may_lose_volume(poor):
+            self._take_volume(poor)
+        for node in brokers:
+            await asyncio.sleep(self._random.random() * _LEASE_MAX_S)
+            if node.life.dead:
+                node.restart()
+        return True
+
+    async def _freeze(self) -> bool:
+        node = self._pick()
+        if node is None:
+            return False
+        self._disturbed += 1
+        try:
+            ms = self._random.random() * _FREEZE_MAX_MS
+            node.pause(ms)
+            await asyncio.sleep(ms / 1000)
+        finally:
+            self._disturbed -= 1
+        return True
+
+    # ------------------------------------------------------------ the network and etcd
 
     async def _lose_etcd(self) -> bool:
         """Nobody reaches etcd for a while; its leases run out meanwhile."""
@@ -85,17 +165,117 @@ class ClusterFaults(FaultDriver):
         self._world.metadata.heal()
         return True
 
+    async def _isolate(self) -> bool:
+        names = [node.name for node in self._brokers()]
+        one = self._random.choice(names)
+        sides = [[one], [name for name in names if name != one]]
+        one_way = self._random.random() < 0.5
+        self._random.shuffle(sides)
+        self._world.network.partition(*sides, one_way=one_way)
+        await asyncio.sleep(self._random.random() * _ISOLATION_MAX_S)
+        self._world.network.heal()
+        return True
+
+    # ------------------------------------------------------------ power and disks
+
     async def _crash(self) -> bool:
         node = self._pick()
         if node is None or not self._may_cut_power(node):
             return False
-        node.crash(silent=self._random.random() < 0.5)
+        self._cut_power(node, silent=self._random.random() < 0.5)
         await self._down_and_up(node)
         return True
 
     def _may_cut_power(self, node: SimNode) -> bool:
-        if self._durable or not node.name.startswith("broker-"):
+        if not _is_broker(node):
             return True
+        if not self._hard.cut_any_power_every_ms and not self._is_everybody_in_sync():
+            return False
+        return self._budget.may_cut_power(_id_of(node))
+
+    def _is_everybody_in_sync(self) -> bool:
         living = {broker.me() for _, broker in self._cluster.brokers()}
         states = [Partition.decode(item.value) for item in self._world.metadata.list(PARTITIONS).items]
-        return all(len(state.isr) == len(state.replicas) and living.issuperset(state.isr) for state in states)
+        return self._durable or all(
+            len(state.isr) == len(state.replicas) and living.issuperset(state.isr) for state in states
+        )
+
+    def _cut_power(self, node: SimNode, *, silent: bool) -> None:
+        if _is_broker(node):
+            self._budget.power_was_cut(_id_of(node))
+        node.crash(silent=silent)
+
+    async def _lose_volume(self) -> bool:
+        node = self._pick_broker()
+        if node is None or not self._may_lose_volume(node):
+            return False
+        self._take_volume(node)
+        await self._down_and_up(node)
+        return True
+
+    def _may_lose_volume(self, node: SimNode) -> bool:
+        return self._budget.may_lose_volume(_id_of(node))
+
+    def _take_volume(self, node: SimNode) -> None:
+        self._budget.volume_was_lost(_id_of(node))
+        node.lose_volume()
+
+    async def _hang_disk(self) -> bool:
+        """It answers nothing, without an error: only what is awaited waits, or the whole process with its first write."""
+        node = self._pick_broker()
+        if node is None:
+            return False
+        self._disturbed += 1
+        try:
+            node.hang_disk(appends=self._random.random() < 0.5)
+            await asyncio.sleep(self._random.random() * _HANG_MAX_S)
+        finally:
+            node.thaw_disk()
+            self._disturbed -= 1
+        return True
+
+    async def _fill_disk(self) -> bool:
+        node = self._pick_broker()
+        if node is None:
+            return False
+        self._disturbed += 1
+        try:
+            node.disk.capacity = node.disk.used() + self._random.randint(0, 2_000)
+            await asyncio.sleep(self._random.random() * _FULL_MAX_S)
+        finally:
+            node.disk.capacity = None
+            self._disturbed -= 1
+        return True
+
+    async def _rot(self) -> bool:
+        """A bit of a log turns, where others still hold it."""
+        node = self._pick_broker()
+        item = self._random.choice(self._world.metadata.list(PARTITIONS).items)
+        if node is None or not self._budget.may_rot(_id_of(node), partition_of(item.key)):
+            return False
+        if not node.disk.flip_some_bit(self._random, within="-{}-{}/".format(*partition_of(item.key)), suffix=".log"):
+            return False
+        self._budget.rotted(_id_of(node), partition_of(item.key))
+        return True
+
+    async def _leap_clock(self) -> bool:
+        node = self._random.choice(list(self._world.nodes.values()))
+        node.clock.step(self._random.randint(-_LEAP_MAX_MS, _LEAP_MAX_MS))
+        return True
+
+    # ------------------------------------------------------------ who
+
+    def _brokers(self) -> list[SimNode]:
+        return [node for node in self._world.nodes.values() if _is_broker(node)]
+
+    def _pick_broker(self) -> SimNode | None:
+        up = [node for node in self._brokers() if node.is_up and node.disturbable]
+        return self._random.choice(up) if up and self._disturbed < self._max_down else None
+
+
+def _is_broker(node: SimNode) -> bool:
+    return node.name.startswith("broker-")
+
+
+def _id_of(node: SimNode) -> int:
+    return int(node.name.rpartition("-")[2])

@@ -7,7 +7,7 @@ Rule 3: a violation ends the run at once, so the trace ends where the fault is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 from zlib import crc32
@@ -160,9 +160,12 @@ class AcknowledgedIsCommitted:
 
 
 class Watcher:
-    """Hooks the invariants into a cluster. `checked` counts what they saw: a watcher that saw nothing proves nothing."""
+    """Hooks the invariants into a cluster. `checked` counts what they saw: a watcher that saw nothing proves nothing.
 
-    def __init__(self, cluster: SimCluster) -> None:
+    `written_off`: partitions that lost more than the promise covers.
+    """
+
+    def __init__(self, cluster: SimCluster, written_off: Container[PartitionId] = ()) -> None:
         self.checked = 0
         self._cluster = cluster
         self._loop = cluster.world.loop
@@ -175,7 +178,7 @@ class Watcher:
             OffsetsAreGivenOnce(),
             self._acknowledged,
         ]
-        self.store = StoreWatch(cluster, self._acknowledged.reached)
+        self.store = StoreWatch(cluster, self._acknowledged.reached, written_off)
         self._sights: dict[LocalPartition, Sight] = {}
         self._steps: dict[str, int] = {}
         self._loop.add_step_hook(self._step)

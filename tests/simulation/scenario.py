@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from oncelog import errors
 from oncelog_runtime.sim.faults import FaultPlan
+from tests.simulation import hard_plan
 from tests.simulation.checker import Final as FinalRead
 from tests.simulation.checker import check
 from tests.simulation.cluster import SimCluster
@@ -26,9 +27,10 @@ from tests.simulation.cluster_faults import ClusterFaults
 from tests.simulation.copier import COPY, Copier, differences
 from tests.simulation.history import Operation
 from tests.simulation.invariants import Watcher
+from tests.simulation.losses import LossBudget
 from tests.simulation.operator import Operator
 from tests.simulation.replicas import differing, settled
-from tests.simulation.side_work import TRIMMED, TRIMMED_CONFIG, TRIMMED_PARTITIONS, SideWork
+from tests.simulation.side_work import PASSING, TRIMMED, TRIMMED_CONFIG, TRIMMED_PARTITIONS, SideWork
 from tests.simulation.spark_job import SparkJob
 from tests.simulation.workload import PARTITIONS, TOPIC, Workload, final_read
 
@@ -39,7 +41,6 @@ _RETENTION_MS: Final = 700
 _BALANCE_MS: Final = 1_500
 _SUCCESS_MS: Final = 20_000
 _KINDS: Final = ("send", "txn", "batch", "poll")
-_STORM_MS: Final = 5_000.0
 _REPLAY_MAX_MS: Final = 12_000.0
 _EVIDENCE_MAX: Final = 5
 
@@ -90,8 +91,7 @@ class Scenario:
         self.work_s = draw.uniform(*_WORK_S)
         self.senders = draw.randint(1, 2)
         self.max_down = draw.choice([1, 2, 2])
-        self.blackout_every_ms = _STORM_MS if seed and draw.random() < 0.2 else 0.0
-        self.etcd_outage_every_ms = _STORM_MS if seed and draw.random() < 0.2 else 0.0
+        self.hard = hard_plan.draw(seed)
         self.faster = draw.choice([2, 4, 8])
         self.cancel_handler = 0.3 if draw.random() < 0.2 else 0.0  # as grpc.aio does to handlers of unary calls
         more = Random(f"{seed}:operations")
@@ -126,17 +126,18 @@ class Scenario:
     async def _whole(self, cluster: SimCluster) -> None:
         await cluster.healthy()
         await self._create_topics(cluster)
-        watcher = Watcher(cluster)
+        budget = LossBudget(cluster.world.metadata, self._is_judged, lambda topic: topic == TRIMMED and not self.fsync)
+        watcher = Watcher(cluster, budget.written_off)
         workload = Workload(cluster, watcher.acknowledged)
         job, copier, side = SparkJob(workload, "spark"), Copier(workload), SideWork(workload)
         faults = ClusterFaults(
             cluster,
             self.plan,
+            self.hard,
             cluster.world.random("faults"),
             self.max_down,
+            budget,
             durable=self.fsync,
-            blackout_every_ms=self.blackout_every_ms,
-            etcd_outage_every_ms=self.etcd_outage_every_ms,
         )
         cluster.world.set_plan(self.plan)
         running = [cluster.world.spawn(work) for work in self._processes(workload, job, side)]
@@ -156,6 +157,10 @@ class Scenario:
             await asyncio.gather(*running)
         await self._judge(cluster, workload, copier, copying)
         self._count(workload, job, copier, side, watcher)
+
+    @staticmethod
+    def _is_judged(topic: str) -> bool:
+        return not topic.startswith(PASSING)
 
     async def _operate(self, cluster: SimCluster) -> None:
         if self.operations_every_ms:

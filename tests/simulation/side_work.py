@@ -14,6 +14,8 @@ from oncelog import errors
 from oncelog.client.client import Client
 from tests.simulation.workload import Workload
 
+PASSING: Final = "passing-"
+"""How the names of the topics that come and go begin. Some have one replica."""
 TRIMMED: Final = "trimmed"
 TRIMMED_CONFIG: Final = {
     "min.insync.replicas": "2",
@@ -62,7 +64,7 @@ class SideWork:
 
     async def _make_topic(self, client: Client, name: str, random: Random) -> None:
         self._topics += 1
-        topic = f"passing-{self._topics}"
+        topic = f"{PASSING}{self._topics}"
         try:
             await client.admin.create_topic(topic, partitions=1, replication_factor=random.choice([1, 3]))
             if random.random() < 0.5:

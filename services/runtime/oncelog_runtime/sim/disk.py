@@ -358,9 +358,13 @@ class SimDisk:
         self._files[path].data[position] ^= 1 << bit
         self.loop.trace(f"flip {self.name} {path} {position} {bit}")
 
-    def flip_some_bit(self, random: Random) -> bool:
-        """Flips a bit of a synced byte in some file; False when there is none."""
-        paths = [path for path in sorted(self._files) if self._files[path].synced]
+    def flip_some_bit(self, random: Random, within: str = "", suffix: str = "") -> bool:
+        """Flips a bit of a synced byte in some file with such a path; False when there is none."""
+        paths = [
+            path
+            for path in sorted(self._files)
+            if self._files[path].synced and within in path and path.endswith(suffix)
+        ]
         if not paths:
             return False
         path = random.choice(paths)

@@ -243,6 +243,10 @@ class SimNetwork:
         """Ends all partitions; links that stalled meanwhile still have to break first."""
         self._cuts.clear()
 
+    def is_connected(self, a: str, b: str) -> bool:
+        """No partition is between these hosts, in neither direction."""
+        return (a, b) not in self._cuts and (b, a) not in self._cuts
+
     def break_links(self, a: str, b: str | None = None) -> None:
         """Breaks all links of host `a` (with host `b`)."""
         for link in list(self._links):

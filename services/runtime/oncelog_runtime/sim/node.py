@@ -2,7 +2,8 @@
 
 Rule 1: a crash unplugs first and cancels then: `finally` blocks of dying code reach no disk, no peer and no etcd.
 Rule 2: `kill` is kill -9 (the kernel lives: written bytes stay, peers get a refused connection at once);
-        `crash` is a power cut (unsynced bytes are lost; with `silent`, peers are told nothing).
+        `crash` is a power cut (unsynced bytes are lost; with `silent`, peers are told nothing);
+        `lose_volume` loses everything, as a pod that comes back elsewhere.
 Rule 3: everything that the process's code starts belongs to its life, however deep: the context variable is inherited.
 """
 
@@ -42,6 +43,7 @@ class SimNode:
         self.address = f"{name}:{port}"
         self._more = {listener: f"{name}:{number}" for listener, number in (more or {}).items()}
         self.lives = 0
+        self._volumes = 0
         self.disturbable = True
         self.paused = False
         self._blocked: Life | None = None
@@ -80,6 +82,16 @@ class SimNode:
         """kill -9."""
         self._die(silent=False)
         self.disk = self.disk.after_kill()
+
+    def lose_volume(self) -> None:
+        """The machine is gone with its disk; the next process under this name finds an empty one."""
+        if not self.life.dead:
+            self._die(silent=True)
+        self.thaw_disk()
+        self._volumes += 1
+        world = self._world
+        world.loop.trace(f"volume lost {self.name}")
+        self.disk = SimDisk(world.loop, Random(f"{world.seed}:disk:{self.name}:{self._volumes}"), world.plan, self.name)
 
     def pause(self, ms: float) -> None:
         """SIGSTOP, or a long garbage collection: nothing of this process runs, messages wait."""

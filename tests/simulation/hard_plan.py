@@ -1,0 +1,61 @@
+"""The faults of whole clusters that a single world's `FaultPlan` does not know, and which of them are drawn.
+
+Rule 1: each kind is drawn from a stream of its own, so that one kind more or less leaves all others of a seed as they were.
+Rule 2: a kind that production does not survive yet is not in `ON`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from random import Random
+from typing import Final
+
+_SHARE: Final = 0.2
+"""Of all seeds have each kind."""
+_EVERY_MS: Final = (3_000.0, 9_000.0)
+
+
+@dataclass(frozen=True, slots=True)
+class HardPlan:
+    """Mean virtual ms between two faults of a kind; 0 = never."""
+
+    blackout_every_ms: float = 0.0
+    """Every process ends at once: power cut in fsync mode, else kill -9."""
+    etcd_outage_every_ms: float = 0.0
+    isolate_every_ms: float = 0.0
+    """One broker is cut off from the others, both ways or one way, with etcd and its clients reachable."""
+    freeze_every_ms: float = 0.0
+    """A broker stands still for up to ten seconds."""
+    stale_registrations_every_ms: float = 0.0
+    """All brokers are killed; one is back while the others' registrations still live, they come later."""
+    lose_volume_every_ms: float = 0.0
+    cut_any_power_every_ms: float = 0.0
+    """A power cut whenever the budget of losses allows it, however small the ISRs are."""
+    hang_disk_every_ms: float = 0.0
+    fill_disk_every_ms: float = 0.0
+    rot_every_ms: float = 0.0
+    leap_clock_every_ms: float = 0.0
+    """A wall clock jumps by hours."""
+    restore_etcd_every_ms: float = 0.0
+    """etcd goes back to what it was some seconds ago."""
+    hostile_every_ms: float = 0.0
+    """A client sends requests that cannot be."""
+    repeat_admin: float = 0.0
+    """Not a rate: the probability with which an administrative request is delivered again, much later."""
+
+
+ON: Final = ("blackout", "etcd_outage")
+"""What is drawn."""
+
+
+def draw(seed: int, on: tuple[str, ...] = ON) -> HardPlan:
+    """The plan of a seed; seed 0 has none."""
+    rates = {}
+    for kind in fields(HardPlan):
+        random = Random(f"{seed}:hard:{kind.name}")
+        share, size = random.random(), random.random()
+        if seed and kind.name.removesuffix("_every_ms") in on and share < _SHARE:
+            rates[kind.name] = (
+                size * 0.5 if kind.name == "repeat_admin" else _EVERY_MS[0] + size * (_EVERY_MS[1] - _EVERY_MS[0])
+            )
+    return replace(HardPlan(), **rates)

@@ -1,0 +1,83 @@
+"""The budget of losses: what may be taken from a partition without breaking the promise, and when it is filled again."""
+
+from __future__ import annotations
+
+from oncelog.types import BrokerRef, PartitionId
+from oncelog_runtime.cluster import Partition, Topic, partition_key, topic_key
+from oncelog_runtime.ports import Put
+from oncelog_runtime.sim.metadata import SimMetadata
+from oncelog_runtime.sim.world import SimWorld
+from tests.simulation.losses import LossBudget
+
+WHERE = PartitionId("id", 0)
+
+
+def store_with(flush_mode: str = "replicated", min_insync: int = 2, replicas: int = 3) -> SimMetadata:
+    store = SimWorld("losses").metadata
+    config = {"flush_mode": flush_mode, "min_insync_replicas": str(min_insync)}
+    store.commit([], [Put(topic_key("t"), Topic("t", "id", 1, replicas, config).encode())], [])
+    put_isr(store, *((broker_id, 1) for broker_id in range(replicas)))
+    return store
+
+
+def put_isr(store: SimMetadata, *isr: tuple[int, int]) -> None:
+    refs = tuple(BrokerRef(*ref) for ref in isr)
+    state = Partition("t", (0, 1, 2), refs[0], 1, refs)
+    store.commit([], [Put(partition_key(*WHERE), state.encode())], [])
+
+
+def budget_of(store: SimMetadata, is_judged: bool = True) -> LossBudget:
+    return LossBudget(store, lambda topic: is_judged)
+
+
+def test_a_second_power_cut_waits_until_the_first_replica_is_back_in_the_isr() -> None:
+    store = store_with()
+    budget = budget_of(store)
+    assert budget.may_cut_power(0)
+    budget.power_was_cut(0)
+    assert not budget.may_cut_power(1)
+    put_isr(store, (1, 1), (2, 1))
+    assert not budget.may_cut_power(1), "it is out of the ISR, and not back yet"
+    put_isr(store, (1, 1), (2, 1), (0, store.revision + 1))
+    assert budget.may_cut_power(1)
+
+
+def test_whoever_holds_nothing_committed_may_lose_it() -> None:
+    store = store_with()
+    budget = budget_of(store)
+    put_isr(store, (1, 1), (2, 1))
+    budget.power_was_cut(0)
+    assert budget.may_cut_power(1)
+
+
+def test_in_fsync_mode_power_cuts_are_free_and_volumes_are_not() -> None:
+    budget = budget_of(store_with("fsync"))
+    for broker_id in (0, 1, 2):
+        assert budget.may_cut_power(broker_id)
+        budget.power_was_cut(broker_id)
+    assert budget.may_lose_volume(0)
+    budget.volume_was_lost(0)
+    assert not budget.may_lose_volume(1)
+
+
+def test_with_one_replica_needed_nothing_may_be_lost() -> None:
+    assert not budget_of(store_with(min_insync=1)).may_cut_power(0)
+    assert not budget_of(store_with(min_insync=2, replicas=1)).may_cut_power(0)
+
+
+def test_a_topic_that_is_not_judged_is_written_off() -> None:
+    budget = budget_of(store_with(min_insync=1), is_judged=False)
+    assert budget.may_cut_power(0)
+    assert not budget.may_lose_volume(0), "it would never have a leader again"
+    budget.power_was_cut(0)
+    assert WHERE in budget.written_off
+
+
+def test_rot_counts_until_the_replica_was_filled_again() -> None:
+    store = store_with("fsync")
+    budget = budget_of(store)
+    assert budget.may_rot(0, WHERE)
+    budget.rotted(0, WHERE)
+    assert not budget.may_rot(1, WHERE)
+    assert not budget.may_lose_volume(1)
+    assert budget.holders(WHERE, Partition.decode(store.get(partition_key(*WHERE)).value)) == [1, 2]
