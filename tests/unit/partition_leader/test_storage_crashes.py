@@ -156,3 +156,24 @@ def test_after_any_crash_a_log_is_a_sound_prefix_of_itself(seed: int) -> None:
             life.high_watermark = log.log_start_offset
 
     run(test, seed, TORN)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_was_synced_outlives_a_power_cut_though_no_checkpoint_could_be_stored(seed: int) -> None:
+    """Rule 3 of `storage`: a sync covers the names of rolled segments by itself. The checkpoint, whose own write would
+    sync the folder by the way, may fail without harm (S7)."""
+    config = LogConfig(segment_bytes=600, index_interval_bytes=200)
+
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk, config)
+        disk.write_atomic = _refused  # type: ignore[method-assign]
+        for number in range(12):
+            write(log, batch(-1, -1, epoch=-1, payload=b"x" * 150))
+            assert await log.sync() == number + 1
+        assert (await open_log(disk.after_power_cut(), config)).log_end_offset == 12
+
+    run(test, seed)
+
+
+async def _refused(path: str, _data: bytes) -> None:
+    raise StorageError("there is room for the log, not for a new file", reason="full", path=path)

@@ -180,6 +180,17 @@ def test_a_batch_that_is_not_in_doubt_expires_definitely(window: ProducerWindow)
     assert error.context["written"] == "false"
 
 
+def test_a_definite_answer_to_a_later_attempt_ends_no_doubt_about_an_earlier_one(window: ProducerWindow) -> None:
+    """Rule 5: "not written" is said only of a batch none of whose attempts is in doubt. The first one may be in the log."""
+    a = batch()
+    send(window, a)
+    window.answered(a, LOST, 10)
+    assert window.resend(10) is a
+    window.answered(a, NOT_LEADER, 20)
+    assert window.expire(DEADLINE_MS) == [], "a caller that is told so would send it again"
+    assert window.in_question(DEADLINE_MS) is a
+
+
 def test_nothing_expires_while_it_is_in_flight(window: ProducerWindow) -> None:
     send(window, batch())
     assert window.expire(DEADLINE_MS) == []
