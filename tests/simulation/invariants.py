@@ -181,6 +181,7 @@ class Watcher:
         self.store = StoreWatch(cluster, self._acknowledged.reached, written_off)
         self._sights: dict[LocalPartition, Sight] = {}
         self._steps: dict[str, int] = {}
+        self._names: dict[Life, str] = {}
         self._loop.add_step_hook(self._step)
 
     def acknowledged(self, key: Key, offset: int) -> None:
@@ -195,7 +196,17 @@ class Watcher:
             return
         service = self._service(life)
         if isinstance(service, Broker):
+            sights = self._sights
             for partition in service.replicas.partitions.values():
+                # The most often executed lines of a simulation: what has not moved is passed over without a call.
+                sight, leadership = sights.get(partition), partition.leadership
+                if sight is not None and sight.leadership is leadership:
+                    if leadership is not None:
+                        high_watermark = leadership.replicas.high_watermark
+                    else:
+                        high_watermark = partition.high_watermark
+                    if sight.high_watermark == high_watermark and sight.log_end == partition.log.log_end_offset:
+                        continue
                 if partition.failed is None and not partition.exclusive.locked():
                     self._look(service, partition)
         steps = self._steps[life.name] = self._steps.get(life.name, 0) + 1
@@ -203,7 +214,9 @@ class Watcher:
             self.check(service)
 
     def _service(self, life: Life) -> object:
-        name = life.name.partition("#")[0]
+        name = self._names.get(life)
+        if name is None:
+            name = self._names[life] = life.name.partition("#")[0]
         return self._cluster.services.get(name) if self._cluster.node(name).life is life else None
 
     def _look(self, broker: Broker, partition: LocalPartition) -> None:
@@ -213,13 +226,6 @@ class Watcher:
             partition.log.log_end_offset,
         )
         before = self._sights.get(partition)
-        if (
-            before is not None
-            and before.leadership is leadership
-            and before.high_watermark == high_watermark
-            and before.log_end == log_end
-        ):
-            return
         self.checked += 1
         now = Sight(broker.me(), partition, leadership, high_watermark, log_end)
         self._sights[partition] = now

@@ -227,10 +227,12 @@ class SimDisk:
         """Removes a file or a whole directory; absent is fine."""
         self.plugged()
         path = path.rstrip("/")
-        if not self.exists(path):
-            return
-        _drop(self._files, self._dirs, path)
-        self._later(path, lambda: _drop(self._durable_files, self._durable_dirs, path))
+        if path in self._files:
+            del self._files[path]
+            self._later(path, lambda: _drop_file(self._durable_files, path))
+        elif path in self._dirs:
+            _drop(self._files, self._dirs, path)
+            self._later(path, lambda: _drop(self._durable_files, self._durable_dirs, path))
 
     def rename(self, old: str, new: str) -> None:
         """Renames a file or a directory atomically. Raises `StorageError` when `new` is a directory."""
@@ -241,10 +243,25 @@ class SimDisk:
         if not self.exists(old):
             raise StorageError("no such file", reason="absent", path=old)
         self._need_parent(new)
+        if old in self._files:
+            self._rename_file(old, new)
+            return
         moved = {name: inode for name, inode in self._files.items() if _inside(name, old)}
         dirs = [name for name in self._dirs if _inside(name, old)]
         _move(self._files, self._dirs, moved, dirs, old, new)
         self._later(new, lambda: _move(self._durable_files, self._durable_dirs, moved, dirs, old, new))
+
+    def _rename_file(self, old: str, new: str) -> None:
+        """As `rename`, of what has nothing inside: most of what is ever renamed."""
+        inode = self._files[old]
+
+        def move(files: dict[str, _Inode]) -> None:
+            files.pop(old, None)
+            files.pop(new, None)  # what is new stands last, here and on the platter
+            files[new] = inode
+
+        move(self._files)
+        self._later(new, lambda: move(self._durable_files))
 
     def read_file(self, path: str) -> bytes:
         """The whole file. Raises `StorageError` when absent."""
@@ -449,6 +466,10 @@ def _parent(path: str) -> str:
 
 def _inside(name: str, path: str) -> bool:
     return name == path or name.startswith(f"{path}/")
+
+
+def _drop_file(files: dict[str, _Inode], path: str) -> None:
+    files.pop(path, None)
 
 
 def _drop(files: dict[str, _Inode], dirs: dict[str, None], path: str) -> None:

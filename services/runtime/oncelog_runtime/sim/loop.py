@@ -33,6 +33,7 @@ LIFE: Final[contextvars.ContextVar[Life | None]] = contextvars.ContextVar("sim_l
 """The simulated process on whose behalf code runs; None = the world (network, etcd, the test)."""
 
 _MASK: Final = (1 << 64) - 1
+_AT_ONCE: Final = -1.0
 _PRIME: Final = 0x100000001B3
 _COLLECT_STEPS: Final = 100_000
 _MAX_STEPS_IN_ONE_INSTANT: Final = 2_000_000
@@ -106,13 +107,21 @@ class Life:
         return True
 
 
-class SimHandle(asyncio.TimerHandle):
-    """A callback that waits for its turn. Cheaper than asyncio's own: it only implements what asyncio uses."""
+class SimHandle:
+    """A callback that waits for its turn. Cheaper than asyncio's own: it only implements what asyncio uses.
 
-    __slots__ = ("args", "callback", "context", "is_cancelled", "is_timer", "life", "number", "due")
+    `due`: virtual seconds; negative for a callback without a time.
+    """
 
-    def __init__(  # base __init__ is not called on purpose: it copies contexts and formats sources
-        self, callback: Callable[..., object], args: tuple[Any, ...], context: contextvars.Context, number: int
+    __slots__ = ("args", "callback", "context", "due", "is_cancelled", "life", "number")
+
+    def __init__(
+        self,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: contextvars.Context,
+        number: int,
+        due: float = _AT_ONCE,
     ) -> None:
         self.callback = callback
         self.args = args
@@ -120,8 +129,12 @@ class SimHandle(asyncio.TimerHandle):
         self.number = number
         self.life = context.get(LIFE)
         self.is_cancelled = False
-        self.is_timer = False
-        self.due = 0.0
+        self.due = due
+
+    @property
+    def is_timer(self) -> bool:
+        """It waits, or waited, for a time."""
+        return self.due >= 0
 
     def cancel(self) -> None:
         """The callback will not run."""
@@ -135,7 +148,7 @@ class SimHandle(asyncio.TimerHandle):
 
     def when(self) -> float:
         """Virtual seconds; 0 for a callback without a time."""
-        return self.due
+        return max(0.0, self.due)
 
     def __repr__(self) -> str:
         return f"<SimHandle {self.number} {self.callback!r}>"
@@ -256,10 +269,11 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def _run(self, done: Callable[[], bool], limit: float | None) -> bool:
         with self._entered():
+            step, ready = self._step, self._ready
             while not done():
-                if not self._ready and not self._advance(limit):
+                if not ready and not self._advance(limit):
                     return False
-                self._step()
+                step()
             return True
 
     def _step(self) -> None:
@@ -353,9 +367,8 @@ class SimLoop(asyncio.AbstractEventLoop):
     ) -> SimHandle:
         """Runs the callback at a virtual time in seconds."""
         self._numbers = number = self._numbers + 1
-        handle = SimHandle(callback, args, contextvars.copy_context() if context is None else context, number)
-        handle.is_timer = True
-        handle.due = when
+        context = contextvars.copy_context() if context is None else context
+        handle = SimHandle(callback, args, context, number, max(0.0, when))
         heappush(self._timers, (when, number, handle))
         return handle
 
