@@ -103,4 +103,8 @@ OPERATIONS: Final[dict[str, Case]] = {
         "test_the_leader_of_a_dead_producer_heals",
         "test_a_question_does_not_end_a_living_transaction",
     ),
+    "epoch 1": Case(
+        "nobody leads in an epoch in which a log has batches, whatever etcd says",
+        ("conformance/test_leader_epochs.py::test_nobody_leads_in_an_epoch_in_which_a_log_has_batches",),
+    ),
 }
