@@ -10,9 +10,11 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tests.simulation.history import History, Key, Operation, Status, Value
+from tests.simulation.history import NEVER, History, Key, Operation, Status, Value
 
 Final = dict[Key, list[tuple[int, Value]]]
+DIRTY = ("peek", "look")
+"""Kinds of reads that see what is not committed: following along, and from the beginning to the end as it is then."""
 ATOMIC = ("txn", "batch")
 """Kinds that are all or nothing; a `batch` has many writers, so its writes have no order among themselves."""
 
@@ -29,7 +31,10 @@ class Anomaly:
 
 
 class _Tables:
-    """Derived once per history: who wrote what, and what lies at which offset."""
+    """Derived once per history: who wrote what, and what lies at which offset.
+
+    Of several that tried to write a value, each after the one before had surely failed, `writer` is the last.
+    """
 
     def __init__(self, history: History, final: Final) -> None:
         self.operations = history.operations
@@ -46,7 +51,7 @@ class _Tables:
             self._see(key, records)
         for operation in history.operations:
             for key, records in operation.reads.items():
-                if operation.kind != "peek":
+                if operation.kind not in DIRTY:
                     self._see(key, records)
                 else:
                     for offset, value in records:
@@ -82,6 +87,9 @@ def check(history: History, final: Final) -> list[Anomaly]:
         _poll_order,
         _send_order,
         _circular_information,
+        _own_writes_read,
+        _stale_snapshots,
+        _fenced_sessions_act,
     ):
         found.extend(step(tables))
     return found
@@ -177,7 +185,7 @@ def _send_order(tables: _Tables) -> Iterator[Anomaly]:
     order = _order(tables)
     last: dict[tuple[str, Key], tuple[int, Value, Operation]] = {}
     for operation in tables.operations:
-        if operation.kind not in ("send", "txn"):
+        if operation.kind not in ("send", "txn") or operation.status is Status.FAIL:
             continue
         for key, value in operation.writes:
             index = order.get(key, {}).get(value)
@@ -199,7 +207,7 @@ def _circular_information(tables: _Tables) -> Iterator[Anomaly]:
     """G1c without write-write edges: writer -> reader edges among transactions must not form a cycle."""
     edges: dict[int, set[int]] = defaultdict(set)
     for operation in tables.operations:
-        if operation.kind == "peek":
+        if operation.kind in DIRTY or operation.status is Status.FAIL:
             continue
         for key, records in operation.reads.items():
             for _, value in records:
@@ -238,3 +246,73 @@ def _cycle_from(start: int, edges: dict[int, set[int]], done: set[int]) -> list[
         else:
             enter(step)
     return []
+
+
+def _own_writes_read(tables: _Tables) -> Iterator[Anomaly]:
+    """What a transaction reads is committed, and it is not itself."""
+    for operation in tables.operations:
+        if operation.kind == "txn":
+            for key, records in operation.reads.items():
+                for offset, value in records:
+                    if (key, value) in operation.writes:
+                        yield Anomaly("dirty-read", f"{operation} read its own {key} offset {offset} before its commit")
+
+
+# ------------------------------------------------------------ real time
+
+
+def _stale_snapshots(tables: _Tables) -> Iterator[Anomaly]:
+    """A snapshot shows everything that was answered before it began, and below its end everything that is committed."""
+    by_key: dict[Key, list[tuple[Value, Operation]]] = defaultdict(list)
+    for operation in tables.operations:
+        for key, value in operation.writes:
+            by_key[key].append((value, operation))
+    for snapshot in tables.operations:
+        for key, end in snapshot.read_ends.items():
+            seen = {value for _, value in snapshot.reads.get(key, [])}
+            for value, writer in by_key[key]:
+                if value not in seen and _is_missing(tables, snapshot, key, end, value, writer, by_key[key]):
+                    yield Anomaly("stale-read", f"{snapshot} of {key} to {end} misses value {value} of {writer}")
+
+
+def _is_missing(
+    tables: _Tables,
+    snapshot: Operation,
+    key: Key,
+    end: int,
+    value: Value,
+    writer: Operation,
+    others: list[tuple[Value, Operation]],
+) -> bool:
+    """Whether a value that a snapshot has not seen had to be there."""
+    if writer.status is not Status.OK or writer.ended > snapshot.began:
+        return False
+    offset = writer.write_offsets.get((key, value), NEVER)
+    if offset < end or snapshot.kind in DIRTY:
+        return True  # below its end nothing is undecided, and its end is above everything that was acknowledged
+    if writer.kind != "send" and not writer.is_visible:
+        return False
+    before = [other for write, other in others if other.write_offsets.get((key, write), -1) < offset]
+    return not any(_may_be_open(other, snapshot) for other in before if other is not writer)
+
+
+def _may_be_open(other: Operation, snapshot: Operation) -> bool:
+    """A transaction without its markers while a read_committed snapshot looks for the end."""
+    if other.kind not in ATOMIC or other.began > snapshot.ended:
+        return False
+    return not (other.is_visible and other.ended < snapshot.began)
+
+
+def _fenced_sessions_act(tables: _Tables) -> Iterator[Anomaly]:
+    """Nothing of an older session is committed after a newer one of the same transactional id has begun (A4)."""
+    begun = [o for o in tables.operations if o.kind == "init" and o.status is Status.OK and o.session is not None]
+    for operation in tables.operations:
+        if operation.kind != "txn" or operation.session is None or not operation.writes:
+            continue
+        if operation.status is not Status.OK:
+            continue
+        for init in begun:
+            assert init.session is not None
+            same = init.session[0] == operation.session[0]
+            if same and init.session > operation.session and init.ended < operation.asked:
+                yield Anomaly("fenced-session-acted", f"{operation} was committed after {init} of {init.session}")

@@ -13,9 +13,9 @@ from oncelog.client.client import Client
 from oncelog.client.consumer import Consumer
 from oncelog.client.producer import Producer
 from tests.simulation.history import Key, Records
-from tests.simulation.workload import PARTITIONS, TOPIC, Workload
+from tests.simulation.topics import COPY, PARTITIONS, WORK
+from tests.simulation.workload import Workload
 
-COPY: Final = "copy"
 _GROUP: Final = "copiers"
 
 
@@ -53,7 +53,7 @@ class Copier:
             ) as producer,
             client.consumer(group_id=_GROUP, auto_offset_reset="earliest", fetch_max_wait_ms=100) as consumer,
         ):
-            await consumer.assign([(TOPIC, p) for p in range(PARTITIONS)])
+            await consumer.assign([(WORK, p) for p in range(PARTITIONS)])
             for _ in range(random.randint(5, 30)):
                 if await self._is_at_the_end(consumer):
                     return
@@ -80,7 +80,7 @@ def differences(source: dict[Key, Records], copy: dict[Key, Records]) -> list[st
     """One sentence per partition whose copy is not its source."""
     found = []
     for p in range(PARTITIONS):
-        want = [value for _, value in source[TOPIC, p]]
+        want = [value for _, value in source[WORK, p]]
         have = [value for _, value in copy[COPY, p]]
         if want != have:
             at = next(

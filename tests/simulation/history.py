@@ -1,7 +1,8 @@
 """What the clients of a run did and saw, in Jepsen's terms.
 
-An operation is invoked once and completes once: `OK` (surely done), `FAIL` (surely not done) or `INFO` (unknown). A value is
-written at most once in a whole run, so a value names the write that made it. A key is a topic partition.
+An operation is invoked once and completes once: `OK` (surely done), `FAIL` (surely not done) or `INFO` (unknown). A value
+names what was to be written, and must be seen at most once. It is written again, by another operation, only after the
+first one is surely not done. A key is a topic partition.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 
 Key = tuple[str, int]
 Value = int
+Write = tuple[Key, Value]
 Records = list[tuple[int, Value]]
 """What was read of a partition: offsets and values."""
 NEVER = 1 << 62
@@ -43,6 +45,14 @@ class Operation:
     writes: list[tuple[Key, Value]] = field(default_factory=list)
     write_offsets: dict[tuple[Key, Value], int] = field(default_factory=dict)
     reads: dict[Key, list[tuple[int, Value]]] = field(default_factory=dict)
+    read_ends: dict[Key, int] = field(default_factory=dict)
+    """Of a snapshot: where each partition ended when it began, as its reader was told."""
+    session: tuple[str, int, int] | None = None
+    """Of a transaction and of an `init`: the transactional id, producer id and producer epoch; newer ones are greater."""
+    asked: int = NEVER
+    """Of a transaction: the moment in which its commit was asked for."""
+    is_visible: bool = False
+    """Of a transaction: the answer to its commit said that every partition has its marker."""
     cause: str = ""
 
     def is_ok_since(self, ms: int) -> bool:
@@ -68,7 +78,7 @@ class History:
 
     def invoke(self, process: str, kind: str, now_ms: int) -> Operation:
         """Begins an operation; until `complete` it counts as INFO."""
-        operation = Operation(len(self.operations), process, kind, now_ms, began=self._moment())
+        operation = Operation(len(self.operations), process, kind, now_ms, began=self.moment())
         self.operations.append(operation)
         return operation
 
@@ -76,8 +86,9 @@ class History:
         """Ends an operation."""
         assert operation.completed_ms < 0, f"{operation} completed twice"
         operation.status, operation.completed_ms, operation.cause = status, now_ms, cause
-        operation.ended = self._moment()
+        operation.ended = self.moment()
 
-    def _moment(self) -> int:
+    def moment(self) -> int:
+        """Later than all before."""
         self._moments += 1
         return self._moments

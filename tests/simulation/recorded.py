@@ -94,26 +94,47 @@ class RecordedLoad(ABC):
             await asyncio.sleep(random.random() * self.pause_max_s)
 
     async def _send(self, producer: Any, name: str, random: Random) -> None:
+        """Whoever is told that nothing was written may write it again; then it is there once, not twice."""
         operation = self.begin(name, "send")
         self.new_writes(random, operation, 1)
-        ((topic, partition), value) = operation.writes[0]
-        try:
-            metadata = await producer.send_and_wait(topic, value=encode(value), partition=partition)
-        except errors.OncelogError as error:
-            self.end(operation, Status.INFO, error)
-            return
-        if metadata.offset >= 0:
-            operation.write_offsets[operation.writes[0]] = metadata.offset
-            self.acknowledged((topic, partition), metadata.offset)
+        while True:
+            ((topic, partition), value) = operation.writes[0]
+            try:
+                metadata = await producer.send_and_wait(topic, value=self.payload(topic, value), partition=partition)
+            except errors.OncelogError as error:
+                if error.context.get("written") != "false":
+                    self.end(operation, Status.INFO, error)
+                    return
+                self.end(operation, Status.FAIL, error)
+                if self.stopping or random.random() < 0.5:
+                    return
+                writes, operation = operation.writes, self.begin(name, "send")
+                operation.writes += writes
+            else:
+                self.answered(operation, metadata.offset)
+                return
+
+    def payload(self, topic: str, value: Value) -> bytes:
+        """The bytes of a record; a load may fill them up with blanks."""
+        return encode(value)
+
+    def answered(self, operation: Operation, offset: int) -> None:
+        """A send is OK, at this offset; -1: the leader no longer knows."""
+        (write,) = operation.writes
+        if offset >= 0:
+            operation.write_offsets[write] = offset
+            self.acknowledged(write[0], offset)
         self.end(operation, Status.OK)
 
-    async def commit(self, txn: Any, name: str, **options: Any) -> None:
+    async def commit(self, txn: Any, operation: Operation, **options: Any) -> None:
         """Asks once more when the outcome is unknown, as the error says."""
+        operation.asked = self.history.moment()
         try:
             await txn.commit(**options)
         except errors.CommitOutcomeUnknownError as error:
-            self.note(name, "commit", error)
+            self.note(operation.process, "commit", error)
             await txn.commit(**options)
+        operation.is_visible = txn.visible
 
     async def end_by_outcome(self, txn: Any, operation: Operation, error: errors.OncelogError) -> bool:
         """A transaction whose end is not known here stays INFO, and its session is over (False); an abort is a FAIL."""

@@ -68,6 +68,7 @@ def _add(total: Verdict, verdict: Verdict) -> None:
     total.injected.update(verdict.injected)
     total.operations.update(verdict.operations)
     total.causes.update(verdict.causes)
+    total.available.add(verdict.available)
     total.digest = verdict.digest
 
 
@@ -77,6 +78,9 @@ def _report(total: Verdict, seeds: int, failed: int, seconds: float) -> None:
     print(f"  operations: {_listed(total.operations)}")
     print(f"  causes: {_listed(total.causes)}")
     print(f"  {sum(total.injected.values())} faults: {_listed(total.injected)}")
+    print("  availability of writes with acks=all, while a majority is fit and connected:")
+    for line in total.available.table():
+        print(f"    {line}")
     if seeds == 1:
         print(f"  digest {total.digest}")
 

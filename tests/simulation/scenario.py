@@ -19,12 +19,13 @@ from typing import Any, Final
 
 from oncelog import errors
 from oncelog_runtime.sim.faults import FaultPlan
-from tests.simulation import hard_plan
+from tests.simulation import availability, hard_plan, topics
+from tests.simulation.availability import PROBE, Availability, Measured
 from tests.simulation.checker import Final as FinalRead
 from tests.simulation.checker import check
 from tests.simulation.cluster import SimCluster
 from tests.simulation.cluster_faults import ClusterFaults
-from tests.simulation.copier import COPY, Copier, differences
+from tests.simulation.copier import Copier, differences
 from tests.simulation.history import Operation
 from tests.simulation.invariants import Watcher
 from tests.simulation.losses import LossBudget
@@ -32,7 +33,8 @@ from tests.simulation.operator import Operator
 from tests.simulation.replicas import differing, settled
 from tests.simulation.side_work import PASSING, TRIMMED, TRIMMED_CONFIG, TRIMMED_PARTITIONS, SideWork
 from tests.simulation.spark_job import SparkJob
-from tests.simulation.workload import PARTITIONS, TOPIC, Workload, final_read
+from tests.simulation.topics import COPY, PARTITIONS, WORK, SimTopic
+from tests.simulation.workload import Workload, final_read
 
 _WORK_S: Final = (6.0, 12.0)
 _HEAL_MS: Final = 60_000
@@ -58,6 +60,7 @@ class Verdict:
     injected: Counter[str] = field(default_factory=Counter)
     operations: Counter[str] = field(default_factory=Counter)
     causes: Counter[str] = field(default_factory=Counter)
+    available: Measured = field(default_factory=Measured)
 
     def __str__(self) -> str:
         lines = [f"seed {self.seed}: {len(self.violations)} violations, digest {self.digest}"]
@@ -92,6 +95,12 @@ class Scenario:
         self.senders = draw.randint(1, 2)
         self.max_down = draw.choice([1, 2, 2])
         self.hard = hard_plan.draw(seed)
+        self.topics = topics.draw(
+            seed,
+            fsync=self.fsync,
+            small_segments=self.small_segments,
+            may_lose_nothing=not (self.hard.lose_volume_every_ms or self.hard.rot_every_ms),
+        )
         self.faster = draw.choice([2, 4, 8])
         self.cancel_handler = 0.3 if draw.random() < 0.2 else 0.0  # as grpc.aio does to handlers of unary calls
         more = Random(f"{seed}:operations")
@@ -128,7 +137,7 @@ class Scenario:
         await self._create_topics(cluster)
         budget = LossBudget(cluster.world.metadata, self._is_judged, lambda topic: topic == TRIMMED and not self.fsync)
         watcher = Watcher(cluster, budget.written_off)
-        workload = Workload(cluster, watcher.acknowledged)
+        workload = Workload(cluster, self.topics, watcher.acknowledged)
         job, copier, side = SparkJob(workload, "spark"), Copier(workload), SideWork(workload)
         faults = ClusterFaults(
             cluster,
@@ -140,16 +149,23 @@ class Scenario:
             durable=self.fsync,
         )
         cluster.world.set_plan(self.plan)
+        bound_ms = availability.bound_of(self.plan, self.hard, has_operator=self.operations_every_ms > 0 or self.grows)
+        probing = Availability(workload, budget, faults.active, bound_ms)
         running = [cluster.world.spawn(work) for work in self._processes(workload, job, side)]
+        running += [cluster.world.spawn(probing.prober(p)) for p in range(availability.PARTITIONS)]
+        watching = cluster.world.spawn(probing.watch())
         copying = cluster.world.spawn(copier.main("copier"))
         faults.start()
         operating = cluster.world.spawn(self._operate(cluster))
         await asyncio.sleep(self.work_s)
-        operating.cancel()
-        (ended,) = await asyncio.gather(operating, return_exceptions=True)
-        if isinstance(ended, Exception):
-            raise ended
+        for task in (operating, watching):
+            task.cancel()
+        for ended in await asyncio.gather(operating, watching, return_exceptions=True):
+            if isinstance(ended, Exception):
+                raise ended
         await faults.stop()
+        self.verdict.violations.extend(probing.violations)
+        self.verdict.available = probing.measured
         await cluster.healthy(_HEAL_MS)
         await self._succeeds_again(workload)
         workload.stopping = True
@@ -181,15 +197,12 @@ class Scenario:
             await asyncio.sleep(0.2)
 
     async def _create_topics(self, cluster: SimCluster) -> None:
-        config = {"min.insync.replicas": "2", "flush.mode": "fsync" if self.fsync else "replicated"}
-        if self.small_segments:
-            config |= {"segment.bytes": "2000", "max.message.bytes": "2000"}
+        flush_mode = {"flush.mode": "fsync" if self.fsync else "replicated"}
+        probe = {"min.insync.replicas": "2", **flush_mode}
+        trimmed = [SimTopic(TRIMMED, TRIMMED_PARTITIONS, 3, TRIMMED_CONFIG | flush_mode, 0)] if self.trims else []
         async with cluster.client("setup") as client:
-            for topic in (TOPIC, COPY):
-                await client.admin.create_topic(topic, partitions=PARTITIONS, replication_factor=3, config=config)
-            if self.trims:
-                trimmed = TRIMMED_CONFIG | {"flush.mode": config["flush.mode"]}
-                await client.admin.create_topic(TRIMMED, partitions=TRIMMED_PARTITIONS, config=trimmed)
+            for topic in (*self.topics, SimTopic(PROBE, availability.PARTITIONS, 3, probe, 0), *trimmed):
+                await topic.create(client)
 
     def _processes(self, workload: Workload, job: SparkJob, side: SideWork) -> list[Coroutine[Any, Any, None]]:
         shared = "shared" if self.shared_id else ""
@@ -203,6 +216,7 @@ class Scenario:
             *(workload.sender(f"sender-{i}") for i in range(self.senders)),
             *(workload.transactor(f"transactor-{i}", shared) for i in range(2)),
             *(workload.reader(f"reader-{i}") for i in range(2)),
+            workload.snapshooter("snapshooter"),
             workload.reader("peeker", "read_uncommitted"),
             job.main("spark"),
         ]
@@ -218,17 +232,18 @@ class Scenario:
     ) -> None:
         found = self.verdict.violations
         await settled(cluster, _HEAL_MS)
-        final = await final_read(cluster, TOPIC, PARTITIONS)
+        final = await final_read(cluster, [*workload.keys, *((PROBE, p) for p in range(availability.PARTITIONS))])
         found.extend(str(anomaly) for anomaly in check(workload.history, final))
         found.extend(await _false_outcomes(cluster, workload, final))
         async with cluster.client() as client:
             copier.finish_at(
-                {(TOPIC, p): o.last_stable_offset for p, o in (await client.admin.partition_offsets(TOPIC)).items()}
+                {(WORK, p): o.last_stable_offset for p, o in (await client.admin.partition_offsets(WORK)).items()}
             )
         async with asyncio.timeout(_HEAL_MS / 1000):
             await copying
         await settled(cluster, _HEAL_MS)  # its last commit may be decided and not visible yet
-        found.extend(f"copy: {text}" for text in differences(final, await final_read(cluster, COPY, PARTITIONS)))
+        copied = await final_read(cluster, [(COPY, p) for p in range(PARTITIONS)])
+        found.extend(f"copy: {text}" for text in differences(final, copied))
         await settled(cluster, _HEAL_MS)
         found.extend(differing(cluster))
         for name in sorted(cluster.services):

@@ -18,7 +18,6 @@ from oncelog import errors
 from oncelog.client.client import Client
 from oncelog.client.participant import ParticipantResult
 from tests.simulation.history import Operation, Status
-from tests.simulation.recorded import encode
 from tests.simulation.workload import Workload
 
 APP: Final = "app"
@@ -205,7 +204,7 @@ class SparkJob:
             self._workload.named.append((self._name, participant.txn_no, batch.operation))
             for index in share:
                 (topic, partition), value = batch.operation.writes[index]
-                await participant.send(topic, value=encode(value), partition=partition)
+                await participant.send(topic, value=self._workload.payload(topic, value), partition=partition)
                 if random.random() < 0.1:
                     await asyncio.sleep(random.random())
             if fails:

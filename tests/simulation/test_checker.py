@@ -106,3 +106,118 @@ def test_two_transactions_that_read_each_other() -> None:
     first.reads = {B: [(0, 2)]}
     second.reads = {A: [(0, 1)]}
     assert names(h, {A: [(0, 1)], B: [(0, 2)]}) == {"G1c-circular-information"}
+
+
+# ------------------------------------------------------------ real time and processes
+
+
+def snapshot(history: History, key: Key, end: int, *records: tuple[int, Value], kind: str = "snapshot") -> Operation:
+    operation = poll(history, key, *records, process="s", kind=kind)
+    operation.read_ends = {key: end}
+    return operation
+
+
+def committed(history: History, offset: int, key: Key, value: Value, *, is_visible: bool = True) -> Operation:
+    operation = write(history, Status.OK, (key, value), kind="txn")
+    operation.write_offsets = {(key, value): offset}
+    operation.is_visible = is_visible
+    return operation
+
+
+def test_a_snapshot_that_misses_what_was_acknowledged_before() -> None:
+    h = History()
+    write(h, Status.OK, (A, 1))
+    snapshot(h, A, 0)
+    assert names(h, {A: [(0, 1)]}) == {"stale-read"}
+
+
+def test_a_snapshot_may_miss_what_was_acknowledged_after_it_began() -> None:
+    h = History()
+    early = h.invoke("s", "snapshot", 0)
+    write(h, Status.OK, (A, 1))
+    early.read_ends = {A: 0}
+    h.complete(early, Status.OK, 1)
+    assert names(h, {A: [(0, 1)]}) == set()
+
+
+def test_a_snapshot_that_misses_a_commit_that_was_answered_as_visible() -> None:
+    h = History()
+    committed(h, 0, A, 1)
+    snapshot(h, A, 0)
+    assert names(h, {A: [(0, 1)]}) == {"stale-read"}
+
+
+def test_a_snapshot_may_miss_a_commit_that_was_only_decided_or_that_another_one_holds_back() -> None:
+    h = History()
+    committed(h, 5, A, 1, is_visible=False)
+    snapshot(h, A, 5)
+    still_open = h.invoke("other", "txn", 0)
+    still_open.writes = [(A, 9)]
+    committed(h, 7, A, 2)
+    snapshot(h, A, 6, (5, 1))
+    assert names(h, {A: [(5, 1), (7, 2)]}) == set()
+
+
+def test_below_its_end_a_snapshot_misses_nothing_that_is_committed() -> None:
+    h = History()
+    committed(h, 5, A, 1, is_visible=False)
+    snapshot(h, A, 6)
+    assert names(h, {A: [(5, 1)]}) == {"stale-read"}
+
+
+def test_a_look_at_everything_misses_no_acknowledged_record() -> None:
+    h = History()
+    committed(h, 5, A, 1, is_visible=False)
+    snapshot(h, A, 5, kind="look")
+    assert names(h, {A: [(5, 1)]}) == {"stale-read"}
+
+
+def session(history: History, epoch: int) -> Operation:
+    operation = history.invoke("p", "init", 0)
+    operation.session = ("id", 7, epoch)
+    history.complete(operation, Status.OK, 1)
+    return operation
+
+
+def test_a_session_that_commits_after_a_newer_one_began() -> None:
+    for asked_after, expected in ((True, {"fenced-session-acted"}), (False, set())):
+        h = History()
+        session(h, 0)
+        old = h.invoke("p", "txn", 0)
+        old.session, old.writes = ("id", 7, 0), [(A, 1)]
+        if not asked_after:
+            old.asked = h.moment()
+        session(h, 1)
+        if asked_after:
+            old.asked = h.moment()
+        h.complete(old, Status.OK, 1)
+        assert names(h, {A: [(0, 1)]}) == expected
+
+
+def test_transactions_that_read_each_other() -> None:
+    h = History()
+    one = write(h, Status.OK, (A, 1), kind="txn")
+    other = write(h, Status.OK, (B, 2), kind="txn")
+    one.reads, other.reads = {B: [(0, 2)]}, {A: [(0, 1)]}
+    assert names(h, {A: [(0, 1)], B: [(0, 2)]}) == {"G1c-circular-information"}
+
+
+def test_a_transaction_that_reads_itself() -> None:
+    h = History()
+    one = write(h, Status.OK, (A, 1), kind="txn")
+    one.reads = {A: [(0, 1)]}
+    assert names(h, {A: [(0, 1)]}) == {"dirty-read"}
+
+
+def test_a_value_that_was_said_to_be_unwritten_and_was_written_again() -> None:
+    h = History()
+    write(h, Status.FAIL, (A, 1))
+    write(h, Status.OK, (A, 1))
+    assert names(h, {A: [(3, 1)]}) == set()
+    assert "duplicate" in names(h, {A: [(0, 1), (3, 1)]})
+
+
+def test_a_value_that_was_said_to_be_unwritten_is_read() -> None:
+    h = History()
+    write(h, Status.FAIL, (A, 1))
+    assert names(h, {A: [(0, 1)]}) == {"G1a-aborted-read"}

@@ -16,13 +16,13 @@ def store_with(flush_mode: str = "replicated", min_insync: int = 2, replicas: in
     store = SimWorld("losses").metadata
     config = {"flush_mode": flush_mode, "min_insync_replicas": str(min_insync)}
     store.commit([], [Put(topic_key("t"), Topic("t", "id", 1, replicas, config).encode())], [])
-    put_isr(store, *((broker_id, 1) for broker_id in range(replicas)))
+    put_isr(store, *((broker_id, 1) for broker_id in range(replicas)), replicas=replicas)
     return store
 
 
-def put_isr(store: SimMetadata, *isr: tuple[int, int]) -> None:
+def put_isr(store: SimMetadata, *isr: tuple[int, int], replicas: int = 3) -> None:
     refs = tuple(BrokerRef(*ref) for ref in isr)
-    state = Partition("t", (0, 1, 2), refs[0], 1, refs)
+    state = Partition("t", tuple(range(replicas)), refs[0], 1, refs)
     store.commit([], [Put(partition_key(*WHERE), state.encode())], [])
 
 

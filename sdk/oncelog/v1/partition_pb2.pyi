@@ -614,20 +614,16 @@ class ReportBrokerReply(_message.Message):
     def __init__(self) -> None: ...
 
 class PingRequest(_message.Message):
-    __slots__ = ("hold_ms", "suspect")
+    __slots__ = ("hold_ms",)
     HOLD_MS_FIELD_NUMBER: _ClassVar[int]
-    SUSPECT_FIELD_NUMBER: _ClassVar[int]
     hold_ms: int
-    suspect: _types_pb2.BrokerRef
-    def __init__(self, hold_ms: _Optional[int] = ..., suspect: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ...) -> None: ...
+    def __init__(self, hold_ms: _Optional[int] = ...) -> None: ...
 
 class PingReply(_message.Message):
-    __slots__ = ("broker", "hears_suspect")
+    __slots__ = ("broker",)
     BROKER_FIELD_NUMBER: _ClassVar[int]
-    HEARS_SUSPECT_FIELD_NUMBER: _ClassVar[int]
     broker: _types_pb2.BrokerRef
-    hears_suspect: bool
-    def __init__(self, broker: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ..., hears_suspect: bool = ...) -> None: ...
+    def __init__(self, broker: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ...) -> None: ...
 
 class ReplicaStatusRequest(_message.Message):
     __slots__ = ("broker", "partitions")
