@@ -614,16 +614,20 @@ class ReportBrokerReply(_message.Message):
     def __init__(self) -> None: ...
 
 class PingRequest(_message.Message):
-    __slots__ = ("hold_ms",)
+    __slots__ = ("hold_ms", "suspect")
     HOLD_MS_FIELD_NUMBER: _ClassVar[int]
+    SUSPECT_FIELD_NUMBER: _ClassVar[int]
     hold_ms: int
-    def __init__(self, hold_ms: _Optional[int] = ...) -> None: ...
+    suspect: _types_pb2.BrokerRef
+    def __init__(self, hold_ms: _Optional[int] = ..., suspect: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ...) -> None: ...
 
 class PingReply(_message.Message):
-    __slots__ = ("broker",)
+    __slots__ = ("broker", "hears_suspect")
     BROKER_FIELD_NUMBER: _ClassVar[int]
+    HEARS_SUSPECT_FIELD_NUMBER: _ClassVar[int]
     broker: _types_pb2.BrokerRef
-    def __init__(self, broker: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ...) -> None: ...
+    hears_suspect: bool
+    def __init__(self, broker: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ..., hears_suspect: bool = ...) -> None: ...
 
 class ReplicaStatusRequest(_message.Message):
     __slots__ = ("broker", "partitions")

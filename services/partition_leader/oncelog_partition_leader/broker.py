@@ -19,6 +19,7 @@ from oncelog_partition_leader.follower import Follower
 from oncelog_partition_leader.healing import Healer
 from oncelog_partition_leader.operations_service import OperationsService
 from oncelog_partition_leader.peers import Peers
+from oncelog_partition_leader.probes import Prober
 from oncelog_partition_leader.reading import Reader
 from oncelog_partition_leader.records_service import RecordsService
 from oncelog_partition_leader.registration import Registration
@@ -53,6 +54,7 @@ class Broker:
         )
         self.coordinators = Coordinators(ports.transport, self.view, self.tasks, config.coordinator_timeout_ms)
         self.contacts = Contacts(config, self.view, ports.clock)
+        prober = Prober(ports.transport, self.view, self.contacts, config.probe_timeout_ms)
         self.controller = Controller(
             config,
             ports.metadata,
@@ -62,9 +64,12 @@ class Broker:
             self.view,
             self.registration,
             self.contacts,
+            prober,
             self.tasks,
         )
-        self.peers = Peers(config, ports.transport, self.view, self.controller, self.contacts, self.tasks, self.me)
+        self.peers = Peers(
+            config, ports.transport, self.view, self.controller, self.contacts, prober, self.tasks, self.me
+        )
         self.replicas = ReplicaManager(
             config,
             ports,
@@ -74,6 +79,7 @@ class Broker:
             me=self.me,
             renew=self.registration.renew,
             unreachable=self.peers.unreachable,
+            silent=self.contacts.silent,
         )
         self.scrubber = Scrubber(config, ports.clock, ports.random, self.replicas.partitions)
         self.drainer = Drainer(
@@ -99,6 +105,7 @@ class Broker:
             self.controller,
             self.coordinators,
             self.me,
+            self.contacts.opinion,
             ports.transport,
             ports.tracer,
         )
@@ -175,6 +182,7 @@ class Broker:
         while True:
             await asyncio.sleep(self.config.tick_ms / 1000)
             self.contacts.tick()
+            self.controller.look_at_role()
             self.replicas.tick()
 
     async def _keep_house(self) -> None:

@@ -33,6 +33,9 @@ class BrokerConfig(ServingConfig):
     probe_timeout_ms: int = setting(300, "how long the controller waits for a suspect, twice")
     # replication
     replica_lag_time_max_ms: int = setting(10_000, "a follower not caught up for so long leaves the ISR")
+    replica_silence_max_ms: int = setting(
+        2_500, "a follower that answers nothing for so long leaves the ISR, if enough are left"
+    )
     replicate_max_bytes: int = setting(1 << 20, "bytes gathered into one replication request")
     replicate_in_flight_max: int = setting(4, "replication requests on the way per follower and flush mode")
     replicate_timeout_ms: int = setting(5_000, "a replication request without answer for so long is lost")
@@ -72,6 +75,11 @@ class BrokerConfig(ServingConfig):
         self.check("session_timeout_ms", self.session_timeout_ms >= 2_000, "2000 and up")
         self.check("scrub_bytes_per_s", self.scrub_bytes_per_s >= 0, "0 and up")
         self.check("peer_silence_max_ms", self.peer_silence_max_ms > self.peer_hold_ms, "above peer_hold_ms")
+        self.check(
+            "replica_silence_max_ms",
+            self.replica_silence_max_ms > self.peer_silence_max_ms,
+            "above peer_silence_max_ms",
+        )
         self.check("partitions_max", self.partitions_max <= 10_000, "at most 10000")
         self.check("transaction_shards", self.transaction_shards <= 10_000, "at most 10000")
         self.check("group_shards", self.group_shards <= 10_000, "at most 10000")

@@ -66,9 +66,13 @@ class Contacts:
         """Its address refuses connections: the process has ended."""
         return self._reach.is_gone(ref, self._clock.monotonic_ms())
 
-    def silent_ms(self) -> dict[int, int]:
-        """Broker id -> how long it has been silent."""
-        return self._reach.silent_ms(self._clock.monotonic_ms())
+    def all_heard(self) -> list[BrokerRef]:
+        """Everybody who is heard."""
+        return self._reach.all_heard(self._clock.monotonic_ms())
+
+    def silent(self, for_ms: int) -> list[BrokerRef]:
+        """The registered brokers of which nothing was heard for longer than this."""
+        return self._reach.silent(for_ms, self._clock.monotonic_ms())
 
     def opinion(self, ref: BrokerRef) -> bool | None:
         """Whether this broker hears it, for another one that asks; None: not known."""

@@ -41,8 +41,10 @@ from oncelog_partition_leader.core.election import (
     stopped_whole,
     transfer,
 )
+from oncelog_partition_leader.core.reachability import Verdict
+from oncelog_partition_leader.core.succession import Succession
 from oncelog_partition_leader.mover import Mover
-from oncelog_partition_leader.probes import is_dead
+from oncelog_partition_leader.probes import Prober
 from oncelog_partition_leader.registration import Registration, learned
 from oncelog_partition_leader.topics import Topics
 from oncelog_runtime import cluster
@@ -73,6 +75,7 @@ class Controller:
         view: ClusterView,
         registration: Registration,
         contacts: Contacts,
+        prober: Prober,
         tasks: TaskOwner,
     ) -> None:
         self._config = config
@@ -83,6 +86,10 @@ class Controller:
         self._view = view
         self._registration = registration
         self._contacts = contacts
+        self._prober = prober
+        self._succession = Succession()
+        self._known_holder: BrokerRef | None = None
+        self._renouncing = False
         self._tasks = tasks
         self._term = 0
         self._wake = asyncio.Event()
@@ -116,12 +123,27 @@ class Controller:
             self._probing[ref] = None
             self._tasks.spawn(self._probe(ref), f"probe-{ref.broker_id}")
 
-    def take_over(self, dead: BrokerRef) -> None:
-        """The controller is dead, though its lease lives: overwrite its key."""
+    def take_over(self, dead: BrokerRef, *, proven: bool) -> None:
+        """The controller is dead, though its lease lives: overwrite its key. `proven`: not only by its silence."""
         entry = self._view.controller
-        if entry is not None and entry.value == dead:
+        may = proven or self._succession.may_overthrow(self._clock.monotonic_ms())
+        if entry is not None and entry.value == dead and may:
             self._overthrow = dead
             self._wake.set()
+
+    def look_at_role(self) -> None:
+        """Called often. Who reaches fewer than half of the brokers makes room: the others may be cut off from it."""
+        if self.is_controller and not self._renouncing and self._contacts.is_minority():
+            self._renouncing = True
+            self._tasks.spawn(self._renounce(), "renounce")
+
+    async def _renounce(self) -> None:
+        try:
+            await self._give_up("too few brokers answer it")
+        except MetadataUnavailableError as error:
+            _log.warning("controller: %s", error)
+        finally:
+            self._renouncing = False
 
     def _saw(self, keys: list[str]) -> None:
         for key in keys:
@@ -138,12 +160,21 @@ class Controller:
                 self._all_dirty = True
             elif key.startswith(cluster.DECOMMISSIONS):
                 pass
-            elif key != cluster.CONTROLLER_KEY:
+            elif key == cluster.CONTROLLER_KEY:
+                self._role_changed()
+            else:
                 continue
             self._wake.set()
 
+    def _role_changed(self) -> None:
+        entry, before = self._view.controller, self._known_holder
+        self._known_holder = entry.value if entry is not None else None
+        if entry is not None and entry.value != before:
+            taken = before is not None and self._view.is_live(before)
+            self._succession.began(self._clock.monotonic_ms(), taken=taken)
+
     def _heard(self, ref: BrokerRef) -> None:
-        """A broker answers that did not before: it may be needed by an election, and is not dead."""
+        """A broker answers that was not heard before: it may be needed by an election, and is not dead."""
         if self._dead.pop(ref, "absent") is None:
             _log.info("broker %d answers again", ref.broker_id)
         self._look_at_all()
@@ -153,21 +184,19 @@ class Controller:
         self._wake.set()
 
     async def _probe(self, ref: BrokerRef) -> None:
-        """Declares it dead, and then asks again and again until it answers or its registration goes."""
-        timeout_ms = self._config.probe_timeout_ms
+        """Asks again and again until it answers or its registration goes; declares it dead when that is known."""
         try:
             while self.is_controller and self._view.is_live(ref):
-                dead = await is_dead(self._transport, self._view, ref, timeout_ms)
-                if not dead:
-                    if self._dead.pop(ref, "absent") is None:
-                        _log.info("broker %d answers again", ref.broker_id)
-                        self._look_at_all()
+                verdict = await self._prober.verdict(ref)
+                if verdict is Verdict.ANSWERS:
+                    if ref in self._dead:
+                        self._heard(ref)
                     return
-                if ref not in self._dead:
+                if verdict is Verdict.DEAD and ref not in self._dead:
                     _log.warning("broker %d (incarnation %d) is dead", ref.broker_id, ref.incarnation)
                     self._dead[ref] = None
                     self._look_at_all()
-                await asyncio.sleep(_PROBE_AGAIN_S)
+                await asyncio.sleep(_PROBE_AGAIN_S if ref in self._dead else _RETRY_S)
             self._dead.pop(ref, None)
         finally:
             self._probing.pop(ref, None)
@@ -210,6 +239,10 @@ class Controller:
             return False
         if entry is not None and entry.value != self._overthrow and self._view.is_live(entry.value):
             return False  # a holder that is registered anew is somebody else, though its lease lives on
+        if self._contacts.is_minority():
+            await asyncio.sleep(_RETRY_S)
+            self._wake.set()
+            return False
         dead, self._overthrow = self._overthrow, None
         put = Put(cluster.CONTROLLER_KEY, cluster.encode_ref(me), self._registration.lease_id)
         compares = [
@@ -241,8 +274,11 @@ class Controller:
     async def resign(self) -> None:
         """Gives the role up when this broker drains and another one is there. Raises `MetadataUnavailableError`."""
         if self.is_controller and self._must_not_lead():
-            _log.info("broker %d gives up the controller's role: it drains", self._config.broker_id)
-            await self._metadata.commit([Compare(cluster.CONTROLLER_KEY, self._term)], deletes=[cluster.CONTROLLER_KEY])
+            await self._give_up("it drains")
+
+    async def _give_up(self, reason: str) -> None:
+        _log.warning("broker %d gives up the controller's role: %s", self._config.broker_id, reason)
+        await self._metadata.commit([Compare(cluster.CONTROLLER_KEY, self._term)], deletes=[cluster.CONTROLLER_KEY])
 
     def _avoid(self) -> tuple[BrokerRef, ...]:
         draining = self._view.draining_broker()

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from oncelog.errors import OncelogError
+from oncelog.types import BrokerRef
 from oncelog_partition_leader.core.replica_set import Isr
 from oncelog_partition_leader.leadership import Leadership
 from oncelog_runtime.cluster import Partition, broker_key, partition_key
@@ -27,18 +29,26 @@ _AT_ONCE = 16
 class IsrKeeper:
     """Proposes and settles ISR changes of everything led here."""
 
-    def __init__(self, metadata: MetadataStore, view: ClusterView, clock: WallClock, tasks: TaskOwner) -> None:
+    def __init__(
+        self,
+        metadata: MetadataStore,
+        view: ClusterView,
+        clock: WallClock,
+        tasks: TaskOwner,
+        silent: Callable[[], Collection[BrokerRef]],
+    ) -> None:
         self._metadata = metadata
         self._view = view
         self._clock = clock
         self._tasks = tasks
+        self._silent = silent
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
     def look(self, leadership: Leadership) -> None:
         """Proposes a change if one is due."""
         if leadership.ended is not None or leadership.updating_isr:
             return
-        isr = leadership.replicas.proposal(self._clock.monotonic_ms(), self._view.live())
+        isr = leadership.replicas.proposal(self._clock.monotonic_ms(), self._view.live(), self._silent())
         if isr is None:
             return
         entry = self._view.partitions.get(leadership.partition)

@@ -67,7 +67,7 @@ class Host(Protocol):
         ...
 
     def isr_may_change(self, leadership: Leadership) -> None:
-        """A follower may join the ISR."""
+        """A follower may join the ISR, or has to leave it."""
         ...
 
     def taken_out(self, leadership: Leadership, broker_id: int) -> None:
@@ -384,6 +384,11 @@ class Leadership:
         if self.replicas.acknowledge(ref, session, end, self._host.clock.monotonic_ms()):
             self._committed()
         if ref not in self.replicas.committed and not self.updating_isr:
+            self._host.isr_may_change(self)
+
+    def cannot_write(self, ref: BrokerRef, session: int) -> None:
+        """A follower said so: its disk is full, or its log has failed."""
+        if self.ended is None and self.replicas.cannot_write(ref, session, self._host.clock.monotonic_ms()):
             self._host.isr_may_change(self)
 
     def isr_is(self, isr: Isr, mod_revision: int) -> None:

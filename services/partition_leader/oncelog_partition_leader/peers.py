@@ -1,8 +1,9 @@
-"""Every broker watches every other by a call that is held open: when the link breaks, the death is known at once.
+"""Every broker watches every other by a call that is held open: when the link breaks, a death by refusal is known at once.
 
-Rule 1: a report proves nothing; the controller probes. When the controller itself is the suspect, the reporter probes
-        it, and may take the controller's key over by compare-and-swap: every write of a controller compares that key.
-Rule 2: a held call is answered after `peer_hold_ms`; silence of `peer_silence_max_ms` is a report too.
+Rule 1: a report proves nothing; the controller judges (`probes`). When the controller itself is the suspect, the reporter
+        judges it, and may take the controller's key over by compare-and-swap: every write of a controller compares that key.
+Rule 2: a held call is answered after `peer_hold_ms`; silence of `peer_silence_max_ms` makes a suspect too.
+Rule 3: a suspect is pursued until it answers or the controller has heard of it: a report that nobody heard is repeated.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import types_pb2
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.contacts import Contacts
-from oncelog_partition_leader.probes import is_dead
+from oncelog_partition_leader.core.reachability import Verdict
+from oncelog_partition_leader.probes import Prober
 from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.tasks import TaskOwner
 
@@ -35,8 +37,8 @@ class ControllerRole(Protocol):
         """Probe this broker."""
         ...
 
-    def take_over(self, dead: BrokerRef) -> None:
-        """The controller is dead: become it."""
+    def take_over(self, dead: BrokerRef, *, proven: bool) -> None:
+        """The controller is dead: become it. `proven`: not only by its silence."""
         ...
 
 
@@ -50,6 +52,7 @@ class Peers:
         view: ClusterView,
         controller: ControllerRole,
         contacts: Contacts,
+        prober: Prober,
         tasks: TaskOwner,
         me: Callable[[], BrokerRef],
     ) -> None:
@@ -58,10 +61,11 @@ class Peers:
         self._view = view
         self._controller = controller
         self._contacts = contacts
+        self._prober = prober
         self._tasks = tasks
         self._me = me
         self._watched: dict[BrokerRef, None] = {}
-        self._reporting: dict[BrokerRef, None] = {}
+        self._suspects: dict[BrokerRef, None] = {}
         view.listen(self._saw)
 
     def _saw(self, _keys: list[str]) -> None:
@@ -83,46 +87,55 @@ class Peers:
             try:
                 reply, _ = await methods.PING.call(self._transport, address, request, self._config.peer_silence_max_ms)
             except OncelogError as error:
-                if error.code in (ErrorCode.NETWORK_ERROR, ErrorCode.REQUEST_TIMED_OUT):
-                    await self._report(ref)
+                self.unreachable(ref, error)
                 await asyncio.sleep(_AGAIN_S)
                 continue
             if reply.broker.incarnation != ref.incarnation:
                 await asyncio.sleep(_AGAIN_S)  # restarted; etcd will say so
                 continue
+            self._suspects.pop(ref, None)
             self._contacts.answered(ref)
             request = pb.PingRequest(hold_ms=self._config.peer_hold_ms)
         self._watched.pop(ref, None)
 
-    def unreachable(self, ref: BrokerRef, _error: OncelogError) -> None:
-        """Another part of the broker could not reach it."""
-        if ref not in self._reporting and self._view.is_live(ref):
-            self._tasks.spawn(self._report(ref), "report")
-
-    async def _report(self, ref: BrokerRef) -> None:
-        if ref in self._reporting:
+    def unreachable(self, ref: BrokerRef, error: OncelogError) -> None:
+        """It did not answer this broker."""
+        if error.code not in (ErrorCode.NETWORK_ERROR, ErrorCode.REQUEST_TIMED_OUT) or ref in self._suspects:
             return
-        self._reporting[ref] = None
-        try:
-            await self._tell_controller(ref)
-        except OncelogError as error:
-            _log.info("report of broker %d: %s", ref.broker_id, error)
-        finally:
-            del self._reporting[ref]
+        if self._view.is_live(ref) and ref != self._me():
+            self._suspects[ref] = None
+            self._tasks.spawn(self._pursue(ref), f"pursue-{ref.broker_id}")
 
-    async def _tell_controller(self, ref: BrokerRef) -> None:
+    async def _pursue(self, ref: BrokerRef) -> None:
+        """Until the controller knows of the suspect, or it answers again, or its registration goes."""
+        try:
+            while ref in self._suspects and self._view.is_live(ref):
+                if await self._is_settled(ref):
+                    return
+                await asyncio.sleep(_AGAIN_S)
+        finally:
+            self._suspects.pop(ref, None)
+
+    async def _is_settled(self, ref: BrokerRef) -> bool:
+        """True when somebody else looks after it from now on, or it answers."""
         controller = self._view.controller
         if controller is None:
-            return
+            return False
         if controller.value == self._me():
             self._controller.suspect(ref)
-            return
-        if controller.value != ref and await self._heard(controller.value, ref):
-            return
-        if await is_dead(self._transport, self._view, controller.value, self._config.probe_timeout_ms):
-            self._controller.take_over(controller.value)
+            return True
+        if controller.value == ref:
+            return await self._judge_controller(ref)
+        return await self._report(controller.value, ref)
 
-    async def _heard(self, controller: BrokerRef, suspect: BrokerRef) -> bool:
+    async def _judge_controller(self, ref: BrokerRef) -> bool:
+        verdict = await self._prober.verdict(ref)
+        if verdict is Verdict.DEAD:
+            self._controller.take_over(ref, proven=self._contacts.is_gone(ref))
+        return verdict is Verdict.ANSWERS
+
+    async def _report(self, controller: BrokerRef, suspect: BrokerRef) -> bool:
+        """Tells the controller, which probes. False when it did not hear."""
         address = self._view.address_of(controller.broker_id)
         if address is None:
             return False
@@ -134,5 +147,7 @@ class Peers:
         try:
             await methods.REPORT_BROKER.call(self._transport, address, request, self._config.probe_timeout_ms)
         except OncelogError as error:
-            return error.code not in (ErrorCode.NETWORK_ERROR, ErrorCode.REQUEST_TIMED_OUT)
+            _log.info("report of broker %d: %s", suspect.broker_id, error)
+            self.unreachable(controller, error)
+            return False
         return True

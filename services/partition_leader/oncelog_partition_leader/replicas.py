@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from oncelog.errors import NotLeaderError, OncelogError, StorageError, UnknownTopicError
 from oncelog.ports import Transport, WallClock
@@ -57,6 +57,7 @@ class ReplicaManager:
         me: Callable[[], BrokerRef],
         renew: Callable[[str], None],
         unreachable: Callable[[BrokerRef, OncelogError], None],
+        silent: Callable[[int], Collection[BrokerRef]],
     ) -> None:
         self._config = config
         self._view = view
@@ -70,12 +71,13 @@ class ReplicaManager:
         self._me = me
         self._renew = renew
         self._unreachable = unreachable
+        self._silent = silent
         self.defaults = TopicConfig(
             min_insync_replicas=config.min_insync_replicas,
             log=LogConfig(max_message_bytes=config.message_max_bytes, tail_cache_bytes=config.tail_cache_bytes),
         )
         self._replicator = Replicator(self, tasks)
-        self._isr = IsrKeeper(ports.metadata, view, ports.clock, tasks)
+        self._isr = IsrKeeper(ports.metadata, view, ports.clock, tasks, lambda: silent(config.replica_silence_max_ms))
         self.hand_over = HandOver(ports.metadata, view, ports.clock, me)
         self._opening: dict[PartitionId, None] = {}
         self._quarantined: dict[PartitionId, None] = {}
@@ -445,6 +447,7 @@ class ReplicaManager:
 
     def look_at_isrs(self) -> None:
         """Shrinks and grows ISRs, and syncs what is due."""
+        self._give_way()
         for leadership in list(self.led):
             self._isr.look(leadership)
         for partition in self.partitions.values():
@@ -453,6 +456,18 @@ class ReplicaManager:
                 partition.fail(partition.log.failed)
             elif partition.failed is None and partition.log.wants_sync:
                 partition.sync.request()
+
+    def _give_way(self) -> None:
+        """Partitions go to those from which this broker is cut off: silent for longer than a dead one stays registered."""
+        alive = self._silent(self._config.session_timeout_ms + self._config.replica_silence_max_ms)
+        if not alive:
+            return
+        isolated = [
+            led for led in self.led if led.replicas.must_give_way(alive) and self.hand_over.is_due(led.partition)
+        ]
+        if isolated:
+            _log.warning("cut off from the followers of %d partitions: another replica is to lead them", len(isolated))
+            self._tasks.spawn(self.hand_over.give_away(isolated, leaves=True), "give-way")
 
     async def trim(self) -> None:
         """Retention over all partitions, one after the other."""

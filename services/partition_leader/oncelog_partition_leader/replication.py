@@ -373,6 +373,8 @@ class FollowerLink:
         if error.code == ErrorCode.FENCED_LEADER_EPOCH and known > feed.leadership.epoch:
             self._host.fenced(feed.leadership, error)
             return
+        if error.code == ErrorCode.STORAGE_ERROR:
+            feed.leadership.cannot_write(feed.ref, feed.session)
         feed.restart()
         self._later(feed)
 

@@ -71,6 +71,7 @@ class BrokerService:
         controller: Controller,
         coordinators: Coordinators,
         me: Callable[[], BrokerRef],
+        opinion: Callable[[BrokerRef], bool | None],
         transport: Transport,
         tracer: tracing.Tracer | None = None,
     ) -> None:
@@ -83,6 +84,7 @@ class BrokerService:
         self._controller = controller
         self._coordinators = coordinators
         self._me = me
+        self._opinion = opinion
         self._transport = transport
         self._tracer = tracer
         self.draining = False
@@ -370,10 +372,15 @@ class BrokerService:
         return pb.ReportBrokerReply(), b""
 
     async def ping(self, request: pb.PingRequest, _payload: Buffer) -> tuple[pb.PingReply, Buffer]:
-        """Who is here; after a while, if asked so."""
+        """Who is here; after a while, if asked so. And whether a suspect answers this broker, as far as it knows."""
         if request.hold_ms > 0:
             await asyncio.sleep(min(request.hold_ms, _HOLD_MAX_MS) / 1000)
-        return pb.PingReply(broker=to_ref(self._me())), b""
+        reply = pb.PingReply(broker=to_ref(self._me()))
+        if request.HasField("suspect"):
+            hears = self._opinion(BrokerRef(request.suspect.broker_id, request.suspect.incarnation))
+            if hears is not None:
+                reply.hears_suspect = hears
+        return reply, b""
 
     async def replica_status(
         self, request: pb.ReplicaStatusRequest, _payload: Buffer

@@ -67,7 +67,7 @@ def test_a_change_by_another_hand_between_look_and_write_is_not_undone() -> None
 
         async def scenario() -> None:
             tasks = TaskOwner(lambda error: None)
-            keeper = IsrKeeper(cast(Any, metadata), view, clock, tasks)
+            keeper = IsrKeeper(cast(Any, metadata), view, clock, tasks, lambda: ())
             keeper.look(cast(Any, leadership))
             assert replicas.proposed == (A,)
             leadership.isr_is((A, B), 6)  # seen before the task that writes has begun

@@ -33,9 +33,11 @@ class Probe(Enum):
 class Verdict(Enum):
     """What is known of a suspect."""
 
-    ALIVE = 1
+    ANSWERS = 1
     DEAD = 2
-    UNDECIDED = 3
+    CUT_OFF = 3
+    """It lives, and we do not reach it."""
+    UNDECIDED = 4
 
 
 @dataclass(slots=True)
@@ -99,9 +101,13 @@ class Reachability:
             return False
         return now_ms - contact.refused_ms <= self._proof_ms
 
-    def silent_ms(self, now_ms: int) -> dict[int, int]:
-        """Broker id -> how long nothing was heard of it, for every other registered broker."""
-        return {ref.broker_id: now_ms - contact.last_ms for ref, contact in self._contacts.items()}
+    def all_heard(self, now_ms: int) -> list[BrokerRef]:
+        """Everybody who is heard."""
+        return [ref for ref in self._contacts if self.heard(ref, now_ms)]
+
+    def silent(self, for_ms: int, now_ms: int) -> list[BrokerRef]:
+        """The registered brokers of which nothing was heard for longer than this."""
+        return [ref for ref, contact in self._contacts.items() if now_ms - contact.last_ms > for_ms]
 
     def opinion(self, ref: BrokerRef, now_ms: int) -> bool | None:
         """What to tell another broker that asks: do we hear it? None: we cannot know yet."""
@@ -113,8 +119,7 @@ class Reachability:
 
     def hears_majority(self, now_ms: int) -> bool:
         """Strictly more than half of the registered brokers, this one counted, are heard: there is no second such side."""
-        heard = sum(self.heard(ref, now_ms) for ref in self._contacts)
-        return 2 * (heard + 1) > self._electorate(now_ms)
+        return 2 * (len(self.all_heard(now_ms)) + 1) > self._electorate(now_ms)
 
     def is_minority(self, now_ms: int) -> bool:
         """Fewer than half are heard or may still answer for the first time: the others may be a majority without us."""
@@ -129,12 +134,12 @@ class Reachability:
         return now_ms - contact.last_ms < self._silence_max_ms
 
 
-def judge(probe: Probe, *, hears_majority: bool, opinions: Sequence[bool | None]) -> Verdict:
+def judge(probe: Probe, *, hears_majority: bool = False, opinions: Sequence[bool | None] = ()) -> Verdict:
     """Rules 2 and 3. `opinions`: of every other broker that was asked whether it hears the suspect; None: it does not know."""
     if probe is Probe.ANSWERED:
-        return Verdict.ALIVE
+        return Verdict.ANSWERS
     if probe is Probe.GONE:
         return Verdict.DEAD
     if True in opinions:
-        return Verdict.ALIVE  # it lives, and we are cut off from it
+        return Verdict.CUT_OFF
     return Verdict.DEAD if hears_majority and False in opinions else Verdict.UNDECIDED

@@ -8,12 +8,15 @@ Rule 3: a member leaves after `lag_max_ms` without being caught up; one whose en
         A replica joins when its end has reached the high watermark *and* the start of the leader's epoch.
 Rule 4: whom somebody else (the controller) took out comes back only by a new session, and not before `REJOIN_AFTER_MS`:
         what an unreachable follower acknowledged long ago is no sign of life.
-Rule 5: one proposal at a time. While its answer is unknown the larger set counts (hole 17).
+Rule 5: who is silent (does not even answer that it is alive) leaves as soon as enough others are left for `acks=all`: it holds
+        them up. With too few others its leaving would help nobody.
+Rule 6: who says that it cannot write leaves at once, and is back when it has taken everything that was there at that time.
+Rule 7: one proposal at a time. While its answer is unknown the larger set counts (hole 17).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from oncelog.types import BrokerRef
@@ -34,6 +37,8 @@ class Follower:
     mark_end: int = 0
     mark_ms: int = 0
     joins_after_ms: int = 0
+    owed_end: int = UNKNOWN
+    """It said that it cannot write: its end must reach this."""
 
 
 class ReplicaSet:
@@ -131,6 +136,7 @@ class ReplicaSet:
         if follower.ref != ref:
             follower.ref = ref
             follower.caught_up_ms = now_ms
+            follower.owed_end = UNKNOWN
         follower.session = session
         follower.end = UNKNOWN
 
@@ -140,6 +146,8 @@ class ReplicaSet:
         if follower is None or follower.ref != ref or follower.session != session:
             return False
         follower.end = max(follower.end, min(end, self._log_end))
+        if follower.end >= follower.owed_end:
+            follower.owed_end = UNKNOWN
         if follower.end >= self._log_end:
             follower.caught_up_ms = now_ms
         elif follower.end >= follower.mark_end:  # it has what was there when the mark was set
@@ -150,18 +158,38 @@ class ReplicaSet:
         follower.mark_ms = now_ms
         return self._advance()
 
+    def cannot_write(self, ref: BrokerRef, session: int, now_ms: int) -> bool:
+        """The follower refused what it was sent, since its log takes nothing. True when that is news."""
+        follower = self._followers.get(ref.broker_id)
+        if follower is None or follower.ref != ref or follower.session != session:
+            return False
+        is_news = follower.owed_end == UNKNOWN
+        follower.owed_end = self._log_end
+        follower.joins_after_ms = now_ms + REJOIN_AFTER_MS
+        return is_news
+
     # ------------------------------------------------------------ membership
 
-    def proposal(self, now_ms: int, live: Mapping[int, int]) -> Isr | None:
+    def proposal(self, now_ms: int, live: Mapping[int, int], silent: Collection[BrokerRef] = ()) -> Isr | None:
         """The ISR that should be, or None when it is as it should be or an answer is outstanding.
 
-        `live`: broker id -> incarnation of every registered broker.
+        `live`: broker id -> incarnation of every registered broker. `silent`: of which nothing was heard for too long.
         """
         if self.proposed is not None:
             return None
-        wanted = tuple(ref for ref in self.committed if self._stays(ref, now_ms, live))
-        wanted += tuple(f.ref for f in self._followers.values() if self._may_join(f, now_ms, live))
+        staying = tuple(ref for ref in self.committed if self._stays(ref, now_ms, live))
+        reached = tuple(ref for ref in staying if ref not in silent)
+        wanted = reached if len(reached) >= self._min_insync else staying
+        joining = (f.ref for f in self._followers.values() if self._may_join(f, now_ms, live))
+        wanted += tuple(ref for ref in joining if ref not in silent)
         return None if wanted == self.committed else wanted
+
+    def must_give_way(self, silent: Collection[BrokerRef]) -> bool:
+        """With the members that are left without the silent ones nothing can be committed, and with the silent ones it could:
+        it is this leader that is cut off.
+        """
+        cut = sum(ref in silent for ref in self.committed)
+        return len(self.committed) - cut < self._min_insync <= cut
 
     def propose(self, isr: Isr) -> None:
         """A compare-and-swap with this ISR is on its way."""
@@ -205,12 +233,15 @@ class ReplicaSet:
         follower = self._followers.get(ref.broker_id)
         if follower is None or follower.ref != ref or live.get(ref.broker_id, ref.incarnation) != ref.incarnation:
             return False  # another incarnation: what this one acknowledged may be gone
+        if follower.owed_end > follower.end:
+            return False
         return follower.end >= self._log_end or now_ms - follower.caught_up_ms <= self._lag_max_ms
 
     def _may_join(self, follower: Follower, now_ms: int, live: Mapping[int, int]) -> bool:
         if follower.ref in self.committed or live.get(follower.ref.broker_id) != follower.ref.incarnation:
             return False
-        return now_ms >= follower.joins_after_ms and follower.end >= max(self.high_watermark, self.epoch_start)
+        needed = max(self.high_watermark, self.epoch_start, follower.owed_end)
+        return now_ms >= follower.joins_after_ms and follower.end >= needed
 
     # ------------------------------------------------------------ the watermark
 

@@ -115,15 +115,15 @@ def test_an_opinion_is_given_only_by_who_could_have_heard() -> None:
 @pytest.mark.parametrize(
     ("probe", "majority", "opinions", "verdict"),
     [
-        (Probe.ANSWERED, True, [False], Verdict.ALIVE),
+        (Probe.ANSWERED, True, [False], Verdict.ANSWERS),
         (Probe.GONE, False, [], Verdict.DEAD),
         (Probe.SILENT, True, [False], Verdict.DEAD),
         (Probe.SILENT, True, [False, None], Verdict.DEAD),
-        (Probe.SILENT, True, [False, True], Verdict.ALIVE),
+        (Probe.SILENT, True, [False, True], Verdict.CUT_OFF),
         (Probe.SILENT, True, [None], Verdict.UNDECIDED),
         (Probe.SILENT, True, [], Verdict.UNDECIDED),
         (Probe.SILENT, False, [False, False], Verdict.UNDECIDED),
-        (Probe.SILENT, False, [True], Verdict.ALIVE),
+        (Probe.SILENT, False, [True], Verdict.CUT_OFF),
     ],
 )
 def test_the_verdict(probe: Probe, majority: bool, opinions: list[bool | None], verdict: Verdict) -> None:
