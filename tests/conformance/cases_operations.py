@@ -19,6 +19,10 @@ def _ahead(title: str, *names: str) -> Case:
     return Case(title, tuple(f"conformance/test_enrolled_ahead.py::{name}" for name in names))
 
 
+def _election(title: str, *names: str) -> Case:
+    return Case(title, tuple(f"conformance/test_elections_below_min_isr.py::{name}" for name in names))
+
+
 OPERATIONS: Final[dict[str, Case]] = {
     "drain 1": _drain(
         "leaderships and the controller's role go, replicas stay",
@@ -106,5 +110,26 @@ OPERATIONS: Final[dict[str, Case]] = {
     "epoch 1": Case(
         "nobody leads in an epoch in which a log has batches, whatever etcd says",
         ("conformance/test_leader_epochs.py::test_nobody_leads_in_an_epoch_in_which_a_log_has_batches",),
+    ),
+    "election 1": _election(
+        "whoever was in the ISR when it fell below the minimum can lead",
+        "test_frozen_followers_take_over_from_a_leader_that_lost_power",
+        "test_killed_followers_come_back_to_a_leader_that_lost_power",
+        "test_a_lowered_minimum_commits_nothing_while_others_are_eligible",
+        "test_an_older_version_that_changes_the_isr_ends_the_eligibility",
+    ),
+    "election 2": _election(
+        "an empty directory is never the whole truth",
+        "test_an_empty_directory_is_not_elected_over_two_whole_logs",
+        "test_a_committed_spark_batch_is_remembered_though_the_last_member_lost_its_volume",
+    ),
+    "election 3": _election(
+        "after a restart of all: who lost nothing leads at once, else the longest log of all",
+        "test_the_first_of_a_killed_cluster_leads_at_once_and_waits_for_nobody",
+        "test_after_a_power_cut_of_all_the_longest_log_leads_and_an_empty_one_waits",
+    ),
+    "election 4": _election(
+        "a registration proves nothing until its broker has answered",
+        "test_a_registration_that_outlives_its_process_is_not_elected",
     ),
 }

@@ -119,7 +119,7 @@ class Looking:
 
     def leads(self, node: str, place: Place) -> bool:
         """The node's process believes that it leads."""
-        if self.world.nodes[node].life.dead:
+        if self.world.nodes[node].life.dead or node not in self.cluster.services:
             return False
         partition = self.broker(node).replicas.partitions.get(place.id)
         return partition is not None and partition.leadership is not None

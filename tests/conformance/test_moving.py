@@ -97,7 +97,8 @@ async def test_the_old_replica_stays_until_the_new_one_is_in_the_isr(s: Script) 
         s.hold(methods.REPLICATE, source=f"broker-{follower}", target=f"broker-{new}")
     await reassign(s, place, (new, *old[:2]))
     await s.until(lambda: replicas(s, place) == (*old, new))
-    await s.retry(lambda: s.write(place, writer, "y", seq=1))
+    data = s.batch(place, writer, "y", seq=1)
+    await s.retry(lambda: s.produce(place, data))
     await s.sleep(10)
     assert replicas(s, place) == (*old, new), "it cannot catch up, so nobody leaves"
     assert s.isr(place) == {f"broker-{b}" for b in old}

@@ -165,6 +165,11 @@ class Trouble(Looking):
             self.world.nodes[node].crash(silent=False)
             self.cluster.services.pop(node, None)
 
+    def lose_volume(self, node: str) -> None:
+        """The node is off, and its next process finds an empty disk."""
+        self.world.nodes[node].lose_volume()
+        self.cluster.services.pop(node, None)
+
     def lose_unsynced(self, node: str) -> None:
         """The kernel drops pages that were not written back."""
         for inode in self.world.nodes[node].disk._files.values():

@@ -644,18 +644,24 @@ class ReplicaStatusReply(_message.Message):
     def __init__(self, partitions: _Optional[_Iterable[_Union[ReplicaState, _Mapping]]] = ...) -> None: ...
 
 class ReplicaState(_message.Message):
-    __slots__ = ("topic_id", "partition", "error", "last_epoch", "log_end_offset")
+    __slots__ = ("topic_id", "partition", "error", "last_epoch", "log_end_offset", "intact_since", "known_since", "high_watermark")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     LAST_EPOCH_FIELD_NUMBER: _ClassVar[int]
     LOG_END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    INTACT_SINCE_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_SINCE_FIELD_NUMBER: _ClassVar[int]
+    HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
     topic_id: str
     partition: int
     error: _errors_pb2.ErrorDetail
     last_epoch: int
     log_end_offset: int
-    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., last_epoch: _Optional[int] = ..., log_end_offset: _Optional[int] = ...) -> None: ...
+    intact_since: int
+    known_since: int
+    high_watermark: int
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., last_epoch: _Optional[int] = ..., log_end_offset: _Optional[int] = ..., intact_since: _Optional[int] = ..., known_since: _Optional[int] = ..., high_watermark: _Optional[int] = ...) -> None: ...
 
 class AlterTopicRequest(_message.Message):
     __slots__ = ("topic", "set", "unset", "partitions", "timeout_ms", "validate_only")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from oncelog.errors import MetadataUnavailableError
+from oncelog.errors import MetadataUnavailableError, StorageError
 from oncelog.types import BrokerRef
 from oncelog_partition_leader.admin_service import AdminService
 from oncelog_partition_leader.broker_collector import BrokerCollector
@@ -14,6 +14,7 @@ from oncelog_partition_leader.contacts import Contacts
 from oncelog_partition_leader.controller import Controller
 from oncelog_partition_leader.coordinators import Coordinators
 from oncelog_partition_leader.core.draining import out_of_sync
+from oncelog_partition_leader.custody import Custody
 from oncelog_partition_leader.drainer import Drainer
 from oncelog_partition_leader.follower import Follower
 from oncelog_partition_leader.healing import Healer
@@ -55,6 +56,7 @@ class Broker:
         self.coordinators = Coordinators(ports.transport, self.view, self.tasks, config.coordinator_timeout_ms)
         self.contacts = Contacts(config, self.view, ports.clock)
         prober = Prober(ports.transport, self.view, self.contacts, config.probe_timeout_ms)
+        self.custody = Custody(ports.disk, config.log_dir, ports.random)
         self.controller = Controller(
             config,
             ports.metadata,
@@ -75,6 +77,7 @@ class Broker:
             ports,
             self.view,
             self.coordinators,
+            self.custody,
             self.tasks,
             me=self.me,
             renew=self.registration.renew,
@@ -126,8 +129,11 @@ class Broker:
     async def start(self) -> None:
         """Listens, follows etcd, registers. Raises `MetadataUnavailableError` when that does not succeed."""
         await self.ports.server.start()
-        self.registration.announce(self.config.announced(self.ports.server.listening), self.config.rack)
         await self.replicas.prepare()
+        await self.custody.open()
+        self.registration.announce(
+            self.config.announced(self.ports.server.listening), self.config.rack, self.custody.directory_id
+        )
         self.tasks.spawn(self.view.follow(self.ports.metadata), "follow-etcd")
         self.tasks.spawn(self.registration.run(), "registration")
         self.tasks.spawn(self.controller.run(), "controller")
@@ -155,9 +161,19 @@ class Broker:
     # ------------------------------------------------------------ what happens to it
 
     def _incarnation_is(self, ref: BrokerRef) -> None:
+        if self.custody.adopted(ref.incarnation):
+            self.tasks.spawn(self._store_claim(), "store-claim")
         self.replicas.incarnation_is(ref)
         self.drainer.look()
         self._registered.set()
+
+    async def _store_claim(self) -> None:
+        try:
+            await self.custody.store()
+        except StorageError as error:
+            _log.warning(
+                "what the data directory vouches for cannot be written; it claims less than it could: %s", error
+            )
 
     def _replaced(self) -> None:
         """Another process runs under our id: whatever we know of ourselves is over."""

@@ -14,52 +14,29 @@ import asyncio
 import logging
 from random import Random
 
-from oncelog import methods
-from oncelog.errors import (
-    IneligibleReplicaError,
-    InvalidRequestError,
-    MetadataUnavailableError,
-    OncelogError,
-    RequestTimedOutError,
-    StaleControllerEpochError,
-    UnknownTopicError,
-)
+from oncelog.errors import MetadataUnavailableError, OncelogError, StaleControllerEpochError
 from oncelog.ports import Transport, WallClock
-from oncelog.types import BrokerRef, PartitionId
-from oncelog.v1 import partition_pb2 as pb
-from oncelog.v1 import types_pb2
+from oncelog.types import BrokerRef
 from oncelog_partition_leader.balancer import Balancer
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.contacts import Contacts
-from oncelog_partition_leader.core.election import (
-    QUARANTINED,
-    LogState,
-    elect,
-    prefer,
-    recover,
-    returned,
-    stopped_whole,
-    transfer,
-)
+from oncelog_partition_leader.core.election import Brokers
 from oncelog_partition_leader.core.reachability import Verdict
 from oncelog_partition_leader.core.succession import Succession
+from oncelog_partition_leader.elections import Elections
 from oncelog_partition_leader.mover import Mover
 from oncelog_partition_leader.probes import Prober
 from oncelog_partition_leader.registration import Registration, learned
 from oncelog_partition_leader.topics import Topics
 from oncelog_runtime import cluster
-from oncelog_runtime.cluster import Cluster, Partition, broker_key, partition_key
-from oncelog_runtime.cluster_view import ClusterView, Versioned, partition_of
+from oncelog_runtime.cluster import Cluster, broker_key
+from oncelog_runtime.cluster_view import ClusterView, partition_of
 from oncelog_runtime.ports import Compare, MetadataStore, Put
 from oncelog_runtime.tasks import TaskOwner
 
 _log = logging.getLogger(__name__)
 _RETRY_S = 0.1
-_CHUNK = 50
 _PROBE_AGAIN_S = 1.0
-
-Proposal = tuple[PartitionId, int, Partition]
-"""(partition, mod revision that it replaces, new value)."""
 
 
 class Controller:
@@ -93,14 +70,12 @@ class Controller:
         self._tasks = tasks
         self._term = 0
         self._wake = asyncio.Event()
-        self._dirty: dict[PartitionId, None] = {}
-        self._all_dirty = True
         self._topics_dirty = True
         self._dead: dict[BrokerRef, None] = {}
         self._probing: dict[BrokerRef, None] = {}
-        self._recovering: dict[PartitionId, None] = {}
         self._overthrow: BrokerRef | None = None
         self._rebalance_at_ms = 0
+        self.elections = Elections(config, metadata, transport, view, tasks, self.commit, self._brokers, self._wake.set)
         self.topics = Topics(config, view, random, self.commit, self._topics_changed)
         self.mover = Mover(config, metadata, view, self.commit)
         self.balancer = Balancer(config, view, clock, self.mover, self.commit)
@@ -151,13 +126,14 @@ class Controller:
             if self.mover.saw(key):
                 self._wake.set()
             if key.startswith(cluster.PARTITIONS):
-                self._dirty[partition_of(key)] = None
+                self.elections.look_at(partition_of(key))
             elif key.startswith(cluster.BROKERS):
-                self._all_dirty = self._topics_dirty = True
+                self.elections.look_at_all()
+                self._topics_dirty = True
             elif key.startswith(cluster.TOPICS):
                 self._topics_dirty = True
             elif key == cluster.BROKER_DRAIN_KEY:
-                self._all_dirty = True
+                self.elections.look_at_all()
             elif key.startswith(cluster.DECOMMISSIONS):
                 pass
             elif key == cluster.CONTROLLER_KEY:
@@ -203,7 +179,8 @@ class Controller:
 
     def _look_at_all(self) -> None:
         """Who is dead has changed. No key says so, so this must wake whatever waits for that broker: moves too."""
-        self._all_dirty = self.mover.dirty = True
+        self.mover.dirty = True
+        self.elections.look_at_all()
         self._wake.set()
 
     # ------------------------------------------------------------ the role
@@ -286,7 +263,7 @@ class Controller:
 
     async def _serve(self) -> None:
         """Until the role is lost."""
-        self._all_dirty = self._topics_dirty = self.mover.dirty = True
+        self._begin_anew()
         self.balancer.begin()
         self._rebalance_at_ms = self._clock.monotonic_ms() + self._config.leader_rebalance_interval_ms
         while self._registration.ref == self._holder():
@@ -294,13 +271,25 @@ class Controller:
                 await self._step()
             except MetadataUnavailableError as error:
                 _log.warning("controller: %s", error)
-                self._all_dirty = self._topics_dirty = self.mover.dirty = True
+                self._begin_anew()
                 await asyncio.sleep(_RETRY_S)
                 continue
-            if not (self._dirty or self._all_dirty or self._topics_dirty or self.mover.dirty):
+            if not (self.elections.due or self._topics_dirty or self.mover.dirty):
                 await self._pause()
         _log.info("broker %d is no longer the controller", self._config.broker_id)
         self._term = 0
+
+    def _begin_anew(self) -> None:
+        """Nothing that was looked at before counts: look at everything."""
+        self._topics_dirty = self.mover.dirty = True
+        self.elections.look_at_all()
+
+    def _brokers(self) -> Brokers:
+        """The brokers as this controller knows them."""
+        return Brokers(self._view.live(), self._dead, self._avoid(), self._answers)
+
+    def _answers(self, ref: BrokerRef) -> bool:
+        return ref == self._registration.ref or self._contacts.heard(ref)
 
     def _holder(self) -> BrokerRef | None:
         entry = self._view.controller
@@ -316,12 +305,12 @@ class Controller:
         now_ms = self._clock.monotonic_ms()
         if now_ms >= self._rebalance_at_ms:
             self._rebalance_at_ms = now_ms + self._config.leader_rebalance_interval_ms
-            await self._rebalance()
+            await self.elections.rebalance()
         if now_ms >= self.balancer.next_look_ms:
             await self.balancer.plan()
 
     async def _step(self) -> None:
-        await self._elect()
+        await self.elections.step()
         if self._view.cluster is None:
             await self._found_cluster()
         if self._topics_dirty and self._view.cluster is not None:
@@ -351,166 +340,3 @@ class Controller:
         if result.succeeded:
             self._view.learn(learned(result.revision, puts))
         return result.succeeded
-
-    # ------------------------------------------------------------ elections
-
-    async def _elect(self) -> None:
-        if self._all_dirty:
-            self._all_dirty = False
-            looked_at = list(self._view.partitions)
-        else:
-            looked_at = list(self._dirty)
-        self._dirty.clear()
-        live, avoid = self._view.live(), self._avoid()
-        proposals: list[Proposal] = []
-        stopped: list[PartitionId] = []
-        for partition_id in looked_at:
-            entry = self._view.partitions.get(partition_id)
-            if entry is None:
-                continue
-            wanted = elect(entry.value, live, self._dead, avoid)
-            if wanted is not None:
-                proposals.append((partition_id, entry.mod_revision, wanted))
-            elif stopped_whole(entry.value, live) and partition_id not in self._recovering:
-                stopped.append(partition_id)
-        await self._write(proposals)
-        if stopped:
-            self._recover(stopped)
-
-    async def _write(self, proposals: list[Proposal]) -> None:
-        for start in range(0, len(proposals), _CHUNK):
-            chunk = proposals[start : start + _CHUNK]
-            if not await self._write_chunk(chunk) and len(chunk) > 1:
-                for one in chunk:
-                    await self._write_one(one)
-
-    async def _write_one(self, proposal: Proposal) -> None:
-        if not await self._write_chunk([proposal]):
-            found = await self._metadata.get(partition_key(*proposal[0]))
-            if found is not None:
-                self._view.learn([found])
-            self._dirty[proposal[0]] = None
-            await asyncio.sleep(_RETRY_S / 10)  # the view is behind: give the watch a chance
-
-    async def _write_chunk(self, chunk: list[Proposal]) -> bool:
-        named: dict[BrokerRef, None] = {}
-        for _, _, value in chunk:
-            named.update(dict.fromkeys(value.isr))
-        compares = [Compare(broker_key(ref.broker_id), ref.incarnation) for ref in named]
-        compares += [Compare(partition_key(*partition_id), revision) for partition_id, revision, _ in chunk]
-        puts = [Put(partition_key(*partition_id), value.encode()) for partition_id, _, value in chunk]
-        for partition_id, _, value in chunk:
-            _log.info("electing %s: leader %s, epoch %d", partition_id, value.leader, value.leader_epoch)
-        succeeded = await self.commit(compares, puts)
-        if not succeeded and len(chunk) == 1:
-            _log.info("the election of %s did not hold", chunk[0][0])
-        return succeeded
-
-    async def _rebalance(self) -> None:
-        live, avoid = self._view.live(), self._avoid()
-        proposals: list[Proposal] = []
-        for partition_id, entry in self._view.partitions.items():
-            wanted = prefer(entry.value, live, self._dead, avoid)
-            if wanted is not None:
-                proposals.append((partition_id, entry.mod_revision, wanted))
-        await self._write(proposals)
-
-    async def transfer(self, partition_id: PartitionId, to: int) -> None:
-        """An operator's word: another member of the ISR leads. Safe to repeat.
-
-        Raises `UnknownTopicError`, `InvalidRequestError` for a broker without a replica, `IneligibleReplicaError` for one that
-        may be in sync later, or `RequestTimedOutError` when something changed meanwhile.
-        """
-        entry, incarnation = self._view.partitions.get(partition_id), self._view.live().get(to, 0)
-        if entry is None:
-            raise UnknownTopicError("no such partition", partition=partition_id.partition)
-        if entry.value.leader == BrokerRef(to, incarnation):
-            return
-        if to not in entry.value.replicas:
-            replicas = ",".join(map(str, entry.value.replicas))
-            raise InvalidRequestError("this broker has no replica of the partition", broker=to, replicas=replicas)
-        wanted = transfer(entry.value, BrokerRef(to, incarnation), self._view.live(), self._dead)
-        if wanted is None:
-            isr = ",".join(str(ref.broker_id) for ref in entry.value.isr)
-            raise IneligibleReplicaError("only a living member of the ISR can lead", broker=to, isr=isr)
-        if not await self._write_chunk([(partition_id, entry.mod_revision, wanted)]):
-            raise RequestTimedOutError("the partition changed meanwhile: try again")
-
-    # ------------------------------------------------------------ after a stop of a whole ISR
-
-    def _recover(self, partitions: list[PartitionId]) -> None:
-        """Asks the members of last ISRs that are all back how far their logs go."""
-        live = self._view.live()
-        ready: list[PartitionId] = []
-        for partition_id in partitions:
-            entry = self._view.partitions.get(partition_id)
-            if entry is not None and returned(entry.value, live) is not None:
-                ready.append(partition_id)
-                self._recovering[partition_id] = None
-        if ready:
-            self._tasks.spawn(self._recover_all(ready), "recover")
-
-    async def _recover_all(self, partitions: list[PartitionId]) -> None:
-        try:
-            before = {p: entry for p in partitions if (entry := self._view.partitions.get(p)) is not None}
-            states = await self._ask_members(before)
-            proposals: list[Proposal] = []
-            for partition_id, entry in before.items():
-                wanted = _recovered(entry, states.get(partition_id, {}))
-                if wanted is not None:
-                    proposals.append((partition_id, entry.mod_revision, wanted))
-            if proposals:
-                await self._write(proposals)
-            missing = len(before) - len(proposals)
-            if missing:
-                await asyncio.sleep(_RETRY_S * 2)
-        except OncelogError as error:
-            _log.warning("recovery: %s", error)
-            await asyncio.sleep(_RETRY_S * 2)
-        finally:
-            for partition_id in partitions:
-                self._recovering.pop(partition_id, None)
-                self._dirty[partition_id] = None
-            self._wake.set()
-
-    async def _ask_members(
-        self, before: dict[PartitionId, Versioned[Partition]]
-    ) -> dict[PartitionId, dict[BrokerRef, LogState]]:
-        live = self._view.live()
-        questions: dict[BrokerRef, list[PartitionId]] = {}
-        for partition_id, entry in before.items():
-            for ref in returned(entry.value, live) or ():
-                questions.setdefault(ref, []).append(partition_id)
-        states: dict[PartitionId, dict[BrokerRef, LogState]] = {}
-        for ref, asked in questions.items():
-            for partition_id, state in await self._ask(ref, asked):
-                states.setdefault(partition_id, {})[ref] = state
-        return states
-
-    async def _ask(self, ref: BrokerRef, partitions: list[PartitionId]) -> list[tuple[PartitionId, LogState]]:
-        address = self._view.address_of(ref.broker_id)
-        if address is None:
-            return []
-        request = pb.ReplicaStatusRequest(
-            broker=types_pb2.BrokerRef(broker_id=ref.broker_id, incarnation=ref.incarnation),
-            partitions=[types_pb2.TopicPartition(topic_id=p.topic_id, partition=p.partition) for p in partitions],
-        )
-        try:
-            reply, _ = await methods.REPLICA_STATUS.call(
-                self._transport, address, request, self._config.replicate_timeout_ms
-            )
-        except OncelogError as error:
-            _log.info("replica status of broker %d: %s", ref.broker_id, error)
-            return []
-        known = [item for item in reply.partitions if not item.HasField("error")]
-        return [
-            (PartitionId(item.topic_id, item.partition), LogState(item.last_epoch, item.log_end_offset))
-            for item in known
-        ]
-
-
-def _recovered(entry: Versioned[Partition], states: dict[BrokerRef, LogState]) -> Partition | None:
-    """None until everybody has answered, and while all of them are set aside."""
-    if len(states) != len(entry.value.isr) or max(states.values()) <= QUARANTINED:
-        return None
-    return recover(entry.value, states)

@@ -27,12 +27,18 @@ class HandOver:
     """See the module. Nobody is elected who is not in the ISR; alone in it, a leader stays."""
 
     def __init__(
-        self, metadata: MetadataStore, view: ClusterView, clock: WallClock, me: Callable[[], BrokerRef]
+        self,
+        metadata: MetadataStore,
+        view: ClusterView,
+        clock: WallClock,
+        me: Callable[[], BrokerRef],
+        min_insync_of: Callable[[str], int],
     ) -> None:
         self._metadata = metadata
         self._view = view
         self._clock = clock
         self._me = me
+        self._min_insync_of = min_insync_of
         self._last_ms: dict[PartitionId, int] = {}
 
     async def give_away(self, led: Sequence[Leadership], *, leaves: bool) -> None:
@@ -50,9 +56,11 @@ class HandOver:
 
     async def _give_away(self, leadership: Leadership, leaves: bool) -> None:
         entry = self._view.partitions.get(leadership.partition)
-        decide = hand_over if leaves else give_up
-        wanted = None if entry is None else decide(entry.value, self._me(), self._view.live())
-        if entry is None or wanted is None:
+        if entry is None:
+            return
+        decide, min_insync = hand_over if leaves else give_up, self._min_insync_of(entry.value.topic)
+        wanted = decide(entry.value, self._me(), self._view.live(), min_insync)
+        if wanted is None:
             return
         key = partition_key(*leadership.partition)
         compares = [Compare(key, entry.mod_revision)]

@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection
-from dataclasses import replace
 
 from oncelog.errors import OncelogError
 from oncelog.types import BrokerRef
+from oncelog_partition_leader.core.election import reshaped
 from oncelog_partition_leader.core.replica_set import Isr
 from oncelog_partition_leader.leadership import Leadership
 from oncelog_runtime.cluster import Partition, broker_key, partition_key
@@ -63,7 +63,7 @@ class IsrKeeper:
     async def _update(self, leadership: Leadership, before: Versioned[Partition], isr: Isr) -> None:
         """`before` is what the proposal was made from: another write may have been seen by the time this task runs."""
         key = partition_key(*leadership.partition)
-        value = replace(before.value, isr=isr).encode()
+        value = reshaped(before.value, isr, leadership.replicas.min_insync_replicas).encode()
         compares = [Compare(key, before.mod_revision)]
         compares += [Compare(broker_key(r.broker_id), r.incarnation) for r in isr if r not in before.value.isr]
         try:
@@ -74,7 +74,7 @@ class IsrKeeper:
             self._view.learn([found])
             state = Partition.decode(found.value)
             if state.leader_epoch == leadership.epoch:
-                leadership.isr_is(state.isr, found.mod_revision)
+                leadership.isr_is(state, found.mod_revision)
         leadership.isr_settled()
 
     async def _settle(self, leadership: Leadership, key: str, value: bytes, compares: list[Compare]) -> KeyValue | None:

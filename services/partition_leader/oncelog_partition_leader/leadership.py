@@ -42,11 +42,12 @@ from oncelog_partition_leader.commands import (
 )
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.core.decisions import APPEND, AppendMarker, Duplicate, NeedsEnrolment, Origin
-from oncelog_partition_leader.core.replica_set import Isr, ReplicaSet
+from oncelog_partition_leader.core.replica_set import ReplicaSet
 from oncelog_partition_leader.core.transactions import TxnSession
 from oncelog_partition_leader.core.waiters import Waiters
 from oncelog_partition_leader.storage import PartitionLog
 from oncelog_partition_leader.topic_config import TopicConfig
+from oncelog_runtime.cluster import Partition
 
 
 class Host(Protocol):
@@ -391,11 +392,12 @@ class Leadership:
         if self.ended is None and self.replicas.cannot_write(ref, session, self._host.clock.monotonic_ms()):
             self._host.isr_may_change(self)
 
-    def isr_is(self, isr: Isr, mod_revision: int) -> None:
-        """etcd holds this ISR, by whoever's hand."""
+    def isr_is(self, state: Partition, mod_revision: int) -> None:
+        """etcd holds this ISR and these eligible replicas, by whoever's hand."""
         if self.ended is not None:
             return
-        taken_out = self.replicas.resolve(isr, mod_revision, self._host.clock.monotonic_ms())
+        now_ms = self._host.clock.monotonic_ms()
+        taken_out = self.replicas.resolve(state.isr, mod_revision, now_ms, state.eligible)
         for broker_id in taken_out:
             self._host.taken_out(self, broker_id)
         self._after_isr_change(self.replicas.advanced())

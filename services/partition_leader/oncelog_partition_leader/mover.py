@@ -20,7 +20,7 @@ from oncelog.errors import InvalidReplicaAssignmentError, ReassignmentInProgress
 from oncelog.types import BrokerRef, PartitionId
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.core import reassignment
-from oncelog_partition_leader.topic_config import TopicConfig, effective
+from oncelog_partition_leader.topic_config import TopicConfig, min_insync_of
 from oncelog_partition_leader.topics import Commit
 from oncelog_runtime.cluster import (
     BROKERS,
@@ -150,16 +150,16 @@ class Mover:
     def _finished(
         self, partition: Partition, move: Reassignment, dead: Collection[BrokerRef], avoid: Collection[BrokerRef]
     ) -> Partition | None:
-        topic = self._view.topics.get(partition.topic)
-        config = topic.value.config if topic is not None else {}
-        minimum = effective(config, self._defaults).min_insync_replicas
-        return reassignment.finish(partition, move, self._view.live(), minimum, dead, avoid)
+        return reassignment.finish(partition, move, self._view.live(), self._min_insync(partition), dead, avoid)
+
+    def _min_insync(self, partition: Partition) -> int:
+        return min_insync_of(self._view, partition.topic, self._defaults)
 
     async def _begin(self, partition_id: PartitionId, dead: Collection[BrokerRef]) -> bool:
         entry, move = self._view.partitions.get(partition_id), self._view.reassignments.get(partition_id)
         if entry is None or move is None:
             return False
-        wanted = reassignment.begin(entry.value, move.value, self._view.live(), dead)
+        wanted = reassignment.begin(entry.value, move.value, self._view.live(), self._min_insync(entry.value), dead)
         return wanted is not None and await self._write(partition_id, entry, move, wanted, done=False)
 
     async def _write(

@@ -120,7 +120,7 @@ class OperationsService:
     ) -> tuple[pb.TransferLeadershipReply, Buffer]:
         """See `Controller.transfer`."""
         require_controller(self._controller, self._view)
-        await self._controller.transfer(PartitionId(request.topic_id, request.partition), request.broker_id)
+        await self._controller.elections.transfer(PartitionId(request.topic_id, request.partition), request.broker_id)
         return pb.TransferLeadershipReply(), b""
 
     async def decommission_brokers(

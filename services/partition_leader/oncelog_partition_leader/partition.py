@@ -24,6 +24,7 @@ from oncelog.errors import (
 from oncelog.types import BrokerRef, Buffer, PartitionId
 from oncelog_partition_leader.core.replica_set import Isr, ReplicaSet
 from oncelog_partition_leader.core.sessions import FollowerEnd
+from oncelog_partition_leader.custody import Claim
 from oncelog_partition_leader.group_sync import GroupSync
 from oncelog_partition_leader.leadership import Host, Leadership
 from oncelog_partition_leader.storage import PartitionLog
@@ -63,6 +64,8 @@ class LocalPartition:
         self.known_epoch = -1
         self.leadership: Leadership | None = None
         self.failed: OncelogError | None = None
+        self.claim = Claim()
+        """What this log vouches for beside its data directory."""
         self.isr_seen: Isr | None = None
         """The ISR as etcd last named it."""
         self.exclusive = asyncio.Lock()
@@ -155,6 +158,7 @@ class LocalPartition:
             log_end=self.log.log_end_offset,
             own_end=self.log.synced_end_offset if fsync else self.log.log_end_offset,
             now_ms=self._host.clock.monotonic_ms(),
+            eligible=state.eligible,
         )
         self.leadership = Leadership(
             self._host,

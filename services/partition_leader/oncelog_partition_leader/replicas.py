@@ -20,8 +20,9 @@ from oncelog.types import BrokerRef, PartitionId
 from oncelog_partition_leader.broker_metrics import BrokerMetrics
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.coordinators import Coordinators
-from oncelog_partition_leader.core.election import QUARANTINED, LogState
+from oncelog_partition_leader.core.replica_state import EMPTY, LogState, ReplicaState
 from oncelog_partition_leader.core.transactions import TxnSession
+from oncelog_partition_leader.custody import Custody, read_log, write_log
 from oncelog_partition_leader.handover import HandOver
 from oncelog_partition_leader.isr import IsrKeeper
 from oncelog_partition_leader.leadership import Leadership
@@ -31,7 +32,7 @@ from oncelog_partition_leader.removal import delete_log, is_moved_away, sweep
 from oncelog_partition_leader.replication import Replicator
 from oncelog_partition_leader.storage import PartitionLog
 from oncelog_partition_leader.storage_recovery import set_aside
-from oncelog_partition_leader.topic_config import TopicConfig, effective
+from oncelog_partition_leader.topic_config import TopicConfig, effective, min_insync_of
 from oncelog_runtime import cluster
 from oncelog_runtime.cluster import Partition, Topic
 from oncelog_runtime.cluster_view import ClusterView, Versioned, partition_of
@@ -52,6 +53,7 @@ class ReplicaManager:
         ports: NodePorts,
         view: ClusterView,
         coordinators: Coordinators,
+        custody: Custody,
         tasks: TaskOwner,
         *,
         me: Callable[[], BrokerRef],
@@ -72,17 +74,19 @@ class ReplicaManager:
         self._renew = renew
         self._unreachable = unreachable
         self._silent = silent
+        self._custody = custody
         self.defaults = TopicConfig(
             min_insync_replicas=config.min_insync_replicas,
             log=LogConfig(max_message_bytes=config.message_max_bytes, tail_cache_bytes=config.tail_cache_bytes),
         )
         self._replicator = Replicator(self, tasks)
         self._isr = IsrKeeper(ports.metadata, view, ports.clock, tasks, lambda: silent(config.replica_silence_max_ms))
-        self.hand_over = HandOver(ports.metadata, view, ports.clock, me)
+        self.hand_over = HandOver(ports.metadata, view, ports.clock, me, self.min_insync_of)
         self._opening: dict[PartitionId, None] = {}
         self._quarantined: dict[PartitionId, None] = {}
         self._slots = asyncio.Semaphore(_OPEN_AT_ONCE)
         self._failed_under: dict[PartitionId, BrokerRef] = {}
+        self._failed: dict[PartitionId, None] = {}
         self._closing = False
         self.metrics = BrokerMetrics(ports.metrics)
         self.partitions: dict[PartitionId, LocalPartition] = {}
@@ -251,7 +255,7 @@ class ReplicaManager:
             return
         leadership = partition.leadership
         if leadership is not None and leadership.epoch == state.leader_epoch:
-            leadership.isr_is(state.isr, entry.mod_revision)
+            leadership.isr_is(state, entry.mod_revision)
             self._isr.look(leadership)
         elif partition.exclusive.locked():
             self._tasks.spawn(self._when_free(partition), "wait-to-lead")
@@ -300,7 +304,9 @@ class ReplicaManager:
                     _log.error("the log of %s %s cannot be opened: %s", topic.name, partition_id, error)
                     await asyncio.sleep(_RETRY_S)
                     continue
-                self.partitions[partition_id] = LocalPartition(self, partition_id, topic.name, log, config)
+                partition = LocalPartition(self, partition_id, topic.name, log, config)
+                partition.claim = read_log(self._disk, log.directory, self._newest_incarnation)
+                self.partitions[partition_id] = partition
                 break
         self._opening.pop(partition_id, None)
         self._apply(partition_id)
@@ -312,10 +318,14 @@ class ReplicaManager:
         directory = self.directory_of(topic, partition_id)
         if self._asides(topic, partition_id):
             self._quarantined[partition_id] = None
+        is_new = not self._disk.exists(directory)
         try:
             log = await PartitionLog.open(self._disk, directory, config.log, self._clock.now_ms())
             if rescan:
                 await self._rescan(log)
+            if is_new or log.lost_tail or partition_id in self._failed:
+                await self._lower_claim(directory)
+            self._failed.pop(partition_id, None)
             return log
         except StorageError as error:
             if error.context.get("reason") != "rot":
@@ -323,7 +333,19 @@ class ReplicaManager:
             _log.error("the log of %s %s is rotten and is set aside: %s", topic, partition_id, error)
             self._quarantined[partition_id] = None
             await set_aside(self._disk, directory)
-            return await PartitionLog.open(self._disk, directory, config.log, self._clock.now_ms())
+            log = await PartitionLog.open(self._disk, directory, config.log, self._clock.now_ms())
+            await self._lower_claim(directory)
+            return log
+
+    async def _lower_claim(self, directory: str) -> None:
+        """This log may have lost what it held until now, though its data directory lost nothing."""
+        newest = self._newest_incarnation
+        await write_log(self._disk, directory, read_log(self._disk, directory, newest).lost_before(newest))
+
+    @property
+    def _newest_incarnation(self) -> int:
+        """Ours, or, before this process has one, the lowest that it can get."""
+        return self._me().incarnation or self._view.revision + 1
 
     @staticmethod
     async def _rescan(log: PartitionLog) -> None:
@@ -352,7 +374,7 @@ class ReplicaManager:
         partition = self.partitions.pop(partition_id, None)
         if partition is None:
             return
-        self._opening[partition_id] = None
+        self._opening[partition_id] = self._failed[partition_id] = None
         is_rotten = partition.failed is not None and partition.failed.context.get("reason") == "rot"
         try:
             await partition.close(clean=False)
@@ -396,11 +418,16 @@ class ReplicaManager:
     async def close(self, *, clean: bool) -> None:
         """Closes every log."""
         self._closing = True
+        all_clean = clean and not self._opening
         for partition in list(self.partitions.values()):
+            all_clean = all_clean and partition.failed is None
             try:
                 await partition.close(clean=clean)
             except OncelogError as error:
+                all_clean = False
                 _log.warning("closing %s: %s", partition.id, error)
+        if all_clean:
+            await self._custody.close()
 
     # ------------------------------------------------------------ asked by handlers
 
@@ -412,22 +439,21 @@ class ReplicaManager:
             raise NotLeaderError("this broker does not lead the partition", partition=partition_id.partition)
         return partition
 
-    def status(self, partition_id: PartitionId) -> LogState:
-        """How far a log goes; below everything when the old one was set aside as rotten. Raises `StorageError`."""
+    def status(self, partition_id: PartitionId) -> ReplicaState:
+        """How far a log goes, and what it vouches for. Raises `StorageError`."""
         partition = self.partitions.get(partition_id)
         if partition is None or partition.failed is not None or partition.exclusive.locked():
             raise StorageError("the log is not open", reason="opening")
-        if partition_id in self._quarantined:
-            return QUARANTINED
-        return LogState(partition.log.last_epoch, partition.log.log_end_offset)
+        if partition_id in self._quarantined:  # what stands in its place begins with nothing
+            incarnation = self._me().incarnation
+            return ReplicaState(EMPTY, incarnation, incarnation)
+        log, claim = partition.log, self._custody.claim.and_also(partition.claim)
+        state = LogState(log.last_epoch, log.log_end_offset)
+        return ReplicaState(state, claim.intact_since, claim.known_since, partition.high_watermark)
 
     def min_insync_of(self, topic: str) -> int:
         """`min_insync_replicas` of a topic by name."""
-        entry = self._view.topics.get(topic)
-        try:
-            return effective(entry.value.config if entry is not None else {}, self.defaults).min_insync_replicas
-        except OncelogError:
-            return self.defaults.min_insync_replicas
+        return min_insync_of(self._view, topic, self.defaults)
 
     @property
     def recovered(self) -> bool:

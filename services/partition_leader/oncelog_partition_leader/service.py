@@ -385,7 +385,7 @@ class BrokerService:
     async def replica_status(
         self, request: pb.ReplicaStatusRequest, _payload: Buffer
     ) -> tuple[pb.ReplicaStatusReply, Buffer]:
-        """How far logs go, for an election after the stop of a whole ISR."""
+        """How far logs go and what they vouch for, for elections after restarts."""
         me = self._me()
         if (request.broker.broker_id, request.broker.incarnation) != me:
             raise StaleBrokerEpochError("another incarnation was asked", incarnation=me.incarnation)
@@ -394,7 +394,9 @@ class BrokerService:
             answer = reply.partitions.add(topic_id=item.topic_id, partition=item.partition)
             try:
                 state = self._replicas.status(PartitionId(item.topic_id, item.partition))
-                answer.last_epoch, answer.log_end_offset = state
+                answer.last_epoch, answer.log_end_offset = state.log
+                answer.intact_since, answer.known_since = state.intact_since, state.known_since
+                answer.high_watermark = state.high_watermark
             except OncelogError as error:
                 answer.error.CopyFrom(to_detail(error))
         return reply, b""

@@ -80,6 +80,8 @@ class PartitionLog:
         self._checkpoints: list[Checkpoint] = []
         self._since_checkpoint = state.segments[-1].index.size if state.scanned else 0
         self.directory = directory
+        self.lost_tail = state.lost_tail
+        """When it was opened, something at its end could not be used: a torn write, or what the disk has lost."""
         self.producers = state.producers
         self.epochs = state.epochs
         self.aborted = state.aborted

@@ -25,6 +25,7 @@ from oncelog.core.header import partition_tag
 from oncelog.errors import CorruptMessageError, OncelogError, StorageError, UnsupportedMessageFormatError
 from oncelog_partition_leader.checkpoints import (
     CLEAN_SHUTDOWN,
+    CUSTODY,
     IDENTITY,
     LEADER_EPOCHS,
     RESETTING,
@@ -56,7 +57,7 @@ _COPY_BYTES: Final = 1 << 20
 
 @dataclass(slots=True)
 class Recovered:
-    """A log as `PartitionLog` takes it over. `scanned`: the stop before was not clean."""
+    """A log as `PartitionLog` takes it over. `scanned`: the stop before was not clean. `lost_tail`: its end was cut off."""
 
     tag: int
     segments: list[Segment]
@@ -66,6 +67,7 @@ class Recovered:
     aborted: AbortedIndex
     log_end_offset: int
     scanned: bool
+    lost_tail: bool
 
 
 async def recover(disk: Disk, directory: str, config: LogConfig, now_ms: int) -> Recovered:
@@ -228,6 +230,7 @@ class _Recovery:
         self._first_uncovered = 0
         self._synced = 0
         self._end = 0
+        self._lost_tail = False
         self.removed = False
         """Names were removed: the directory is to be synced before anything is written."""
 
@@ -265,8 +268,9 @@ class _Recovery:
 
     def _wipe(self) -> None:
         """A replacement of the whole log did not come to its end: begin with nothing."""
+        self._lost_tail = True
         for name in self._disk.list(self._directory):
-            if name != IDENTITY:
+            if name not in (IDENTITY, CUSTODY):
                 self._remove(name)
         self._point.end_offset = self._point.log_start_offset = 0
 
@@ -380,6 +384,7 @@ class _Recovery:
         self._end = last.next_offset
         if self._end < self._synced:
             raise StorageError("a synced part of the log is damaged", reason="rot", offset=self._end, cause=why)
+        self._lost_tail = True
         for later in reversed(self._segments[keep:]):
             later.remove()
         del self._segments[keep:]
@@ -407,7 +412,15 @@ class _Recovery:
         self._epochs.truncate_head(self._point.log_start_offset)
         await self._point.store(self._end, self._point.log_start_offset)
         return Recovered(
-            self._tag, self._segments, self._point, producers, self._epochs, self._aborted, self._end, scanned
+            self._tag,
+            self._segments,
+            self._point,
+            producers,
+            self._epochs,
+            self._aborted,
+            self._end,
+            scanned,
+            self._lost_tail,
         )
 
     async def _rewrite_tail(self) -> None:

@@ -13,6 +13,7 @@ from typing import Final
 
 from oncelog.errors import ConfigError
 from oncelog_partition_leader.log_config import FLUSH_FSYNC, LogConfig
+from oncelog_runtime.cluster_view import ClusterView
 
 _TEXT: Final = ("flush_mode", "cleanup_policy")
 _NUMBERS: Final = (
@@ -122,3 +123,12 @@ def _number(name: str, value: str) -> int:
         return int(value)
     except ValueError:
         raise ConfigError(f"{name} is a whole number: {LEGAL[name]}", name=name, value=ascii(value[:64])) from None
+
+
+def min_insync_of(view: ClusterView, topic: str, defaults: TopicConfig) -> int:
+    """`min_insync_replicas` of a topic by name; the default's while the topic is unknown or its options are not legal."""
+    entry = view.topics.get(topic)
+    try:
+        return effective(entry.value.config if entry is not None else {}, defaults).min_insync_replicas
+    except ConfigError:
+        return defaults.min_insync_replicas

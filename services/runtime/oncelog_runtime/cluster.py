@@ -26,7 +26,7 @@ Rule 3: values are JSON with sorted keys and a `version`; unknown keys are ignor
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final
 
 from oncelog.types import BrokerRef
@@ -100,8 +100,9 @@ def shard_owner_key(kind: str, shard: int) -> str:
     return f"{SHARDS}{kind}/{shard}/owner"
 
 
-def _encode(value: Any) -> bytes:
+def _encode(value: Any, leave_out: str = "") -> bytes:
     known = asdict(value)
+    known.pop(leave_out, None)
     unknown = known.pop("unknown", {})
     return json.dumps({"version": _VERSION, **known, **unknown}, sort_keys=True, separators=(",", ":")).encode()
 
@@ -114,6 +115,10 @@ def _unknown(value: type, decoded: dict[str, Any]) -> dict[str, Any]:
 
 def _ref(value: Any) -> BrokerRef | None:
     return None if value is None else BrokerRef(int(value[0]), int(value[1]))
+
+
+def _refs(values: Any) -> tuple[BrokerRef, ...]:
+    return tuple(BrokerRef(int(broker_id), int(incarnation)) for broker_id, incarnation in values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +144,17 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A live broker process. `nonce` tells a broker its own registration after a lost answer."""
+    """A live broker process. `nonce` tells a broker its own registration after a lost answer.
+
+    `directory_id`: its data directory, for people: another one means that the disk was replaced (KIP-858).
+    """
 
     address: str
     client_address: str
     nonce: str
     rack: str = ""
     external_address: str = ""
+    directory_id: str = ""
 
     def encode(self) -> bytes:
         """The value in etcd."""
@@ -155,9 +164,8 @@ class Broker:
     def decode(data: bytes) -> Broker:
         """From the value in etcd."""
         d = json.loads(data)
-        return Broker(
-            d["address"], d["client_address"], d["nonce"], d.get("rack", ""), str(d.get("external_address", ""))
-        )
+        more = str(d.get("external_address", "")), str(d.get("directory_id", ""))
+        return Broker(d["address"], d["client_address"], d["nonce"], d.get("rack", ""), *more)
 
     @property
     def addresses(self) -> Addresses:
@@ -196,7 +204,11 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Leadership and in-sync replicas, one value. Brokers in it are (broker, incarnation)."""
+    """Leadership and in-sync replicas, one value. Brokers in it are (broker, incarnation).
+
+    `eligible`: replicas that left the ISR when it fell below `min_insync_replicas`. Nothing was committed since, so they
+    hold every committed record, as members of the ISR do (KIP-966, "eligible leader replicas").
+    """
 
     topic: str
     replicas: tuple[int, ...]
@@ -204,11 +216,14 @@ class Partition:
     leader_epoch: int
     isr: tuple[BrokerRef, ...]
     last_known_leader: BrokerRef | None = None
+    eligible: tuple[BrokerRef, ...] = ()
     unknown: dict[str, Any] = field(default_factory=dict, hash=False)
 
     def encode(self) -> bytes:
-        """The value in etcd."""
-        return _encode(self)
+        """The value in etcd. `eligible` names the ISR it belongs to: an older version changes the ISR and keeps the rest."""
+        if not self.eligible:
+            return _encode(self, leave_out="eligible")
+        return _encode(replace(self, unknown={**self.unknown, "eligible_isr": self.isr}))
 
     @staticmethod
     def decode(data: bytes) -> Partition:
@@ -219,8 +234,9 @@ class Partition:
             replicas=tuple(int(r) for r in d["replicas"]),
             leader=_ref(d["leader"]),
             leader_epoch=int(d["leader_epoch"]),
-            isr=tuple(BrokerRef(int(b), int(i)) for b, i in d["isr"]),
+            isr=_refs(d["isr"]),
             last_known_leader=_ref(d.get("last_known_leader")),
+            eligible=_refs(d.get("eligible", ())) if d.pop("eligible_isr", None) == d["isr"] else (),
             unknown=_unknown(Partition, d),
         )
 

@@ -103,6 +103,14 @@ class DiskSpace:
 class Disk(Protocol):
     """A directory tree. Paths are relative, with `/`."""
 
+    @property
+    def boot_id(self) -> str:
+        """Names the boot of the machine, whose memory holds what was written and not synced.
+
+        The same one in two processes: the first one's writes are all there. Another one: what was not synced may be lost.
+        """
+        ...
+
     def open(self, path: str, *, create: bool = False) -> DiskFile:
         """Opens for append and read. Raises `StorageError` when absent and not `create`."""
         ...

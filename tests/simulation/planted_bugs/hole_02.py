@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from oncelog.types import BrokerRef
-from oncelog_partition_leader.core import election
+from oncelog_partition_leader.core.election import Brokers
 from tests.simulation.planted_bugs import plant, replaced
 
 
 @contextmanager
 def _planted() -> Iterator[None]:
-    def by_name(
-        isr: Sequence[BrokerRef], live: Mapping[int, int], dead: Collection[BrokerRef]
-    ) -> tuple[BrokerRef, ...]:
-        todays = (BrokerRef(ref.broker_id, live[ref.broker_id]) for ref in isr if ref.broker_id in live)
-        return tuple(ref for ref in todays if ref not in dead)
+    def by_name(brokers: Brokers, refs: Sequence[BrokerRef]) -> tuple[BrokerRef, ...]:
+        live = brokers.live
+        todays = (BrokerRef(ref.broker_id, live[ref.broker_id]) for ref in refs if ref.broker_id in live)
+        return tuple(ref for ref in todays if ref not in brokers.dead)
 
-    with replaced(election, "_living", lambda _: by_name):
+    with replaced(Brokers, "living", lambda _: by_name):
         yield
 
 

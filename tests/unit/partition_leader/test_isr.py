@@ -43,8 +43,8 @@ class FakeLeadership:
         self.updating_isr = False
         self.replicas = replicas
 
-    def isr_is(self, isr: tuple[BrokerRef, ...], mod_revision: int) -> None:
-        self.replicas.resolve(isr, mod_revision, 0)
+    def isr_is(self, state: Partition, mod_revision: int) -> None:
+        self.replicas.resolve(state.isr, mod_revision, 0, state.eligible)
 
     def isr_settled(self) -> None:
         self.replicas.settled()
@@ -70,7 +70,7 @@ def test_a_change_by_another_hand_between_look_and_write_is_not_undone() -> None
             keeper = IsrKeeper(cast(Any, metadata), view, clock, tasks, lambda: ())
             keeper.look(cast(Any, leadership))
             assert replicas.proposed == (A,)
-            leadership.isr_is((A, B), 6)  # seen before the task that writes has begun
+            leadership.isr_is(after, 6)  # seen before the task that writes has begun
             await asyncio.sleep(1)
             await tasks.stop()
 

@@ -28,12 +28,18 @@ from oncelog_partition_leader.core.transactions import TxnName, TxnSession
 from oncelog_partition_leader.leadership import Leadership
 from oncelog_partition_leader.storage import PartitionLog
 from oncelog_partition_leader.topic_config import TopicConfig
+from oncelog_runtime.cluster import Partition
 from oncelog_runtime.metrics import NodeMetrics
 from oncelog_runtime.sim import SimWorld
 from oncelog_runtime.sim.clock import SimClock
 
 TOPIC_ID = "0" * 32
 A, B = BrokerRef(1, 11), BrokerRef(2, 12)
+
+
+def named(*isr: BrokerRef) -> Partition:
+    """What etcd says: A leads with this ISR."""
+    return Partition("t", (1, 2), A, 0, isr)
 
 
 class FakeHost:
@@ -219,7 +225,7 @@ def test_several_batches_of_one_producer_in_one_turn_keep_their_order(run: Run) 
 
 def test_below_min_insync_nothing_is_written(run: Run) -> None:
     async def scenario(leading: Leading) -> None:
-        leading.leadership.isr_is((A,), 6)
+        leading.leadership.isr_is(named(A), 6)
         answer = leading.produce(batch())
         await turn()
         assert isinstance(answer.exception(), NotEnoughReplicasError)
@@ -232,9 +238,9 @@ def test_an_isr_that_shrinks_after_the_append_is_an_unknown_outcome_and_the_retr
     async def scenario(leading: Leading) -> None:
         first = leading.produce(batch(1, 0))
         await turn()
-        leading.leadership.isr_is((A,), 6)
+        leading.leadership.isr_is(named(A), 6)
         assert isinstance(first.exception(), NotEnoughReplicasAfterAppendError)
-        leading.leadership.isr_is((A, B), 7)
+        leading.leadership.isr_is(named(A, B), 7)
         leading.leadership.start_session(B, 2)
         leading.leadership.acknowledge(B, 2, 1)
         again = leading.produce(batch(1, 0))

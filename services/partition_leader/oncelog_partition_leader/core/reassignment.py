@@ -18,6 +18,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from oncelog.types import BrokerRef
+from oncelog_partition_leader.core.election import reshaped
 from oncelog_runtime.cluster import Partition, Reassignment
 
 
@@ -32,11 +33,15 @@ def has_begun(partition: Partition, move: Reassignment) -> bool:
 
 
 def begin(
-    partition: Partition, move: Reassignment, live: Mapping[int, int], dead: Collection[BrokerRef] = ()
+    partition: Partition,
+    move: Reassignment,
+    live: Mapping[int, int],
+    min_insync: int,
+    dead: Collection[BrokerRef] = (),
 ) -> Partition | None:
     """The partition with the new replicas beside the old ones; None when it has begun, or cannot begin now.
 
-    `live`: broker id -> registered incarnation. `dead`: registered, but proven dead or silent.
+    `live`: broker id -> registered incarnation. `min_insync`: the topic's option. `dead`: registered, but proven dead.
     """
     isr = _living(partition, live, dead)
     if has_begun(partition, move) or partition.leader not in isr:
@@ -44,11 +49,12 @@ def begin(
     if any(broker_id not in live or BrokerRef(broker_id, live[broker_id]) in dead for broker_id in move.target):
         return None
     missing = tuple(broker_id for broker_id in move.target if broker_id not in partition.replicas)
-    return replace(
+    return reshaped(
         partition,
+        isr,
+        min_insync,
         replicas=partition.replicas + missing,
         leader_epoch=partition.leader_epoch + 1,
-        isr=isr,
         last_known_leader=partition.leader,
     )
 
@@ -74,12 +80,13 @@ def finish(
         return None
     candidates = [ref for ref in kept if ref not in avoid] or list(kept)
     leader = min(candidates, key=lambda ref: move.target.index(ref.broker_id))
-    return replace(
+    return reshaped(
         partition,
+        kept,
+        min_insync,
         replicas=move.target,
         leader=leader,
         leader_epoch=partition.leader_epoch + 1,
-        isr=kept,
         last_known_leader=partition.leader,
     )
 

@@ -3,7 +3,8 @@
 Rule 1: a follower's end counts only in its newest session with the incarnation that the ISR names, after last epochs
         agreed (`start_session` forgets, `agree` and `acknowledge` count).
 Rule 2: the high watermark is the smallest end over the *maximal* ISR (committed and proposed), and does not move while
-        the committed ISR is below `min_insync_replicas` (KIP-966). It never goes back.
+        the committed ISR is below `min_insync_replicas`, nor while etcd names eligible replicas: they must go on holding
+        every committed record (KIP-966), whatever the minimum is by now. It never goes back.
 Rule 3: a member leaves after `lag_max_ms` without being caught up; one whose end is the log's end never leaves for it.
         A replica joins when its end has reached the high watermark *and* the start of the leader's epoch.
 Rule 4: whom somebody else (the controller) took out comes back only by a new session, and not before `REJOIN_AFTER_MS`:
@@ -57,10 +58,12 @@ class ReplicaSet:
         log_end: int,
         own_end: int,
         now_ms: int,
+        eligible: Isr = (),
     ) -> None:
         self.me = me
         self.epoch_start = log_end
         self.committed: Isr = isr
+        self.eligible: Isr = eligible
         self.mod_revision = mod_revision
         self.proposed: Isr | None = None
         self.high_watermark = high_watermark
@@ -182,7 +185,8 @@ class ReplicaSet:
         wanted = reached if len(reached) >= self._min_insync else staying
         joining = (f.ref for f in self._followers.values() if self._may_join(f, now_ms, live))
         wanted += tuple(ref for ref in joining if ref not in silent)
-        return None if wanted == self.committed else wanted
+        outlived = bool(self.eligible) and len(wanted) >= self._min_insync  # to be cleared before anything is committed
+        return None if wanted == self.committed and not outlived else wanted
 
     def must_give_way(self, silent: Collection[BrokerRef]) -> bool:
         """With the members that are left without the silent ones nothing can be committed, and with the silent ones it could:
@@ -196,8 +200,8 @@ class ReplicaSet:
         assert self.proposed is None, "one ISR update in flight"
         self.proposed = isr
 
-    def resolve(self, isr: Isr, mod_revision: int, now_ms: int) -> list[int]:
-        """etcd holds this ISR: a proposal's answer, or somebody else's write. See `advanced` for the high watermark.
+    def resolve(self, isr: Isr, mod_revision: int, now_ms: int, eligible: Isr = ()) -> list[int]:
+        """etcd holds these: a proposal's answer, or somebody else's write. See `advanced` for the high watermark.
 
         Returns the followers that somebody else took out: they need a new session.
         """
@@ -210,6 +214,7 @@ class ReplicaSet:
             follower.end = UNKNOWN
             follower.joins_after_ms = now_ms + REJOIN_AFTER_MS
         self.committed = isr
+        self.eligible = eligible
         self.mod_revision = mod_revision
         return [ref.broker_id for ref in taken_out]
 
@@ -252,7 +257,7 @@ class ReplicaSet:
         return follower.end if follower is not None and follower.ref == ref else UNKNOWN
 
     def _advance(self) -> bool:
-        if not self.enough_in_sync:
+        if not self.enough_in_sync or self.eligible:
             return False
         end = min(self._end_of(ref) for ref in self.maximal())
         if end <= self.high_watermark:

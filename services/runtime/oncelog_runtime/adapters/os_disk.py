@@ -11,6 +11,7 @@ import asyncio
 import fcntl
 import os
 import shutil
+import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,6 +23,7 @@ from oncelog_runtime.ports import DiskSpace
 
 T = TypeVar("T")
 LOCK_NAME: Final = ".lock"
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 class OsDisk:
@@ -40,6 +42,12 @@ class OsDisk:
         self._work_pool = ThreadPoolExecutor(work_threads, thread_name_prefix="disk-work")
         self._atomic: dict[str, asyncio.Lock] = {}
         self.slow_writes = 0
+        self._boot_id = _boot_id()
+
+    @property
+    def boot_id(self) -> str:
+        """The kernel's own; where it tells none, a new one for each process: then only a clean stop loses nothing."""
+        return self._boot_id
 
     def _lock(self) -> int:
         path = self._root / LOCK_NAME
@@ -155,3 +163,10 @@ def _sync_directory(path: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def _boot_id() -> str:
+    try:
+        return _BOOT_ID.read_text().strip()
+    except OSError:
+        return f"unknown-{uuid.uuid4().hex}"

@@ -82,6 +82,11 @@ class OverlayDisk:
         self._dirs: dict[str, None] = {}
         self._gone: dict[str, None] = {}
 
+    @property
+    def boot_id(self) -> str:
+        """This process's own: nothing is claimed about what another one wrote."""
+        return "overlay"
+
     def _content(self, path: str) -> _Content | None:
         if path not in self._files and not self._is_gone(path):
             real = self._root / path

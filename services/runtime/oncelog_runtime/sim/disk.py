@@ -183,8 +183,14 @@ class SimDisk:
         self._atomic: dict[str, asyncio.Lock] = {}
         self._pending: list[tuple[str, Callable[[], None]]] = []
         self._hang = _Hang()
+        self._boot = 1
 
     # ------------------------------------------------------------ the port
+
+    @property
+    def boot_id(self) -> str:
+        """Changes with each power cut."""
+        return f"{self.name}-{self._boot}"
 
     def open(self, path: str, *, create: bool = False) -> SimFile:
         """Opens for append and read. Raises `StorageError` when absent and not `create`."""
@@ -338,6 +344,7 @@ class SimDisk:
         heir._durable_files, heir._durable_dirs = self._durable_files, self._durable_dirs
         heir._pending = self._pending
         heir._hang = self._hang
+        heir._boot = self._boot
         self.dead = True
         return heir
 
@@ -353,6 +360,7 @@ class SimDisk:
                 apply()
         heir = SimDisk(self.loop, random, self.plan, self.name)
         heir.capacity = self.capacity
+        heir._boot = self._boot + 1
         heir._dirs = {path: None for path in self._durable_dirs if self._rooted(path)}
         for path, inode in self._durable_files.items():
             if self._rooted(_parent(path)):

@@ -16,19 +16,19 @@ def partition(*isr: BrokerRef, replicas: tuple[int, ...] = (1, 2, 3), leader: Br
 
 
 def test_new_replicas_come_first_beside_all_old_ones_in_a_new_epoch() -> None:
-    begun = begin(partition(A, B, C), MOVE, ALL)
+    begun = begin(partition(A, B, C), MOVE, ALL, 2)
     assert begun == Partition("t", (1, 2, 3, 4), A, 8, (A, B, C), A)
     assert has_begun(begun, MOVE)
-    assert begin(begun, MOVE, ALL) is None, "once is enough"
+    assert begin(begun, MOVE, ALL, 2) is None, "once is enough"
     assert not is_done(begun, MOVE)
 
 
 def test_nothing_begins_without_a_living_leader_or_with_a_target_that_is_away() -> None:
-    assert begin(partition(A, B), MOVE, {2: 12, 3: 13, 4: 14}) is None
-    assert begin(partition(A, B), MOVE, ALL, [A]) is None
-    assert begin(partition(A, B), MOVE, {1: 11, 2: 12, 3: 13}) is None
-    assert begin(partition(A, B), MOVE, ALL, [D]) is None
-    assert begin(partition(A, B), MOVE, {**ALL, 4: 99}, [D]) is not None, "it is dead no more: it is registered anew"
+    assert begin(partition(A, B), MOVE, {2: 12, 3: 13, 4: 14}, 2) is None
+    assert begin(partition(A, B), MOVE, ALL, 2, [A]) is None
+    assert begin(partition(A, B), MOVE, {1: 11, 2: 12, 3: 13}, 2) is None
+    assert begin(partition(A, B), MOVE, ALL, 2, [D]) is None
+    assert begin(partition(A, B), MOVE, {**ALL, 4: 99}, 2, [D]) is not None, "it is dead no more: it is registered anew"
 
 
 def test_old_replicas_leave_when_all_new_ones_are_in_the_isr() -> None:
@@ -77,7 +77,7 @@ def test_a_move_is_cancelled_by_moving_back() -> None:
 
 
 def test_a_value_of_an_older_version_is_the_same_value() -> None:
-    begun = begin(partition(A, B, C), MOVE, ALL)
+    begun = begin(partition(A, B, C), MOVE, ALL, 2)
     assert begun is not None
     assert sorted(__import__("json").loads(begun.encode())) == sorted(
         __import__("json").loads(partition(A, B, C).encode())

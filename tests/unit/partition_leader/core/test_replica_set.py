@@ -168,3 +168,23 @@ def test_whom_the_controller_took_out_comes_back_by_a_new_session_and_not_at_onc
     full.acknowledge(C, 2, 0, 300)
     assert full.proposal(300, LIVE) is None
     assert full.proposal(100 + REJOIN_AFTER_MS, LIVE) == (A, B, C)
+
+
+def test_the_watermark_waits_while_etcd_names_eligible_replicas() -> None:
+    """The minimum was lowered while B and C were eligible: they hold everything, so nothing may be committed without them."""
+    replicas = leading(A, min_insync=2)
+    replicas.resolve((A,), 6, 0, eligible=(B, C))
+    replicas.wrote(10, 10, 1)
+    assert not replicas.require_in_sync(1)
+    assert replicas.high_watermark == 0
+    assert replicas.proposal(1, LIVE) == (A,), "first etcd must say that they are not eligible any more"
+    replicas.propose((A,))
+    replicas.resolve((A,), 7, 2)
+    assert replicas.settled()
+    assert replicas.high_watermark == 10
+
+
+def test_eligible_replicas_do_not_change_the_isr_below_the_minimum() -> None:
+    replicas = leading(A, min_insync=2)
+    replicas.resolve((A,), 6, 0, eligible=(B, C))
+    assert replicas.proposal(1, LIVE) is None

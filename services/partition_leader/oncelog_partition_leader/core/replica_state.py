@@ -1,0 +1,56 @@
+"""What one replica says of its log when the controller asks, and what that proves.
+
+An ISR names a replica as (broker, incarnation): "under this incarnation it held every committed record". After a
+restart the broker has another incarnation, and says since which incarnation its log lost nothing:
+
+    INTACT    the log lost nothing since the incarnation that the ISR names: clean stop, kill -9, a lease that ran out
+    UNCLEAN   it is the same log, but its newest records may be gone: power cut, failed log
+    LOST      it is another log: the directory is new (KIP-858), or the old log was set aside as rotten
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, NamedTuple
+
+from oncelog.types import BrokerRef
+
+
+class LogState(NamedTuple):
+    """How far one replica's log goes. Ordered: greater wins."""
+
+    last_epoch: int
+    log_end_offset: int
+
+
+EMPTY: Final = LogState(-1, 0)
+
+
+class Standing(Enum):
+    """What an answer proves of a replica that the ISR names. See the module."""
+
+    INTACT = 1
+    UNCLEAN = 2
+    LOST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaState:
+    """One replica's answer. Both incarnations are the first one for which the claim holds; 0 = it does not say.
+
+    `intact_since`: the log lost nothing that it held under this or a later incarnation.
+    `known_since`: the log existed under this or a later incarnation, whatever it lost since.
+    `high_watermark`: everything below was committed, as far as this broker has heard.
+    """
+
+    log: LogState
+    intact_since: int = 0
+    known_since: int = 0
+    high_watermark: int = 0
+
+    def standing(self, named: BrokerRef, now: BrokerRef) -> Standing:
+        """What this answer of the broker's incarnation `now` says of the replica that an ISR names as `named`."""
+        if named.incarnation >= (self.intact_since or now.incarnation):
+            return Standing.INTACT
+        return Standing.LOST if named.incarnation < self.known_since else Standing.UNCLEAN

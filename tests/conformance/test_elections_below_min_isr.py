@@ -1,0 +1,157 @@
+"""Who leads when the ISR had fallen below `min_insync_replicas`, and when registrations outlive their processes.
+
+KIP-966 (eligible leader replicas), KIP-858 (directory ids). Three replicas, two of them required, in every script.
+"""
+
+from __future__ import annotations
+
+from oncelog_runtime import cluster as keys
+from oncelog_runtime.cluster import Partition
+from tests.conformance.script import Place, Script
+
+VALUES = [f"v{i}" for i in range(5)]
+ALL = ("broker-0", "broker-1", "broker-2")
+
+
+async def written(s: Script, place: Place) -> None:
+    """Five records, each acknowledged by all."""
+    writer = await s.producer()
+    for sequence, value in enumerate(VALUES):
+        await s.write(place, writer, value, seq=sequence)
+
+
+async def alone(s: Script, place: Place, leader: str) -> None:
+    """The ISR has shrunk to the leader; who left last, or at the same time, is eligible."""
+    await s.until(lambda: s.isr(place) == {leader} and s.state(place).eligible, "the ISR shrinks", within_s=60)
+
+
+async def whole(s: Script, place: Place) -> None:
+    """Everything is there and everybody is in sync again."""
+    await s.cluster.healthy()
+    await s.until(lambda: s.isr(place) == set(ALL), "everybody is in the ISR", within_s=60)
+    assert s.state(place).eligible == ()
+    assert await s.read(place) == VALUES
+
+
+async def test_frozen_followers_take_over_from_a_leader_that_lost_power(s: Script) -> None:
+    place = await s.place()
+    await written(s, place)
+    leader, followers = s.leader(place), s.followers(place)
+    for name in followers:
+        s.world.nodes[name].pause(10_000)
+    await alone(s, place, leader)
+    s.power_cut(leader)
+    await s.until(lambda: any(s.leads(name, place) for name in followers), "an eligible one leads", within_s=60)
+    s.restart(leader)
+    await whole(s, place)
+
+
+async def test_killed_followers_come_back_to_a_leader_that_lost_power(s: Script) -> None:
+    place = await s.place()
+    await written(s, place)
+    leader, followers = s.leader(place), s.followers(place)
+    s.kill(*followers)
+    await alone(s, place, leader)
+    s.power_cut(leader)
+    s.restart(leader, *followers)
+    await whole(s, place)
+
+
+async def test_an_empty_directory_is_not_elected_over_two_whole_logs(s: Script) -> None:
+    place = await s.place(flush_mode="fsync")
+    await written(s, place)
+    leader, followers = s.leader(place), s.followers(place)
+    s.kill(*followers)
+    await alone(s, place, leader)
+    s.lose_volume(leader)
+    s.restart(leader)
+    await s.sleep(20)
+    assert not s.leads(leader, place), "it was the whole ISR, and its directory is new"
+    s.restart(*followers)
+    await whole(s, place)
+
+
+async def test_a_committed_spark_batch_is_remembered_though_the_last_member_lost_its_volume(s: Script) -> None:
+    place = await s.place(flush_mode="fsync")
+    first = await s.join("q", batch=7)
+    await s.write_as(first, place, "row")
+    await s.commit_batch("q", first.writer.txn_no, [first], batch=7)
+    await s.stable(place)
+    log = s.shard_log("q")
+    last, others = s.leader(log), s.followers(log)
+    s.kill(*others)
+    await s.until(lambda: s.isr(log) == {last}, within_s=60)
+    s.lose_volume(last)
+    s.restart(last, *others)
+    await s.cluster.healthy()
+    again = await s.join_reply("q", "run-2", 7, attempt="2")
+    assert again.already_committed
+    assert await s.read(place) == ["row"]
+
+
+async def test_after_a_power_cut_of_all_the_longest_log_leads_and_an_empty_one_waits(s: Script) -> None:
+    place = await s.place(flush_mode="fsync")
+    await written(s, place)
+    leader, (second, third) = s.leader(place), s.followers(place)
+    s.power_cut(leader, second, third)
+    s.lose_volume(leader)
+    s.restart(leader)
+    await s.sleep(20)
+    assert not s.leads(leader, place)
+    s.restart(second, third)
+    await whole(s, place)
+
+
+async def test_the_first_of_a_killed_cluster_leads_at_once_and_waits_for_nobody(s: Script) -> None:
+    place = await s.place()
+    await written(s, place)
+    s.kill(*ALL)
+    s.restart("broker-2")
+    await s.until(lambda: s.leads("broker-2", place), "it lost nothing", within_s=20)
+    s.restart("broker-0", "broker-1")
+    await whole(s, place)
+
+
+async def test_a_registration_that_outlives_its_process_is_not_elected(s: Script) -> None:
+    """All are killed; one is back within the time of the others' leases, and one of those comes back without its disk."""
+    place = await s.place()
+    await written(s, place)
+    s.kill(*ALL)
+    s.lose_volume("broker-0")
+    s.restart("broker-1", "broker-2")
+    await s.until(lambda: any(s.leads(name, place) for name in ("broker-1", "broker-2")), within_s=20)
+    dead = s.world.metadata.get(keys.broker_key(0))
+    assert dead is not None, "the old registration of broker-0 is still there"
+    assert dead.mod_revision not in {ref.incarnation for ref in s.state(place).isr}
+    s.restart("broker-0")
+    await whole(s, place)
+
+
+async def test_a_lowered_minimum_commits_nothing_while_others_are_eligible(s: Script) -> None:
+    """Else an eligible replica could be elected that lacks what was committed without it."""
+    place = await s.place()
+    await written(s, place)
+    leader, followers = s.leader(place), s.followers(place)
+    s.kill(*followers)
+    await alone(s, place, leader)
+    async with s.client() as client:
+        await client.admin.alter_topic(place.topic, config={"min.insync.replicas": "1"})
+    await s.until(lambda: s.state(place).eligible == (), "etcd names nobody eligible any more")
+    writer = await s.producer()
+    await s.retry(lambda: s.write(place, writer, "alone"))
+    s.kill(leader)
+    s.restart(*followers)
+    await s.sleep(20)
+    assert not any(s.leads(name, place) for name in followers), "they lack the last record"
+    s.restart(leader)
+    await s.cluster.healthy()
+    assert await s.read(place) == [*VALUES, "alone"]
+
+
+def test_an_older_version_that_changes_the_isr_ends_the_eligibility() -> None:
+    """It keeps fields that it does not know, so the eligible replicas are bound to the ISR for which they were written."""
+    s = Partition.decode(
+        b'{"eligible":[[2,12]],"eligible_isr":[[1,11]],"isr":[[1,11],[3,13]],"leader":[1,11],"leader_epoch":4,'
+        b'"last_known_leader":null,"replicas":[1,2,3],"topic":"t","version":1}'
+    )
+    assert s.eligible == ()
