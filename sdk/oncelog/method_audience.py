@@ -58,6 +58,7 @@ INTERNAL: Final[frozenset[str]] = frozenset(
     for spec in (
         methods.REPLICATE,
         methods.WRITE_TXN_MARKERS,
+        methods.SYNC_REPLICA,
         methods.REPORT_BROKER,
         methods.PING,
         methods.REPLICA_STATUS,

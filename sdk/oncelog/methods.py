@@ -87,6 +87,7 @@ TRANSFER_LEADERSHIP: Final = _leader("TransferLeadership", pa.TransferLeadership
 DECOMMISSION_BROKERS: Final = _leader("DecommissionBrokers", pa.DecommissionBrokersRequest, pa.DecommissionBrokersReply)
 REPLICATE: Final = _leader("Replicate", pa.ReplicateRequest, pa.ReplicateReply, rb="batches")
 WRITE_TXN_MARKERS: Final = _leader("WriteTxnMarkers", pa.WriteTxnMarkersRequest, pa.WriteTxnMarkersReply)
+SYNC_REPLICA: Final = _leader("SyncReplica", pa.SyncReplicaRequest, pa.SyncReplicaReply)
 REPORT_BROKER: Final = _leader("ReportBroker", pa.ReportBrokerRequest, pa.ReportBrokerReply)
 PING: Final = _leader("Ping", pa.PingRequest, pa.PingReply)
 REPLICA_STATUS: Final = _leader("ReplicaStatus", pa.ReplicaStatusRequest, pa.ReplicaStatusReply)

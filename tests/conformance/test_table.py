@@ -10,6 +10,7 @@ import pytest
 
 from tests.conformance.cases import CASES, HOLES, Case
 from tests.conformance.cases_operations import OPERATIONS
+from tests.conformance.cases_outcomes import OUTCOMES
 
 _TESTS = Path(__file__).parents[1]
 _NUMBERS = {
@@ -32,7 +33,12 @@ def test_every_number_is_in_the_table() -> None:
     assert set(HOLES) == set(range(1, 26))
 
 
-_ALL = [*CASES.items(), *((f"hole {n}", case) for n, case in HOLES.items()), *OPERATIONS.items()]
+_ALL = [
+    *CASES.items(),
+    *((f"hole {n}", case) for n, case in HOLES.items()),
+    *OPERATIONS.items(),
+    *OUTCOMES.items(),
+]
 
 
 @pytest.mark.parametrize(("number", "case"), _ALL)

@@ -40,7 +40,7 @@ def plan(record: Record, command: Command, rules: Rules) -> Plan:
         case Join():
             return join(record, command)
         case Init():
-            return init(record, command)
+            return init(record, command, rules)
 
 
 def replayed(record: Record, rules: Rules) -> Record:
@@ -130,13 +130,13 @@ def join(record: Record, command: Join) -> Plan:
     return Plan(Reply("OK", n), _opened(record, n)._replace(attempt=command.attempt))
 
 
-def init(record: Record, command: Init) -> Plan:
-    """A new session fences the older ones and ends what they left open; it learns the last number."""
+def init(record: Record, command: Init, rules: Rules) -> Plan:
+    """A new session fences the older ones and ends what they left open or never used; it learns the last number."""
     if command.session < record.session:
         return Plan(FENCED)
     if command.session == record.session:
         return Plan(Reply("OK", record.number))
-    if record.may_be_open and not record.ongoing:
+    if not record.ongoing and (record.may_be_open or rules.given_numbers_are_closed):
         record = _opened(record, record.number + 1)
     if record.ongoing:
         record = decide(record, "ABORTED", ())

@@ -4,8 +4,8 @@
 - **aborted but visible**: a reader sees data whose client did not commit it, or was told ABORTED.
 - **torn**: a reader sees a part of one transaction, and another part is aborted.
 - **visible twice**: a reader sees the rows of a micro-batch from two attempts at it.
-- **false outcome**: two outcomes for one transaction, an answer that is not the outcome in the shard's log, or VISIBLE
-  told of what a reader does not see.
+- **false outcome**: two outcomes for one transaction, an answer that is not the outcome in the shard's log, a number that
+  two sessions take for theirs, or VISIBLE told of what a reader does not see.
 - **hanging**: at rest a transaction is open on a partition, or a client has no answer.
 """
 
@@ -39,6 +39,7 @@ def broken(state: State, rules: Rules) -> list[Broken]:
     found += _seen_without_a_client(state.clients, committed)
     found += _false_decisions(state)
     found += _false_answers(state, rules)
+    found += _given_twice(state.clients)
     found += _falsely_visible(state, views)
     return found
 
@@ -92,6 +93,18 @@ def _false_answers(state: State, rules: Rules) -> Iterator[Broken]:
             kind = outcome_of(coordinator.record, n, rules).kind
             if kind in ("COMMITTED", "ABORTED") and (n, kind) not in state.shard.decisions:
                 yield Broken(FALSE_OUTCOME, f"coordinator {coordinator.epoch} answers {kind} of transaction {n}")
+
+
+def _given_twice(clients: Iterable[Client]) -> Iterator[Broken]:
+    """Two sessions have one number: each may ask for its outcome, and one of them hears of the other's transaction."""
+    owners: dict[int, int] = {}
+    for client in clients:
+        if not isinstance(client, SparkJob):
+            for n in {client.n, *(told for told, _ in client.told)} - {0}:
+                if owners.setdefault(n, client.session) != client.session:
+                    yield Broken(
+                        FALSE_OUTCOME, f"transaction {n} was given to session {owners[n]} and {client.session}"
+                    )
 
 
 def _falsely_visible(state: State, views: list[View]) -> Iterator[Broken]:

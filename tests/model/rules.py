@@ -54,6 +54,10 @@ class Rules:
     """(Enrolled ahead.)  To a later life of the shard the number that was enrolled ahead may be open, on every partition
     that was expected.  Else it takes it for one that nobody has opened, and a new session may get the same number."""
 
+    given_numbers_are_closed: bool = True
+    """A new session first aborts the number that the session before it was given, also when nobody has opened it. Else both
+    have the same number, and GetOutcome tells the one of the other's transaction."""
+
     stale_coordinator_is_silent: bool = True
     """(Found by this model.)  A coordinator that hears of a number or session which its memory cannot know has been
     deposed, and says nothing.  Else it takes the number for one that ended: FORGOTTEN, of a transaction in good health."""

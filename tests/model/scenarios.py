@@ -123,6 +123,7 @@ ABLATIONS = (
     _shows("session_epoch_checked", SESSIONS, ABORTED_BUT_VISIBLE),
     _shows("token_in_every_record", REPLAY, VISIBLE_TWICE),
     _shows("end_always_recorded", ONE_PARTITION, FALSE_OUTCOME, HANGING),
-    _shows("expected_may_be_open", SESSIONS, ABORTED_BUT_VISIBLE),
+    _shows("expected_may_be_open", SESSIONS, FALSE_OUTCOME),
+    _shows("given_numbers_are_closed", SESSIONS, FALSE_OUTCOME),
     _shows("stale_coordinator_is_silent", ONE_PARTITION, FALSE_OUTCOME),
 )

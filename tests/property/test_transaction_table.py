@@ -114,8 +114,9 @@ class Table(RuleBasedStateMachine):
     def join(self, run: str, batch: int, again: bool, app: str) -> None:
         self.attempt += not again
         attempt = f"{self.attempt:04}"
-        ids = (self.driver.fresh(), self.driver.fresh())
-        reply = self.send(cmd.Join("t", run, cmd.BatchName(app, batch, attempt), ids, lease_ms=500))
+        own, fresh = self.driver.fresh(), self.driver.fresh()
+        batch_name = cmd.BatchName(app, batch, attempt)
+        reply = self.send(cmd.Join("t", run, batch_name, own, lease_ms=500, fresh_producer_id=fresh))
         if reply is not None and not reply.already_committed:
             self.joined.append((reply, run, batch, app + attempt))
 

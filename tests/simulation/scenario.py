@@ -302,10 +302,10 @@ async def _outcome_of(client: Any, id_: str, txn_no: int) -> str:
 
 
 def _disagreements(name: str, outcome: str, group: list[Operation], seen: list[Operation]) -> list[str]:
-    """A number that was never enrolled is used again, so several operations may have the same name; one can be seen."""
+    """A number is one transaction's: nobody else is given it, and its outcome is that transaction's."""
     texts = [str(operation) for operation in group]
-    if len(seen) > 1:
-        return [f"false-outcome: {name}: several operations of one name are visible: {texts}"]
+    if len(group) > 1:
+        return [f"false-outcome: {name}: several operations have one name: {texts}"]
     if outcome == "committed" and not seen and any(operation.writes for operation in group):
         return [f"false-outcome: {name} is committed, but nothing of {texts} is visible"]
     return []

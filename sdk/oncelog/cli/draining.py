@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from typing import Any, Final
 
 from oncelog import methods
 from oncelog.cli.session import tls_options
+from oncelog.client.calls import name_call
 from oncelog.client.client import Client
 from oncelog.client.grpc_tls import ClientTls
 from oncelog.client.grpc_transport import GrpcTransport
@@ -62,8 +64,9 @@ class Node:
         if self.kind == ALLOCATOR:
             return {"kind": ALLOCATOR, "node": self.address, "state": "nothing to do"}
         if self.kind == COORDINATOR:
-            asked = co.DrainCoordinatorRequest(action=action)  # type: ignore[arg-type]
-            coordinator, _ = await methods.DRAIN_COORDINATOR.call(self.transport, self.address, asked, _CALL_TIMEOUT_MS)
+            coordinator = await self._ask_coordinator(types_pb2.DRAIN_STATUS, 0)
+            if action != types_pb2.DRAIN_STATUS:
+                coordinator = await self._ask_coordinator(action, coordinator.term)
             return {
                 "kind": COORDINATOR,
                 "node": coordinator.address,
@@ -71,10 +74,9 @@ class Node:
                 "shards": coordinator.shards,
                 "reason": coordinator.reason,
             }
-        request = pb.DrainBrokerRequest(action=action)  # type: ignore[arg-type]
-        if self.broker_id is not None:
-            request.broker_id = self.broker_id
-        broker, _ = await methods.DRAIN_BROKER.call(self.transport, self.address, request, _CALL_TIMEOUT_MS)
+        broker = await self._ask_broker(types_pb2.DRAIN_STATUS, 0)
+        if action != types_pb2.DRAIN_STATUS:
+            broker = await self._ask_broker(action, broker.broker.incarnation)
         return {
             "kind": BROKER,
             "node": broker.broker.broker_id,
@@ -85,6 +87,20 @@ class Node:
             "controller": broker.controller,
             "reason": broker.reason,
         }
+
+    async def _ask_coordinator(self, action: int, term: int) -> co.DrainCoordinatorReply:
+        request = co.DrainCoordinatorRequest(action=action)  # type: ignore[arg-type]
+        name_call(request, secrets.token_hex(16), term)
+        reply, _ = await methods.DRAIN_COORDINATOR.call(self.transport, self.address, request, _CALL_TIMEOUT_MS)
+        return reply
+
+    async def _ask_broker(self, action: int, incarnation: int) -> pb.DrainBrokerReply:
+        request = pb.DrainBrokerRequest(action=action)  # type: ignore[arg-type]
+        if self.broker_id is not None:
+            request.broker_id = self.broker_id
+        name_call(request, secrets.token_hex(16), incarnation)
+        reply, _ = await methods.DRAIN_BROKER.call(self.transport, self.address, request, _CALL_TIMEOUT_MS)
+        return reply
 
 
 # ---------------------------------------------------------------- what is done

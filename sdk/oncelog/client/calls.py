@@ -1,13 +1,14 @@
 """Calls that find their way: to a shard's owner, a partition's leader, the controller; tried again until a deadline.
 
-Rule: every call made here may be repeated (the server deduplicates by name, nonce or sequence), so an unknown outcome
-is resolved by asking again. At the deadline the last error is raised: its outcome is as unknown as it says.
+Rule: every call made here may be repeated (what makes a copy of each harmless stands in docs/decisions/0022), so an unknown
+outcome is resolved by asking again. At the deadline the last error is raised: its outcome is as unknown as it says.
+`once`: the request has a `call`, by which its copies are known to whoever executes it, in the term that this try addresses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
@@ -38,10 +39,23 @@ class Caller:
         )
 
     async def to_group_coordinator(
-        self, group_id: str, spec: MethodSpec[Req, Rep], request: Req, timeout_ms: int | None = None
+        self,
+        group_id: str,
+        spec: MethodSpec[Req, Rep],
+        request: Req,
+        timeout_ms: int | None = None,
+        *,
+        once: bool = False,
     ) -> Rep:
         """Calls the owner of the group's shard."""
-        return await self._call(lambda d: self._metadata.group_coordinator(group_id, d), spec, request, timeout_ms)
+        nonce = self._context.nonce() if once else ""
+
+        async def locate(deadline_ms: int) -> str:
+            address = await self._metadata.group_coordinator(group_id, deadline_ms)
+            name_call(request, nonce, self._metadata.group_epoch(group_id))
+            return address
+
+        return await self._call(locate, spec, request, timeout_ms)
 
     async def to_any_coordinator(self, spec: MethodSpec[Req, Rep], request: Req, timeout_ms: int | None = None) -> Rep:
         """Calls some coordinator, another one at each try."""
@@ -64,14 +78,18 @@ class Caller:
 
         return await self._call(locate, spec, request, timeout_ms)
 
-    async def to_controller(self, spec: MethodSpec[Req, Rep], request: Req, timeout_ms: int | None = None) -> Rep:
+    async def to_controller(
+        self, spec: MethodSpec[Req, Rep], request: Req, timeout_ms: int | None = None, *, once: bool = False
+    ) -> Rep:
         """Calls the broker that is the controller."""
+        nonce = self._context.nonce() if once else ""
 
         async def locate(deadline_ms: int) -> str:
             if self._metadata.controller is None:
                 await self._metadata.refresh(deadline_ms)
             if self._metadata.controller is None:
                 raise errors.NotControllerError("the cluster has no controller at the moment")
+            name_call(request, nonce, self._metadata.controller_term)
             return self._metadata.controller
 
         return await self._call(locate, spec, request, timeout_ms)
@@ -125,3 +143,11 @@ class Caller:
         ):
             await self._metadata.refresh(deadline_ms)
         return True
+
+
+def name_call(request: Any, nonce: str, term: int) -> None:
+    """Gives the request its identity; none to a server of version 0.1, which tells no term and knows no identity."""
+    if nonce and term:
+        request.call.nonce, request.call.term = nonce, term
+    elif nonce:
+        request.ClearField("call")

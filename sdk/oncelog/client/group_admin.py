@@ -59,7 +59,7 @@ class GroupAdmin(AdminBase):
             member=GroupMetadata(check_group_id(group_id)).to_proto(),
             offsets=await offset_entries(self._metadata, offsets, self._context.deadline_ms()),
         )
-        reply = await self._caller.to_group_coordinator(group_id, methods.COMMIT_OFFSETS, request)
+        reply = await self._caller.to_group_coordinator(group_id, methods.COMMIT_OFFSETS, request, once=True)
         for failed in reply.errors:
             raise from_detail(failed.error)
 
@@ -74,7 +74,7 @@ class GroupAdmin(AdminBase):
             partitions=[types_pb2.TopicPartition(topic_id=p.topic_id, partition=p.partition) for p in chosen or ()],
             all=chosen is None,
         )
-        reply = await self._caller.to_group_coordinator(group_id, methods.DELETE_OFFSETS, request)
+        reply = await self._caller.to_group_coordinator(group_id, methods.DELETE_OFFSETS, request, once=True)
         return reply.deleted
 
 

@@ -67,6 +67,7 @@ class Metadata:
         self._tls_refused: set[str] = set()
         self.cluster_id = ""
         self.controller: str | None = None
+        self.controller_term = 0
         self.txn_shards = 0
         self.group_shards = 0
 
@@ -125,6 +126,11 @@ class Metadata:
         """Address of the owner of the group's shard."""
         await self._ensure_cluster(deadline_ms)
         return _owner(self._group_owners, shard_for(group_id, self.group_shards), "group")
+
+    def group_epoch(self, group_id: str) -> int:
+        """Epoch in which the owner of the group's shard owns it; 0 = not known."""
+        owner = self._group_owners.get(shard_for(group_id, self.group_shards)) if self.group_shards else None
+        return owner[1] if owner is not None else 0
 
     async def coordinators(self, deadline_ms: int) -> list[str]:
         """Every address that owns a transaction shard, sorted."""
@@ -271,6 +277,7 @@ class Metadata:
         if reply.brokers:
             self._brokers = {info.broker.broker_id: info.address for info in reply.brokers}
         self.controller = self._brokers.get(reply.controller.broker_id) if reply.HasField("controller") else None
+        self.controller_term = reply.controller_term
         for topic in reply.topics:
             self._learn_topic(topic)
 

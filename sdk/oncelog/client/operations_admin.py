@@ -45,7 +45,8 @@ class OperationsAdmin(AdminBase):
 
     async def _decommission(self, action: pb.DecommissionAction, broker_ids: Sequence[int]) -> list[BrokerLoad]:
         request = pb.DecommissionBrokersRequest(action=action, broker_ids=broker_ids)
-        reply = await self._caller.to_controller(methods.DECOMMISSION_BROKERS, request)
+        changes = action != pb.DECOMMISSION_STATUS
+        reply = await self._caller.to_controller(methods.DECOMMISSION_BROKERS, request, once=changes)
         return [
             BrokerLoad(b.broker_id, b.registered, b.decommissioned, b.replicas, b.leaderships, b.moving)
             for b in reply.brokers

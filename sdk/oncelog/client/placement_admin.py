@@ -31,7 +31,13 @@ class PlacementAdmin(AdminBase):
     async def transfer_leadership(self, topic: str, partition: int, broker_id: int) -> None:
         """Lets another member of the ISR lead. Raises why that cannot be."""
         where = await self._id_of((topic, partition))
-        request = pb.TransferLeadershipRequest(topic_id=where.topic_id, partition=where.partition, broker_id=broker_id)
+        await self._metadata.refresh(self._context.deadline_ms())
+        request = pb.TransferLeadershipRequest(
+            topic_id=where.topic_id,
+            partition=where.partition,
+            broker_id=broker_id,
+            leader_epoch=max(0, self._metadata.leader(where).leader_epoch),
+        )
         await self._caller.to_controller(methods.TRANSFER_LEADERSHIP, request)
 
     async def reassign_partitions(self, targets: Mapping[Any, Sequence[int]]) -> list[RefusedMove]:
@@ -44,7 +50,7 @@ class PlacementAdmin(AdminBase):
         request = pb.ReassignPartitionsRequest()
         for where, name in names.items():
             request.partitions.add(topic_id=where.topic_id, partition=where.partition, replicas=targets[name])
-        reply = await self._caller.to_controller(methods.REASSIGN_PARTITIONS, request)
+        reply = await self._caller.to_controller(methods.REASSIGN_PARTITIONS, request, once=True)
         refused = []
         for item in reply.errors:
             name = names[PartitionId(item.partition.topic_id, item.partition.partition)]

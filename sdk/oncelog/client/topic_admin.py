@@ -60,8 +60,13 @@ class TopicAdmin(AdminBase):
         return CreatedTopic(name, reply.topic_id, reply.created)
 
     async def delete_topic(self, name: str) -> None:
-        """Deletes a topic and its records. Raises `UnknownTopicError`."""
-        await self._caller.to_controller(methods.DELETE_TOPIC, pb.DeleteTopicRequest(topic=check_topic_name(name)))
+        """Deletes a topic and its records. Raises `UnknownTopicError`.
+
+        The one that has the name now: a later topic of that name is not touched, however late the call arrives.
+        """
+        known = await self.describe_topic(name)
+        request = pb.DeleteTopicRequest(topic=name, topic_id=known.topic_id)
+        await self._caller.to_controller(methods.DELETE_TOPIC, request)
         self._metadata.forget(name)
 
     async def list_topics(self, *, internal: bool = False) -> list[TopicDescription]:
@@ -103,9 +108,12 @@ class TopicAdmin(AdminBase):
         return reply.end_offset
 
     async def delete_records(self, topic: str, partition: int, before_offset: int = -1) -> int:
-        """Deletes records below an offset (-1 = everything committed); returns the new log start offset."""
+        """Deletes records below an offset (-1 = everything committed by now); returns the new log start offset."""
         found = await self._metadata.topic(check_topic_name(topic), self._context.deadline_ms())
         where = PartitionId(found.topic_id, partition)
+        if before_offset == -1:  # an offset can be repeated; "the end", asked for again, is another one
+            ends = await OffsetLookup(self._context, self._metadata).find({where: LATEST}, READ_UNCOMMITTED)
+            before_offset = ends[where].offset
         request = pb.DeleteRecordsRequest(topic_id=found.topic_id, partition=partition, before_offset=before_offset)
         reply = await self._caller.to_leader(where, methods.DELETE_RECORDS, request)
         return reply.log_start_offset
@@ -148,7 +156,8 @@ class TopicAdmin(AdminBase):
         )
 
     async def _alter(self, request: pb.AlterTopicRequest) -> AlteredTopic:
-        reply = await self._caller.to_controller(methods.ALTER_TOPIC, request)
+        request.topic_id = (await self.describe_topic(request.topic)).topic_id
+        reply = await self._caller.to_controller(methods.ALTER_TOPIC, request, once=True)
         self._metadata.request_refresh()  # it may have more partitions now
         config = {entry.name: entry.value for entry in reply.config}
         return AlteredTopic(request.topic, reply.topic_id, reply.partitions, config, reply.changed)

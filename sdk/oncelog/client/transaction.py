@@ -73,8 +73,13 @@ class Transaction:
 
     @property
     def txn_no(self) -> int:
-        """Number of this transaction under its transactional id. Raises `IllegalStateError` before `begin`."""
-        return self._begun().txn_no
+        """Number of this transaction under its transactional id. Raises `IllegalStateError` before `begin`.
+
+        Whoever looks at it may note it down, so from then on it is this transaction's, also if nothing is ever sent.
+        """
+        core = self._begun()
+        core.is_touched = True
+        return core.txn_no
 
     @property
     def state(self) -> TransactionState:

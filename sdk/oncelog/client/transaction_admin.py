@@ -56,8 +56,18 @@ class TransactionAdmin(AdminBase):
         return _transaction(reply.transaction)
 
     async def abort_transaction(self, transactional_id: str) -> int:
-        """Aborts the open transaction by an operator's word; returns its number, 0 when none was open."""
-        request = co.ForceAbortRequest(transactional_id=check_transactional_id(transactional_id))
+        """Aborts the open transaction by an operator's word; returns its number, 0 when none was open.
+
+        Only the one that is open now, or may be at a leader: what begins later is not touched, however late the call arrives.
+        """
+        name = check_transactional_id(transactional_id)
+        asked = co.DescribeTransactionRequest(transactional_id=name)
+        found = await self._caller.to_txn_coordinator(name, methods.DESCRIBE_TRANSACTION, asked)
+        info = found.transaction
+        number = info.txn_no if info.state == _OPEN else info.may_be_open
+        if not number:
+            return 0
+        request = co.ForceAbortRequest(transactional_id=name, txn_no=number)
         reply = await self._caller.to_txn_coordinator(transactional_id, methods.FORCE_ABORT, request)
         return reply.txn_no
 

@@ -291,14 +291,16 @@ class GroupMember(_message.Message):
     def __init__(self, group_id: _Optional[str] = ..., member_id: _Optional[str] = ..., member_epoch: _Optional[int] = ...) -> None: ...
 
 class CommitOffsetsRequest(_message.Message):
-    __slots__ = ("member", "commit_sequence", "offsets")
+    __slots__ = ("member", "commit_sequence", "offsets", "call")
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     COMMIT_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    CALL_FIELD_NUMBER: _ClassVar[int]
     member: GroupMember
     commit_sequence: int
     offsets: _containers.RepeatedCompositeFieldContainer[OffsetEntry]
-    def __init__(self, member: _Optional[_Union[GroupMember, _Mapping]] = ..., commit_sequence: _Optional[int] = ..., offsets: _Optional[_Iterable[_Union[OffsetEntry, _Mapping]]] = ...) -> None: ...
+    call: _types_pb2.CallIdentity
+    def __init__(self, member: _Optional[_Union[GroupMember, _Mapping]] = ..., commit_sequence: _Optional[int] = ..., offsets: _Optional[_Iterable[_Union[OffsetEntry, _Mapping]]] = ..., call: _Optional[_Union[_types_pb2.CallIdentity, _Mapping]] = ...) -> None: ...
 
 class CommitOffsetsReply(_message.Message):
     __slots__ = ("errors",)
@@ -395,7 +397,7 @@ class DescribeTransactionReply(_message.Message):
     def __init__(self, transaction: _Optional[_Union[TransactionInfo, _Mapping]] = ...) -> None: ...
 
 class TransactionInfo(_message.Message):
-    __slots__ = ("transactional_id", "producer_id", "producer_epoch", "txn_no", "state", "start_timestamp_ms", "timeout_ms", "partitions", "groups", "coordinator", "txn_shard", "owner_run", "tokens")
+    __slots__ = ("transactional_id", "producer_id", "producer_epoch", "txn_no", "state", "start_timestamp_ms", "timeout_ms", "partitions", "groups", "coordinator", "txn_shard", "owner_run", "tokens", "may_be_open")
     TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -409,6 +411,7 @@ class TransactionInfo(_message.Message):
     TXN_SHARD_FIELD_NUMBER: _ClassVar[int]
     OWNER_RUN_FIELD_NUMBER: _ClassVar[int]
     TOKENS_FIELD_NUMBER: _ClassVar[int]
+    MAY_BE_OPEN_FIELD_NUMBER: _ClassVar[int]
     transactional_id: str
     producer_id: int
     producer_epoch: int
@@ -422,13 +425,16 @@ class TransactionInfo(_message.Message):
     txn_shard: int
     owner_run: str
     tokens: _containers.RepeatedCompositeFieldContainer[CommitToken]
-    def __init__(self, transactional_id: _Optional[str] = ..., producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., txn_no: _Optional[int] = ..., state: _Optional[str] = ..., start_timestamp_ms: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[_types_pb2.TopicPartition, _Mapping]]] = ..., groups: _Optional[_Iterable[str]] = ..., coordinator: _Optional[str] = ..., txn_shard: _Optional[int] = ..., owner_run: _Optional[str] = ..., tokens: _Optional[_Iterable[_Union[CommitToken, _Mapping]]] = ...) -> None: ...
+    may_be_open: int
+    def __init__(self, transactional_id: _Optional[str] = ..., producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., txn_no: _Optional[int] = ..., state: _Optional[str] = ..., start_timestamp_ms: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[_types_pb2.TopicPartition, _Mapping]]] = ..., groups: _Optional[_Iterable[str]] = ..., coordinator: _Optional[str] = ..., txn_shard: _Optional[int] = ..., owner_run: _Optional[str] = ..., tokens: _Optional[_Iterable[_Union[CommitToken, _Mapping]]] = ..., may_be_open: _Optional[int] = ...) -> None: ...
 
 class ForceAbortRequest(_message.Message):
-    __slots__ = ("transactional_id",)
+    __slots__ = ("transactional_id", "txn_no")
     TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]
+    TXN_NO_FIELD_NUMBER: _ClassVar[int]
     transactional_id: str
-    def __init__(self, transactional_id: _Optional[str] = ...) -> None: ...
+    txn_no: int
+    def __init__(self, transactional_id: _Optional[str] = ..., txn_no: _Optional[int] = ...) -> None: ...
 
 class ForceAbortReply(_message.Message):
     __slots__ = ("txn_no",)
@@ -507,14 +513,16 @@ class PendingGroupOffsets(_message.Message):
     def __init__(self, txn_producer_id: _Optional[int] = ..., txn_no: _Optional[int] = ..., txn_shard: _Optional[int] = ..., since_ms: _Optional[int] = ..., offsets: _Optional[_Iterable[_Union[OffsetEntry, _Mapping]]] = ...) -> None: ...
 
 class DeleteOffsetsRequest(_message.Message):
-    __slots__ = ("group_id", "partitions", "all")
+    __slots__ = ("group_id", "partitions", "all", "call")
     GROUP_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     ALL_FIELD_NUMBER: _ClassVar[int]
+    CALL_FIELD_NUMBER: _ClassVar[int]
     group_id: str
     partitions: _containers.RepeatedCompositeFieldContainer[_types_pb2.TopicPartition]
     all: bool
-    def __init__(self, group_id: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[_types_pb2.TopicPartition, _Mapping]]] = ..., all: bool = ...) -> None: ...
+    call: _types_pb2.CallIdentity
+    def __init__(self, group_id: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[_types_pb2.TopicPartition, _Mapping]]] = ..., all: bool = ..., call: _Optional[_Union[_types_pb2.CallIdentity, _Mapping]] = ...) -> None: ...
 
 class DeleteOffsetsReply(_message.Message):
     __slots__ = ("deleted",)
@@ -523,21 +531,25 @@ class DeleteOffsetsReply(_message.Message):
     def __init__(self, deleted: _Optional[int] = ...) -> None: ...
 
 class DrainCoordinatorRequest(_message.Message):
-    __slots__ = ("action",)
+    __slots__ = ("action", "call")
     ACTION_FIELD_NUMBER: _ClassVar[int]
+    CALL_FIELD_NUMBER: _ClassVar[int]
     action: _types_pb2.DrainAction
-    def __init__(self, action: _Optional[_Union[_types_pb2.DrainAction, str]] = ...) -> None: ...
+    call: _types_pb2.CallIdentity
+    def __init__(self, action: _Optional[_Union[_types_pb2.DrainAction, str]] = ..., call: _Optional[_Union[_types_pb2.CallIdentity, _Mapping]] = ...) -> None: ...
 
 class DrainCoordinatorReply(_message.Message):
-    __slots__ = ("address", "state", "shards", "loading", "reason")
+    __slots__ = ("address", "state", "shards", "loading", "reason", "term")
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     SHARDS_FIELD_NUMBER: _ClassVar[int]
     LOADING_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
     address: str
     state: _types_pb2.DrainState
     shards: int
     loading: int
     reason: str
-    def __init__(self, address: _Optional[str] = ..., state: _Optional[_Union[_types_pb2.DrainState, str]] = ..., shards: _Optional[int] = ..., loading: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+    term: int
+    def __init__(self, address: _Optional[str] = ..., state: _Optional[_Union[_types_pb2.DrainState, str]] = ..., shards: _Optional[int] = ..., loading: _Optional[int] = ..., reason: _Optional[str] = ..., term: _Optional[int] = ...) -> None: ...

@@ -364,7 +364,7 @@ class GetMetadataRequest(_message.Message):
     def __init__(self, topics: _Optional[_Iterable[str]] = ..., all_topics: bool = ...) -> None: ...
 
 class GetMetadataReply(_message.Message):
-    __slots__ = ("cluster_id", "revision", "brokers", "topics", "controller", "transaction_shards", "group_shards", "transaction_shard_count", "group_shard_count", "pid_allocators")
+    __slots__ = ("cluster_id", "revision", "brokers", "topics", "controller", "transaction_shards", "group_shards", "transaction_shard_count", "group_shard_count", "pid_allocators", "controller_term")
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     BROKERS_FIELD_NUMBER: _ClassVar[int]
@@ -375,6 +375,7 @@ class GetMetadataReply(_message.Message):
     TRANSACTION_SHARD_COUNT_FIELD_NUMBER: _ClassVar[int]
     GROUP_SHARD_COUNT_FIELD_NUMBER: _ClassVar[int]
     PID_ALLOCATORS_FIELD_NUMBER: _ClassVar[int]
+    CONTROLLER_TERM_FIELD_NUMBER: _ClassVar[int]
     cluster_id: str
     revision: int
     brokers: _containers.RepeatedCompositeFieldContainer[BrokerInfo]
@@ -385,7 +386,8 @@ class GetMetadataReply(_message.Message):
     transaction_shard_count: int
     group_shard_count: int
     pid_allocators: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, cluster_id: _Optional[str] = ..., revision: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[BrokerInfo, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[TopicInfo, _Mapping]]] = ..., controller: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ..., transaction_shards: _Optional[_Iterable[_Union[ShardOwner, _Mapping]]] = ..., group_shards: _Optional[_Iterable[_Union[ShardOwner, _Mapping]]] = ..., transaction_shard_count: _Optional[int] = ..., group_shard_count: _Optional[int] = ..., pid_allocators: _Optional[_Iterable[str]] = ...) -> None: ...
+    controller_term: int
+    def __init__(self, cluster_id: _Optional[str] = ..., revision: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[BrokerInfo, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[TopicInfo, _Mapping]]] = ..., controller: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ..., transaction_shards: _Optional[_Iterable[_Union[ShardOwner, _Mapping]]] = ..., group_shards: _Optional[_Iterable[_Union[ShardOwner, _Mapping]]] = ..., transaction_shard_count: _Optional[int] = ..., group_shard_count: _Optional[int] = ..., pid_allocators: _Optional[_Iterable[str]] = ..., controller_term: _Optional[int] = ...) -> None: ...
 
 class BrokerInfo(_message.Message):
     __slots__ = ("broker", "address", "rack")
@@ -448,20 +450,22 @@ class ShardOwner(_message.Message):
     def __init__(self, shard: _Optional[int] = ..., address: _Optional[str] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class CreateTopicRequest(_message.Message):
-    __slots__ = ("topic", "partitions", "replication_factor", "config", "timeout_ms", "if_not_exists")
+    __slots__ = ("topic", "partitions", "replication_factor", "config", "timeout_ms", "if_not_exists", "nonce")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     REPLICATION_FACTOR_FIELD_NUMBER: _ClassVar[int]
     CONFIG_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     IF_NOT_EXISTS_FIELD_NUMBER: _ClassVar[int]
+    NONCE_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partitions: int
     replication_factor: int
     config: _containers.RepeatedCompositeFieldContainer[ConfigEntry]
     timeout_ms: int
     if_not_exists: bool
-    def __init__(self, topic: _Optional[str] = ..., partitions: _Optional[int] = ..., replication_factor: _Optional[int] = ..., config: _Optional[_Iterable[_Union[ConfigEntry, _Mapping]]] = ..., timeout_ms: _Optional[int] = ..., if_not_exists: bool = ...) -> None: ...
+    nonce: str
+    def __init__(self, topic: _Optional[str] = ..., partitions: _Optional[int] = ..., replication_factor: _Optional[int] = ..., config: _Optional[_Iterable[_Union[ConfigEntry, _Mapping]]] = ..., timeout_ms: _Optional[int] = ..., if_not_exists: bool = ..., nonce: _Optional[str] = ...) -> None: ...
 
 class CreateTopicReply(_message.Message):
     __slots__ = ("topic_id", "created")
@@ -472,10 +476,12 @@ class CreateTopicReply(_message.Message):
     def __init__(self, topic_id: _Optional[str] = ..., created: bool = ...) -> None: ...
 
 class DeleteTopicRequest(_message.Message):
-    __slots__ = ("topic",)
+    __slots__ = ("topic", "topic_id")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     topic: str
-    def __init__(self, topic: _Optional[str] = ...) -> None: ...
+    topic_id: str
+    def __init__(self, topic: _Optional[str] = ..., topic_id: _Optional[str] = ...) -> None: ...
 
 class DeleteTopicReply(_message.Message):
     __slots__ = ("topic_id",)
@@ -548,14 +554,16 @@ class ReplicatePartitionReply(_message.Message):
     def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., session: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., log_end_offset: _Optional[int] = ..., last_epoch: _Optional[int] = ..., last_epoch_start: _Optional[int] = ...) -> None: ...
 
 class WriteTxnMarkersRequest(_message.Message):
-    __slots__ = ("txn_shard", "coordinator_epoch", "markers")
+    __slots__ = ("txn_shard", "coordinator_epoch", "markers", "on_disk")
     TXN_SHARD_FIELD_NUMBER: _ClassVar[int]
     COORDINATOR_EPOCH_FIELD_NUMBER: _ClassVar[int]
     MARKERS_FIELD_NUMBER: _ClassVar[int]
+    ON_DISK_FIELD_NUMBER: _ClassVar[int]
     txn_shard: int
     coordinator_epoch: int
     markers: _containers.RepeatedCompositeFieldContainer[TxnMarker]
-    def __init__(self, txn_shard: _Optional[int] = ..., coordinator_epoch: _Optional[int] = ..., markers: _Optional[_Iterable[_Union[TxnMarker, _Mapping]]] = ...) -> None: ...
+    on_disk: bool
+    def __init__(self, txn_shard: _Optional[int] = ..., coordinator_epoch: _Optional[int] = ..., markers: _Optional[_Iterable[_Union[TxnMarker, _Mapping]]] = ..., on_disk: bool = ...) -> None: ...
 
 class TxnMarker(_message.Message):
     __slots__ = ("topic_id", "partition", "txn_producer_id", "txn_no", "session_epoch", "outcome", "has_winners", "winners", "expected_records")
@@ -600,6 +608,42 @@ class TxnMarkerReply(_message.Message):
     error: _errors_pb2.ErrorDetail
     marker_offset: int
     def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., txn_producer_id: _Optional[int] = ..., txn_no: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., marker_offset: _Optional[int] = ...) -> None: ...
+
+class SyncReplicaRequest(_message.Message):
+    __slots__ = ("follower", "partitions")
+    FOLLOWER_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    follower: _types_pb2.BrokerRef
+    partitions: _containers.RepeatedCompositeFieldContainer[SyncPartition]
+    def __init__(self, follower: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ..., partitions: _Optional[_Iterable[_Union[SyncPartition, _Mapping]]] = ...) -> None: ...
+
+class SyncPartition(_message.Message):
+    __slots__ = ("topic_id", "partition", "leader_epoch", "end_offset")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    topic_id: str
+    partition: int
+    leader_epoch: int
+    end_offset: int
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., end_offset: _Optional[int] = ...) -> None: ...
+
+class SyncReplicaReply(_message.Message):
+    __slots__ = ("partitions",)
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[SyncPartitionReply]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[SyncPartitionReply, _Mapping]]] = ...) -> None: ...
+
+class SyncPartitionReply(_message.Message):
+    __slots__ = ("topic_id", "partition", "error")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    topic_id: str
+    partition: int
+    error: _errors_pb2.ErrorDetail
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ...) -> None: ...
 
 class ReportBrokerRequest(_message.Message):
     __slots__ = ("suspect", "reporter")
@@ -664,20 +708,24 @@ class ReplicaState(_message.Message):
     def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., last_epoch: _Optional[int] = ..., log_end_offset: _Optional[int] = ..., intact_since: _Optional[int] = ..., known_since: _Optional[int] = ..., high_watermark: _Optional[int] = ...) -> None: ...
 
 class AlterTopicRequest(_message.Message):
-    __slots__ = ("topic", "set", "unset", "partitions", "timeout_ms", "validate_only")
+    __slots__ = ("topic", "set", "unset", "partitions", "timeout_ms", "validate_only", "topic_id", "call")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     SET_FIELD_NUMBER: _ClassVar[int]
     UNSET_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    CALL_FIELD_NUMBER: _ClassVar[int]
     topic: str
     set: _containers.RepeatedCompositeFieldContainer[ConfigEntry]
     unset: _containers.RepeatedScalarFieldContainer[str]
     partitions: int
     timeout_ms: int
     validate_only: bool
-    def __init__(self, topic: _Optional[str] = ..., set: _Optional[_Iterable[_Union[ConfigEntry, _Mapping]]] = ..., unset: _Optional[_Iterable[str]] = ..., partitions: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., validate_only: bool = ...) -> None: ...
+    topic_id: str
+    call: _types_pb2.CallIdentity
+    def __init__(self, topic: _Optional[str] = ..., set: _Optional[_Iterable[_Union[ConfigEntry, _Mapping]]] = ..., unset: _Optional[_Iterable[str]] = ..., partitions: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., validate_only: bool = ..., topic_id: _Optional[str] = ..., call: _Optional[_Union[_types_pb2.CallIdentity, _Mapping]] = ...) -> None: ...
 
 class AlterTopicReply(_message.Message):
     __slots__ = ("topic_id", "partitions", "config", "changed")
@@ -780,12 +828,14 @@ class DescribedPartition(_message.Message):
     def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., leader_epoch: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., last_stable_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., log_end_offset: _Optional[int] = ..., size_bytes: _Optional[int] = ..., open_transactions: _Optional[int] = ..., min_insync_replicas: _Optional[int] = ..., records: _Optional[int] = ..., counted_to: _Optional[int] = ...) -> None: ...
 
 class DrainBrokerRequest(_message.Message):
-    __slots__ = ("action", "broker_id")
+    __slots__ = ("action", "broker_id", "call")
     ACTION_FIELD_NUMBER: _ClassVar[int]
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    CALL_FIELD_NUMBER: _ClassVar[int]
     action: _types_pb2.DrainAction
     broker_id: int
-    def __init__(self, action: _Optional[_Union[_types_pb2.DrainAction, str]] = ..., broker_id: _Optional[int] = ...) -> None: ...
+    call: _types_pb2.CallIdentity
+    def __init__(self, action: _Optional[_Union[_types_pb2.DrainAction, str]] = ..., broker_id: _Optional[int] = ..., call: _Optional[_Union[_types_pb2.CallIdentity, _Mapping]] = ...) -> None: ...
 
 class DrainBrokerReply(_message.Message):
     __slots__ = ("broker", "state", "leaderships", "needed", "reason", "in_sync", "controller")
@@ -806,10 +856,12 @@ class DrainBrokerReply(_message.Message):
     def __init__(self, broker: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ..., state: _Optional[_Union[_types_pb2.DrainState, str]] = ..., leaderships: _Optional[int] = ..., needed: _Optional[int] = ..., reason: _Optional[str] = ..., in_sync: bool = ..., controller: bool = ...) -> None: ...
 
 class ReassignPartitionsRequest(_message.Message):
-    __slots__ = ("partitions",)
+    __slots__ = ("partitions", "call")
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    CALL_FIELD_NUMBER: _ClassVar[int]
     partitions: _containers.RepeatedCompositeFieldContainer[PartitionReplicas]
-    def __init__(self, partitions: _Optional[_Iterable[_Union[PartitionReplicas, _Mapping]]] = ...) -> None: ...
+    call: _types_pb2.CallIdentity
+    def __init__(self, partitions: _Optional[_Iterable[_Union[PartitionReplicas, _Mapping]]] = ..., call: _Optional[_Union[_types_pb2.CallIdentity, _Mapping]] = ...) -> None: ...
 
 class PartitionReplicas(_message.Message):
     __slots__ = ("topic_id", "partition", "replicas")
@@ -856,26 +908,30 @@ class PartitionMove(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., original: _Optional[_Iterable[int]] = ..., target: _Optional[_Iterable[int]] = ..., replicas: _Optional[_Iterable[int]] = ..., isr: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class TransferLeadershipRequest(_message.Message):
-    __slots__ = ("topic_id", "partition", "broker_id")
+    __slots__ = ("topic_id", "partition", "broker_id", "leader_epoch")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     topic_id: str
     partition: int
     broker_id: int
-    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., broker_id: _Optional[int] = ...) -> None: ...
+    leader_epoch: int
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., broker_id: _Optional[int] = ..., leader_epoch: _Optional[int] = ...) -> None: ...
 
 class TransferLeadershipReply(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class DecommissionBrokersRequest(_message.Message):
-    __slots__ = ("action", "broker_ids")
+    __slots__ = ("action", "broker_ids", "call")
     ACTION_FIELD_NUMBER: _ClassVar[int]
     BROKER_IDS_FIELD_NUMBER: _ClassVar[int]
+    CALL_FIELD_NUMBER: _ClassVar[int]
     action: DecommissionAction
     broker_ids: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, action: _Optional[_Union[DecommissionAction, str]] = ..., broker_ids: _Optional[_Iterable[int]] = ...) -> None: ...
+    call: _types_pb2.CallIdentity
+    def __init__(self, action: _Optional[_Union[DecommissionAction, str]] = ..., broker_ids: _Optional[_Iterable[int]] = ..., call: _Optional[_Union[_types_pb2.CallIdentity, _Mapping]] = ...) -> None: ...
 
 class DecommissionBrokersReply(_message.Message):
     __slots__ = ("brokers",)

@@ -145,6 +145,11 @@ class PartitionLeaderStub(object):
                 request_serializer=oncelog_dot_v1_dot_partition__pb2.WriteTxnMarkersRequest.SerializeToString,
                 response_deserializer=oncelog_dot_v1_dot_partition__pb2.WriteTxnMarkersReply.FromString,
                 _registered_method=True)
+        self.SyncReplica = channel.unary_unary(
+                '/oncelog.v1.PartitionLeader/SyncReplica',
+                request_serializer=oncelog_dot_v1_dot_partition__pb2.SyncReplicaRequest.SerializeToString,
+                response_deserializer=oncelog_dot_v1_dot_partition__pb2.SyncReplicaReply.FromString,
+                _registered_method=True)
         self.ReportBroker = channel.unary_unary(
                 '/oncelog.v1.PartitionLeader/ReportBroker',
                 request_serializer=oncelog_dot_v1_dot_partition__pb2.ReportBrokerRequest.SerializeToString,
@@ -324,6 +329,13 @@ class PartitionLeaderServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SyncReplica(self, request, context):
+        """Leader -> follower: answers when these logs are on disk up to an offset.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ReportBroker(self, request, context):
         """Follower -> controller: a leader's link broke; the controller probes it. Inter-broker only.
         """
@@ -465,6 +477,11 @@ def add_PartitionLeaderServicer_to_server(servicer, server):
                     servicer.WriteTxnMarkers,
                     request_deserializer=oncelog_dot_v1_dot_partition__pb2.WriteTxnMarkersRequest.FromString,
                     response_serializer=oncelog_dot_v1_dot_partition__pb2.WriteTxnMarkersReply.SerializeToString,
+            ),
+            'SyncReplica': grpc.unary_unary_rpc_method_handler(
+                    servicer.SyncReplica,
+                    request_deserializer=oncelog_dot_v1_dot_partition__pb2.SyncReplicaRequest.FromString,
+                    response_serializer=oncelog_dot_v1_dot_partition__pb2.SyncReplicaReply.SerializeToString,
             ),
             'ReportBroker': grpc.unary_unary_rpc_method_handler(
                     servicer.ReportBroker,
@@ -1081,6 +1098,33 @@ class PartitionLeader(object):
             '/oncelog.v1.PartitionLeader/WriteTxnMarkers',
             oncelog_dot_v1_dot_partition__pb2.WriteTxnMarkersRequest.SerializeToString,
             oncelog_dot_v1_dot_partition__pb2.WriteTxnMarkersReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SyncReplica(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/oncelog.v1.PartitionLeader/SyncReplica',
+            oncelog_dot_v1_dot_partition__pb2.SyncReplicaRequest.SerializeToString,
+            oncelog_dot_v1_dot_partition__pb2.SyncReplicaReply.FromString,
             options,
             channel_credentials,
             insecure,

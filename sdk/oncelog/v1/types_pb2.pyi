@@ -113,3 +113,11 @@ class PartitionError(_message.Message):
     partition: TopicPartition
     error: _errors_pb2.ErrorDetail
     def __init__(self, partition: _Optional[_Union[TopicPartition, _Mapping]] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ...) -> None: ...
+
+class CallIdentity(_message.Message):
+    __slots__ = ("nonce", "term")
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    nonce: str
+    term: int
+    def __init__(self, nonce: _Optional[str] = ..., term: _Optional[int] = ...) -> None: ...

@@ -14,11 +14,12 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from oncelog.errors import DrainingElsewhereError, InvalidRequestError, OncelogError
+from oncelog.errors import DrainingElsewhereError, InvalidRequestError, NotCoordinatorError, OncelogError
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import types_pb2
 from oncelog_runtime.cluster import COORDINATOR_DRAIN_KEY, Drain
 from oncelog_runtime.cluster_view import ClusterView, ShardKey
+from oncelog_runtime.once import Once
 from oncelog_runtime.ports import Compare, KeyValue, MetadataStore, Put, WallClock
 
 _log = logging.getLogger(__name__)
@@ -45,6 +46,7 @@ class CoordinatorDrain:
         self.address = ""
         self.lease_id = 0
         self.wanted = False
+        self._once = Once(lambda: NotCoordinatorError("the call was meant for another process at this address"))
 
     # ------------------------------------------------------------ questions
 
@@ -70,9 +72,9 @@ class CoordinatorDrain:
         """The remote method. Raises `DrainingElsewhereError`."""
         skipped = False
         if request.action == types_pb2.DRAIN_START:
-            skipped = not await self.start()
+            skipped = not await self._once.run(request.call, self.lease_id, self.start)
         elif request.action == types_pb2.DRAIN_CANCEL:
-            await self.cancel()
+            await self._once.run(request.call, self.lease_id, self.cancel)
         elif request.action != types_pb2.DRAIN_STATUS:
             raise InvalidRequestError("a drain is started, cancelled or looked at", action=request.action)
         state = types_pb2.DRAINED if self.done else types_pb2.DRAINING if self.wanted else types_pb2.NOT_DRAINING
@@ -83,6 +85,7 @@ class CoordinatorDrain:
             shards=len(self._owned),
             loading=max(0, self.unowned()),
             reason="no other coordinator is registered" if skipped else "" if self.done else reason,
+            term=self.lease_id,
         )
 
     async def start(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from oncelog import methods
 from oncelog.core.names import check_group_id, check_transactional_id
-from oncelog.errors import CoordinatorFencedError, InvalidRequestError
+from oncelog.errors import CoordinatorFencedError, InvalidRequestError, NotCoordinatorError
 from oncelog.ports import Transport
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import types_pb2
@@ -21,6 +21,7 @@ from oncelog_coordinator.node_shards import NodeShards
 from oncelog_coordinator.service import register
 from oncelog_runtime.cluster import KIND_GROUP, KIND_TXN
 from oncelog_runtime.cluster_view import ClusterView
+from oncelog_runtime.once import Once
 from oncelog_runtime.ports import RpcServer
 
 
@@ -32,6 +33,7 @@ class OffsetService:
         self._transport = transport
         self._view = view
         self._timeout_ms = timeout_ms
+        self._once = Once(lambda: NotCoordinatorError("the call was meant for another epoch of the group's shard"))
 
     def register(self, server: RpcServer) -> None:
         """Serves every method."""
@@ -48,8 +50,9 @@ class OffsetService:
         member = wire.member(request.member)
         offsets = tuple(wire.offset_value(item) for item in request.offsets)
         shard = self._shards.group_shard(member.group_id)
-        failed: tuple[cmd.OffsetError, ...] = await shard.ask(
-            cmd.CommitOffsets(member, request.commit_sequence, offsets)
+        command = cmd.CommitOffsets(member, request.commit_sequence, offsets)
+        failed: tuple[cmd.OffsetError, ...] = await self._once.run(
+            request.call, shard.life.epoch, lambda: shard.ask(command)
         )
         return co.CommitOffsetsReply(
             errors=[
@@ -138,4 +141,5 @@ class OffsetService:
         shard = self._shards.group_shard(check_group_id(request.group_id))
         partitions = tuple(wire.partition_id(item.topic_id, item.partition) for item in request.partitions)
         command = cmd.DeleteOffsets(request.group_id, None if request.all else partitions)
-        return co.DeleteOffsetsReply(deleted=await shard.ask(command))
+        deleted = await self._once.run(request.call, shard.life.epoch, lambda: shard.ask(command))
+        return co.DeleteOffsetsReply(deleted=deleted)

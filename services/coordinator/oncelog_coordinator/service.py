@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from google.protobuf.message import Message
@@ -22,6 +23,7 @@ from oncelog.types import Buffer
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog_coordinator import wire
 from oncelog_coordinator.core import commands as cmd
+from oncelog_coordinator.core.transaction_state import ProducerIdNeededError
 from oncelog_coordinator.node_shards import NodeShards
 from oncelog_coordinator.pid_pool import PidPool
 from oncelog_coordinator.shard import Shard
@@ -75,6 +77,19 @@ class TransactionService:
             return self._shard(name.transactional_id)
         return self._shards.owned(KIND_TXN, name.txn_shard)
 
+    async def _ask_with_id(self, shard: Shard, command: cmd.InitProducerId | cmd.Join | cmd.Commit) -> Any:
+        """The answer to a command that may make its transactional id, which then needs a producer id.
+
+        Whether the id is known can change while ids are fetched: with the life of the shard. Then the core says so.
+        """
+        if self._shards.knows(shard, command.transactional_id):
+            try:
+                return await shard.ask(command)
+            except ProducerIdNeededError:
+                pass
+        (fresh,) = await self._producer_ids.take(1)
+        return await shard.ask(replace(command, fresh_producer_id=fresh))
+
     # ------------------------------------------------------------ clients
 
     async def init_producer_id(self, request: co.InitProducerIdRequest) -> co.InitProducerIdReply:
@@ -85,16 +100,15 @@ class TransactionService:
             (producer_id,) = await self._producer_ids.take(1)
             return co.InitProducerIdReply(producer_id=producer_id)
         shard = self._shard(request.transactional_id)
-        fresh = 0 if self._shards.knows(shard, request.transactional_id) else (await self._producer_ids.take(1))[0]
         command = cmd.InitProducerId(
             request.transactional_id,
             request.transaction_timeout_ms,
             wire.nonce(request.nonce),
-            fresh,
+            0,
             request.expected_producer_id,
             request.expected_producer_epoch,
         )
-        reply: cmd.SessionReply = await shard.ask(command)
+        reply: cmd.SessionReply = await self._ask_with_id(shard, command)
         return co.InitProducerIdReply(
             producer_id=reply.producer_id,
             producer_epoch=reply.producer_epoch,
@@ -147,16 +161,16 @@ class TransactionService:
     async def join_transaction(self, request: co.JoinTransactionRequest) -> co.JoinTransactionReply:
         """A participant, or ALREADY_COMMITTED."""
         shard = self._shard(request.transactional_id)
-        own = await self._producer_ids.take(1 if self._shards.knows(shard, request.transactional_id) else 2)
+        (own,) = await self._producer_ids.take(1)
         command = cmd.Join(
             transactional_id=request.transactional_id,
             owner_run=request.owner_run,
             batch=wire.batch_name(request.token, request.write_attempt),
-            fresh_producer_ids=(own[0], own[-1] if len(own) > 1 else 0),
+            own_producer_id=own,
             lease_ms=request.lease_ms,
             max_duration_ms=request.max_duration_ms,
         )
-        reply: cmd.JoinReply = await shard.ask(command)
+        reply: cmd.JoinReply = await self._ask_with_id(shard, command)
         return co.JoinTransactionReply(
             already_committed=reply.already_committed,
             committed_rows=reply.committed_rows,
@@ -176,18 +190,15 @@ class TransactionService:
     async def commit_transaction(self, request: co.CommitTransactionRequest) -> co.CommitTransactionReply:
         """One decision for all participants."""
         shard = self._shard(request.transactional_id)
-        fresh = 0
-        if not request.txn_no and not self._shards.knows(shard, request.transactional_id):
-            (fresh,) = await self._producer_ids.take(1)
         command = cmd.Commit(
             transactional_id=request.transactional_id,
             owner_run=request.owner_run,
             txn_no=request.txn_no,
             batch=wire.batch_name(request.token, request.write_attempt),
             winners=tuple(wire.winner(item) for item in request.winners),
-            fresh_producer_id=fresh,
         )
-        reply: cmd.CommitReply = await shard.ask(command)
+        asked = shard.ask(command) if request.txn_no else self._ask_with_id(shard, command)
+        reply: cmd.CommitReply = await asked
         if not reply.visible and request.wait == co.VISIBLE:
             await self._wait_visible(shard, request.transactional_id, reply.txn_no)
         return co.CommitTransactionReply(
@@ -242,6 +253,7 @@ class TransactionService:
         return co.DescribeTransactionReply(transaction=info)
 
     async def force_abort(self, request: co.ForceAbortRequest) -> co.ForceAbortReply:
-        """Aborts what is open."""
+        """Aborts what is open, or the one that is named."""
         shard = self._shard(request.transactional_id)
-        return co.ForceAbortReply(txn_no=await shard.ask(cmd.ForceAbort(request.transactional_id)))
+        command = cmd.ForceAbort(request.transactional_id, request.txn_no)
+        return co.ForceAbortReply(txn_no=await shard.ask(command))

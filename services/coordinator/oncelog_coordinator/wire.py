@@ -163,4 +163,5 @@ def transaction_info(
         txn_shard=shard,
         owner_run=view.owner_run,
         tokens=[co.CommitToken(app_id=app, batch_id=batch) for app, batch in view.tokens],
+        may_be_open=view.may_be_open,
     )

@@ -25,6 +25,7 @@ from oncelog_partition_leader.topic_config import LEGAL, described
 from oncelog_partition_leader.topic_readiness import wait_until_known, wait_until_usable
 from oncelog_runtime.cluster import Topic
 from oncelog_runtime.cluster_view import ClusterView
+from oncelog_runtime.once import Once
 from oncelog_runtime.ports import RpcServer
 
 
@@ -38,12 +39,14 @@ class AdminService:
         replicas: ReplicaManager,
         controller: Controller,
         transport: Transport,
+        once: Once,
     ) -> None:
         self._config = config
         self._view = view
         self._replicas = replicas
         self._controller = controller
         self._transport = transport
+        self._once = once
 
     def register(self, server: RpcServer) -> None:
         """Hands every method to the server."""
@@ -59,19 +62,23 @@ class AdminService:
         """Controller only. Answers when every live broker has the change, and new partitions their leaders."""
         if not self._controller.is_controller:
             raise NotControllerError("this broker is not the controller")
+        return await self._once.run(request.call, self._controller.term, lambda: self._alter(request)), b""
+
+    async def _alter(self, request: pb.AlterTopicRequest) -> pb.AlterTopicReply:
         topic, changed = await self._controller.topics.alter(
             request.topic,
             options_of(request.set),
             request.unset,
             request.partitions,
             validate_only=request.validate_only,
+            topic_id=request.topic_id,
         )
         if not request.validate_only:
             await self._wait(topic, request.timeout_ms)
         reply = pb.AlterTopicReply(topic_id=topic.topic_id, partitions=topic.partitions, changed=changed)
         for name, value in sorted(topic.config.items()):
             reply.config.add(name=name, value=value)
-        return reply, b""
+        return reply
 
     async def _wait(self, topic: Topic, timeout_ms: int) -> None:
         timeout_ms = min(max(timeout_ms, 1), self._config.request_timeout_max_ms)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from oncelog.errors import MetadataUnavailableError, StorageError
+from oncelog.errors import MetadataUnavailableError, NotControllerError, StorageError
 from oncelog.types import BrokerRef
 from oncelog_partition_leader.admin_service import AdminService
 from oncelog_partition_leader.broker_collector import BrokerCollector
@@ -15,6 +15,7 @@ from oncelog_partition_leader.controller import Controller
 from oncelog_partition_leader.coordinators import Coordinators
 from oncelog_partition_leader.core.draining import out_of_sync
 from oncelog_partition_leader.custody import Custody
+from oncelog_partition_leader.disk_confirmation import DiskConfirmation
 from oncelog_partition_leader.drainer import Drainer
 from oncelog_partition_leader.follower import Follower
 from oncelog_partition_leader.healing import Healer
@@ -29,6 +30,7 @@ from oncelog_partition_leader.scrubber import Scrubber
 from oncelog_partition_leader.service import BrokerService
 from oncelog_runtime import health
 from oncelog_runtime.cluster_view import ClusterView
+from oncelog_runtime.once import Once
 from oncelog_runtime.ports import NodePorts
 from oncelog_runtime.tasks import TaskOwner
 
@@ -110,13 +112,15 @@ class Broker:
             self.me,
             self.contacts.opinion,
             ports.transport,
+            DiskConfirmation(ports.transport, self.view, self.me, self.tasks, config.coordinator_timeout_ms),
             ports.tracer,
         )
         self.service.register(ports.server)
-        AdminService(config, self.view, self.replicas, self.controller, ports.transport).register(ports.server)
+        once = Once(lambda: NotControllerError("the call was meant for another term of the controller"))
+        AdminService(config, self.view, self.replicas, self.controller, ports.transport, once).register(ports.server)
         self.records = RecordsService(config, ports.clock, ports.transport, self.view, self.service)
         self.records.register(ports.server)
-        OperationsService(self.view, self.drainer, self.controller, self.me).register(ports.server)
+        OperationsService(self.view, self.drainer, self.controller, self.me, once).register(ports.server)
         self._registered = asyncio.Event()
         self._recovered = False
         collector = BrokerCollector(config, ports.clock, ports.disk, self.view, self.replicas, self.controller)

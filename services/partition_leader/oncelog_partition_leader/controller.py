@@ -90,6 +90,11 @@ class Controller:
         entry = self._view.controller
         return entry is not None and entry.mod_revision == self._term
 
+    @property
+    def term(self) -> int:
+        """The election that this broker won last; while it is the controller, the one in force."""
+        return self._term
+
     def suspect(self, ref: BrokerRef) -> None:
         """A report: probe this broker."""
         if ref == self._registration.ref:

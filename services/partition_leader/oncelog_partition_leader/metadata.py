@@ -35,6 +35,7 @@ def metadata_reply(view: ClusterView, request: pb.GetMetadataRequest, listener: 
         )
     if view.controller is not None and view.is_live(view.controller.value):
         reply.controller.CopyFrom(to_ref(view.controller.value))
+        reply.controller_term = view.controller.mod_revision
     for kind, items in ((KIND_TXN, reply.transaction_shards), (KIND_GROUP, reply.group_shards)):
         for (of_kind, shard), _ in sorted(view.shard_owners.items()):
             owner = view.owner_of(kind, shard) if of_kind == kind else None

@@ -19,6 +19,7 @@ from oncelog_partition_leader.drainer import Drainer
 from oncelog_partition_leader.metadata import to_ref
 from oncelog_partition_leader.service import Serve, handler_of, require_controller
 from oncelog_runtime.cluster_view import ClusterView
+from oncelog_runtime.once import Once
 from oncelog_runtime.ports import RpcServer
 
 
@@ -26,12 +27,21 @@ class OperationsService:
     """See the module."""
 
     def __init__(
-        self, view: ClusterView, drainer: Drainer, controller: Controller, me: Callable[[], BrokerRef]
+        self,
+        view: ClusterView,
+        drainer: Drainer,
+        controller: Controller,
+        me: Callable[[], BrokerRef],
+        once: Once,
     ) -> None:
         self._view = view
         self._drainer = drainer
         self._controller = controller
         self._me = me
+        self._once = once
+        self._once_here = Once(
+            lambda: StaleBrokerEpochError("the call was meant for another incarnation of this broker")
+        )
 
     def register(self, server: RpcServer) -> None:
         """Hands every method to the server."""
@@ -53,9 +63,9 @@ class OperationsService:
         if request.HasField("broker_id") and request.broker_id != me.broker_id:
             raise StaleBrokerEpochError("another broker was meant", broker=me.broker_id, meant=request.broker_id)
         if request.action == types_pb2.DRAIN_START:
-            await self._drainer.start()
+            await self._once_here.run(request.call, me.incarnation, self._drainer.start)
         elif request.action == types_pb2.DRAIN_CANCEL:
-            await self._drainer.cancel()
+            await self._once_here.run(request.call, me.incarnation, self._drainer.cancel)
         elif request.action != types_pb2.DRAIN_STATUS:
             raise InvalidRequestError("a drain is started, cancelled or looked at", action=request.action)
         return self._status(request.action == types_pb2.DRAIN_START), b""
@@ -88,6 +98,9 @@ class OperationsService:
     ) -> tuple[pb.ReassignPartitionsReply, Buffer]:
         """Each partition by itself; what was refused is in the answer."""
         require_controller(self._controller, self._view)
+        return await self._once.run(request.call, self._controller.term, lambda: self._reassign(request)), b""
+
+    async def _reassign(self, request: pb.ReassignPartitionsRequest) -> pb.ReassignPartitionsReply:
         reply = pb.ReassignPartitionsReply()
         for item in request.partitions:
             try:
@@ -95,7 +108,7 @@ class OperationsService:
             except OncelogError as error:
                 refused = reply.errors.add(error=to_detail(error))
                 refused.partition.topic_id, refused.partition.partition = item.topic_id, item.partition
-        return reply, b""
+        return reply
 
     async def list_reassignments(
         self, _request: pb.ListReassignmentsRequest, _payload: Buffer
@@ -120,7 +133,8 @@ class OperationsService:
     ) -> tuple[pb.TransferLeadershipReply, Buffer]:
         """See `Controller.transfer`."""
         require_controller(self._controller, self._view)
-        await self._controller.elections.transfer(PartitionId(request.topic_id, request.partition), request.broker_id)
+        place = PartitionId(request.topic_id, request.partition)
+        await self._controller.elections.transfer(place, request.broker_id, request.leader_epoch)
         return pb.TransferLeadershipReply(), b""
 
     async def decommission_brokers(
@@ -128,11 +142,11 @@ class OperationsService:
     ) -> tuple[pb.DecommissionBrokersReply, Buffer]:
         """Starts, cancels or looks. Raises as `Balancer.decommission` does."""
         require_controller(self._controller, self._view)
-        balancer = self._controller.balancer
+        balancer, term = self._controller.balancer, self._controller.term
         if request.action == pb.DECOMMISSION_START:
-            await balancer.decommission(request.broker_ids)
+            await self._once.run(request.call, term, lambda: balancer.decommission(request.broker_ids))
         elif request.action == pb.DECOMMISSION_CANCEL:
-            await balancer.recommission(request.broker_ids)
+            await self._once.run(request.call, term, lambda: balancer.recommission(request.broker_ids))
         elif request.action != pb.DECOMMISSION_STATUS:
             raise InvalidRequestError("brokers are taken out of use, put back, or looked at", action=request.action)
         reply = pb.DecommissionBrokersReply()

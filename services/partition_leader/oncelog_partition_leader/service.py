@@ -39,6 +39,7 @@ from oncelog_partition_leader.coordinators import Coordinators
 from oncelog_partition_leader.core.batch_check import BatchLimits, read_client_batch
 from oncelog_partition_leader.core.transactions import TxnName
 from oncelog_partition_leader.describing import producers_reply
+from oncelog_partition_leader.disk_confirmation import DiskConfirmation, sync_replica
 from oncelog_partition_leader.follower import Follower
 from oncelog_partition_leader.metadata import metadata_reply, to_ref
 from oncelog_partition_leader.partition import LocalPartition
@@ -53,6 +54,7 @@ from oncelog_runtime.listeners import asked_on
 from oncelog_runtime.ports import RpcServer, WallClock
 
 _HOLD_MAX_MS = 10_000
+_SAME_CALL_MS = 600_000
 Outcome = asyncio.Future[Written] | OncelogError
 Serve = Callable[[Any, Buffer], Awaitable[tuple[Any, Buffer]]]
 
@@ -73,8 +75,10 @@ class BrokerService:
         me: Callable[[], BrokerRef],
         opinion: Callable[[BrokerRef], bool | None],
         transport: Transport,
+        disks: DiskConfirmation,
         tracer: tracing.Tracer | None = None,
     ) -> None:
+        self._disks = disks
         self._config = config
         self._clock = clock
         self._view = view
@@ -88,6 +92,7 @@ class BrokerService:
         self._transport = transport
         self._tracer = tracer
         self.draining = False
+        self._ends_asked: dict[PartitionId, tuple[int, int]] = {}
 
     def register(self, server: RpcServer) -> None:
         """Hands every method to the server."""
@@ -96,6 +101,7 @@ class BrokerService:
             (methods.FETCH, self.fetch),
             (methods.REPLICATE, self.replicate),
             (methods.WRITE_TXN_MARKERS, self.write_txn_markers),
+            (methods.SYNC_REPLICA, self.sync_replica),
             (methods.LIST_OFFSETS, self.list_offsets),
             (methods.OFFSET_FOR_LEADER_EPOCH, self.offset_for_leader_epoch),
             (methods.GET_PRODUCER_STATE, self.get_producer_state),
@@ -181,7 +187,7 @@ class BrokerService:
     async def write_txn_markers(
         self, request: pb.WriteTxnMarkersRequest, _payload: Buffer
     ) -> tuple[pb.WriteTxnMarkersReply, Buffer]:
-        """Appends markers; each is answered when it is committed."""
+        """Appends markers; each is answered when it is committed, or when it is on disk at every in-sync replica."""
         self._coordinators.heard(request.txn_shard, request.coordinator_epoch)
         deadline_ms = self._clock.monotonic_ms() + self._config.coordinator_timeout_ms
         reply = pb.WriteTxnMarkersReply()
@@ -194,10 +200,39 @@ class BrokerService:
         try:
             for marker, outcome in zip(request.markers, pending, strict=True):
                 await _add_marker_outcome(reply, marker, outcome)
+            if request.on_disk:
+                await self._confirm(reply)
         except asyncio.CancelledError:
             _cancel_all(pending)
             raise
         return reply, b""
+
+    async def _confirm(self, reply: pb.WriteTxnMarkersReply) -> None:
+        """Waits until the markers are on disk; one that cannot be shown to be gets an error, and is asked for again."""
+        ends: dict[PartitionId, int] = {}
+        for marker in reply.markers:
+            if not marker.HasField("error"):
+                place = PartitionId(marker.topic_id, marker.partition)
+                ends[place] = max(ends.get(place, 0), marker.marker_offset + 1)
+        outcomes = await asyncio.gather(*(self._confirm_one(place, end) for place, end in ends.items()))
+        failed = {place: error for place, error in zip(ends, outcomes, strict=True) if error is not None}
+        for marker in reply.markers:
+            error = failed.get(PartitionId(marker.topic_id, marker.partition))
+            if error is not None and not marker.HasField("error"):
+                marker.error.CopyFrom(to_detail(error))
+
+    async def _confirm_one(self, place: PartitionId, end: int) -> OncelogError | None:
+        try:
+            await self._disks.confirm(self._replicas.find(place), end)
+        except OncelogError as error:
+            return error
+        return None
+
+    async def sync_replica(
+        self, request: pb.SyncReplicaRequest, _payload: Buffer
+    ) -> tuple[pb.SyncReplicaReply, Buffer]:
+        """See `disk_confirmation`."""
+        return await sync_replica(self._replicas.partitions, self._me(), request), b""
 
     def _submit_marker(
         self, request: pb.WriteTxnMarkersRequest, item: pb.TxnMarker, deadline_ms: int
@@ -314,10 +349,20 @@ class BrokerService:
         if partition.topic in INTERNAL_TOPICS:
             raise InvalidTopicError("the cluster's own topics keep their records", topic=partition.topic)
         leadership = partition.require_leadership()
-        before = leadership.high_watermark if request.before_offset == -1 else request.before_offset
+        before = request.before_offset
+        if before == -1:
+            before = self._end_as_first_asked(partition.id, leadership.high_watermark)
         if not 0 <= before <= leadership.high_watermark:
             raise OffsetOutOfRangeError(before_offset=before, high_watermark=leadership.high_watermark)
         return pb.DeleteRecordsReply(log_start_offset=await partition.delete_before(before)), b""
+
+    def _end_as_first_asked(self, partition: PartitionId, high_watermark: int) -> int:
+        """What -1 means: the SDK resolves it itself, others may send the same bytes again after a lost answer."""
+        now_ms = self._clock.monotonic_ms()
+        known = self._ends_asked.get(partition)
+        if known is None or now_ms - known[1] >= _SAME_CALL_MS:
+            known = self._ends_asked[partition] = (high_watermark, now_ms)
+        return min(known[0], high_watermark)
 
     # ------------------------------------------------------------ cluster
 

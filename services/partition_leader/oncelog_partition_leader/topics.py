@@ -115,14 +115,21 @@ class Topics:
                 await self._view.changed()
 
     async def alter(
-        self, name: str, changes: Mapping[str, str], unset: Iterable[str], partitions: int, *, validate_only: bool
+        self,
+        name: str,
+        changes: Mapping[str, str],
+        unset: Iterable[str],
+        partitions: int,
+        *,
+        validate_only: bool,
+        topic_id: str = "",
     ) -> tuple[Topic, bool]:
-        """The topic afterwards, and whether this changed it. `partitions` 0 = as it is.
+        """The topic afterwards, and whether this changed it. `partitions` 0 = as it is. `topic_id` empty = any of this name.
 
         Safe to repeat. Raises `UnknownTopicError`, `InvalidTopicError`, `ConfigError`, `InvalidPartitionsError`,
         `InvalidReplicationFactorError`.
         """
-        entry = self._require_own(name, "the cluster's own topics are not altered")
+        entry = self._require_own(name, "the cluster's own topics are not altered", topic_id)
         topic = entry.value
         wanted = replace(
             topic,
@@ -158,13 +165,13 @@ class Topics:
             )
         return partitions
 
-    def _require_own(self, name: str, refusal: str) -> Versioned[Topic]:
-        """A user's topic. Raises `InvalidTopicError` or `UnknownTopicError`."""
+    def _require_own(self, name: str, refusal: str, topic_id: str = "") -> Versioned[Topic]:
+        """A user's topic, with this id if one is given. Raises `InvalidTopicError` or `UnknownTopicError`."""
         if name in cluster.INTERNAL_TOPICS:
             raise InvalidTopicError(refusal, topic=name)
         entry = self._view.topics.get(name)
-        if entry is None:
-            raise UnknownTopicError(f"no topic {name!r}", topic=name)
+        if entry is None or topic_id not in ("", entry.value.topic_id):
+            raise UnknownTopicError(f"no topic {name!r}", topic=name, topic_id=topic_id)
         return entry
 
     async def delete(self, name: str) -> str:

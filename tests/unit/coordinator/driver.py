@@ -125,8 +125,10 @@ class Driver:
         self, run: str = "r1", batch: int = 0, attempt: str = "1", tid: str = "t", app: str = "app", **more: int
     ) -> cmd.JoinReply:
         """A task joins."""
-        ids = (self.fresh(), self.fresh())
-        reply: cmd.JoinReply = self.do(cmd.Join(tid, run, cmd.BatchName(app, batch, attempt), ids, **more))
+        command = cmd.Join(
+            tid, run, cmd.BatchName(app, batch, attempt), self.fresh(), fresh_producer_id=self.fresh(), **more
+        )
+        reply: cmd.JoinReply = self.do(command)
         return reply
 
     def commit(

@@ -12,6 +12,7 @@ from oncelog_coordinator.core.decision import TransactionEnded
 from oncelog_coordinator.core.limits import Limits
 from oncelog_coordinator.core.records import Target
 from oncelog_coordinator.core.states import TxnState
+from oncelog_coordinator.core.transaction_state import ProducerIdNeededError
 from tests.unit.coordinator.driver import P0, P1, P2, Driver, name
 
 
@@ -86,7 +87,67 @@ def test_20_a_new_session_aborts_what_is_open_and_goes_on_at_once(driver: Driver
         driver.enrol(old, 2, P1)
     with pytest.raises(errors.ProducerFencedError):
         driver.end(old, 1, commit=True)
-    assert driver.end(old, 1, commit=False) == cmd.EndReply(False, False, 1), "what it asks for is what happened"
+    with pytest.raises(errors.ProducerFencedError):
+        driver.end(old, 1, commit=False)
+
+
+def test_a_number_that_was_given_and_never_used_is_nobody_elses(driver: Driver) -> None:
+    first, second = driver.init(), driver.init()
+    assert (first.next_txn_no, second.next_txn_no) == (1, 2)
+    driver.end(second, 2)
+    assert driver.outcome(1) == cmd.OutcomeReply(False, True), "what the first session never wrote was not committed"
+    for commit in (True, False):
+        with pytest.raises(errors.ProducerFencedError):
+            driver.end(first, 1, commit)
+
+
+def test_a_fenced_session_hears_of_its_commit_and_its_next_number_is_closed(driver: Driver) -> None:
+    first = driver.init()
+    driver.end(first, 1)
+    assert driver.init().next_txn_no == 3
+    assert driver.end(first, 1).committed
+    assert driver.outcome(2) == cmd.OutcomeReply(False, True)
+
+
+def test_a_run_does_not_get_the_number_of_a_session(driver: Driver) -> None:
+    driver.init()
+    assert driver.join("run").txn_no == 2
+    driver.do(cmd.Abort("t", "run", 2, "app", 0))
+    assert driver.init().next_txn_no == 3, "a run holds only what it opened"
+
+
+def test_a_session_that_expired_before_its_first_transaction_was_a_session(driver: Driver) -> None:
+    driver.init()
+    driver.tick(7 * 86_400_000)
+    again = driver.init()
+    assert (again.producer_epoch, again.next_txn_no) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        cmd.InitProducerId("new", 60_000, "", 0),
+        cmd.Join("new", "run", cmd.BatchName("app", 0, "1"), 7),
+        cmd.Commit("new", "run", 0, cmd.BatchName("app", 0, "1")),
+    ],
+    ids=lambda command: type(command).__name__,
+)
+def test_no_transactional_id_gets_the_producer_id_0(driver: Driver, command: cmd.TransactionCommand) -> None:
+    with pytest.raises(ProducerIdNeededError):
+        driver.do(command)
+    assert not driver.table.knows("new")
+
+
+def test_a_number_too_far_above_one_without_its_markers_waits() -> None:
+    driver = Driver(Limits(max_number_span=3))
+    session = driver.init()
+    driver.enrol(session, 1, P0)
+    for number in (1, 2, 3):
+        driver.end(session, number)
+    with pytest.raises(errors.ConcurrentTransactionsError):
+        driver.enrol(session, 4, P1)
+    driver.mark(1, P0)
+    driver.enrol(session, 4, P1)
 
 
 # ---------------------------------------------------------------- enrolment
@@ -215,6 +276,21 @@ def test_only_the_last_marker_writes_a_record(driver: Driver) -> None:
     assert len(driver.log) == records + 1
     driver.mark(1, P1)
     assert len(driver.log) == records + 1
+
+
+def test_a_committed_marker_is_visible_and_only_one_on_disk_is_forgotten(driver: Driver) -> None:
+    session = driver.init()
+    driver.enrol(session, 1, P0, P1)
+    driver.end(session, 1)
+    driver.do(cmd.MarkersCommitted("t", 1, (P0,)))
+    assert driver.notices == []
+    driver.do(cmd.MarkersCommitted("t", 1, (P1,)))
+    assert driver.notices == [cmd.BecameVisible("t", 1)]
+    assert driver.outcome(1) == cmd.OutcomeReply(True, True)
+    assert state(driver) is TxnState.PREPARE_COMMIT, "a power cut of all replicas could still take the markers away"
+    driver.mark(1, P0, P1)
+    assert state(driver) is TxnState.COMPLETE_COMMIT
+    driver.do(cmd.MarkersCommitted("t", 1, (P0,)))
 
 
 def test_60_61_88_a_repeated_end_gets_the_first_outcome(driver: Driver) -> None:
@@ -368,8 +444,8 @@ def test_77_an_idle_id_expires_and_keeps_what_must_stay(driver: Driver) -> None:
     with pytest.raises(errors.OutcomeForgottenError):
         driver.outcome(1)
     back = driver.init(nonce="a")
-    assert (back.producer_id, back.producer_epoch, back.next_txn_no) == (session.producer_id, 1, 2)
-    assert state(driver) is TxnState.EMPTY
+    assert (back.producer_id, back.producer_epoch, back.next_txn_no) == (session.producer_id, 1, 3)
+    assert state(driver) is TxnState.COMPLETE_ABORT, "the expired session was given 2, and may have noted it"
 
 
 def test_77_ids_with_work_do_not_expire(driver: Driver) -> None:
@@ -409,6 +485,36 @@ def test_force_abort(driver: Driver) -> None:
         driver.do(cmd.ForceAbort("unknown"))
 
 
+def test_a_force_abort_that_names_its_number_touches_no_other(driver: Driver) -> None:
+    session = driver.init()
+    driver.enrol(session, 1, P0)
+    assert driver.do(cmd.ForceAbort("t", 1)) == 1
+    driver.enrol(session, 2, P0)
+    assert driver.do(cmd.ForceAbort("t", 1)) == 0
+    assert driver.outcome(2).committed is None
+
+
+def test_a_force_abort_without_a_number_is_taken_for_a_copy_for_a_while(driver: Driver) -> None:
+    session = driver.init()
+    driver.enrol(session, 1, P0)
+    assert driver.do(cmd.ForceAbort("t")) == 1
+    driver.enrol(session, 2, P0)
+    driver.now_ms += 10_000
+    assert driver.do(cmd.ForceAbort("t")) == 1, "answered as the first one was"
+    assert driver.outcome(2).committed is None
+    assert driver.do(cmd.ForceAbort("t", 2)) == 2, "who says which is never in doubt"
+
+
+def test_force_abort_reaches_what_an_earlier_life_may_have_let_leaders_open(driver: Driver) -> None:
+    session = driver.init()
+    driver.enrol(session, 1, P0)
+    driver.end(session, 1)
+    driver.enrol(session, 2, P0)
+    later = driver.replayed(lost=1)
+    assert later.do(cmd.ForceAbort("t")) == 2
+    assert [(markers.txn_no, markers.committed) for markers in later.effects] == [(2, False)]
+
+
 def test_list_and_describe(driver: Driver) -> None:
     session = driver.init()
     driver.init(tid="a")
@@ -440,7 +546,8 @@ def test_each_decision_tells_its_outcome_and_how_long_the_transaction_took(drive
     driver.init()
     assert driver.last.ended == (TransactionEnded("aborted", 0),)
     session = driver.init()
-    driver.end(session, 3)
+    assert driver.last.ended == (), "3 was given and never used: nothing ended"
+    driver.end(session, 4)
     assert driver.last.ended == (TransactionEnded("committed", 0),), "it enrolled nothing: it began with its end"
 
 

@@ -110,11 +110,12 @@ def test_a_later_life_keeps_its_doubt_until_the_number_is_decided(driver: Driver
     assert not record(later).expected.may_be_open
 
 
-def test_a_session_of_the_same_life_gets_the_number_that_nobody_opened(driver: Driver) -> None:
+def test_a_session_of_the_same_life_sends_no_markers_for_the_number_that_nobody_opened(driver: Driver) -> None:
     commit(driver, driver.init(), 1, P0)
     session = driver.init()
-    assert (session.producer_epoch, session.next_txn_no) == (1, 2)
-    driver.enrol(session, 2, P0)
+    assert (session.producer_epoch, session.next_txn_no) == (1, 3)
+    assert record(driver).state_of(2) is TxnState.COMPLETE_ABORT
+    driver.enrol(session, 3, P0)
     assert not driver.last.lazy, "a new session expects nothing"
 
 
@@ -192,7 +193,7 @@ def test_a_later_life_aborts_the_number_that_may_be_open_before_it_forgets_the_i
     later.now_ms += 1_000
     later.do(cmd.Tick())
     assert record(later).dead
-    assert later.init().next_txn_no == 3
+    assert later.init().next_txn_no == 4, "the expired session was given 3"
 
 
 def test_a_record_without_expectations_has_the_bytes_of_before() -> None:

@@ -10,12 +10,12 @@ import pytest
 
 from oncelog import errors, methods
 from oncelog.core.hashing import shard_for
-from oncelog.types import Buffer
+from oncelog.types import Buffer, PartitionId
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pa
 from oncelog.v1 import types_pb2
 from oncelog.wire_errors import to_detail
-from oncelog_coordinator.core.commands import BecameVisible, MarkersDone, SendMarkers
+from oncelog_coordinator.core.commands import BecameVisible, MarkersCommitted, MarkersDone, SendMarkers
 from oncelog_coordinator.core.offset_commands import AskOutcome, GroupMarker
 from oncelog_coordinator.core.records import Target
 from oncelog_coordinator.group_effects import GroupEffects
@@ -55,6 +55,7 @@ class Place:
         self.transport = FakeTransport()
         self.life = Life()
         self.taken: list[tuple[str, Any]] = []
+        self.synced: list[tuple[str, Any]] = []
         self.fail: dict[str, list[errors.OncelogError]] = {}
         self.answer: dict[int, errors.OncelogError] = {}
         for address in (BROKER, OTHER_BROKER):
@@ -78,6 +79,8 @@ class Place:
                 error = self.answer.pop(marker.partition, None)
                 if error is not None:
                     answer.error.CopyFrom(to_detail(error))
+                elif request.on_disk:
+                    self.synced.append((address, marker))
                 else:
                     self.taken.append((address, marker))
             return reply, b""
@@ -136,16 +139,32 @@ def test_108_one_call_per_leader_with_everything_in_it(world: SimWorld) -> None:
     async def scenario(place: Place) -> None:
         place.cluster.lead("user", USER_TOPIC_ID, 2, 1)
         place.sender.run(send(0, 1, 2, winners=(4, 6)))
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.2)
 
     place = run(world, scenario)
-    assert len(place.transport.calls) == 2
+    calls = [(address, request.on_disk) for address, _, request in place.transport.calls]
+    assert sorted(calls) == [
+        (address, on_disk) for address in sorted((BROKER, OTHER_BROKER)) for on_disk in (False, True)
+    ]
     assert place.life.partitions() == [0, 1, 2]
     for _, marker in place.taken:
         assert (marker.txn_producer_id, marker.txn_no, marker.session_epoch) == (9, 1, 3)
         assert (marker.outcome, marker.expected_records) == (types_pb2.COMMITTED, 7)
         assert (marker.has_winners, list(marker.winners)) == (True, [4, 6])
     assert all(request.txn_shard == 2 and request.coordinator_epoch == 5 for _, _, request in place.transport.calls)
+
+
+def test_a_marker_is_done_only_when_it_is_on_disk(world: SimWorld) -> None:
+    async def scenario(place: Place) -> None:
+        place.sender.run(send(0))
+        await asyncio.sleep(0.005)
+        assert place.life.told == [MarkersCommitted("t", 1, (PartitionId(USER_TOPIC_ID, 0),))]
+        place.fail[BROKER] = [errors.RequestTimedOutError("a slow disk")]
+        await asyncio.sleep(0.2)
+
+    place = run(world, scenario)
+    assert len(place.taken) == len(place.synced) == 1
+    assert place.life.told[1:] == [MarkersDone("t", 1, (PartitionId(USER_TOPIC_ID, 0),))]
 
 
 def test_every_failure_is_tried_again_and_only_where_it_failed(world: SimWorld) -> None:
@@ -164,7 +183,7 @@ def test_a_leaderless_partition_delays_nobody_else(world: SimWorld) -> None:
     async def scenario(place: Place) -> None:
         place.cluster.lead("user", USER_TOPIC_ID, 0, None)
         place.sender.run(send(0, 1))
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.2)
         assert place.life.partitions() == [1]
         place.cluster.lead("user", USER_TOPIC_ID, 0, 1)
         await asyncio.sleep(2)
@@ -250,7 +269,7 @@ def test_groups_get_their_marker_from_the_owner_of_their_shard(world: SimWorld) 
 
         place.transport.serve(COORDINATOR, methods.WRITE_GROUP_MARKERS, write)
         place.sender.run(send(groups=("g",)))
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.2)
         assert taken == [], "nobody owns the shard"
         place.cluster.own(cluster.KIND_GROUP, shard_for("g", PARTITIONS))
         await asyncio.sleep(2)
@@ -302,7 +321,7 @@ def test_14_a_group_shard_asks_and_believes_no_older_coordinator(
         effects = GroupEffects(life, 0, place.transport, place.cluster.view, 1_000)  # type: ignore[arg-type]
         for _ in range(2):
             effects.run(AskOutcome("g", 9, 1, 1, 6))
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.2)
         await effects.close()
 
     run(world, scenario)

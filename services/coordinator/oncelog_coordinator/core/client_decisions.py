@@ -120,7 +120,7 @@ def _opened_for(index: TransactionIndex, record: TransactionRecord, txn_no: int,
     if not parts.is_next(record, txn_no):
         raise parts.not_next_error(record, txn_no)
     _require_no_owner(record)
-    parts.require_room(len(record.decided), index.limits)
+    parts.require_room(record, index.limits)
     return state.open_next(record, OpenTransaction(txn_no, now_ms, record.timeout_ms), now_ms)
 
 
@@ -157,10 +157,14 @@ def end(index: TransactionIndex, command: End, now_ms: int) -> Decision:
 
 
 def _ended_before(index: TransactionIndex, record: TransactionRecord, command: End) -> Decision:
-    """END of a decided n. An older session hears its outcome only when it is the one it asked for, else that it is fenced."""
+    """END of a decided n. An older session hears of its commit; else that it is fenced, since it would go on with a number
+    that is its successor's.
+    """
     name = command.name
     outcome = record.outcome_of(name.txn_no)
     if outcome is not None and outcome.is_commit is command.commit:
+        if not command.commit:
+            parts.require_session(record, name.producer_epoch)
         return Decision(reply=EndReply(command.commit, index.is_visible(record, name.txn_no), name.txn_no))
     parts.require_session(record, name.producer_epoch)
     if outcome is None:

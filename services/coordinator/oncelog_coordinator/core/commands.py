@@ -100,14 +100,15 @@ class BatchName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """A task attempt becomes a participant. `fresh_producer_ids`: its own, and one for an id that is not known yet."""
+    """A task attempt becomes a participant. `fresh_producer_id` is for a transactional id that is not known yet."""
 
     transactional_id: str
     owner_run: str
     batch: BatchName
-    fresh_producer_ids: tuple[int, int]
+    own_producer_id: int
     lease_ms: int = 0
     max_duration_ms: int = 0
+    fresh_producer_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,8 +201,19 @@ class ResolveReply:
 
 
 @dataclass(frozen=True, slots=True)
+class MarkersCommitted:
+    """These partitions have the marker of n below their high watermark: readers see it."""
+
+    transactional_id: str
+    txn_no: int
+    partitions: tuple[PartitionId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class MarkersDone:
-    """These partitions and groups have the marker of n below their high watermark, or are proven to be deleted."""
+    """These partitions and groups have the marker of n on the disks of their in-sync replicas, or are proven to be deleted:
+    nobody needs to send it again.
+    """
 
     transactional_id: str
     txn_no: int
@@ -216,9 +228,10 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class ForceAbort:
-    """Aborts the open transaction by an operator's word. The reply is its number, 0 = none was open."""
+    """Aborts n, if it is open, by an operator's word; n = 0: whatever is open. The reply is its number, 0 = it was not."""
 
     transactional_id: str
+    txn_no: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +263,7 @@ class TransactionView:
     groups: tuple[str, ...]
     owner_run: str
     tokens: tuple[tuple[str, int], ...]
+    may_be_open: int = 0
 
 
 TransactionCommand = (
@@ -262,6 +276,7 @@ TransactionCommand = (
     | Commit
     | Abort
     | Resolve
+    | MarkersCommitted
     | MarkersDone
     | Tick
     | ForceAbort

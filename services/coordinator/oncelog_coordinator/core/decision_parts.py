@@ -75,11 +75,18 @@ def is_next(record: TransactionRecord, txn_no: int) -> bool:
     return record.open is None and txn_no == record.last_txn_no + 1
 
 
-def require_room(pending: int, limits: Limits) -> None:
-    """Raises `ConcurrentTransactionsError` while too many decided transactions wait for markers."""
+def require_room(record: TransactionRecord, limits: Limits) -> None:
+    """Raises `ConcurrentTransactionsError` while the next number is too many, or too far above one that waits for markers."""
+    pending = len(record.decided) + (record.open is not None)
     if pending >= limits.max_pending_transactions:
         raise ConcurrentTransactionsError(
             "too many transactions of this id wait for their markers", retry_after_ms=RETRY_AFTER_MS, pending=pending
+        )
+    if record.decided and record.last_txn_no + 1 - record.decided[0].txn_no >= limits.max_number_span:
+        raise ConcurrentTransactionsError(
+            "an old transaction of this id waits for its markers: see which partition has no leader",
+            retry_after_ms=RETRY_AFTER_MS,
+            txn_no=record.decided[0].txn_no,
         )
 
 
@@ -88,7 +95,7 @@ def assume_opened(index: TransactionIndex, record: TransactionRecord, now_ms: in
     started_ms = now_ms if index.loaded_at_ms is None else min(now_ms, index.loaded_at_ms)
     opened = state.assume_opened(record, started_ms)
     if opened is not record:
-        require_room(len(record.decided), index.limits)
+        require_room(record, index.limits)
     return opened
 
 
@@ -138,8 +145,15 @@ def decided_now(old: TransactionRecord, new: TransactionRecord, reply: object, *
             effects.append(send_markers(new, pending[number]))
         else:
             effects.append(BecameVisible(new.transactional_id, number))
-        ended.append(_ended(old, new, number, timed_out=timed_out))
+        if number in pending or not _was_only_given(old, new, number):
+            ended.append(_ended(old, new, number, timed_out=timed_out))
     return Decision(reply=reply, records=(new,), effects=tuple(effects), ended=tuple(ended))
+
+
+def _was_only_given(old: TransactionRecord, new: TransactionRecord, number: int) -> bool:
+    """A session was told this number and never used it: its abort is no transaction's end."""
+    began = old.open is not None and old.open.txn_no == number
+    return not began and new.outcome_of(number) is Outcome.ABORTED
 
 
 def _ended(old: TransactionRecord, new: TransactionRecord, number: int, *, timed_out: bool) -> TransactionEnded:

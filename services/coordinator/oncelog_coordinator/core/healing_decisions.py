@@ -7,6 +7,8 @@ number that was enrolled ahead is such a name only to the life that enrolled it:
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from oncelog.errors import InvalidPidMappingError, ResourceExhaustedError
 from oncelog.types import PartitionId
 from oncelog_coordinator.core import decision_parts as parts
@@ -16,6 +18,7 @@ from oncelog_coordinator.core.commands import (
     Describe,
     ForceAbort,
     ListIds,
+    MarkersCommitted,
     MarkersDone,
     Resolve,
     ResolveReply,
@@ -24,7 +27,7 @@ from oncelog_coordinator.core.commands import (
 from oncelog_coordinator.core.decision import Decision
 from oncelog_coordinator.core.records import DecidedTransaction, OrphanRecord, TransactionRecord
 from oncelog_coordinator.core.states import Outcome
-from oncelog_coordinator.core.transaction_index import MarkersIn, MarkerTarget, TransactionIndex
+from oncelog_coordinator.core.transaction_index import ForcedAbort, MarkersIn, MarkerTarget, TransactionIndex
 
 
 def resolve(index: TransactionIndex, command: Resolve, now_ms: int) -> Decision:
@@ -79,35 +82,61 @@ def _resolve_orphan(index: TransactionIndex, command: Resolve) -> Decision:
     return Decision(reply=reply, records=(record,))
 
 
-def markers_done(index: TransactionIndex, command: MarkersDone, now_ms: int) -> Decision:
-    """Markers are in. Only the last one writes a record, and in no hurry: what is lost of it is sent again."""
+def markers_committed(index: TransactionIndex, command: MarkersCommitted) -> Decision:
+    """Readers see these markers; whoever waits for VISIBLE hears of the last one. Nothing is recorded: a power cut of all
+    replicas could still take a marker away, and it must then be sent again.
+    """
     entry = index.entry(command.transactional_id)
-    record = None if entry is None else entry.record
-    if entry is None or record is None:
+    decided = None if entry is None else _decided(entry.record, command.txn_no)
+    if entry is None or decided is None:
         return Decision()
-    decided = next((item for item in record.decided if item.txn_no == command.txn_no), None)
-    if decided is None:
+    note = MarkersIn(command.transactional_id, command.txn_no, command.partitions)
+    if entry.missing(decided) - set(command.partitions):
+        return Decision(notes=(note,))
+    return Decision(notes=(note,), notices=(BecameVisible(command.transactional_id, command.txn_no),))
+
+
+def _decided(record: TransactionRecord, txn_no: int) -> DecidedTransaction | None:
+    return next((item for item in record.decided if item.txn_no == txn_no), None)
+
+
+def markers_done(index: TransactionIndex, command: MarkersDone, now_ms: int) -> Decision:
+    """Markers are on disk. Only the last one writes a record, and in no hurry: what is lost of it is sent again."""
+    entry = index.entry(command.transactional_id)
+    decided = None if entry is None else _decided(entry.record, command.txn_no)
+    if entry is None or decided is None:
         return Decision()
     targets: tuple[MarkerTarget, ...] = (*command.partitions, *command.groups)
-    note = MarkersIn(command.transactional_id, command.txn_no, targets)
-    if entry.missing(decided) - set(targets):
-        return Decision(notes=(note,))
-    return Decision(
-        records=(state.complete(record, command.txn_no, now_ms),),
-        notes=(note,),
-        notices=(BecameVisible(command.transactional_id, command.txn_no),),
-        lazy=True,
-    )
+    note = MarkersIn(command.transactional_id, command.txn_no, targets, on_disk=True)
+    became_visible = BecameVisible(command.transactional_id, command.txn_no)
+    notices = () if entry.missing(decided) - set(targets) else (became_visible,)
+    if entry.not_on_disk(decided) - set(targets):
+        return Decision(notes=(note,), notices=notices)
+    record = state.complete(entry.record, command.txn_no, now_ms)
+    return Decision(records=(record,), notes=(note,), notices=notices, lazy=True)
 
 
 def force_abort(index: TransactionIndex, command: ForceAbort, now_ms: int) -> Decision:
-    """Aborts what is open; the reply is its number."""
-    record = index.find(command.transactional_id)
-    if record is None:
+    """Aborts what is open, or may be open at a leader; the reply is its number, 0 when there is no such transaction.
+
+    A command that names its number touches no other one: a late copy of it finds that number decided. One of an older
+    client names none; whatever it finds open within `force_abort_repeat_ms` of the last one, it is taken for a copy.
+    """
+    entry = index.entry(command.transactional_id)
+    if entry is None:
         raise InvalidPidMappingError("no such transactional id", transactional_id=command.transactional_id)
-    if record.open is None:
+    record = entry.record
+    forced = entry.forced
+    if not command.txn_no and forced is not None and now_ms - forced.now_ms < index.limits.force_abort_repeat_ms:
+        return Decision(reply=forced.txn_no)
+    opened = parts.assume_opened(index, record, now_ms)
+    if opened.open is None or command.txn_no not in (0, opened.open.txn_no):
         return Decision(reply=0)
-    return parts.decided_now(record, state.abort_open(record, now_ms, index.limits), record.open.txn_no)
+    after = state.abort_open(opened, now_ms, index.limits)
+    decision = parts.decided_now(record, after, opened.open.txn_no)
+    if command.txn_no:
+        return decision
+    return replace(decision, notes=(ForcedAbort(record.transactional_id, opened.open.txn_no, now_ms),))
 
 
 def list_ids(index: TransactionIndex, command: ListIds) -> Decision:
@@ -148,4 +177,5 @@ def view_of(record: TransactionRecord) -> TransactionView:
         groups=groups,
         owner_run=record.owner.run,
         tokens=tuple((token.app_id, token.batch_id) for token in record.tokens),
+        may_be_open=record.last_txn_no + 1 if state.assume_opened(record, 0) is not record else 0,
     )

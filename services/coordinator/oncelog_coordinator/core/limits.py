@@ -13,6 +13,9 @@ class Limits:
     """Largest time-out that InitProducerId accepts; above: InvalidTransactionTimeoutError."""
     max_pending_transactions: int = 5
     """Open and decided-but-unmarked numbers of one id; at the bound the next one waits (ConcurrentTransactions)."""
+    max_number_span: int = 1_000
+    """How far a new number may be above the oldest one whose markers are not all in; further on it waits
+    (ConcurrentTransactions). Leaders remember 1,024 numbers, so none of them ever has to guess whether it has a marker."""
     max_partitions: int = 10_000
     """Partitions and groups of one transaction; above: ResourceExhaustedError."""
     max_participants: int = 100_000
@@ -41,6 +44,8 @@ class Limits:
     """An id idle for this long forgets outcomes and nonces; its producer id, last number and tokens stay."""
     max_ids: int = 1_000_000
     """Transactional ids of one shard; above: ResourceExhaustedError."""
+    force_abort_repeat_ms: int = 600_000
+    """A ForceAbort without a number is taken for a copy of one that came within this time."""
     expire_per_tick: int = 200
     """Time-outs and expiries decided by one Tick, so that a burst cannot block the shard."""
     offset_metadata_max_bytes: int = 4096

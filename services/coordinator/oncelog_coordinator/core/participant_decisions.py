@@ -58,11 +58,11 @@ from oncelog_coordinator.core.transaction_index import Entry, ParticipantJoined,
 def join(index: TransactionIndex, command: Join, now_ms: int) -> Decision:
     """A fresh producer id under the open transaction of the batch; the first join of a run takes the id over."""
     lease_ms, duration_ms = _join_times(command, index.limits)
-    own_id, id_of_new = command.fresh_producer_ids
+    own_id = command.own_producer_id
     record = index.find(command.transactional_id)
     if record is None:
         require_room_for_id(index)
-        record = state.new_id(command.transactional_id, id_of_new, now_ms)
+        record = state.new_id(command.transactional_id, command.fresh_producer_id, now_ms)
     committed = _committed_token(record, command.batch)
     if committed is not None:
         return Decision(reply=JoinReply(already_committed=True, committed_rows=committed.rows))
@@ -71,7 +71,7 @@ def join(index: TransactionIndex, command: Join, now_ms: int) -> Decision:
     if opened is not None and record.owner.run == command.owner_run and _batch_of(opened) == command.batch:
         return _join_open(index, record, own_id, now_ms)
     assumed = parts.assume_opened(index, record, now_ms)
-    parts.require_room(len(assumed.decided) + (assumed.open is not None), index.limits)
+    parts.require_room(assumed, index.limits)
     before = _free_for(assumed, command.owner_run, now_ms, index.limits)
     after = _open_batch(before, command.batch, lease_ms, duration_ms, now_ms)
     decision = parts.decided_now(record, after, _join_reply(after, own_id))

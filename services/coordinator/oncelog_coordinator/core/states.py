@@ -13,7 +13,8 @@ Numbers are never reused, so a state only moves down this list:
 
 Differs from Kafka (KIP-98, KIP-890) in two ways.  A number that enrolled nothing goes to COMPLETE in one record, and it
 does so for a commit too, so that END(n) always closes n (a late message of n can then never join n+1).  A new session
-does not wait: it aborts the open number and goes on with the next one, since every message names its number.
+does not wait: it aborts the open number, or the one that the session before it was given and never used, and goes on
+with the next one, since every message names its number and no number is given to two sessions.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ _ABORTERS: Final = (_T.END, _T.TAKE_OVER, _T.TIMEOUT, _T.OPERATOR)
 TRANSITIONS: Final[dict[tuple[TxnState, TxnState], tuple[Trigger, ...]]] = {
     (_S.EMPTY, _S.ONGOING): (_T.ENROL, _T.JOIN),
     (_S.EMPTY, _S.COMPLETE_COMMIT): (_T.END,),
-    (_S.EMPTY, _S.COMPLETE_ABORT): (_T.END, _T.RESOLVE),
+    (_S.EMPTY, _S.COMPLETE_ABORT): (_T.END, _T.RESOLVE, _T.TAKE_OVER),
     (_S.ONGOING, _S.ONGOING): (_T.ENROL,),
     (_S.ONGOING, _S.PREPARE_COMMIT): (_T.END,),
     (_S.ONGOING, _S.PREPARE_ABORT): _ABORTERS,

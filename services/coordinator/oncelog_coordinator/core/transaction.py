@@ -32,6 +32,7 @@ from oncelog_coordinator.core.records import (
 from oncelog_coordinator.core.states import TxnState, is_legal
 from oncelog_coordinator.core.transaction_index import (
     Entry,
+    ForcedAbort,
     LookedAt,
     MarkersIn,
     ParticipantJoined,
@@ -50,6 +51,7 @@ _DECISIONS: dict[type[Any], Callable[[TransactionIndex, Any, int], Decision]] = 
     cmd.Commit: participants.commit,
     cmd.Abort: participants.abort,
     cmd.Resolve: healing.resolve,
+    cmd.MarkersCommitted: lambda index, command, _: healing.markers_committed(index, command),
     cmd.MarkersDone: healing.markers_done,
     cmd.ForceAbort: healing.force_abort,
     cmd.ListIds: lambda index, command, _: healing.list_ids(index, command),
@@ -135,7 +137,8 @@ class TransactionTable:
             entry.touched_ms = record.updated_ms
         if entry.markers_in:
             pending = {item.txn_no for item in record.decided}
-            entry.markers_in = {n: done for n, done in entry.markers_in.items() if n in pending}
+            entry.markers_in = {n: seen for n, seen in entry.markers_in.items() if n in pending}
+            entry.markers_done = {n: done for n, done in entry.markers_done.items() if n in pending}
         if live:
             self._watch(name, entry)
 
@@ -154,11 +157,16 @@ class TransactionTable:
             for name in (*note.open_ids, *note.idle_ids):
                 self._watch(name, self.index.entries[name])
             return
-        assert isinstance(note, ParticipantJoined | SignOfLife | MarkersIn), f"unknown note {note!r}"
+        assert isinstance(note, ParticipantJoined | SignOfLife | MarkersIn | ForcedAbort), f"unknown note {note!r}"
         entry = self.index.entries[note.transactional_id]
+        if isinstance(note, ForcedAbort):
+            entry.forced = note
+            return
         if isinstance(note, MarkersIn):
             if any(item.txn_no == note.txn_no for item in entry.record.decided):
                 entry.markers_in.setdefault(note.txn_no, set()).update(note.targets)
+                if note.on_disk:
+                    entry.markers_done.setdefault(note.txn_no, set()).update(note.targets)
             return
         opened = entry.record.open
         if opened is None or opened.txn_no != note.txn_no:
@@ -178,7 +186,7 @@ class TransactionTable:
             check_record(record, self.index.limits)
             if record.open is None:
                 assert not entry.participants, "participants without an open transaction"
-            assert set(entry.markers_in) <= {item.txn_no for item in record.decided}
+            assert set(entry.markers_done) <= set(entry.markers_in) <= {item.txn_no for item in record.decided}
             if record.open is not None and self.index.loaded_at_ms is not None:
                 assert self._open_deadlines.next_ms is not None, "an open transaction without a deadline"
         assert len(self.index.ids) == len(self.index.entries)

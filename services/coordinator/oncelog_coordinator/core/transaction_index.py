@@ -40,11 +40,21 @@ class SignOfLife:
 
 @dataclass(frozen=True, slots=True)
 class MarkersIn:
-    """Note: these targets of n need no more markers."""
+    """Note: these targets show the marker of n; `on_disk`: and need it no more."""
 
     transactional_id: str
     txn_no: int
     targets: tuple[MarkerTarget, ...]
+    on_disk: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ForcedAbort:
+    """Note: a ForceAbort that named no number has aborted n."""
+
+    transactional_id: str
+    txn_no: int
+    now_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +75,22 @@ class Entry:
     participants: set[int] = field(default_factory=set)
     touched_ms: int = 0
     markers_in: dict[int, set[MarkerTarget]] = field(default_factory=dict)
+    markers_done: dict[int, set[MarkerTarget]] = field(default_factory=dict)
+    forced: ForcedAbort | None = None
 
     def missing(self, decided: DecidedTransaction) -> set[MarkerTarget]:
-        """Targets of a decided transaction that have no marker yet, as far as is known."""
-        wanted: set[MarkerTarget] = {PartitionId(t.topic_id, t.partition) for t in decided.targets}
-        wanted.update(decided.groups)
-        return wanted - self.markers_in.get(decided.txn_no, set())
+        """Targets of a decided transaction that show no marker yet, as far as is known."""
+        return _targets_of(decided) - self.markers_in.get(decided.txn_no, set())
+
+    def not_on_disk(self, decided: DecidedTransaction) -> set[MarkerTarget]:
+        """Targets of a decided transaction that could lose the marker, as far as is known."""
+        return _targets_of(decided) - self.markers_done.get(decided.txn_no, set())
+
+
+def _targets_of(decided: DecidedTransaction) -> set[MarkerTarget]:
+    targets: set[MarkerTarget] = {PartitionId(t.topic_id, t.partition) for t in decided.targets}
+    targets.update(decided.groups)
+    return targets
 
 
 class TransactionIndex:

@@ -1,7 +1,8 @@
 """The steps of one transactional id: `TransactionRecord` -> the next `TransactionRecord`.
 
 Promise: these functions are the only ones that make a new state, and each takes exactly one step of `states.TRANSITIONS`
-for the number that it names.  They check nothing about callers (that is the decisions' work) and never fail.
+for the number that it names.  They check nothing about callers (that is the decisions' work) and never fail, but for
+`new_id` without a producer id.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from oncelog.errors import CoordinatorNotAvailableError
 from oncelog.types import PartitionId
 from oncelog_coordinator.core.limits import Limits
 from oncelog_coordinator.core.records import (
@@ -29,8 +31,17 @@ Counts = Mapping[PartitionId, int]
 """Acknowledged records per partition."""
 
 
+class ProducerIdNeededError(CoordinatorNotAvailableError):
+    """A new transactional id needs a producer id: ask again.
+
+    The caller had seen the id in the shard; an earlier life knew it by a record that was never committed.
+    """
+
+
 def new_id(transactional_id: str, producer_id: int, now_ms: int) -> TransactionRecord:
-    """An id that nobody used before."""
+    """An id that nobody used before. Raises `ProducerIdNeededError` without a producer id: two ids never share one."""
+    if producer_id <= 0:
+        raise ProducerIdNeededError(transactional_id=transactional_id)
     return TransactionRecord(transactional_id, producer_id, updated_ms=now_ms)
 
 
@@ -39,10 +50,9 @@ def new_session(
 ) -> TransactionRecord:
     """A new session of a client: fences the old ones, aborts what is open, and owns the id instead of any run.
 
-    The first session of an id has epoch 0.
+    The first session of an id has epoch 0. Its number is one that nobody was given before.
     """
-    fresh = record.last_txn_no == 0 and not record.sessions and not record.owner.number
-    closed = abort_open(record, now_ms, limits, bump_session=not fresh)
+    closed = _closed_for_successor(record, now_ms, limits)
     session = Session(nonce, closed.session_epoch, closed.last_txn_no + 1)
     return replace(
         closed,
@@ -57,11 +67,30 @@ def new_session(
 
 def take_over(record: TransactionRecord, run: str, now_ms: int, limits: Limits) -> TransactionRecord:
     """A new Spark run owns the id: fences sessions and the old run, aborts what is open."""
-    fresh = record.last_txn_no == 0 and not record.sessions and not record.owner.number
-    closed = abort_open(record, now_ms, limits, bump_session=not fresh)
+    closed = _closed_for_successor(record, now_ms, limits)
     fenced = _fence_owner(closed.owner, limits)
     owner = replace(fenced, run=run, number=fenced.number + 1)
     return replace(closed, dead=False, owner=owner, updated_ms=now_ms, expected=NOTHING_EXPECTED)
+
+
+def _closed_for_successor(record: TransactionRecord, now_ms: int, limits: Limits) -> TransactionRecord:
+    """The session epoch grows, and every number that anybody was given so far has its outcome.
+
+    A client's session holds the number after the last one, as InitProducerId or its own END has told it: when that was
+    never opened, it is aborted here, so that GetOutcome never speaks to it of its successor's transaction. A run was given
+    only what it opened.
+    """
+    if _is_unused(record):
+        return record
+    closed = abort_open(record, now_ms, limits, bump_session=True)
+    if record.open is not None or record.owner.run:
+        return closed
+    return close_unknown(closed, closed.last_txn_no + 1, now_ms, limits)
+
+
+def _is_unused(record: TransactionRecord) -> bool:
+    """Nobody ever had a session or a run of this id."""
+    return record.last_txn_no == 0 and not record.sessions and not record.owner.number and not record.dead
 
 
 def _fence_owner(owner: Ownership, limits: Limits) -> Ownership:

@@ -7,6 +7,8 @@
 
 Rule 1: all five kept batches of every window are in it, open transactions and the ended table too (W7, hole 23).
 Rule 2: a damaged snapshot is refused whole; the caller takes an older one and replays the log from there.
+Rule 3: which older numbers have their markers stands among the markers, as entries with a number below zero that hold 62 bits
+        each: version 0.1, which a leader may send its snapshot to, reads them as markers of numbers that nobody asks for.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ from oncelog.types import Buffer
 from oncelog_partition_leader.core.producer_entry import ExpiredEntry, ProducerEntries, ProducerEntry
 from oncelog_partition_leader.core.sequence_window import KeptBatch, SequenceWindow
 from oncelog_partition_leader.core.transactions import (
+    MARKERS_KEPT,
+    NUMBERS_KEPT,
     KnownMarker,
     OpenTransaction,
     Transactions,
@@ -44,6 +48,7 @@ _SHARD: Final = struct.Struct("<Hi")
 _DECIDED: Final = struct.Struct("<qq")
 _OPEN: Final = struct.Struct("<qqqiHq")
 _WRITER: Final = struct.Struct("<qq")
+_BITS: Final = 62
 
 
 def dump(producers: ProducerEntries, transactions: Transactions, end_offset: int) -> bytes:
@@ -95,8 +100,9 @@ def _dump_transactions(transactions: Transactions) -> Iterator[bytes]:
     yield _COUNT.pack(len(transactions.ended))
     for producer_id, known in sorted(transactions.ended.items()):
         yield _ENDED.pack(producer_id, known.ended_up_to, known.session_epoch)
-        yield _COUNT.pack(len(known.markers))
-        for marker in known.markers:
+        older = _older_numbers(known)
+        yield _COUNT.pack(len(older) + len(known.markers))
+        for marker in (*older, *known.markers):
             yield _MARKER.pack(*marker)
     yield _COUNT.pack(len(transactions.shard_epochs))
     for shard_epoch in sorted(transactions.shard_epochs.items()):
@@ -107,6 +113,12 @@ def _dump_transactions(transactions: Transactions) -> Iterator[bytes]:
     yield _COUNT.pack(len(transactions.open))
     for opened in transactions.open.values():
         yield from _dump_open(opened)
+
+
+def _older_numbers(known: TxnProducer) -> list[KnownMarker]:
+    """`known.marked` in pieces; the piece of the lowest bits comes first, under the number -1."""
+    pieces = range((known.marked.bit_length() + _BITS - 1) // _BITS)
+    return [KnownMarker(-1 - i, known.marked >> i * _BITS & (1 << _BITS) - 1, False) for i in pieces]
 
 
 def _dump_open(opened: OpenTransaction) -> Iterator[bytes]:
@@ -169,7 +181,12 @@ def _load_transactions(reader: _Reader) -> Transactions:
         known = TxnProducer(ended_up_to, session_epoch)
         for _ in reader.count():
             txn_no, offset, committed = reader.take(_MARKER)
-            known.markers.append(KnownMarker(txn_no, offset, bool(committed)))
+            if txn_no < 0:
+                known.marked |= offset << (-1 - txn_no) * _BITS
+            else:
+                known.markers.append(KnownMarker(txn_no, offset, bool(committed)))
+        if known.markers and not known.marked:
+            known.marked = _as_version_0_1_took_it(known)
         transactions.ended[producer_id] = known
     for _ in reader.count():
         shard, epoch = reader.take(_SHARD)
@@ -180,6 +197,12 @@ def _load_transactions(reader: _Reader) -> Transactions:
     for _ in reader.count():
         transactions.begin(_load_open(reader, transactions))
     return transactions
+
+
+def _as_version_0_1_took_it(known: TxnProducer) -> int:
+    """A snapshot without these bits: what is further back than its markers counts as written."""
+    older = (1 << NUMBERS_KEPT) - (1 << MARKERS_KEPT)
+    return older | sum(1 << known.ended_up_to - marker.txn_no for marker in known.markers)
 
 
 def _load_open(reader: _Reader, transactions: Transactions) -> OpenTransaction:

@@ -16,8 +16,12 @@ from typing import Final, NamedTuple
 from oncelog_partition_leader.core.sequence_window import SequenceWindow
 
 MARKERS_KEPT: Final = 8
-"""How many transaction numbers back a marker is remembered. The coordinator lets at most five decided transactions of
-an id be without their markers, so a marker further back can only be a repeat of one that was written."""
+"""How many transaction numbers back a marker's offset and outcome are remembered."""
+NUMBERS_KEPT: Final = 1024
+"""How many transaction numbers back it is remembered whether this log has the marker at all, one bit for each. The
+coordinator keeps a new number less than this above the oldest number whose markers it cannot prove to be in (its limit
+`max_number_span`), so a marker from further back can only be a repeat of one that was written."""
+_ALL_NUMBERS: Final = (1 << NUMBERS_KEPT) - 1
 
 
 class TxnName(NamedTuple):
@@ -81,20 +85,31 @@ class TxnProducer:
     ended_up_to: int = 0
     session_epoch: int = -1
     markers: list[KnownMarker] = field(default_factory=list)
+    """In the order of their offsets; the last one may be a late one from further back than the others."""
+    marked: int = 0
+    """Bit k is set: the marker of number `ended_up_to - k` is in the log."""
 
     def marker(self, txn_no: int) -> KnownMarker | None:
         """The marker of an ended transaction, None when it is not in the log.
 
-        One further back than is remembered was certainly written: the newest marker stands for it.
+        For a written one whose offset is no longer remembered, the newest marker of this log stands.
         """
         for known in reversed(self.markers):
             if known.txn_no == txn_no:
                 return known
-        return self.markers[-1] if self.markers and txn_no <= self.ended_up_to - MARKERS_KEPT else None
+        back = self.ended_up_to - txn_no
+        if not self.markers or back < MARKERS_KEPT:
+            return None
+        return self.markers[-1] if back >= NUMBERS_KEPT or self.marked >> back & 1 else None
 
     def end(self, marker: KnownMarker) -> None:
         """A marker is in the log."""
-        self.ended_up_to = max(self.ended_up_to, marker.txn_no)
+        if marker.txn_no > self.ended_up_to:
+            ahead = min(marker.txn_no - self.ended_up_to, NUMBERS_KEPT)
+            self.marked = (self.marked << ahead | 1) & _ALL_NUMBERS
+            self.ended_up_to = marker.txn_no
+        elif self.ended_up_to - marker.txn_no < NUMBERS_KEPT:
+            self.marked |= 1 << self.ended_up_to - marker.txn_no
         floor = self.ended_up_to - MARKERS_KEPT
         self.markers = [known for known in self.markers if known.txn_no > floor and known.txn_no != marker.txn_no]
         self.markers.append(marker)
@@ -205,5 +220,7 @@ class Transactions:
                 writer.window.check()
         assert busy == self.busy, "who takes part in open transactions"
         for known in self.ended.values():
-            assert len(known.markers) <= MARKERS_KEPT
+            assert len(known.markers) <= MARKERS_KEPT + 1
+            assert known.marked <= _ALL_NUMBERS
+            assert all(known.marked >> known.ended_up_to - m.txn_no & 1 for m in known.markers[:-1])
             assert all(marker.txn_no <= known.ended_up_to for marker in known.markers)

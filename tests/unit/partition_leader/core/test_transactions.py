@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from oncelog_partition_leader.core.producer_entry import ProducerEntries
+from oncelog_partition_leader.core.producer_snapshot import dump, load
 from oncelog_partition_leader.core.transactions import (
     MARKERS_KEPT,
+    NUMBERS_KEPT,
     KnownMarker,
     OpenTransaction,
     Transactions,
@@ -65,6 +68,41 @@ def test_few_markers_are_kept_and_older_ones_known_by_the_newest() -> None:
         producer.end(KnownMarker(number, number, True))
     assert len(producer.markers) == MARKERS_KEPT
     assert producer.marker(5) == KnownMarker(29, 29, True)
+
+
+def test_a_marker_that_was_never_written_is_known_to_be_missing_for_a_thousand_numbers() -> None:
+    producer = TxnProducer()
+    for number in range(2, NUMBERS_KEPT + 1):
+        producer.end(KnownMarker(number, 100 + number, True))
+    assert producer.marker(1) is None, "it waited in a call while all the others came by"
+    late = KnownMarker(1, 5_000, True)
+    producer.end(late)
+    assert producer.marker(1) == late
+    newest = KnownMarker(NUMBERS_KEPT + 1, 5_001, True)
+    producer.end(newest)
+    assert producer.marker(1) == producer.marker(2) == newest, "both are in the log, below the newest"
+    assert producer.marker(-NUMBERS_KEPT) == newest, "further back it was certainly written"
+
+
+def test_which_numbers_have_markers_is_in_a_snapshot() -> None:
+    transactions = Transactions()
+    for number in range(1, 200):
+        if number != 7:
+            transactions.end(TxnName(5, number), KnownMarker(number, number, True), 0)
+    _, found, _ = load(dump(ProducerEntries(1_000), transactions, 300), 1_000)
+    found.check()
+    assert found.ended == transactions.ended
+    assert found.ended[5].marker(7) is None
+    assert found.ended[5].marker(8) == KnownMarker(199, 199, True)
+
+
+def test_a_snapshot_without_that_takes_older_numbers_for_written() -> None:
+    transactions = Transactions()
+    transactions.end(TxnName(5, 20), KnownMarker(20, 20, True), 0)
+    transactions.ended[5].marked = 0  # as version 0.1 writes it
+    _, found, _ = load(dump(ProducerEntries(1_000), transactions, 300), 1_000)
+    known = found.ended[5]
+    assert [known.marker(number) for number in (12, 13)] == [KnownMarker(20, 20, True), None]
 
 
 def test_stability_needs_every_marker_below_the_high_watermark() -> None:

@@ -1,0 +1,249 @@
+"""Carries markers to the leaders of their partitions, again and again until each is answered or proven to have nowhere to go.
+
+Rule 1: markers are grouped by the leader's address, one call per address at a time; a slow leader delays nobody else. What
+        comes meanwhile goes with the next call.
+Rule 2: a marker is given up on positive proof alone: a linearizable listing made after the enrolment that does not have the
+        topic id, or has fewer partitions.  A partition that this process does not see is not proof (W13).
+Rule 3: a bug in one try is reported and the marker is sent again later: a transaction never stays open because of it.
+        Broken invariants (assertions) are not tried again: they end the process, as everywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from oncelog import methods
+from oncelog.errors import ErrorCode, OncelogError, UnknownServerError, UnknownTopicError
+from oncelog.ports import Transport
+from oncelog.types import PartitionId
+from oncelog.v1 import partition_pb2 as pa
+from oncelog.wire_errors import from_detail
+from oncelog_runtime import cluster
+from oncelog_runtime.cluster_view import ClusterView
+from oncelog_runtime.ports import MetadataStore
+from oncelog_runtime.tasks import TaskOwner
+
+_log = logging.getLogger(__name__)
+
+_MARKERS_PER_CALL: Final = 1_000
+_BACKOFF_MS: Final = (10, 20, 50, 100, 200, 500, 1_000)
+
+
+class MarkerKey(NamedTuple):
+    """One marker to one partition."""
+
+    transactional_id: str
+    txn_no: int
+    partition: PartitionId
+
+
+Carried = tuple[MarkerKey, pa.TxnMarker]
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What a courier wants to hear: `on_disk` false, that a marker is committed; true, that no power cut takes it away."""
+
+    on_disk: bool
+    after_ms: int = 0
+    """How long the first marker waits for others that go with it ..."""
+    at_once_from: int = 1
+    """... unless so many of one transactional id wait, which may have few decided transactions that are not forgotten."""
+
+
+def backoff_ms(tries: int) -> int:
+    """How long to wait before the next try."""
+    return _BACKOFF_MS[min(tries, len(_BACKOFF_MS) - 1)]
+
+
+class MarkerCourier:
+    """One kind of receipt for the markers of one life of a shard. `on_done` hears of answered markers, `on_gone` of those whose
+    partition does not exist any more.
+    """
+
+    def __init__(
+        self,
+        shard: int,
+        epoch: int,
+        transport: Transport,
+        view: ClusterView,
+        metadata: MetadataStore,
+        timeout_ms: int,
+        tasks: TaskOwner,
+        receipt: Receipt,
+        on_done: Callable[[list[Carried]], None],
+        on_gone: Callable[[list[Carried]], None],
+        before_call: Callable[[Sequence[MarkerKey]], None],
+    ) -> None:
+        self._shard = shard
+        self._epoch = epoch
+        self._transport = transport
+        self._view = view
+        self._metadata = metadata
+        self._timeout_ms = timeout_ms
+        self._tasks = tasks
+        self._receipt = receipt
+        self._on_done = on_done
+        self._on_gone = on_gone
+        self._before_call = before_call
+        self._waiting: dict[MarkerKey, pa.TxnMarker] = {}
+        self._tries: dict[MarkerKey, int] = {}
+        self._busy: dict[str, None] = {}
+        self._proving: dict[str, list[Carried]] = {}
+        self._gathering = False
+        self._closed = False
+
+    def carry(self, markers: Iterable[Carried]) -> None:
+        """Takes these, and delivers them soon."""
+        self._waiting.update(markers)
+        if not self._receipt.after_ms or self._is_urgent():
+            self._kick()
+        elif not self._gathering:
+            self._gathering = True
+            asyncio.get_running_loop().call_later(self._receipt.after_ms / 1000, self._gathered)
+
+    def _is_urgent(self) -> bool:
+        numbers: dict[str, set[int]] = defaultdict(set)
+        for key in self._waiting:
+            numbers[key.transactional_id].add(key.txn_no)
+        return any(len(waiting) >= self._receipt.at_once_from for waiting in numbers.values())
+
+    def close(self) -> None:
+        """Starts nothing more; calls that are under way belong to the owner of the tasks."""
+        self._closed = True
+
+    def _gathered(self) -> None:
+        self._gathering = False
+        self._kick()
+
+    def _kick(self) -> None:
+        """Sends what waits to every leader that is not being spoken to."""
+        if self._closed:
+            return
+        by_address: dict[str, list[MarkerKey]] = defaultdict(list)
+        for key in list(self._waiting):
+            try:
+                address = self._view.address_of(self._view.require_leader(key.partition).broker_id)
+            except UnknownTopicError:
+                self._prove(key)
+                continue
+            except OncelogError:
+                address = None
+            if address is None:
+                self._later([(key, self._waiting.pop(key))])
+            elif address not in self._busy and len(by_address[address]) < _MARKERS_PER_CALL:
+                by_address[address].append(key)
+        for address, keys in by_address.items():
+            if keys:
+                self._busy[address] = None
+                markers = [(key, self._waiting.pop(key)) for key in keys]
+                self._tasks.spawn(self._deliver(address, markers), f"markers {self._shard} to {address}")
+
+    async def _deliver(self, address: str, markers: list[Carried]) -> None:
+        try:
+            await self._call(address, markers)
+        except OncelogError as error:
+            _log.debug("markers of shard %d to %s: %s", self._shard, address, error)
+            self._later(markers)
+        except AssertionError:
+            raise
+        except Exception:
+            _log.exception("a bug: %d markers of shard %d to %s are sent again", len(markers), self._shard, address)
+            self._later(markers)
+        finally:
+            self._busy.pop(address, None)
+        if not self._gathering or self._is_urgent():
+            self._kick()
+
+    async def _call(self, address: str, markers: list[Carried]) -> None:
+        request = pa.WriteTxnMarkersRequest(
+            txn_shard=self._shard,
+            coordinator_epoch=self._epoch,
+            markers=[marker for _, marker in markers],
+            on_disk=self._receipt.on_disk,
+        )
+        self._before_call([key for key, _ in markers])
+        reply, _ = await methods.WRITE_TXN_MARKERS.call(self._transport, address, request, self._timeout_ms)
+        if len(reply.markers) != len(markers):
+            raise UnknownServerError("the leader answered for another number of markers")
+        done: list[Carried] = []
+        for (key, marker), answer in zip(markers, reply.markers, strict=True):
+            if not answer.HasField("error"):
+                done.append((key, marker))
+                continue
+            if answer.error.code == int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+                self._waiting[key] = marker
+                self._prove(key)
+                continue
+            error = from_detail(answer.error)
+            if not error.retriable:
+                _log.error("marker of %s to %s is refused: %s", key[:2], key.partition, error)
+            self._later([(key, marker)])
+        self._finish(done, self._on_done)
+
+    def _finish(self, markers: list[Carried], tell: Callable[[list[Carried]], None]) -> None:
+        for key, _ in markers:
+            self._tries.pop(key, None)
+        tell(markers)
+
+    def _later(self, markers: list[Carried]) -> None:
+        """Sends these again after a while that grows with their tries."""
+        by_delay: dict[int, list[Carried]] = defaultdict(list)
+        for key, marker in markers:
+            tries = self._tries.get(key, 0)
+            self._tries[key] = tries + 1
+            by_delay[backoff_ms(tries)].append((key, marker))
+        loop = asyncio.get_running_loop()
+        for delay_ms, items in by_delay.items():
+            loop.call_later(delay_ms / 1000, self._again, items)
+
+    def _again(self, markers: list[Carried]) -> None:
+        self._waiting.update(markers)
+        self._kick()
+
+    # ------------------------------------------------------------ proof of deletion
+
+    def _prove(self, key: MarkerKey) -> None:
+        """The partition is not known: looks whether it can be shown not to exist."""
+        item = (key, self._waiting.pop(key))
+        topic_id = key.partition.topic_id
+        if topic_id in self._proving:
+            self._proving[topic_id].append(item)
+            return
+        self._proving[topic_id] = [item]
+        self._tasks.spawn(self._prove_topic(topic_id), f"proof of {topic_id}")
+
+    async def _prove_topic(self, topic_id: str) -> None:
+        try:
+            partitions = await self._partitions_of(topic_id)
+        except OncelogError as error:
+            _log.info("whether topic %s exists is not known: %s", topic_id, error)
+            partitions = None
+        except AssertionError:
+            raise
+        except Exception:
+            _log.exception("a bug: whether topic %s exists is asked again", topic_id)
+            partitions = None
+        items = self._proving.pop(topic_id)
+        if partitions is None:
+            self._later(items)
+            return
+        gone = [item for item in items if item[0].partition.partition >= partitions]
+        for key, _ in gone:
+            _log.warning("partition %s of %s does not exist any more: no marker", key.partition, key[:2])
+        self._finish(gone, self._on_gone)
+        self._later([item for item in items if item[0].partition.partition < partitions])
+
+    async def _partitions_of(self, topic_id: str) -> int:
+        """How many partitions a topic has now, by a linearizable read; 0 = there is no such topic."""
+        listing = await self._metadata.list(cluster.TOPICS)
+        for item in listing.items:
+            topic = cluster.Topic.decode(item.value)
+            if topic.topic_id == topic_id:
+                return topic.partitions
+        return 0

@@ -1,0 +1,62 @@
+"""Executes each administrative call once: a copy of it, whenever it comes, gets the first one's answer and changes nothing.
+
+Rule 1: a call is named by its nonce, and belongs to one term of whoever executes it (a controller's election, an incarnation,
+        an epoch of a shard). A term begins with an empty memory, so a call of another term is refused: nobody can know
+        whether it was executed before.
+Rule 2: a call runs to its end, also when the handler that brought it is cancelled: the next copy waits for the same end.
+Rule 3: a definite answer is kept. One that says "try again" is not: the caller will, under the same nonce.
+Rule 4: an older client names no call; its calls are executed as they come, as they were in its version.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
+
+from oncelog.errors import InvalidRequestError, OncelogError
+from oncelog.v1 import types_pb2
+
+T = TypeVar("T")
+_KEPT: Final = 10_000
+_NONCE_MAX: Final = 64
+
+
+class Once:
+    """What was executed lately. `stale()` makes the refusal of a call that belongs to another term."""
+
+    def __init__(self, stale: Callable[[], OncelogError], kept: int = _KEPT) -> None:
+        self._stale = stale
+        self._kept = kept
+        self._calls: OrderedDict[tuple[str, int], asyncio.Task[Any]] = OrderedDict()
+
+    async def run(self, call: types_pb2.CallIdentity, term: int, work: Callable[[], Awaitable[T]]) -> T:
+        """The outcome of `work`, or of its first copy. Raises what it raised, or that the call is of another term."""
+        if not call.nonce:
+            return await work()
+        if len(call.nonce) > _NONCE_MAX:
+            raise InvalidRequestError("a nonce is too long", limit=_NONCE_MAX)
+        if call.term != term:
+            raise self._stale()
+        key = (call.nonce, term)
+        known = self._calls.get(key)
+        if known is None:
+            known = self._begin(key, work)
+        outcome: T = await asyncio.shield(known)
+        return outcome
+
+    def _begin(self, key: tuple[str, int], work: Callable[[], Awaitable[Any]]) -> asyncio.Task[Any]:
+        async def execute() -> Any:
+            return await work()
+
+        task = self._calls[key] = asyncio.get_running_loop().create_task(execute(), name=f"call {key[0]}")
+        task.add_done_callback(lambda done: self._ended(key, done))
+        while len(self._calls) > self._kept and next(iter(self._calls.values())).done():
+            self._calls.popitem(last=False)
+        return task
+
+    def _ended(self, key: tuple[str, int], task: asyncio.Task[Any]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if task.cancelled() or (isinstance(error, OncelogError) and error.retriable):
+            self._calls.pop(key, None)

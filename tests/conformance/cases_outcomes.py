@@ -1,0 +1,32 @@
+"""What is promised about outcomes and names, and the scripts that show it; see `cases`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.conformance.cases import Case
+
+
+def _outcome(title: str, *names: str) -> Case:
+    return Case(title, tuple(f"conformance/test_outcomes.py::{name}" for name in names))
+
+
+OUTCOMES: Final[dict[str, Case]] = {
+    "outcome 1": _outcome(
+        "no two transactions have one name",
+        "test_two_transactional_ids_never_share_a_producer_id",
+        "test_whoever_notes_a_number_and_dies_before_it_writes_is_never_told_that_it_committed",
+        "test_a_number_that_was_looked_at_is_not_used_for_the_next_transaction",
+    ),
+    "outcome 2": _outcome(
+        "whatever may be open can be ended by an operator",
+        "test_force_abort_ends_what_a_dead_coordinator_let_a_leader_open",
+    ),
+    "outcome 3": _outcome(
+        "a transaction is forgotten when it is on disk, and what a power cut takes before that is named",
+        "test_a_transaction_that_is_complete_survives_a_power_cut_of_all_replicas",
+        "test_one_that_loses_a_part_before_it_is_complete_is_named",
+        "test_commits_wait_for_no_disk_of_a_replicated_topic",
+        "test_followers_of_version_0_1_which_cannot_say_what_is_on_disk_count_as_they_did",
+    ),
+}
