@@ -54,6 +54,7 @@ EXTRA_MS: Final[dict[str, tuple[int, str]]] = {
     "disk_errors": (6_000, "a replica whose log failed takes a new incarnation and comes back into the ISR"),
     "lease_loss_every_ms": (3_000, "a broker that lost its lease registers again, and joins every ISR anew"),
     "relist": (1_000, "a watch begins again with a listing"),
+    "restore_etcd_every_ms": (15_000, "every broker must notice it, and all replicas of a partition are asked"),
     "operator": (3_000, "leaders and replicas move"),
 }
 """What a fault adds to the bound of the runs that have it, and why."""
@@ -63,7 +64,7 @@ _DISK_ERRORS: Final = ("short_write", "disk_full", "append_error", "read_error",
 
 def bound_of(plan: FaultPlan, hard: HardPlan, *, has_operator: bool) -> int:
     """The longest time for which a write may wait while the oracle says that it must succeed."""
-    present = {name for name in EXTRA_MS if getattr(plan, name, 0) > 0}
+    present = {name for name in EXTRA_MS if getattr(plan, name, 0) > 0 or getattr(hard, name, 0) > 0}
     if any(getattr(plan, name, 0) or getattr(hard, name, 0) for name in _DISK_ERRORS):
         present.add("disk_errors")
     if has_operator:

@@ -14,6 +14,7 @@ from dataclasses import fields
 from random import Random
 from typing import Final
 
+from oncelog import methods
 from oncelog_runtime.cluster import PARTITIONS, Partition
 from oncelog_runtime.cluster_view import partition_of
 from oncelog_runtime.sim.faults import FaultDriver, FaultPlan
@@ -27,9 +28,24 @@ _FREEZE_MAX_MS: Final = 10_000
 _ISOLATION_MAX_S: Final = 8.0
 _HANG_MAX_S: Final = 6.0
 _FULL_MAX_S: Final = 4.0
+_BACKUP_MAX_S: Final = 6.0
 _LEAP_MAX_MS: Final = 6 * 3_600_000
 _LEASE_MAX_S: Final = 2.0
 """A registration outlives its process by at least this."""
+_ADMINISTRATIVE: Final = (
+    methods.CREATE_TOPIC,
+    methods.DELETE_TOPIC,
+    methods.ALTER_TOPIC,
+    methods.DELETE_RECORDS,
+    methods.FORCE_ABORT,
+    methods.DELETE_OFFSETS,
+    methods.COMMIT_OFFSETS,
+    methods.DRAIN_BROKER,
+    methods.DRAIN_COORDINATOR,
+    methods.TRANSFER_LEADERSHIP,
+    methods.REASSIGN_PARTITIONS,
+    methods.DECOMMISSION_BROKERS,
+)
 
 
 class ClusterFaults(FaultDriver):
@@ -52,12 +68,15 @@ class ClusterFaults(FaultDriver):
         self._hard = hard
         self._budget = budget
         self._durable = durable
+        self._was_restored = False
 
     def start(self) -> None:
         """Also stops and restarts nodes in peace now and then, if they are disturbed at all."""
         super().start()
         rates = {kind.name: getattr(self._hard, kind.name) for kind in fields(HardPlan)}
         disturbing = [r for r in (self._plan.kill_every_ms, self._plan.crash_every_ms, self._plan.pause_every_ms) if r]
+        self._world.network.repeat = self._hard.repeat_admin
+        self._world.network.repeated = frozenset(spec.name for spec in _ADMINISTRATIVE)
         rates["clean_restart"] = min(disturbing, default=0.0)
         for name, inject in self._kinds().items():
             if rates[name]:
@@ -77,10 +96,12 @@ class ClusterFaults(FaultDriver):
             "fill_disk_every_ms": self._fill_disk,
             "rot_every_ms": self._rot,
             "leap_clock_every_ms": self._leap_clock,
+            "restore_etcd_every_ms": self._restore_etcd,
         }
 
     async def stop(self) -> None:
         """Also gives every disk its room and its answers back."""
+        self._world.network.repeat = 0.0
         await super().stop()
         for node in self._world.nodes.values():
             node.disk.capacity = None
@@ -91,6 +112,9 @@ class ClusterFaults(FaultDriver):
             self.active[name] += 1
             try:
                 return await inject()
+            except asyncio.CancelledError:
+                self._world.loop.note_fault(name)  # under way when the faults ended
+                raise
             finally:
                 self.active[name] -= 1
 
@@ -163,6 +187,17 @@ class ClusterFaults(FaultDriver):
             self._world.metadata.cut(name)
         await asyncio.sleep(self._random.random() * self._plan.partition_max_ms / 1000)
         self._world.metadata.heal()
+        return True
+
+    async def _restore_etcd(self) -> bool:
+        """Once in a run: a backup is taken, and some seconds later etcd is lost and comes back from it."""
+        if self._was_restored:
+            return False
+        self._was_restored = True
+        store = self._world.metadata
+        backup = store.snapshot()
+        await asyncio.sleep(self._random.random() * _BACKUP_MAX_S)
+        store.restore(backup, self._random.choice([0, 1_000_000]))
         return True
 
     async def _isolate(self) -> bool:

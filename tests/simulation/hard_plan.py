@@ -12,7 +12,7 @@ from typing import Final
 
 _SHARE: Final = 0.2
 """Of all seeds have each kind."""
-_EVERY_MS: Final = (3_000.0, 9_000.0)
+_EVERY_MS: Final = (1_500.0, 6_000.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +44,32 @@ class HardPlan:
     """Not a rate: the probability with which an administrative request is delivered again, much later."""
 
 
-ON: Final = ("blackout", "etcd_outage")
+ON: Final = (
+    "blackout",
+    "cut_any_power",
+    "etcd_outage",
+    "fill_disk",
+    "freeze",
+    "hang_disk",
+    "isolate",
+    "leap_clock",
+    "lose_volume",
+    "stale_registrations",
+)
 """What is drawn."""
 
 
-def draw(seed: int, on: tuple[str, ...] = ON) -> HardPlan:
-    """The plan of a seed; seed 0 has none."""
+def draw(seed: int, forced: tuple[str, ...] = ()) -> HardPlan:
+    """The plan of a seed; seed 0 has none. `forced`: kinds that are there in any case, drawn or not."""
     rates = {}
     for kind in fields(HardPlan):
         random = Random(f"{seed}:hard:{kind.name}")
         share, size = random.random(), random.random()
-        if seed and kind.name.removesuffix("_every_ms") in on and share < _SHARE:
-            rates[kind.name] = (
-                size * 0.5 if kind.name == "repeat_admin" else _EVERY_MS[0] + size * (_EVERY_MS[1] - _EVERY_MS[0])
-            )
+        name = kind.name.removesuffix("_every_ms")
+        if name in forced or (seed and name in ON and share < _SHARE):
+            least, most = (0.0, 0.5) if kind.name == "repeat_admin" else _EVERY_MS
+            rates[kind.name] = least + size * (most - least)
     return replace(HardPlan(), **rates)
+
+
+KINDS: Final = tuple(kind.name.removesuffix("_every_ms") for kind in fields(HardPlan))

@@ -186,9 +186,16 @@ class Watcher:
 
     def acknowledged(self, key: Key, offset: int) -> None:
         """For the workload, of a topic that is never deleted: see `AcknowledgedIsCommitted`."""
+        self._acknowledged.acknowledged(self._partition(key), offset)
+
+    def reached(self, key: Key) -> int:
+        """The highest high watermark of a partition, of any leader so far."""
+        return self._acknowledged.reached(self._partition(key))
+
+    def _partition(self, key: Key) -> PartitionId:
         item = self._cluster.world.metadata.get(topic_key(key[0]))
         assert item is not None, f"{key[0]} is gone from etcd"
-        self._acknowledged.acknowledged(PartitionId(Topic.decode(item.value).topic_id, key[1]), offset)
+        return PartitionId(Topic.decode(item.value).topic_id, key[1])
 
     def _step(self) -> None:
         life = self._loop.ran

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from oncelog.types import BrokerRef, PartitionId
+from oncelog.types import PartitionId
 from oncelog_partition_leader.topic_config import TopicConfig, effective
 from oncelog_runtime.cluster import INTERNAL_TOPICS, PARTITIONS, Partition, Topic, topic_key
 from oncelog_runtime.cluster_view import partition_of
@@ -62,10 +62,14 @@ class LossBudget:
         """Call it with the flip. It counts until the replica was set aside and filled again."""
         self._lost.setdefault(partition, {})[broker_id] = self._store.revision
 
+    def is_written_off(self, topic_id: str) -> bool:
+        """Some partition of this topic lost more than the promise covers."""
+        return any(partition.topic_id == topic_id for partition in self.written_off)
+
     def holders(self, partition: PartitionId, state: Partition) -> list[int]:
         """Brokers whose replica has everything committed, as far as the losses allow."""
         outstanding = self._outstanding(partition, state)
-        return [ref.broker_id for ref in (*state.isr, *_eligible(state)) if ref.broker_id not in outstanding]
+        return [ref.broker_id for ref in (*state.isr, *state.eligible) if ref.broker_id not in outstanding]
 
     # ------------------------------------------------------------ inside
 
@@ -112,7 +116,3 @@ class LossBudget:
             defaults = TopicConfig()
         item = self._store.get(topic_key(state.topic))
         return defaults if item is None else effective(Topic.decode(item.value).config, defaults)
-
-
-def _eligible(state: Partition) -> tuple[BrokerRef, ...]:
-    return getattr(state, "eligible", ())

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from oncelog.types import PartitionId
 from oncelog_partition_leader.broker import Broker
 from oncelog_partition_leader.partition import LocalPartition
+from oncelog_partition_leader.storage import PartitionLog
 from oncelog_runtime.cluster import REASSIGNMENTS, Partition, Topic, partition_key, topic_key
 from tests.simulation.cluster import SimCluster
 
@@ -19,6 +20,16 @@ def replicas(cluster: SimCluster) -> dict[PartitionId, dict[str, LocalPartition]
         for partition_id, partition in broker.replicas.partitions.items():
             found.setdefault(partition_id, {})[name] = partition
     return dict(sorted(found.items()))
+
+
+def leaders_of(cluster: SimCluster, topic: str) -> dict[int, PartitionLog]:
+    """The leaders' logs of a topic by partition."""
+    return {
+        partition_id.partition: partition.log
+        for partition_id, there in replicas(cluster).items()
+        for partition in there.values()
+        if partition.topic == topic and partition.leadership is not None
+    }
 
 
 async def settled(cluster: SimCluster, within_ms: int) -> None:
@@ -79,7 +90,7 @@ def _replication_factor(cluster: SimCluster, topic: str) -> int:
 
 def _compare(one: LocalPartition, other: LocalPartition) -> Iterator[str]:
     start = max(one.log.log_start_offset, other.log.log_start_offset)
-    if _bytes(one, start) != _bytes(other, start):
+    if bytes_from(one.log, start) != bytes_from(other.log, start):
         yield "bytes"
     if _epochs(one, start) != _epochs(other, start):
         yield f"leader epochs {_epochs(one, start)} and {_epochs(other, start)}"
@@ -99,9 +110,9 @@ def _epochs(partition: LocalPartition, start: int) -> list[tuple[int, int]]:
     return [(epoch, max(at, start)) for (epoch, at), end in zip(entries, ends, strict=False) if end > start]
 
 
-def _bytes(partition: LocalPartition, start: int) -> bytes:
+def bytes_from(log: PartitionLog, start: int) -> bytes:
     """Everything from `start` on."""
-    log, parts, offset = partition.log, [], start
+    parts, offset = [], start
     while offset < log.log_end_offset:
         data = bytes(log.read(offset, 1 << 20, log.log_end_offset))
         parts.append(data)

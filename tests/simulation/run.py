@@ -13,7 +13,9 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import partial
 
+from tests.simulation import hard_plan
 from tests.simulation.scenario import Verdict, run_seed
 
 _SEEDS_PER_PROCESS = 50
@@ -28,7 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
     began = time.monotonic()
     total = Verdict(options.seed)
     failed: list[Verdict] = []
-    for done, verdict in enumerate(_run(seeds, options.jobs), 1):
+    for done, verdict in enumerate(_run(seeds, options.jobs, tuple(options.force)), 1):
         _add(total, verdict)
         if verdict.violations:
             failed.append(verdict)
@@ -48,17 +50,18 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--seeds", type=int, default=200, help="how many, one after the other")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="processes")
+    parser.add_argument("--force", action="append", default=[], choices=hard_plan.KINDS, help="a fault in every seed")
     return parser.parse_args(arguments)
 
 
-def _run(seeds: Iterable[int], jobs: int) -> Iterator[Verdict]:
-    seeds = list(seeds)
+def _run(seeds: Iterable[int], jobs: int, forced: tuple[str, ...]) -> Iterator[Verdict]:
+    seeds, run = list(seeds), partial(run_seed, forced=forced)
     if jobs <= 1 or len(seeds) == 1:
-        yield from map(run_seed, seeds)
+        yield from map(run, seeds)
         return
     # Not an executor: with `max_tasks_per_child` Python 3.11's may wait for ever for a worker that it never starts.
     with multiprocessing.get_context("spawn").Pool(jobs, maxtasksperchild=_SEEDS_PER_PROCESS) as pool:
-        yield from pool.imap_unordered(run_seed, seeds)
+        yield from pool.imap_unordered(run, seeds)
 
 
 def _add(total: Verdict, verdict: Verdict) -> None:

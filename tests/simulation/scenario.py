@@ -27,10 +27,11 @@ from tests.simulation.cluster import SimCluster
 from tests.simulation.cluster_faults import ClusterFaults
 from tests.simulation.copier import Copier, differences
 from tests.simulation.history import Operation
+from tests.simulation.hostile import Hostile
 from tests.simulation.invariants import Watcher
 from tests.simulation.losses import LossBudget
 from tests.simulation.operator import Operator
-from tests.simulation.replicas import differing, settled
+from tests.simulation.replicas import differing, leaders_of, settled
 from tests.simulation.side_work import PASSING, TRIMMED, TRIMMED_CONFIG, TRIMMED_PARTITIONS, SideWork
 from tests.simulation.spark_job import SparkJob
 from tests.simulation.topics import COPY, PARTITIONS, WORK, SimTopic
@@ -39,6 +40,7 @@ from tests.simulation.workload import Workload, final_read
 _WORK_S: Final = (6.0, 12.0)
 _HEAL_MS: Final = 60_000
 _SCRUB_MS: Final = 3_000
+_SCRUBBED_S: Final = 3 * _SCRUB_MS / 1000
 _RETENTION_MS: Final = 700
 _BALANCE_MS: Final = 1_500
 _SUCCESS_MS: Final = 20_000
@@ -83,7 +85,7 @@ class _BugLog(logging.Handler):
 class Scenario:
     """One run. `verdict` grows while it goes."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, forced: tuple[str, ...] = ()) -> None:
         self.verdict = Verdict(seed)
         draw = Random(f"{seed}:scenario")
         self.fsync = draw.random() < 0.3
@@ -94,7 +96,12 @@ class Scenario:
         self.work_s = draw.uniform(*_WORK_S)
         self.senders = draw.randint(1, 2)
         self.max_down = draw.choice([1, 2, 2])
-        self.hard = hard_plan.draw(seed)
+        self.hard = hard_plan.draw(seed, forced)
+        if self.hard.restore_etcd_every_ms:  # an operator makes such changes again, as the documentation says
+            self.operations_every_ms, self.grows, self.passing_topics = 0.0, False, False
+        services = Random(f"{seed}:services")
+        self.coordinators = 3 if seed and services.random() < 0.25 else 2
+        self.allocators = 2 if seed and services.random() < 0.3 else 1
         self.topics = topics.draw(
             seed,
             fsync=self.fsync,
@@ -116,7 +123,8 @@ class Scenario:
         try:
             doors = verdict.seed % 2 == 1  # half of all clusters have listeners for clients
             options = {"retention_interval_ms": _RETENTION_MS, "scrub_interval_ms": _SCRUB_MS}
-            with SimCluster(verdict.seed, doors=doors, **options) as cluster:
+            services = {"coordinators": self.coordinators, "allocators": self.allocators}
+            with SimCluster(verdict.seed, doors=doors, **services, **options) as cluster:
                 try:
                     cluster.world.run(self._whole(cluster))
                 except (Exception, AssertionError) as error:
@@ -138,7 +146,9 @@ class Scenario:
         budget = LossBudget(cluster.world.metadata, self._is_judged, lambda topic: topic == TRIMMED and not self.fsync)
         watcher = Watcher(cluster, budget.written_off)
         workload = Workload(cluster, self.topics, watcher.acknowledged)
-        job, copier, side = SparkJob(workload, "spark"), Copier(workload), SideWork(workload)
+        job, copier = SparkJob(workload, "spark"), Copier(workload)
+        side = SideWork(workload, budget.is_written_off, watcher.reached)
+        hostile = Hostile(workload, self.hard.hostile_every_ms)
         faults = ClusterFaults(
             cluster,
             self.plan,
@@ -153,6 +163,8 @@ class Scenario:
         probing = Availability(workload, budget, faults.active, bound_ms)
         running = [cluster.world.spawn(work) for work in self._processes(workload, job, side)]
         running += [cluster.world.spawn(probing.prober(p)) for p in range(availability.PARTITIONS)]
+        if self.hard.hostile_every_ms:
+            running.append(cluster.world.spawn(hostile.main()))
         watching = cluster.world.spawn(probing.watch())
         copying = cluster.world.spawn(copier.main("copier"))
         faults.start()
@@ -171,7 +183,11 @@ class Scenario:
         workload.stopping = True
         async with asyncio.timeout(_HEAL_MS / 1000):
             await asyncio.gather(*running)
+        self.verdict.violations.extend(hostile.accepted)
         await self._judge(cluster, workload, copier, copying)
+        if self.trims:
+            self.verdict.violations.extend(await side.check(leaders_of(cluster, TRIMMED)))
+        self.verdict.violations.extend(side.problems)
         self._count(workload, job, copier, side, watcher)
 
     @staticmethod
@@ -231,6 +247,8 @@ class Scenario:
         copying: asyncio.Task[None],
     ) -> None:
         found = self.verdict.violations
+        if self.hard.rot_every_ms:
+            await asyncio.sleep(_SCRUBBED_S)  # what nobody has read yet is found, set aside and filled again
         await settled(cluster, _HEAL_MS)
         final = await final_read(cluster, [*workload.keys, *((PROBE, p) for p in range(availability.PARTITIONS))])
         found.extend(str(anomaly) for anomaly in check(workload.history, final))
@@ -311,6 +329,6 @@ def _disagreements(name: str, outcome: str, group: list[Operation], seen: list[O
     return []
 
 
-def run_seed(seed: int) -> Verdict:
-    """The whole story of one seed."""
-    return Scenario(seed).run()
+def run_seed(seed: int, forced: tuple[str, ...] = ()) -> Verdict:
+    """The whole story of one seed. `forced`: kinds of `HardPlan` that are there in any case."""
+    return Scenario(seed, forced).run()

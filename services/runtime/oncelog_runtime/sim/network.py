@@ -210,6 +210,9 @@ class SimNetwork:
         self.plan = plan or FaultPlan()
         self.never_copied: frozenset[str] = frozenset()
         """Methods that are exempt from duplicates and replays."""
+        self.repeated: frozenset[str] = frozenset()
+        """Methods whose requests are delivered again much later with the probability `repeat`, whatever the plan says."""
+        self.repeat = 0.0
         self.delivered = 0
         self._random = random
         self._listeners: dict[str, SimServer] = {}
@@ -360,13 +363,19 @@ class SimNetwork:
     def _copy(self, address: str, call: _Call) -> None:
         """Sometimes the same request is delivered twice, or again much later."""
         plan = self.plan
+        if self.repeat and call.method in self.repeated and self._random.random() < self.repeat:
+            self.loop.note_fault("repeat_admin")
+            self._deliver_later(address, call)
         if not (plan.duplicate_request or plan.replay_request) or call.method in self.never_copied:
             return
         if self._hits("duplicate_request"):
             self._later(3 * self._delay(), self._deliver_copy, address, call.method, call.header, call.payload)
         if self._hits("replay_request"):
-            late = self._random.random() * plan.replay_max_ms / 1000
-            self._later(late, self._deliver_copy, address, call.method, call.header, call.payload)
+            self._deliver_later(address, call)
+
+    def _deliver_later(self, address: str, call: _Call) -> None:
+        late = self._random.random() * self.plan.replay_max_ms / 1000
+        self._later(late, self._deliver_copy, address, call.method, call.header, call.payload)
 
     def _deliver_copy(self, address: str, method: str, header: bytes, payload: bytes) -> None:
         server = self._listeners.get(address)
