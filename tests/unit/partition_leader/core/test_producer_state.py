@@ -393,6 +393,16 @@ def test_100_empty_transactions_leave_no_entries() -> None:
     assert log.states.first_unstable_offset(0) is None
 
 
+def test_an_ended_transaction_stays_unstable_through_a_snapshot() -> None:
+    """Its marker is in the log and not committed yet: a broker that restarts just now may still lose it."""
+    log = States()
+    log.write(batch(11, 0, 2, txn=(1, 1)))
+    at = log.apply(marker((1, 1)))
+    again = ProducerStates.restore(log.states.snapshot())
+    assert again.first_unstable_offset(at) == 0
+    assert again.first_unstable_offset(at + 1) is None
+
+
 def test_121_an_open_transaction_survives_a_snapshot() -> None:
     log = States()
     log.write(batch(11, 0, 2, txn=(1, 1)))

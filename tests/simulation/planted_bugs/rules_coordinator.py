@@ -1,0 +1,103 @@
+"""What coordinators and the producer id service may say and do, and when."""
+
+from __future__ import annotations
+
+from oncelog_coordinator.core import healing_decisions, offsets, transaction_state
+from oncelog_coordinator.core.transaction_index import Entry
+from oncelog_coordinator.markers import MarkerSender
+from oncelog_coordinator.shard_life import ShardLife
+from oncelog_pid_allocator.service import PidAllocator
+from tests.simulation.planted_bugs import edit, without
+
+PLANTS = [
+    without(
+        "effects-early",
+        "markers are sent when the decision is committed, not before",
+        edit(
+            ShardLife,
+            "_apply",
+            (
+                "step.effects.extend((effect, context) for effect in decision.effects)",
+                "for effect in decision.effects:\n        self.on_effect(effect)",
+            ),
+        ),
+        "unit/coordinator/test_shard.py::test_nobody_is_told_uncommitted_state_not_even_by_a_reading_or_a_refusal",
+    ),
+    without(
+        "answer-early",
+        "a coordinator answers when its record is committed, not before",
+        edit(
+            ShardLife,
+            "_append",
+            (
+                "self._steps.append(step)\n",
+                """self._steps.append(step)
+        early, step.answers = step.answers, []
+        self._finish(_Step(None, early))
+""",
+            ),
+        ),
+        "unit/coordinator/test_shard.py::test_a_reading_that_needs_it_is_confirmed_by_an_append",
+    ),
+    without(
+        "heal-without-counts",
+        "the answer to a leader that asks says how many records must be there, as the marker does",
+        edit(
+            healing_decisions,
+            "_resolved",
+            ("decided.expected_on(command.topic_id, command.partition) if command.topic_id else -1", "-1"),
+        ),
+        "unit/coordinator/test_healing.py::test_ongoing_committed_aborted",
+    ),
+    without(
+        "marker-to-n-1",
+        "a marker whose call got no answer is sent again",
+        edit(
+            MarkerSender,
+            "_deliver",
+            (
+                "address, error)\n        self._later(markers)",
+                """address, error)
+        if error.code == ErrorCode.REQUEST_TIMED_OUT:
+            self._done([key for key, _ in markers])
+        else:
+            self._later(markers)""",
+            ),
+        ),
+        "unit/coordinator/test_markers.py::test_every_failure_is_tried_again_and_only_where_it_failed",
+    ),
+    without(
+        "complete-after-first-marker",
+        "a transaction is complete, and visible, when all of its markers are in",
+        edit(Entry, "missing", ("return wanted - ", "return set() and wanted - ")),
+    ),
+    without(
+        "expected-forgets-session",
+        "what was enrolled ahead belongs to one session: the next one begins with nothing",
+        edit(transaction_state, "new_session", ("expected=NOTHING_EXPECTED", "expected=closed.expected")),
+        "unit/coordinator/test_enrolled_ahead.py::test_a_session_of_the_same_life_gets_the_number_that_nobody_opened",
+    ),
+    without(
+        "offset-order",
+        "a transaction's offset gives way to a plain commit that came after it",
+        edit(offsets, "_winning", ("elif known.order < item.order:", "else:")),
+        "unit/coordinator/test_offsets.py::test_168_the_newest_record_wins_not_the_last_marker",
+    ),
+    without(
+        "burnt-block-used",
+        "a block of ids whose answer was lost is never used",
+        edit(
+            PidAllocator,
+            "_win_block",
+            (
+                "result = await self._ports.metadata.commit(",
+                "try:\n        result = await self._ports.metadata.commit(",
+            ),
+            (
+                "    )\n    if result.succeeded:",
+                "    )\n    except OncelogError:\n        self._pool.add(block)\n        return True\n    if result.succeeded:",
+            ),
+        ),
+        "conformance/test_cases_a_ids.py::test_a05_a_failed_request_for_a_block_is_not_repeated_at_once",
+    ),
+]

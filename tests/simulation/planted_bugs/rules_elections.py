@@ -1,0 +1,32 @@
+"""Who may lead when nobody of the ISR is left under the name that it has there."""
+
+from __future__ import annotations
+
+from oncelog_partition_leader import elections
+from oncelog_partition_leader.core import election
+from oncelog_partition_leader.replicas import ReplicaManager
+from tests.simulation.planted_bugs import edit, without
+
+PLANTS = [
+    without(
+        "elect-longest-lost",
+        "among logs that may have lost something the greatest (last epoch, log end) wins",
+        edit(election, "_greatest", ("best = max(", "best = min(")),
+        "unit/partition_leader/core/test_election.py"
+        "::test_after_a_power_cut_everybody_is_waited_for_and_the_longest_log_wins",
+    ),
+    without(
+        "recover-without-all",
+        "when nobody can prove that its log is whole, everybody who may hold committed records is asked first",
+        [
+            edit(module, "elect_restarted", ("silent(partition, answers) or not unclean", "not unclean"))
+            for module in (election, elections)
+        ],
+        "unit/partition_leader/core/test_election.py::test_eligible_replicas_are_waited_for_too",
+    ),
+    without(
+        "quarantine-electable",
+        "a replica whose log was set aside as rotten is not elected for the empty one in its place",
+        edit(ReplicaManager, "status", ("if partition_id in self._quarantined:", "if False:")),
+    ),
+]

@@ -1,0 +1,71 @@
+"""Guards that stand one behind the other. Each alone can be lost and nothing breaks; a test must notice when both are.
+
+Of two such rules the second guard is no check but a property, so there is no pair to plant: a reader may be served by a
+deposed leader, since below a high watermark all logs are equal; and a cut that is too short is asked for again.
+"""
+
+from __future__ import annotations
+
+from oncelog_partition_leader import storage
+from oncelog_partition_leader.core.election import Brokers
+from oncelog_partition_leader.core.producer_state import ProducerStates
+from oncelog_partition_leader.core.replica_set import ReplicaSet
+from oncelog_partition_leader.elections import Elections
+from oncelog_partition_leader.follower import Follower
+from oncelog_partition_leader.isr import IsrKeeper
+from oncelog_partition_leader.leadership import Leadership
+from oncelog_partition_leader.partition import LocalPartition
+from tests.simulation.planted_bugs import edit, unguarded
+
+PLANTS = [
+    unguarded(
+        "old-session",
+        "a follower obeys the newest session only; and what it appends follows its log end",
+        edit(LocalPartition, "check_session", ("elif hello or (epoch, session) != self._session:", "elif False:")),
+        edit(Follower, "_append", ("if item.base_offset != partition.log.log_end_offset:", "if False:")),
+        edit(storage, "check_chunk", ("if header.base_offset != offset:", "if False:")),
+    ),
+    unguarded(
+        "truncate-after-data",
+        "nothing is cut in a session that has brought data; and nothing is cut for an older session",
+        edit(
+            LocalPartition,
+            "truncate",
+            (
+                "not self.in_session(epoch, session) or self._session_has_data or to >= self.log.log_end_offset",
+                "to >= self.log.log_end_offset",
+            ),
+        ),
+        edit(LocalPartition, "check_session", ("elif hello or (epoch, session) != self._session:", "elif False:")),
+    ),
+    unguarded(
+        "join-without-registration",
+        "only who is registered is proposed for the ISR; and etcd compares its registration",
+        edit(ReplicaSet, "_may_join", (" or live.get(follower.ref.broker_id) != follower.ref.incarnation", "")),
+        edit(
+            IsrKeeper,
+            "_update",
+            ("for r in isr if r not in before.value.isr]", "for r in ()]"),
+        ),
+    ),
+    unguarded(
+        "elect-without-registration",
+        "only who is registered is elected; and etcd compares its registration",
+        edit(Brokers, "living", ("self.live.get(ref.broker_id) == ref.incarnation and ", "")),
+        edit(
+            Elections,
+            "_write_chunk",
+            ("[Compare(broker_key(ref.broker_id), ref.incarnation) for ref in named]", "[]"),
+        ),
+    ),
+    unguarded(
+        "stale-verified",
+        "an enrolment opens a transaction once, when its answer comes; and never after its marker",
+        edit(Leadership, "_drain", ("self._verified.clear()", "pass")),
+        edit(
+            ProducerStates,
+            "_decide_transactional",
+            ("known is not None and name.txn_no <= known.ended_up_to", "False"),
+        ),
+    ),
+]

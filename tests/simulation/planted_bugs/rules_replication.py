@@ -1,0 +1,75 @@
+"""How replicas come to agree, and what a follower's word is worth."""
+
+from __future__ import annotations
+
+from oncelog_partition_leader import incoming, replication
+from oncelog_partition_leader.core import sessions
+from oncelog_partition_leader.follower import Follower
+from oncelog_partition_leader.partition import LocalPartition
+from oncelog_partition_leader.topics import Topics
+from tests.simulation.planted_bugs import edit, replaced, without
+
+PLANTS = [
+    without(
+        "no-truncate-known-epoch",
+        "a follower is cut to where its last epoch ends in the leader's log",
+        [
+            edit(
+                module,
+                "next_step",
+                (
+                    "if told.log_end_offset <= end else _cut(end, log_start)",
+                    "",
+                ),
+            )
+            for module in (sessions, replication)
+        ],
+        "unit/partition_leader/core/test_sessions.py::test_a_tail_of_an_epoch_that_the_leader_cut_short_goes",
+    ),
+    without(
+        "unknown-epoch-streams",
+        "an epoch that the leader never saw is cut off whole (KIP-279)",
+        [
+            edit(
+                module,
+                "next_step",
+                (
+                    "return _cut(min(told.last_epoch_start, max(end, log_start)), log_start)",
+                    "return Stream(told.log_end_offset) if told.log_end_offset <= log_end else _cut(log_end, log_start)",
+                ),
+            )
+            for module in (sessions, replication)
+        ],
+        "unit/partition_leader/core/test_sessions.py::test_epochs_that_the_leader_never_saw_go_whole",
+    ),
+    without(
+        "internal-not-fsync",
+        "the coordinators' logs are on disk before anything is answered from them",
+        edit(Topics, "_create_internal", ('"flush_mode": "fsync"', '"flush_mode": "replicated"')),
+    ),
+    without(
+        "follower-ack-unsynced",
+        "in fsync mode a follower acknowledges only what is on its disk",
+        edit(
+            Follower,
+            "_append",
+            ("if not partition.topic_config.fsync or partition.sync.synced_end >= answer.log_end_offset:", "if True:"),
+        ),
+    ),
+    without(
+        "follower-never-checks-crc",
+        "a follower checks every checksum before it takes a leader's bytes",
+        lambda: replaced(incoming, "check_whole", lambda _: lambda *_: None),
+        "unit/partition_leader/test_incoming.py::test_a_flipped_bit_anywhere_is_found",
+    ),
+    without(
+        "equal-epoch-leads",
+        "nobody leads in an epoch in which its log has batches",
+        edit(
+            LocalPartition,
+            "lead",
+            ("state.leader_epoch <= self.log.last_epoch", "state.leader_epoch < self.log.last_epoch"),
+        ),
+        "conformance/test_leader_epochs.py::test_nobody_leads_in_an_epoch_in_which_a_log_has_batches",
+    ),
+]

@@ -1,0 +1,96 @@
+"""What a log claims to have on disk, and what it makes of its files after a crash."""
+
+from __future__ import annotations
+
+from oncelog_partition_leader import storage
+from oncelog_partition_leader.core import producer_snapshot
+from oncelog_partition_leader.storage import PartitionLog
+from oncelog_partition_leader.storage_recovery import _Recovery
+from tests.simulation.planted_bugs import edit, without
+
+PLANTS = [
+    without(
+        "epochs-not-cut",
+        "a truncation takes the epochs along that began above it",
+        edit(PartitionLog, "_restore_at", ("self.epochs.truncate_tail(offset)", "pass")),
+        "unit/partition_leader/test_storage.py::test_a_cut_log_is_as_if_it_had_never_been_longer",
+    ),
+    without(
+        "aborted-not-cut",
+        "a truncation takes the aborted entries along whose markers it cut off",
+        edit(PartitionLog, "_restore_at", ("self.aborted.truncate_tail(offset)", "pass")),
+        "unit/partition_leader/test_storage.py::test_a_cut_log_is_as_if_it_had_never_been_longer",
+    ),
+    without(
+        "no-dir-sync",
+        "the name of a rolled segment is on disk before its content counts",
+        edit(PartitionLog, "_roll", ("self._dirty_directory = True", "pass")),
+        "unit/partition_leader/test_storage_crashes.py"
+        "::test_what_was_synced_outlives_a_power_cut_though_no_checkpoint_could_be_stored",
+    ),
+    without(
+        "recovery-keeps-tail-file",
+        "after an unclean stop nothing is appended to a file whose tail was not synced",
+        edit(
+            _Recovery,
+            "_rewrite_tail",
+            ("if segment.next_offset > self._synced:", "if False:"),
+            ("if not last.index.size or self._end <= self._synced:", "if not last.index.size:"),
+        ),
+        "unit/partition_leader/test_storage_crashes.py::test_after_any_crash_a_log_is_a_sound_prefix_of_itself",
+    ),
+    without(
+        "recovery-point-early",
+        "the recovery point is raised only after the data was synced",
+        edit(
+            PartitionLog,
+            "sync",
+            ("await self._sync_files([", "self._point.note(end)\n    await self._sync_files(["),
+        ),
+        "unit/partition_leader/test_storage_cases.py::test_storage_case",
+    ),
+    without(
+        "clean-marker-stays",
+        "the marker of a clean stop is removed before anything is written",
+        edit(_Recovery, "prepare", ("self._remove(CLEAN_SHUTDOWN)", "pass")),
+        "unit/partition_leader/test_storage.py::test_the_clean_mark_is_gone_once_the_log_is_open",
+    ),
+    without(
+        "log-start-not-stored",
+        "a log start is durable before anybody is told of it",
+        edit(
+            PartitionLog,
+            "advance_log_start",
+            ("await self._point.store(self._point.end_offset, offset)", "self._point.log_start_offset = offset"),
+        ),
+        "unit/partition_leader/test_storage.py::test_everything_is_there_after_a_restart",
+    ),
+    without(
+        "retention-above-hw",
+        "what is not committed is not deleted by retention",
+        edit(storage, "segments_to_delete", ("if segment.next_offset > high_watermark:", "if False:")),
+        "unit/partition_leader/test_storage.py::test_145_whole_segments_go_by_time_size_and_start",
+    ),
+    without(
+        "snapshot-without-open",
+        "a snapshot of the producers holds the open transactions",
+        edit(
+            producer_snapshot,
+            "_dump_transactions",
+            ("_COUNT.pack(len(transactions.open))", "_COUNT.pack(0)"),
+            ("in transactions.open.values():", "in ():"),
+        ),
+        "unit/partition_leader/core/test_producer_state.py::test_121_an_open_transaction_survives_a_snapshot",
+    ),
+    without(
+        "snapshot-without-decided",
+        "a snapshot of the producers holds the ended transactions that may not be stable",
+        edit(
+            producer_snapshot,
+            "_dump_transactions",
+            ("_COUNT.pack(len(transactions.decided))", "_COUNT.pack(0)"),
+            ("for decided in transactions.decided:", "for decided in ():"),
+        ),
+        "unit/partition_leader/core/test_producer_state.py::test_an_ended_transaction_stays_unstable_through_a_snapshot",
+    ),
+]
