@@ -184,6 +184,10 @@ class Watcher:
         self._names: dict[Life, str] = {}
         self._loop.add_step_hook(self._step)
 
+    def add(self, invariant: Invariant) -> None:
+        """One more."""
+        self._invariants.append(invariant)
+
     def acknowledged(self, key: Key, offset: int) -> None:
         """For the workload, of a topic that is never deleted: see `AcknowledgedIsCommitted`."""
         self._acknowledged.acknowledged(self._partition(key), offset)

@@ -29,6 +29,7 @@ from tests.simulation.copier import Copier, differences
 from tests.simulation.history import Operation
 from tests.simulation.hostile import Hostile
 from tests.simulation.invariants import Watcher
+from tests.simulation.log_invariants import watch_logs
 from tests.simulation.losses import LossBudget
 from tests.simulation.operator import Operator
 from tests.simulation.replicas import differing, leaders_of, settled
@@ -145,6 +146,7 @@ class Scenario:
         await self._create_topics(cluster)
         budget = LossBudget(cluster.world.metadata, self._is_judged, lambda topic: topic == TRIMMED and not self.fsync)
         watcher = Watcher(cluster, budget.written_off)
+        watch_logs(watcher, cluster, budget.written_off)
         workload = Workload(cluster, self.topics, watcher.acknowledged)
         job, copier = SparkJob(workload, "spark"), Copier(workload)
         side = SideWork(workload, budget.is_written_off, watcher.reached)

@@ -70,6 +70,7 @@ PLANTS = [
         "complete-after-first-marker",
         "a transaction is complete, and visible, when all of its markers are in",
         edit(Entry, "missing", ("return wanted - ", "return set() and wanted - ")),
+        "conformance/test_cases_d_markers.py::test_d94_a_marker_counts_when_the_watermark_has_passed_it",
     ),
     without(
         "expected-forgets-session",

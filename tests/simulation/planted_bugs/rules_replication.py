@@ -46,6 +46,7 @@ PLANTS = [
         "internal-not-fsync",
         "the coordinators' logs are on disk before anything is answered from them",
         edit(Topics, "_create_internal", ('"flush_mode": "fsync"', '"flush_mode": "replicated"')),
+        "conformance/test_holes_replication.py::test_hole_03_a_follower_whose_sync_failed_is_not_elected",
     ),
     without(
         "follower-ack-unsynced",
@@ -55,6 +56,7 @@ PLANTS = [
             "_append",
             ("if not partition.topic_config.fsync or partition.sync.synced_end >= answer.log_end_offset:", "if True:"),
         ),
+        "conformance/test_holes_replication.py::test_hole_03_a_follower_whose_sync_failed_is_not_elected",
     ),
     without(
         "follower-never-checks-crc",

@@ -1,0 +1,212 @@
+"""What a leader says of its log, checked against the logs themselves: of its own by a replay, of its followers' by a look.
+
+The invariants of `invariants.py` compare a partition with its own past. These know what should be there: a little model of
+the transactions in each partition's log, made of the batches as leaders append them.
+
+Rule 1: the model follows the newest leader of a partition. What an older one appends beside it never counts.
+Rule 2: what cannot be seen without reading a disk is not judged: such a partition is passed over from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from oncelog.core.control import Marker, control_of
+from oncelog.core.header import BatchHeader, read_header
+from oncelog.types import BrokerRef, PartitionId
+from oncelog_partition_leader.broker import Broker
+from oncelog_partition_leader.partition import LocalPartition
+from tests.simulation.cluster import SimCluster
+from tests.simulation.invariants import Sight, Watcher
+
+Replicas = Callable[[PartitionId], Iterator[tuple[BrokerRef, LocalPartition]]]
+"""The living replicas of a partition that can be looked at, with the incarnations of their brokers."""
+
+
+class MinimumIsInSync:
+    """A high watermark moves only while as many replicas as `min_insync_replicas` asks for are in the ISR (KIP-966)."""
+
+    def see(self, before: Sight | None, now: Sight) -> None:
+        """See the class."""
+        if not _moved(before, now):
+            return
+        assert now.leadership is not None
+        replicas = now.leadership.replicas
+        assert len(replicas.committed) >= replicas.min_insync_replicas, (
+            f"the watermark moved below min_insync_replicas, ISR {replicas.committed}: {now}"
+        )
+
+
+class CommittedIsHeld:
+    """What a leader takes for committed is in the log of each member of the ISR, in `fsync` topics on its disk."""
+
+    def __init__(self, replicas: Replicas, written_off: Container[PartitionId]) -> None:
+        self._replicas = replicas
+        self._written_off = written_off
+        self._was_replicated: set[PartitionId] = set()
+
+    def see(self, before: Sight | None, now: Sight) -> None:
+        """See the class."""
+        where = now.partition.id
+        if not now.partition.topic_config.fsync:
+            self._was_replicated.add(where)  # what was written before a change to fsync need not be on a disk
+        if not _moved(before, now) or where in self._written_off:
+            return
+        assert now.leadership is not None
+        isr = now.leadership.replicas.committed
+        for ref, partition in self._replicas(where):
+            if ref in isr:
+                log = partition.log
+                synced = where not in self._was_replicated and partition.topic_config.fsync
+                end = log.synced_end_offset if synced else log.log_end_offset
+                assert end >= now.high_watermark, (
+                    f"{ref} is in the ISR and {'syncs' if synced else 'ends'} at {end}: {now}"
+                )
+
+
+def _moved(before: Sight | None, now: Sight) -> bool:
+    """A leader's high watermark moved."""
+    if before is None or now.leadership is None or before.leadership is not now.leadership:
+        return False
+    return now.high_watermark > before.high_watermark
+
+
+class _Transaction(NamedTuple):
+    """A transaction with data in a log. `marker_offset` None: it is open."""
+
+    first_offset: int
+    marker_offset: int | None = None
+
+
+@dataclass(slots=True)
+class TransactionModel:
+    """One partition's log, as far as transactions go."""
+
+    epoch: int = -1
+    end: int = 0
+    open: dict[tuple[int, int], int] = field(default_factory=dict)
+    """First offset by (txn_producer_id, txn_no)."""
+    ended: list[tuple[tuple[int, int], _Transaction]] = field(default_factory=list)
+    """By marker offset."""
+    coordinators: list[tuple[int, int, int]] = field(default_factory=list)
+    """(offset, transaction shard, coordinator epoch) of each marker."""
+
+    def cut(self, offset: int) -> None:
+        """The log now ends here."""
+        while self.ended and (last := self.ended[-1][1]).marker_offset is not None and last.marker_offset >= offset:
+            name, transaction = self.ended.pop()
+            self.open[name] = transaction.first_offset
+        self.open = {name: first for name, first in self.open.items() if first < offset}
+        while self.coordinators and self.coordinators[-1][0] >= offset:
+            self.coordinators.pop()
+        self.end = offset
+
+    def append(self, header: BatchHeader, batch: memoryview) -> None:
+        """One more batch."""
+        name = (header.txn_producer_id, header.txn_no)
+        if not header.is_control:
+            if header.is_transactional:
+                self.open.setdefault(name, header.base_offset)
+        elif isinstance(marker := control_of(batch), Marker):
+            newest = max((epoch for _, shard, epoch in self.coordinators if shard == header.txn_shard), default=-1)
+            assert marker.coordinator_epoch >= newest, (
+                f"a marker of coordinator epoch {marker.coordinator_epoch} at {header.base_offset}, after one of {newest}"
+            )
+            if marker.coordinator_epoch > newest:
+                self.coordinators.append((header.base_offset, header.txn_shard, marker.coordinator_epoch))
+            first = self.open.pop(name, None)
+            if first is not None:
+                self.ended.append((name, _Transaction(first, header.base_offset)))
+        self.end = header.next_offset
+
+    def first_unstable(self, high_watermark: int) -> int | None:
+        """First offset of a transaction that is open, or whose marker is not below the high watermark."""
+        firsts = list(self.open.values())
+        for _, transaction in reversed(self.ended):
+            assert transaction.marker_offset is not None
+            if transaction.marker_offset < high_watermark:
+                break
+            firsts.append(transaction.first_offset)
+        return min(firsts, default=None)
+
+
+class StableIsWhatTheLogSays:
+    """The last stable offset of a leader is the one that follows from its log; coordinators' epochs never fall there."""
+
+    def __init__(self) -> None:
+        self._models: dict[PartitionId, TransactionModel | None] = {}
+
+    def see(self, before: Sight | None, now: Sight) -> None:
+        """See the class."""
+        leadership, partition = now.leadership, now.partition
+        model = self._models.setdefault(partition.id, TransactionModel())
+        if leadership is None or model is None or leadership.epoch < model.epoch:
+            return
+        if leadership.epoch > model.epoch:
+            start = leadership.replicas.epoch_start
+            if start > model.end:
+                self._models[partition.id] = None  # appended by a leader that was never seen: it lived for one step
+                return
+            model.cut(start)
+            model.epoch = leadership.epoch
+        if model.end < now.log_end:
+            if not partition.log.is_cached(model.end):
+                self._models[partition.id] = None
+                return
+            for header, batch in _batches(partition, model.end, now.log_end):
+                model.append(header, batch)
+        unstable = model.first_unstable(now.high_watermark)
+        expected = now.high_watermark if unstable is None else min(unstable, now.high_watermark)
+        log = partition.log
+        if expected >= log.log_start_offset:
+            stable = log.last_stable_offset(now.high_watermark)
+            assert stable == expected, f"the last stable offset is {stable}, by the log {expected}: {now}"
+
+
+def _batches(partition: LocalPartition, start: int, end: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Each batch, from memory."""
+    data, position = memoryview(partition.log.read(start, 1 << 30, end)), 0
+    while position < len(data):
+        header = read_header(data, position)
+        yield header, data[position : position + header.batch_length]
+        position += header.batch_length
+
+
+class NothingIsSetAside:
+    """A log is set aside as rotten only where something was damaged: a power cut alone leaves torn tails, never rot."""
+
+    def __init__(self, brokers: Callable[[], Iterator[Broker]], is_damaged: Callable[[], bool]) -> None:
+        self._brokers = brokers
+        self._is_damaged = is_damaged
+
+    def see(self, before: Sight | None, now: Sight) -> None:
+        """Looks at a log when it is seen first."""
+        if before is None and not self._is_damaged():
+            for broker in self._brokers():
+                aside = now.partition.id in broker.replicas._quarantined
+                assert not (broker.me() == now.broker and aside), f"set aside as rotten, and nothing was damaged: {now}"
+
+
+_DAMAGE = ("rot_every_ms", "bit_flip_every_ms", "lose_volume_every_ms", "lose_volume")
+
+
+def watch_logs(watcher: Watcher, cluster: SimCluster, written_off: Container[PartitionId] = ()) -> None:
+    """Hooks these invariants in. `written_off`: partitions that lost more than the promise covers."""
+    injected = cluster.world.loop.injected
+
+    def living(partition_id: PartitionId) -> Iterator[tuple[BrokerRef, LocalPartition]]:
+        for _, broker in cluster.brokers():
+            partition = broker.replicas.partitions.get(partition_id)
+            if partition is not None and partition.failed is None and not partition.exclusive.locked():
+                yield broker.me(), partition
+
+    watcher.add(MinimumIsInSync())
+    watcher.add(CommittedIsHeld(living, written_off))
+    watcher.add(StableIsWhatTheLogSays())
+    watcher.add(
+        NothingIsSetAside(
+            lambda: (broker for _, broker in cluster.brokers()), lambda: any(injected.get(name) for name in _DAMAGE)
+        )
+    )
