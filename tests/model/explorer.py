@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import gc
 from collections import deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -75,12 +75,20 @@ class Exploration(Generic[S]):
     happened: set[str] = field(default_factory=set)
 
 
-def explore(model: Model[S], max_states: int = 1_000_000, until: frozenset[str] = frozenset()) -> Exploration[S]:
-    """Visit every reachable state.  Stops early, and is then not complete, at `max_states` or with all of `until` found."""
+def explore(
+    model: Model[S],
+    max_states: int = 1_000_000,
+    until: frozenset[str] = frozenset(),
+    key: Callable[[S], Hashable] | None = None,
+) -> Exploration[S]:
+    """Visit every reachable state.  Stops early, and is then not complete, at `max_states` or with all of `until` found.
+
+    States of equal `key` behave alike, as one in which two brokers have changed places: only the first one is visited.
+    """
     collecting = gc.isenabled()
     gc.disable()  # a search makes no cycles, and the collector would walk all its states again and again
     try:
-        return _Search(model, until).run(max_states)
+        return _Search(model, until, key).run(max_states)
     finally:
         if collecting:
             gc.enable()
@@ -92,8 +100,10 @@ LIVELOCK = Broken("hanging", "from here no order of the system's own steps ever 
 class _Search(Generic[S]):
     """One exploration under way: the states by number, how each was first reached, and which progress leads to it."""
 
-    def __init__(self, model: Model[S], until: frozenset[str]) -> None:
+    def __init__(self, model: Model[S], until: frozenset[str], key: Callable[[S], Hashable] | None) -> None:
         self.model = model
+        self.key = key
+        self.alike: dict[Hashable, int] = {}
         self.until = until
         self.found: Exploration[S] = Exploration()
         self.number: dict[S, int] = {}
@@ -105,9 +115,9 @@ class _Search(Generic[S]):
     def run(self, max_states: int) -> Exploration[S]:
         for state in self.model.initial():
             self._reach(state, None)
-        while self.queue and len(self.number) <= max_states and not self._has_enough():
+        while self.queue and len(self.first_reached) <= max_states and not self._has_enough():
             self._expand(self.queue.popleft())
-        self.found.states = len(self.number)
+        self.found.states = len(self.first_reached)
         self.found.at_rest = len(self.rests)
         self.found.complete = not self.queue
         if self.found.complete:
@@ -122,7 +132,12 @@ class _Search(Generic[S]):
         known = self.number.get(state)
         if known is not None:
             return known
-        new = self.number[state] = len(self.number)
+        if self.key is not None:
+            known = self.alike.setdefault(self.key(state), len(self.alike))
+            if known < len(self.first_reached):
+                self.number[state] = known
+                return known
+        new = self.number[state] = len(self.first_reached)
         self.first_reached.append(how)
         self.progress_into.append([])
         for broken in self.model.broken(state):
@@ -161,7 +176,7 @@ class _Search(Generic[S]):
 
     def _look_for_livelock(self) -> None:
         """Walk progress backwards from every state at rest; what is not met can never come to rest."""
-        met = bytearray(len(self.number))
+        met = bytearray(len(self.first_reached))
         todo = list(self.rests)
         for number in todo:
             met[number] = 1

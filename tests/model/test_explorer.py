@@ -75,3 +75,13 @@ def test_stops_when_it_has_what_was_asked_for() -> None:
     found = explore(Walk({place: [place + 1] for place in range(100)}, bad=(5,)), until=frozenset({"bad"}))
     assert not found.complete
     assert found.states < 10
+
+
+def test_visits_one_of_those_that_are_alike() -> None:
+    found = explore(Walk({0: [1, -1], 1: [2], -1: [-2], 2: [9], -2: [9]}, bad=(9,)), key=abs)
+    assert found.states == 4
+    assert [str(step).strip() for step in found.violations["bad"].steps] == ["to 1", "to 2", "to 9"]
+
+
+def test_a_search_with_a_key_still_finds_circles() -> None:
+    assert explore(Walk({0: [1, 4], 1: [2], 2: [-1]}), key=abs).violations["hanging"].end == 1

@@ -1,0 +1,21 @@
+"""Replication of one partition as an exhaustive model: elections, ISR, high watermark, epochs, and what disks lose.
+
+Read in this order: `state` (who remembers what), `rules` (what may be taken out), `leader` (leaders and followers),
+`elections` (the controller, as pure functions), `faults` (what the adversary may do), `invariants` (the promise, stated
+exactly), `scenarios` (the bounds) and `alike` (why a search need not visit every state).  The explorer is the one of
+`tests.model`.
+
+`test_replication` claims that with all rules no promise is broken, and that each rule is needed; `test_production` asks the
+controller's own functions in the states of this model.
+
+What the model taught, and its bounds:
+
+- It has three replicas, no more than three faults in a run and one or two records.  A log start and a reset to it
+  are not in it, nor is a reassignment.
+- That only who has answered is elected (`elects_only_heard`) breaks no promise when it is taken out, since everybody who is
+  not elected stays eligible: it is there so that nobody waits for a dead leader's lease.
+- In `fsync` mode every replica that lost power still holds what is acknowledged, and yet all of them are waited for. When
+  one of them never comes back, an operator must act.
+- `etcd is restored` holds for one record.  With a second one it is broken: an epoch may be given again when the broker that
+  knew it is still down, and then two records stand at one offset of one epoch.
+"""

@@ -1,0 +1,129 @@
+"""Which states behave alike, so that only one of them need be visited.
+
+Rules of this file: nothing in the model depends on the names of brokers, so two states which differ by them alone are
+alike.  Incarnations are only asked whether they are equal, and what their log is worth now; epochs only which is
+greater.  So the key says these things and no numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from tests.model.replication.state import BROKERS, Broker, Leadership, State
+
+
+def key(state: State) -> Hashable:
+    """Equal for states that behave alike."""
+    epochs = _ranks(state)
+    codes = [_codes(state, index) for index in BROKERS]
+    seen = [_seen_alone(state, index, epochs, codes[index]) for index in BROKERS]
+    order = sorted(BROKERS, key=lambda index: seen[index])
+    place = [0, 0, 0]
+    for position, index in enumerate(order):
+        place[index] = position
+
+    def refs(of: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple([codes[index][of[index]] for index in order])
+
+    leads = tuple([_leading(state.brokers[index].leads, refs, codes, order, epochs) for index in order])
+    cut = state.cut
+    controller = state.controller
+    return (
+        tuple([seen[index] for index in order]),
+        leads,
+        place[controller] if controller >= 0 else -1,
+        place[cut] if cut >= 0 else -1,
+        (state.min_insync, state.controller_min, state.appends_left, state.overthrown, epochs[state.value.epoch]),
+        state.budget,
+        frozenset([(acked.offset, acked.entry.value, acked.min_insync) for acked in state.acked]),
+    )
+
+
+def _ranks(state: State) -> dict[int, int]:
+    epochs = {state.value.epoch}
+    for broker in state.brokers:
+        epochs.add(broker.known_epoch)
+        if broker.leads is not None:
+            epochs.add(broker.leads.epoch)
+        for entry in broker.log:
+            epochs.add(entry.epoch)
+        for _, entry in broker.lost:
+            epochs.add(entry.epoch)
+    for acked in state.acked:
+        epochs.add(acked.entry.epoch)
+    return {epoch: rank for rank, epoch in enumerate(sorted(epochs))}
+
+
+def _codes(state: State, index: int) -> dict[int, int]:
+    """For each incarnation of a broker that is named anywhere: which of them it is, and what the log is worth to it."""
+    broker = state.brokers[index]
+    value = state.value
+    named = {broker.incarnation, state.registered[index], value.isr[index], value.eligible[index]}
+    if value.leader == index:
+        named.add(value.leader_incarnation)
+    if broker.leads is not None:
+        named.add(broker.leads.incarnation)
+    for other in state.brokers:
+        leads = other.leads
+        if leads is not None:
+            named.add(leads.isr[index])
+            named.add(leads.eligible[index])
+            if leads.proposed is not None:
+                named.add(leads.proposed[index])
+            session = leads.sessions[index]
+            if session is not None:
+                named.add(session.incarnation)
+    named.discard(0)
+    codes = {0: 0}
+    for rank, ref in enumerate(sorted(named, reverse=True)):
+        codes[ref] = 1 + 3 * rank + (ref >= broker.born) + (ref >= broker.intact_since)
+    return codes
+
+
+def _seen_alone(state: State, index: int, epochs: dict[int, int], codes: dict[int, int]) -> tuple[Any, ...]:
+    """All that can be said of a broker without naming another one; it is sorted by."""
+    broker: Broker = state.brokers[index]
+    value = state.value
+    leads = broker.leads
+    return (
+        value.leader_incarnation and codes.get(value.leader_incarnation, -1) if value.leader == index else -2,
+        codes[value.isr[index]],
+        codes[value.eligible[index]],
+        codes[state.registered[index]],
+        codes[broker.incarnation],
+        state.heard[index],
+        broker.process,
+        index == state.controller,
+        index == state.cut,
+        epochs[leads.epoch] if leads is not None else -1,
+        epochs[broker.known_epoch] if broker.process != "down" else -1,
+        broker.synced,
+        tuple([(epochs[entry.epoch], entry.value) for entry in broker.log]),
+        tuple(sorted([(offset, entry.value) for offset, entry in broker.lost])) if broker.lost else (),
+    )
+
+
+def _leading(
+    leads: Leadership | None,
+    refs: Callable[[tuple[int, ...]], tuple[int, ...]],
+    codes: list[dict[int, int]],
+    order: list[int],
+    epochs: dict[int, int],
+) -> Hashable:
+    if leads is None:
+        return None
+    sessions = []
+    for index in order:
+        session = leads.sessions[index]
+        sessions.append(None if session is None else (codes[index][session.incarnation], session.end))
+    return (
+        epochs[leads.epoch],
+        leads.start,
+        leads.high_watermark,
+        leads.min_insync,
+        refs(leads.isr),
+        refs(leads.eligible),
+        None if leads.proposed is None else refs(leads.proposed),
+        tuple(sessions),
+    )

@@ -1,0 +1,136 @@
+"""The bounds within which replication is explored: who is in the ISR at first, and what the adversary may do.
+
+Rules of this file: a scenario says what it is there to show.  Those of `SCENARIOS` are complete in seconds with all rules on
+and belong to the test suite; those of `DEEP` take minutes and are run by `python -m tests.model.replication deep`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.model.replication.invariants import GIVEN_TWICE, LEADERLESS, LOST, NO_WRITES, OVERTHROWN
+from tests.model.replication.state import Budget, Refs
+
+ALL: Refs = (1, 1, 1)
+PAIR: Refs = (1, 1, 0)
+ALONE: Refs = (1, 0, 0)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One bound.  A leads, and the members of `isr` hold one acknowledged record; another replica lacks it, unless the ISR
+    is below `min_insync`: then it is eligible.  `appends` is how many records follow."""
+
+    name: str
+    budget: Budget
+    appends: int = 0
+    isr: Refs = ALL
+    min_insync: int = 2
+    fsync: bool = False
+
+
+ONE_FAULT = Scenario(
+    "any one fault",
+    Budget(faults=1, kills=1, power_cuts=1, volumes=1, goners=1, freezes=1, expiries=1, cuts=1, losses=1),
+    appends=1,
+)
+"""A record is on its way through everything that one fault can set off."""
+
+POWER = Scenario("two power cuts", Budget(faults=2, power_cuts=2), isr=PAIR)
+"""Both members of an ISR lose power, and one of them its record."""
+
+DISK = Scenario("a kill and a lost volume", Budget(faults=2, kills=1, volumes=1))
+"""What an empty disk must not do, when the intact ones are slow to come back."""
+
+KILLS = Scenario("two kills", Budget(faults=2, kills=2), isr=PAIR)
+"""Nothing is ever lost, so the leader always has everything: also when a third replica lags."""
+
+PAGE_CACHE = Scenario("a kill and a power cut", Budget(faults=2, kills=1, power_cuts=1))
+"""What an earlier life of a follower held."""
+
+CUT = Scenario("one broker is cut off", Budget(faults=1, cuts=1))
+"""Whichever it is, and whoever is the controller; all of them reach etcd."""
+
+GONERS = Scenario("two machines never come back", Budget(faults=3, goners=2, minimums=1))
+"""The operator lowers the minimum to what is left."""
+
+LOWERED = Scenario("the minimum is lowered", Budget(faults=2, minimums=1, kills=1), appends=1, isr=ALONE)
+"""A leader is alone, with two eligible replicas beside it, when one replica becomes enough."""
+
+RAISED = Scenario("the minimum is raised", Budget(faults=2, minimums=1, volumes=1), 1, ALONE, min_insync=1)
+"""A leader is alone, which was enough, when two are asked for."""
+
+RESTORED = Scenario("etcd is restored", Budget(faults=2, kills=1, restores=1), appends=1)
+"""From a backup that was made before the last election, while all brokers are stopped."""
+
+SCENARIOS = (ONE_FAULT, POWER, DISK, KILLS, CUT, GONERS, LOWERED, RAISED, RESTORED)
+
+FSYNC = Scenario(
+    "fsync: power cuts and a lost volume", Budget(3, power_cuts=2, volumes=1), appends=1, isr=PAIR, fsync=True
+)
+"""What is acknowledged is on the disks of the ISR: power cuts are free, and one volume may go."""
+
+ZOMBIE = Scenario("a frozen leader goes on", Budget(faults=2, freezes=1, kills=1), appends=1)
+"""It is deposed, knows nothing of it, and speaks to followers."""
+
+LOST_REQUEST = Scenario(
+    "an ISR change is lost", Budget(faults=3, freezes=1, kills=1, losses=1), appends=1, isr=PAIR, min_insync=1
+)
+"""The leader does not know whether its write has happened."""
+
+DISAGREED = Scenario(
+    "the minimum is raised, and not everybody knows",
+    Budget(faults=3, minimums=1, freezes=1, volumes=1),
+    appends=1,
+    isr=PAIR,
+    min_insync=1,
+)
+"""An ISR change that was made under the old minimum meets acknowledgements under the new one."""
+
+TWO_FAULTS = Scenario(
+    "any two faults",
+    Budget(faults=2, kills=1, power_cuts=1, volumes=1, freezes=1, expiries=1, cuts=1),
+)
+"""Without further records."""
+
+DEEP = (PAGE_CACHE, FSYNC, ZOMBIE, LOST_REQUEST, DISAGREED, TWO_FAULTS)
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """Rules that are taken out, the scenario in which that shows, and the violation that must then be found."""
+
+    rules: tuple[str, ...]
+    scenario: Scenario
+    finds: str
+
+
+ABLATIONS = (
+    Ablation(("eligible_is_kept",), POWER, LOST),
+    Ablation(("eligible_is_kept",), DISK, LEADERLESS),
+    Ablation(("eligible_is_cleared",), GONERS, NO_WRITES),
+    Ablation(("power_cut_is_noticed",), POWER, LOST),
+    Ablation(("empty_disk_is_noticed",), DISK, LOST),
+    Ablation(("waits_for_all",), POWER, LOST),
+    Ablation(("longest_unclean_wins",), POWER, LOST),
+    Ablation(("majority_declares_dead",), CUT, OVERTHROWN),
+    Ablation(("config_is_compared",), DISAGREED, LEADERLESS),
+    Ablation(("old_epoch_never_leads",), RESTORED, GIVEN_TWICE),
+    Ablation(("watermark_needs_min_isr",), RAISED, LEADERLESS),
+    Ablation(("watermark_needs_no_eligible",), LOWERED, LOST),
+    Ablation(("small_proposal_stops_watermark",), DISAGREED, LEADERLESS),
+    Ablation(("leader_clears_eligible",), GONERS, NO_WRITES),
+    Ablation(("watermark_waits_for_maximal_isr",), LOST_REQUEST, LOST),
+    Ablation(("old_acks_do_not_count",), PAGE_CACHE, LOST),
+    Ablation(("only_synced_counts",), FSYNC, LOST),
+    Ablation(("joins_at_epoch_start",), KILLS, LOST),
+    Ablation(("old_epochs_are_fenced",), ZOMBIE, LOST),
+)
+
+SPARE = (
+    Ablation(("elects_only_heard",), DISK, ""),
+    Ablation(("isr_only_heard",), DISK, ""),
+    Ablation(("epoch_above_told",), RESTORED, ""),
+    Ablation(("refusals_are_told",), RESTORED, ""),
+)
+"""Rules without which nothing is found: another rule stands behind each."""
