@@ -14,8 +14,5 @@ What the model taught, and its bounds:
   are not in it, nor is a reassignment.
 - That only who has answered is elected (`elects_only_heard`) breaks no promise when it is taken out, since everybody who is
   not elected stays eligible: it is there so that nobody waits for a dead leader's lease.
-- In `fsync` mode every replica that lost power still holds what is acknowledged, and yet all of them are waited for. When
-  one of them never comes back, an operator must act.
-- `etcd is restored` holds for one record.  With a second one it is broken: an epoch may be given again when the broker that
-  knew it is still down, and then two records stand at one offset of one epoch.
+- Two holes are known and stay (`scenarios.KNOWN_HOLES`).
 """

@@ -79,7 +79,7 @@ def _may_declare_dead(state: State, index: int, rules: Rules) -> bool:
     return 2 * reached > count(state.registered)
 
 
-def _is_dead(state: State, index: int, rules: Rules) -> bool:
+def is_dead(state: State, index: int, rules: Rules) -> bool:
     """Whether the controller holds a registered broker for dead: it does not answer."""
     if state.answers(index, state.controller):
         return False
@@ -97,7 +97,7 @@ def _leader_is_gone(state: State, rules: Rules) -> bool:
         leader = state.brokers[value.leader]
         if value.epoch < leader.known_epoch or (value.epoch <= leader.last_epoch and leader.leads is None):
             return True
-    return _is_dead(state, value.leader, rules)
+    return is_dead(state, value.leader, rules)
 
 
 def _drop_members(state: State, rules: Rules) -> Steps:
@@ -108,7 +108,7 @@ def _drop_members(state: State, rules: Rules) -> Steps:
         for index in BROKERS
         if index != value.leader
         and value.isr[index]
-        and (state.registered[index] != value.isr[index] or _is_dead(state, index, rules))
+        and (state.registered[index] != value.isr[index] or is_dead(state, index, rules))
     ]
     for some in parts(dead):
         isr = tuple(0 if index in some else ref for index, ref in enumerate(value.isr))

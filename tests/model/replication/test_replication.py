@@ -7,7 +7,7 @@ prevent; the others show that the claim is about something.  What takes minutes 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import cache
 
 import pytest
@@ -15,17 +15,17 @@ import pytest
 from tests.model.explorer import Broken, explore
 from tests.model.replication.alike import key
 from tests.model.replication.explore import Found, search
-from tests.model.replication.invariants import GIVEN_TWICE, acting_leader
+from tests.model.replication.invariants import acting_leader
 from tests.model.replication.protocol import Replication
 from tests.model.replication.rules import ALL_RULES, Rules
 from tests.model.replication.scenarios import (
     ABLATIONS,
     DEEP,
     KILLS,
+    KNOWN_HOLES,
     ONE_FAULT,
-    POWER,
-    RESTORED,
     SCENARIOS,
+    SLOW,
     SPARE,
     Ablation,
     Scenario,
@@ -54,7 +54,7 @@ def test_no_promise_is_broken(scenario: Scenario) -> None:
     assert found.at_rest
 
 
-@pytest.mark.parametrize("ablation", [found for found in ABLATIONS if found.scenario not in DEEP], ids=_names)
+@pytest.mark.parametrize("ablation", [one for one in ABLATIONS if one.scenario not in SLOW], ids=_names)
 def test_each_rule_is_needed(ablation: Ablation) -> None:
     found = search(ablation.scenario, ALL_RULES.without(*ablation.rules), ablation.finds)
     print("\n\n".join(map(str, found.violations.values())))
@@ -65,10 +65,10 @@ def test_every_rule_is_taken_out_somewhere() -> None:
     assert {field.name for field in fields(Rules)} == {rule for one in (*ABLATIONS, *SPARE) for rule in one.rules}
 
 
-def test_a_hole_that_is_known() -> None:
-    """etcd is restored, and the broker that knows the newest epoch is still down: the epoch is given again."""
-    found = search(replace(RESTORED, appends=2), until=GIVEN_TWICE)
-    assert GIVEN_TWICE in found.violations
+@pytest.mark.parametrize(("scenario", "finds"), KNOWN_HOLES, ids=_names)
+def test_a_known_hole_is_still_there(scenario: Scenario, finds: str) -> None:
+    """Whoever closes it makes this fail, and moves the scenario to those in which no promise is broken."""
+    assert finds in search(scenario, until=finds).violations
 
 
 # --- the claim is about something -----------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def test_good_ends_are_reached(scenario: Scenario, goals: set[str]) -> None:
 
 
 EVENTS = (
-    "(sound)",
+    "elects",
     "hears that epoch",
     "takes in who has caught up",
     "drops who is silent",
@@ -125,19 +125,17 @@ EVENTS = (
     "is connected again",
     "lease runs out",
     "but its lease ran out",
-    "never gets to hear of it",
 )
 
 
 def test_every_kind_of_event_happens() -> None:
-    happened = " ".join(step.replace("({2})", "(sound)") for step in explored(ONE_FAULT).happened)
+    happened = " ".join(explored(ONE_FAULT).happened)
     assert not [event for event in EVENTS if event not in happened]
-    assert any("elects" in text for text in explored(POWER).happened)
 
 
 def test_the_adversary_has_every_fault_in_some_scenario() -> None:
     for kind in Budget._fields:
-        assert any(getattr(scenario.budget, kind) for scenario in SCENARIOS), kind
+        assert any(getattr(scenario.budget, kind) for scenario in (*SCENARIOS, *DEEP)), kind
 
 
 def test_states_that_differ_by_names_alone_are_alike() -> None:
