@@ -42,6 +42,8 @@ from oncelog_runtime.tasks import TaskOwner
 _log = logging.getLogger(__name__)
 _OPEN_AT_ONCE = 4
 _RETRY_S = 0.5
+_LEASE_LATE_MS = 500
+"""etcd ends leases twice a second."""
 
 
 class ReplicaManager:
@@ -484,16 +486,13 @@ class ReplicaManager:
                 partition.sync.request()
 
     def _give_way(self) -> None:
-        """Partitions go to those from which this broker is cut off: silent for longer than a dead one stays registered."""
-        alive = self._silent(self._config.session_timeout_ms + self._config.replica_silence_max_ms)
-        if not alive:
-            return
-        isolated = [
-            led for led in self.led if led.replicas.must_give_way(alive) and self.hand_over.is_due(led.partition)
-        ]
+        """Members from which this broker is cut off lead on: silent to it for longer than a dead one stays registered."""
+        alive, now_ms = self._silent(self._config.session_timeout_ms + _LEASE_LATE_MS), self._clock.monotonic_ms()
+        isolated = [led for led in self.led if led.replicas.must_give_way(now_ms, alive)] if alive else []
+        isolated = [led for led in isolated if self.hand_over.is_due(led.partition)]
         if isolated:
-            _log.warning("cut off from the followers of %d partitions: another replica is to lead them", len(isolated))
-            self._tasks.spawn(self.hand_over.give_away(isolated, leaves=True), "give-way")
+            _log.warning("cut off from the followers of %d partitions: one of them is to lead", len(isolated))
+            self._tasks.spawn(self.hand_over.give_away(isolated, leaves=False), "give-way")
 
     async def trim(self) -> None:
         """Retention over all partitions, one after the other."""

@@ -9,8 +9,9 @@ Rule 3: a member leaves after `lag_max_ms` without being caught up; one whose en
         A replica joins when its end has reached the high watermark *and* the start of the leader's epoch.
 Rule 4: whom somebody else (the controller) took out comes back only by a new session, and not before `REJOIN_AFTER_MS`:
         what an unreachable follower acknowledged long ago is no sign of life.
-Rule 5: who is silent (does not even answer that it is alive) leaves as soon as enough others are left for `acks=all`: it holds
-        them up. With too few others its leaving would help nobody.
+Rule 5: who is silent (does not even answer that it is alive) leaves if enough others are left for `acks=all`: it holds them
+        up. With too few others its leaving would help nobody, so it stays; it may be this leader that is cut off, and then
+        another member is to lead (`must_give_way`).
 Rule 6: who says that it cannot write leaves at once, and is back when it has taken everything that was there at that time.
 Rule 7: one proposal at a time. While its answer is unknown the larger set counts (hole 17).
 """
@@ -25,6 +26,7 @@ from oncelog.types import BrokerRef
 Isr = tuple[BrokerRef, ...]
 UNKNOWN: int = -1
 REJOIN_AFTER_MS: int = 1_000
+GIVE_WAY_AFTER_MS: int = 10_000
 
 
 @dataclass(slots=True)
@@ -71,6 +73,7 @@ class ReplicaSet:
         self._lag_max_ms = lag_max_ms
         self._log_end = log_end
         self._own_end = own_end
+        self._began_ms = now_ms
         self._followers: dict[int, Follower] = {
             broker: Follower(BrokerRef(broker, 0), caught_up_ms=now_ms, mark_end=log_end, mark_ms=now_ms)
             for broker in replicas
@@ -181,19 +184,23 @@ class ReplicaSet:
         if self.proposed is not None:
             return None
         staying = tuple(ref for ref in self.committed if self._stays(ref, now_ms, live))
-        reached = tuple(ref for ref in staying if ref not in silent)
-        wanted = reached if len(reached) >= self._min_insync else staying
+        wanted = tuple(ref for ref in staying if ref not in silent)
+        if len(wanted) < self._min_insync:
+            kept = (ref for ref in self.committed if ref in silent and self._is_whole(ref, live))
+            wanted = staying + tuple(ref for ref in kept if ref not in staying)
         joining = (f.ref for f in self._followers.values() if self._may_join(f, now_ms, live))
         wanted += tuple(ref for ref in joining if ref not in silent)
         outlived = bool(self.eligible) and len(wanted) >= self._min_insync  # to be cleared before anything is committed
         return None if wanted == self.committed and not outlived else wanted
 
-    def must_give_way(self, silent: Collection[BrokerRef]) -> bool:
-        """With the members that are left without the silent ones nothing can be committed, and with the silent ones it could:
-        it is this leader that is cut off.
+    def must_give_way(self, now_ms: int, silent: Collection[BrokerRef]) -> bool:
+        """Without the silent members nothing can be committed, and with them alone it could: it is this leader that is cut off.
+
+        A new leader waits: if nobody reaches anybody, a partition is not to go round and round.
         """
         cut = sum(ref in silent for ref in self.committed)
-        return len(self.committed) - cut < self._min_insync <= cut
+        is_cut_off = len(self.committed) - cut < self._min_insync <= cut
+        return is_cut_off and now_ms - self._began_ms >= GIVE_WAY_AFTER_MS
 
     def propose(self, isr: Isr) -> None:
         """A compare-and-swap with this ISR is on its way."""
@@ -235,12 +242,17 @@ class ReplicaSet:
     def _stays(self, ref: BrokerRef, now_ms: int, live: Mapping[int, int]) -> bool:
         if ref == self.me:
             return True
+        if not self._is_whole(ref, live):
+            return False
+        follower = self._followers[ref.broker_id]
+        return follower.end >= self._log_end or now_ms - follower.caught_up_ms <= self._lag_max_ms
+
+    def _is_whole(self, ref: BrokerRef, live: Mapping[int, int]) -> bool:
+        """It is the incarnation that the ISR names, and its log takes what it is sent."""
         follower = self._followers.get(ref.broker_id)
         if follower is None or follower.ref != ref or live.get(ref.broker_id, ref.incarnation) != ref.incarnation:
             return False  # another incarnation: what this one acknowledged may be gone
-        if follower.owed_end > follower.end:
-            return False
-        return follower.end >= self._log_end or now_ms - follower.caught_up_ms <= self._lag_max_ms
+        return follower.end >= follower.owed_end
 
     def _may_join(self, follower: Follower, now_ms: int, live: Mapping[int, int]) -> bool:
         if follower.ref in self.committed or live.get(follower.ref.broker_id) != follower.ref.incarnation:

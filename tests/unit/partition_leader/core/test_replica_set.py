@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from oncelog.types import BrokerRef
-from oncelog_partition_leader.core.replica_set import REJOIN_AFTER_MS, ReplicaSet
+from oncelog_partition_leader.core.replica_set import GIVE_WAY_AFTER_MS, REJOIN_AFTER_MS, ReplicaSet
 
 A, B, C = BrokerRef(1, 11), BrokerRef(2, 12), BrokerRef(3, 13)
 LIVE = {1: 11, 2: 12, 3: 13}
@@ -188,3 +188,74 @@ def test_eligible_replicas_do_not_change_the_isr_below_the_minimum() -> None:
     replicas = leading(A, min_insync=2)
     replicas.resolve((A,), 6, 0, eligible=(B, C))
     assert replicas.proposal(1, LIVE) is None
+
+
+# ---------------------------------------------------------------- silent, and unable to write
+
+
+def test_a_silent_follower_leaves_while_enough_others_are_left(full: ReplicaSet) -> None:
+    full.wrote(10, 10, 1)
+    assert full.proposal(1, LIVE, silent=[C]) == (A, B)
+    assert full.proposal(1, LIVE, silent=[]) is None, "one that answers has the whole lag"
+
+
+def test_silent_followers_stay_when_nothing_could_be_committed_without_them(full: ReplicaSet) -> None:
+    full.wrote(10, 10, 1)
+    assert full.proposal(2, LIVE, silent=[B, C]) is None
+    assert full.proposal(LAG_MS + 2, LIVE, silent=[B, C]) is None, "nor do they leave for being behind"
+    assert full.proposal(LAG_MS + 2, {**LIVE, 3: 99}, silent=[B]) == (A, B), "another incarnation leaves in any case"
+
+
+def test_a_silent_follower_does_not_join_however_far_its_log_went() -> None:
+    replicas = leading(A, B, log_end=5)
+    replicas.start_session(C, 1, 0)
+    replicas.acknowledge(C, 1, 5, 0)
+    assert replicas.proposal(1, LIVE, silent=[C]) is None
+    assert replicas.proposal(1, LIVE) == (A, B, C)
+
+
+def test_who_cannot_write_leaves_at_once(full: ReplicaSet) -> None:
+    full.wrote(10, 10, 1)
+    assert full.cannot_write(C, 1, 2)
+    assert full.proposal(2, LIVE) == (A, B)
+    assert not full.cannot_write(C, 1, 3), "no news"
+    assert not full.cannot_write(B, 7, 3), "of another session"
+
+
+def test_who_could_not_write_is_back_when_it_took_everything_of_then() -> None:
+    replicas = leading(A, B, C)
+    replicas.start_session(C, 1, 0)
+    replicas.wrote(10, 10, 0)
+    replicas.cannot_write(C, 1, 0)
+    replicas.propose((A, B))
+    replicas.resolve((A, B), 6, 0)
+    replicas.settled()
+    later = REJOIN_AFTER_MS
+    replicas.start_session(C, 2, later)
+    replicas.acknowledge(C, 2, 9, later)
+    assert replicas.high_watermark == 0, "so that its end alone would do"
+    assert replicas.proposal(later, LIVE) is None, "a full disk takes small batches still: it would go in and out"
+    replicas.acknowledge(C, 2, 10, later)
+    assert replicas.proposal(later, LIVE) == (A, B, C)
+
+
+def test_a_new_incarnation_owes_nothing(full: ReplicaSet) -> None:
+    full.wrote(10, 10, 1)
+    full.cannot_write(C, 1, 2)
+    full.propose((A, B))
+    full.resolve((A, B), 6, 2)
+    full.settled()
+    full.acknowledge(B, 1, 10, 2)
+    born = BrokerRef(3, 99)
+    full.start_session(born, 2, 2)
+    full.acknowledge(born, 2, 10, REJOIN_AFTER_MS + 2)
+    assert full.proposal(REJOIN_AFTER_MS + 2, {**LIVE, 3: 99}) == (A, B, born)
+
+
+def test_a_leader_cut_off_from_a_sufficient_isr_makes_room_for_it(full: ReplicaSet) -> None:
+    now_ms = GIVE_WAY_AFTER_MS
+    assert full.must_give_way(now_ms, [B, C])
+    assert not full.must_give_way(now_ms, [B]), "with the other one it goes on"
+    assert not full.must_give_way(now_ms - 1, [B, C]), "a new leader waits, or nobody would ever lead for long"
+    assert not leading(A, B, min_insync=2).must_give_way(now_ms, [B]), "that one alone could commit nothing either"
+    assert not leading(A, B, C, min_insync=1).must_give_way(now_ms, [B, C]), "it is enough by itself"
