@@ -254,7 +254,7 @@ async def test_a_pause_shorter_than_the_bound_changes_nothing(s: Script) -> None
     """Who wakes up has heard nobody for a while, and does not take its own sleep for theirs."""
     places = await work(s)
     trial, frozen = Trial(s, places), controller(s)
-    s.world.nodes[frozen].pause(1_300)
+    s.world.nodes[frozen].pause(1_000)
     await trial.run(5)
     assert len(trial.holders) == 1
     assert {place: s.leader(place) for place in places} == trial.led_before

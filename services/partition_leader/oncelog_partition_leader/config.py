@@ -29,7 +29,7 @@ class BrokerConfig(ServingConfig):
     # liveness
     session_timeout_ms: int = setting(3_000, "life of the registration's lease without renewal, 2000 and up")
     peer_hold_ms: int = setting(500, "how long a peer holds the call that watches it")
-    peer_silence_max_ms: int = setting(1_500, "silence after which a peer is reported")
+    peer_silence_max_ms: int = setting(1_300, "silence after which a peer is a suspect")
     probe_timeout_ms: int = setting(300, "how long the controller waits for a suspect, twice")
     # replication
     replica_lag_time_max_ms: int = setting(10_000, "a follower not caught up for so long leaves the ISR")
