@@ -23,6 +23,10 @@ def _election(title: str, *names: str) -> Case:
     return Case(title, tuple(f"conformance/test_elections_below_min_isr.py::{name}" for name in names))
 
 
+def _cut(title: str, *names: str) -> Case:
+    return Case(title, tuple(f"conformance/test_cuts.py::{name}" for name in names))
+
+
 OPERATIONS: Final[dict[str, Case]] = {
     "drain 1": _drain(
         "leaderships and the controller's role go, replicas stay",
@@ -131,5 +135,36 @@ OPERATIONS: Final[dict[str, Case]] = {
     "election 4": _election(
         "a registration proves nothing until its broker has answered",
         "test_a_registration_that_outlives_its_process_is_not_elected",
+    ),
+    "cut 1": _cut(
+        "one broker alone takes no role, and loses what it leads",
+        "test_an_isolated_controller_loses_the_role_and_its_partitions_once",
+        "test_an_isolated_broker_loses_its_partitions_and_takes_no_role",
+        "test_an_isolated_broker_that_starts_again_takes_no_role",
+        "test_of_four_brokers_an_isolated_controller_is_replaced",
+    ),
+    "cut 2": _cut(
+        "who is heard by another broker is not dead",
+        "test_a_cut_between_two_brokers_costs_each_the_other_as_follower",
+        "test_a_broker_that_the_controller_does_not_reach_is_not_dead_while_others_hear_it",
+        "test_one_way_cuts_are_survived_as_whole_ones_are",
+    ),
+    "cut 3": _cut(
+        "without a majority nobody is called dead, and a leader that is cut off makes room",
+        "test_two_brokers_cut_off_from_each_other_keep_the_controller_and_lead_on",
+        "test_cut_in_halves_each_partition_is_led_where_two_of_its_replicas_are",
+        "test_a_controller_heard_by_one_of_three_keeps_the_role_and_gives_its_partitions_away",
+        "test_when_nobody_reaches_anybody_no_partition_goes_round",
+    ),
+    "cut 4": _cut(
+        "who is silent to everybody is replaced within a bound",
+        "test_a_frozen_broker_is_replaced_and_comes_back",
+        "test_a_pause_shorter_than_the_bound_changes_nothing",
+        "test_of_two_brokers_one_that_is_frozen_is_replaced_when_its_lease_is_over",
+    ),
+    "cut 5": _cut(
+        "a follower that says it cannot write holds nothing up",
+        "test_a_follower_whose_disk_is_full_leaves_at_once_and_returns_once",
+        "test_a_full_disk_below_the_minimum_is_said_at_once",
     ),
 }

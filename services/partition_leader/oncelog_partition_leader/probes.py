@@ -1,6 +1,7 @@
 """Is that broker dead? Asked by the controller, and by whoever finds the controller itself silent.
 
-Rule 1: the suspect itself is asked twice. A refused connection, or another incarnation that answers, is a proof.
+Rule 1: the suspect itself is asked twice. A refused connection, or another incarnation that answers, is a proof; a link that
+        breaks under the question is none, and is asked over again: the process that just died refuses the next one.
 Rule 2: about one that stays silent every broker that we hear is asked for a second opinion; `core.reachability` judges.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 
 from oncelog import methods
-from oncelog.errors import OncelogError
+from oncelog.errors import ErrorCode, OncelogError
 from oncelog.ports import Transport
 from oncelog.types import BrokerRef
 from oncelog.v1 import partition_pb2 as pb
@@ -19,6 +20,8 @@ from oncelog_partition_leader.core.reachability import Probe, Verdict, judge
 from oncelog_runtime.cluster_view import ClusterView
 
 _TRIES = 2
+_BROKEN_MAX = 5
+_BROKEN_PAUSE_S = 0.01
 
 
 class Prober:
@@ -41,7 +44,8 @@ class Prober:
         return judge(probe, hears_majority=self._contacts.hears_majority(), opinions=opinions)
 
     async def _probe(self, ref: BrokerRef) -> Probe:
-        for _ in range(_TRIES):
+        broken = silent = 0
+        while silent < _TRIES and broken < _BROKEN_MAX:
             address = self._view.address_of(ref.broker_id)
             if address is None or not self._view.is_live(ref):
                 return Probe.GONE
@@ -51,6 +55,11 @@ class Prober:
                 if error.context.get("refused") == "true":
                     self._contacts.refused(ref)
                     return Probe.GONE if self._contacts.is_gone(ref) else Probe.SILENT
+                if error.code == ErrorCode.NETWORK_ERROR:
+                    broken += 1
+                    await asyncio.sleep(_BROKEN_PAUSE_S)
+                else:
+                    silent += 1
                 continue
             if reply.broker.incarnation > ref.incarnation:
                 return Probe.GONE
