@@ -33,6 +33,8 @@ CLIENT: Final[frozenset[str]] = frozenset(
         methods.REASSIGN_PARTITIONS,
         methods.LIST_REASSIGNMENTS,
         methods.TRANSFER_LEADERSHIP,
+        methods.SURVEY_REPLICAS,
+        methods.ELECT_UNCLEAN,
         methods.DECOMMISSION_BROKERS,
         methods.INIT_PRODUCER_ID,
         methods.ENROL_PARTITIONS,  # producers enrol ahead

@@ -83,6 +83,8 @@ DESCRIBE_PARTITIONS: Final = _leader("DescribePartitions", pa.DescribePartitions
 DRAIN_BROKER: Final = _leader("DrainBroker", pa.DrainBrokerRequest, pa.DrainBrokerReply)
 REASSIGN_PARTITIONS: Final = _leader("ReassignPartitions", pa.ReassignPartitionsRequest, pa.ReassignPartitionsReply)
 LIST_REASSIGNMENTS: Final = _leader("ListReassignments", pa.ListReassignmentsRequest, pa.ListReassignmentsReply)
+SURVEY_REPLICAS: Final = _leader("SurveyReplicas", pa.SurveyReplicasRequest, pa.SurveyReplicasReply)
+ELECT_UNCLEAN: Final = _leader("ElectUnclean", pa.ElectUncleanRequest, pa.ElectUncleanReply)
 TRANSFER_LEADERSHIP: Final = _leader("TransferLeadership", pa.TransferLeadershipRequest, pa.TransferLeadershipReply)
 DECOMMISSION_BROKERS: Final = _leader("DecommissionBrokers", pa.DecommissionBrokersRequest, pa.DecommissionBrokersReply)
 REPLICATE: Final = _leader("Replicate", pa.ReplicateRequest, pa.ReplicateReply, rb="batches")

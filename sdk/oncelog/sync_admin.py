@@ -20,6 +20,7 @@ from oncelog.client.descriptions import (
     ProducerDescription,
     Reassignment,
     RefusedMove,
+    ReplicaSurvey,
     TopicDescription,
     TransactionDescription,
 )
@@ -157,6 +158,15 @@ class Admin(Wrapper[AsyncAdmin]):
     def transfer_leadership(self, topic: str, partition: int, broker_id: int) -> None:
         """Lets another member of the ISR lead."""
         self._run(self._inner.transfer_leadership(topic, partition, broker_id))
+
+    def survey_replicas(self, topic: str, partition: int) -> ReplicaSurvey:
+        """What each replica of a partition has."""
+        found: ReplicaSurvey = self._run(self._inner.survey_replicas(topic, partition))
+        return found
+
+    def elect_unclean(self, topic: str, partition: int, broker_id: int, *, leader_epoch: int) -> None:
+        """Makes a replica lead that may lack acknowledged records."""
+        self._run(self._inner.elect_unclean(topic, partition, broker_id, leader_epoch=leader_epoch))
 
     def reassign_partitions(self, targets: Mapping[Any, Sequence[int]]) -> list[RefusedMove]:
         """Moves replicas; what was refused."""

@@ -132,6 +132,10 @@ OPERATIONS: Final[dict[str, Case]] = {
         "test_the_first_of_a_killed_cluster_leads_at_once_and_waits_for_nobody",
         "test_after_a_power_cut_of_all_the_longest_log_leads_and_an_empty_one_waits",
     ),
+    "election 5": _election(
+        "an unclean election is an operator's word, and tells its price first",
+        "test_an_operator_may_elect_who_is_left_and_is_told_the_price_first",
+    ),
     "election 4": _election(
         "a registration proves nothing until its broker has answered",
         "test_a_registration_that_outlives_its_process_is_not_elected",

@@ -5,6 +5,9 @@ KIP-966 (eligible leader replicas), KIP-858 (directory ids). Three replicas, two
 
 from __future__ import annotations
 
+import pytest
+
+from oncelog import errors
 from oncelog_runtime import cluster as keys
 from oncelog_runtime.cluster import Partition
 from tests.conformance.script import Place, Script
@@ -146,6 +149,37 @@ async def test_a_lowered_minimum_commits_nothing_while_others_are_eligible(s: Sc
     s.restart(leader)
     await s.cluster.healthy()
     assert await s.read(place) == [*VALUES, "alone"]
+
+
+async def test_an_operator_may_elect_who_is_left_and_is_told_the_price_first(s: Script) -> None:
+    """The last member's disk is gone for ever, and the others had left the ISR before the last records."""
+    place = await s.place(min_insync_replicas="1")
+    writer = await s.producer()
+    await s.write(place, writer, "everywhere")
+    leader, followers = s.leader(place), s.followers(place)
+    await s.until(lambda: all(s.replica(name, place).log.log_end_offset == 1 for name in followers))
+    s.kill(*followers)
+    await s.until(lambda: s.isr(place) == {leader}, within_s=60)
+    await s.write(place, writer, "only here", seq=1)
+    s.kill(leader)
+    s.lose_volume(leader)
+    s.restart(leader, *followers)
+    await s.sleep(20)
+    assert not any(s.leads(name, place) for name in ALL)
+    async with s.client() as client:
+        survey = await client.admin.survey_replicas(place.topic, 0)
+        standings = {f"broker-{replica.broker_id}": replica.standing for replica in survey.replicas}
+        assert standings == {leader: "lost", **dict.fromkeys(followers, "")}
+        chosen = int(followers[0].removeprefix("broker-"))
+        assert survey.missing(chosen) == (0, (int(leader.removeprefix("broker-")),))
+        with pytest.raises(errors.IneligibleReplicaError):
+            await client.admin.elect_unclean(place.topic, 0, chosen, leader_epoch=survey.leader_epoch - 1)
+        await client.admin.elect_unclean(place.topic, 0, chosen, leader_epoch=survey.leader_epoch)
+        await s.cluster.healthy()
+        with pytest.raises(errors.IneligibleReplicaError):  # a late copy of the call
+            await client.admin.elect_unclean(place.topic, 0, chosen, leader_epoch=survey.leader_epoch)
+    assert s.leader(place) == followers[0]
+    assert await s.read(place) == ["everywhere"]
 
 
 def test_an_older_version_that_changes_the_isr_ends_the_eligibility() -> None:

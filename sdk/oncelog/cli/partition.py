@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from oncelog.cli.output import Printer
 from oncelog.cli.parsing import Commands, Noun, add_watch
+from oncelog.cli.partition_elect import add_elect
 from oncelog.cli.session import watch, with_client
 from oncelog.cli.several import Outcome, each
 from oncelog.cli.topic import PARTITION_WIDE, partition_rows
@@ -40,6 +41,7 @@ def add_parser(commands: Commands) -> None:
     listing.add_argument("--under-min-isr", action="store_true", help="acks=all is refused: too few are in sync")
     add_watch(listing)
     _add_moves(noun)
+    add_elect(noun)
 
 
 def _list(args: argparse.Namespace, printer: Printer) -> int:

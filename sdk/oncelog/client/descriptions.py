@@ -267,6 +267,48 @@ class Reassignment:
 
 
 @dataclass(frozen=True, slots=True)
+class SurveyedReplica:
+    """What one replica has of a partition. `standing`: of a holder, `intact`, `unclean` or `lost`; else empty.
+
+    `holder`: it was in the last ISR or eligible, so it had every committed record. `intact`: it lost nothing since;
+    `unclean`: its newest records may be gone; `lost`: its directory is new, or its log was set aside as rotten.
+    Offsets are 0 while it does not answer.
+    """
+
+    broker_id: int
+    answered: bool
+    holder: bool
+    standing: str
+    last_epoch: int
+    log_end_offset: int
+    high_watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaSurvey:
+    """Who has what of a partition, and the epoch for which that holds."""
+
+    topic: str
+    partition: int
+    leader_epoch: int
+    has_leader: bool
+    replicas: tuple[SurveyedReplica, ...]
+
+    def missing(self, broker_id: int) -> tuple[int, tuple[int, ...]]:
+        """The price of electing this broker: how many records it certainly lacks that another answer shows to be committed,
+        and the holders whose records nobody can count, because they do not answer or may have lost some.
+        """
+        chosen = next(replica for replica in self.replicas if replica.broker_id == broker_id)
+        committed = max((replica.high_watermark for replica in self.replicas), default=0)
+        unsure = tuple(
+            replica.broker_id
+            for replica in self.replicas
+            if replica.holder and (not replica.answered or replica.standing != "intact") and replica is not chosen
+        )
+        return max(0, committed - chosen.log_end_offset), unsure
+
+
+@dataclass(frozen=True, slots=True)
 class RefusedMove:
     """A partition whose replicas do not move, and why."""
 

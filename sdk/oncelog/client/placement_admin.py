@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from oncelog import methods
 from oncelog.client.admin_base import AdminBase
-from oncelog.client.descriptions import Reassignment, RefusedMove
+from oncelog.client.descriptions import Reassignment, RefusedMove, ReplicaSurvey, SurveyedReplica
 from oncelog.client.offsets import as_partition
 from oncelog.errors import UnknownTopicError
 from oncelog.types import PartitionId
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.wire_errors import from_detail
+
+_STANDINGS: Final = {pb.REPLICA_INTACT: "intact", pb.REPLICA_UNCLEAN: "unclean", pb.REPLICA_LOST: "lost"}
 
 
 class PlacementAdmin(AdminBase):
@@ -39,6 +41,37 @@ class PlacementAdmin(AdminBase):
             leader_epoch=max(0, self._metadata.leader(where).leader_epoch),
         )
         await self._caller.to_controller(methods.TRANSFER_LEADERSHIP, request)
+
+    async def survey_replicas(self, topic: str, partition: int) -> ReplicaSurvey:
+        """Asks every replica of a partition what it has. Raises `UnknownTopicError`."""
+        where = await self._id_of((topic, partition))
+        request = pb.SurveyReplicasRequest(topic_id=where.topic_id, partition=where.partition)
+        reply = await self._caller.to_controller(methods.SURVEY_REPLICAS, request)
+        replicas = tuple(
+            SurveyedReplica(
+                broker_id=item.broker_id,
+                answered=item.answered,
+                holder=item.holder,
+                standing=_STANDINGS.get(item.standing, ""),
+                last_epoch=item.last_epoch,
+                log_end_offset=item.log_end_offset,
+                high_watermark=item.high_watermark,
+            )
+            for item in reply.replicas
+        )
+        return ReplicaSurvey(topic, partition, reply.leader_epoch, reply.has_leader, replicas)
+
+    async def elect_unclean(self, topic: str, partition: int, broker_id: int, *, leader_epoch: int) -> None:
+        """Makes a replica lead that may lack acknowledged records: what only others had is lost for ever.
+
+        `leader_epoch`: as `survey_replicas` told it. Raises `IneligibleReplicaError` when the partition has a leader or has
+        changed since, or the broker does not answer.
+        """
+        where = await self._id_of((topic, partition))
+        request = pb.ElectUncleanRequest(
+            topic_id=where.topic_id, partition=where.partition, broker_id=broker_id, leader_epoch=leader_epoch
+        )
+        await self._caller.to_controller(methods.ELECT_UNCLEAN, request)
 
     async def reassign_partitions(self, targets: Mapping[Any, Sequence[int]]) -> list[RefusedMove]:
         """(topic, partition) -> broker ids, the preferred leader first; none of them = cancel the move.

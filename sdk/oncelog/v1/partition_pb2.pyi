@@ -10,11 +10,22 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class ReplicaStanding(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    REPLICA_STANDING_UNKNOWN: _ClassVar[ReplicaStanding]
+    REPLICA_INTACT: _ClassVar[ReplicaStanding]
+    REPLICA_UNCLEAN: _ClassVar[ReplicaStanding]
+    REPLICA_LOST: _ClassVar[ReplicaStanding]
+
 class DecommissionAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     DECOMMISSION_STATUS: _ClassVar[DecommissionAction]
     DECOMMISSION_START: _ClassVar[DecommissionAction]
     DECOMMISSION_CANCEL: _ClassVar[DecommissionAction]
+REPLICA_STANDING_UNKNOWN: ReplicaStanding
+REPLICA_INTACT: ReplicaStanding
+REPLICA_UNCLEAN: ReplicaStanding
+REPLICA_LOST: ReplicaStanding
 DECOMMISSION_STATUS: DecommissionAction
 DECOMMISSION_START: DecommissionAction
 DECOMMISSION_CANCEL: DecommissionAction
@@ -688,7 +699,7 @@ class ReplicaStatusReply(_message.Message):
     def __init__(self, partitions: _Optional[_Iterable[_Union[ReplicaState, _Mapping]]] = ...) -> None: ...
 
 class ReplicaState(_message.Message):
-    __slots__ = ("topic_id", "partition", "error", "last_epoch", "log_end_offset", "intact_since", "known_since", "high_watermark")
+    __slots__ = ("topic_id", "partition", "error", "last_epoch", "log_end_offset", "intact_since", "known_since", "high_watermark", "known_epoch")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
@@ -697,6 +708,7 @@ class ReplicaState(_message.Message):
     INTACT_SINCE_FIELD_NUMBER: _ClassVar[int]
     KNOWN_SINCE_FIELD_NUMBER: _ClassVar[int]
     HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_EPOCH_FIELD_NUMBER: _ClassVar[int]
     topic_id: str
     partition: int
     error: _errors_pb2.ErrorDetail
@@ -705,7 +717,8 @@ class ReplicaState(_message.Message):
     intact_since: int
     known_since: int
     high_watermark: int
-    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., last_epoch: _Optional[int] = ..., log_end_offset: _Optional[int] = ..., intact_since: _Optional[int] = ..., known_since: _Optional[int] = ..., high_watermark: _Optional[int] = ...) -> None: ...
+    known_epoch: int
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., last_epoch: _Optional[int] = ..., log_end_offset: _Optional[int] = ..., intact_since: _Optional[int] = ..., known_since: _Optional[int] = ..., high_watermark: _Optional[int] = ..., known_epoch: _Optional[int] = ...) -> None: ...
 
 class AlterTopicRequest(_message.Message):
     __slots__ = ("topic", "set", "unset", "partitions", "timeout_ms", "validate_only", "topic_id", "call")
@@ -920,6 +933,58 @@ class TransferLeadershipRequest(_message.Message):
     def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., broker_id: _Optional[int] = ..., leader_epoch: _Optional[int] = ...) -> None: ...
 
 class TransferLeadershipReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class SurveyReplicasRequest(_message.Message):
+    __slots__ = ("topic_id", "partition")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    topic_id: str
+    partition: int
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ...) -> None: ...
+
+class SurveyReplicasReply(_message.Message):
+    __slots__ = ("leader_epoch", "has_leader", "replicas")
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    HAS_LEADER_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    leader_epoch: int
+    has_leader: bool
+    replicas: _containers.RepeatedCompositeFieldContainer[SurveyedReplica]
+    def __init__(self, leader_epoch: _Optional[int] = ..., has_leader: bool = ..., replicas: _Optional[_Iterable[_Union[SurveyedReplica, _Mapping]]] = ...) -> None: ...
+
+class SurveyedReplica(_message.Message):
+    __slots__ = ("broker_id", "answered", "holder", "standing", "last_epoch", "log_end_offset", "high_watermark")
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    ANSWERED_FIELD_NUMBER: _ClassVar[int]
+    HOLDER_FIELD_NUMBER: _ClassVar[int]
+    STANDING_FIELD_NUMBER: _ClassVar[int]
+    LAST_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    LOG_END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    answered: bool
+    holder: bool
+    standing: ReplicaStanding
+    last_epoch: int
+    log_end_offset: int
+    high_watermark: int
+    def __init__(self, broker_id: _Optional[int] = ..., answered: bool = ..., holder: bool = ..., standing: _Optional[_Union[ReplicaStanding, str]] = ..., last_epoch: _Optional[int] = ..., log_end_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ...) -> None: ...
+
+class ElectUncleanRequest(_message.Message):
+    __slots__ = ("topic_id", "partition", "broker_id", "leader_epoch")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    topic_id: str
+    partition: int
+    broker_id: int
+    leader_epoch: int
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., broker_id: _Optional[int] = ..., leader_epoch: _Optional[int] = ...) -> None: ...
+
+class ElectUncleanReply(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 

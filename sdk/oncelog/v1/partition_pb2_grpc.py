@@ -130,6 +130,16 @@ class PartitionLeaderStub(object):
                 request_serializer=oncelog_dot_v1_dot_partition__pb2.TransferLeadershipRequest.SerializeToString,
                 response_deserializer=oncelog_dot_v1_dot_partition__pb2.TransferLeadershipReply.FromString,
                 _registered_method=True)
+        self.SurveyReplicas = channel.unary_unary(
+                '/oncelog.v1.PartitionLeader/SurveyReplicas',
+                request_serializer=oncelog_dot_v1_dot_partition__pb2.SurveyReplicasRequest.SerializeToString,
+                response_deserializer=oncelog_dot_v1_dot_partition__pb2.SurveyReplicasReply.FromString,
+                _registered_method=True)
+        self.ElectUnclean = channel.unary_unary(
+                '/oncelog.v1.PartitionLeader/ElectUnclean',
+                request_serializer=oncelog_dot_v1_dot_partition__pb2.ElectUncleanRequest.SerializeToString,
+                response_deserializer=oncelog_dot_v1_dot_partition__pb2.ElectUncleanReply.FromString,
+                _registered_method=True)
         self.DecommissionBrokers = channel.unary_unary(
                 '/oncelog.v1.PartitionLeader/DecommissionBrokers',
                 request_serializer=oncelog_dot_v1_dot_partition__pb2.DecommissionBrokersRequest.SerializeToString,
@@ -308,6 +318,20 @@ class PartitionLeaderServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SurveyReplicas(self, request, context):
+        """What each replica has of a partition that nobody can lead; answered by the controller only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ElectUnclean(self, request, context):
+        """Makes a replica lead that may lack acknowledged records; answered by the controller only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DecommissionBrokers(self, request, context):
         """Takes brokers out of use for good (all their replicas move away), or looks at what each holds; the controller only.
         """
@@ -462,6 +486,16 @@ def add_PartitionLeaderServicer_to_server(servicer, server):
                     servicer.TransferLeadership,
                     request_deserializer=oncelog_dot_v1_dot_partition__pb2.TransferLeadershipRequest.FromString,
                     response_serializer=oncelog_dot_v1_dot_partition__pb2.TransferLeadershipReply.SerializeToString,
+            ),
+            'SurveyReplicas': grpc.unary_unary_rpc_method_handler(
+                    servicer.SurveyReplicas,
+                    request_deserializer=oncelog_dot_v1_dot_partition__pb2.SurveyReplicasRequest.FromString,
+                    response_serializer=oncelog_dot_v1_dot_partition__pb2.SurveyReplicasReply.SerializeToString,
+            ),
+            'ElectUnclean': grpc.unary_unary_rpc_method_handler(
+                    servicer.ElectUnclean,
+                    request_deserializer=oncelog_dot_v1_dot_partition__pb2.ElectUncleanRequest.FromString,
+                    response_serializer=oncelog_dot_v1_dot_partition__pb2.ElectUncleanReply.SerializeToString,
             ),
             'DecommissionBrokers': grpc.unary_unary_rpc_method_handler(
                     servicer.DecommissionBrokers,
@@ -1017,6 +1051,60 @@ class PartitionLeader(object):
             '/oncelog.v1.PartitionLeader/TransferLeadership',
             oncelog_dot_v1_dot_partition__pb2.TransferLeadershipRequest.SerializeToString,
             oncelog_dot_v1_dot_partition__pb2.TransferLeadershipReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SurveyReplicas(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/oncelog.v1.PartitionLeader/SurveyReplicas',
+            oncelog_dot_v1_dot_partition__pb2.SurveyReplicasRequest.SerializeToString,
+            oncelog_dot_v1_dot_partition__pb2.SurveyReplicasReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ElectUnclean(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/oncelog.v1.PartitionLeader/ElectUnclean',
+            oncelog_dot_v1_dot_partition__pb2.ElectUncleanRequest.SerializeToString,
+            oncelog_dot_v1_dot_partition__pb2.ElectUncleanReply.FromString,
             options,
             channel_credentials,
             insecure,

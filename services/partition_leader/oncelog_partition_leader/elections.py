@@ -2,8 +2,9 @@
 
 What is decided stands in `core/election.py`.
 
-Rule 1: one commit holds for at most `_CHUNK` partitions, and compares each partition's mod revision and the registration of
-        each broker that it puts into an ISR. A commit that did not hold is tried partition by partition.
+Rule 1: one commit holds for as many partitions as etcd allows (`chunks`). It compares the mod revisions of each partition, of
+        each broker that it puts into an ISR, and of each topic: who is eligible follows from `min_insync_replicas`. A
+        commit that did not hold is tried partition by partition.
 Rule 2: questions to replicas run beside the controller's task. Their answers count only for the value of the partition for
         which they were asked, and the view is looked at again afterwards.
 Rule 3: a partition that cannot be led now is looked at again when a broker or the partition changes in etcd, and, while
@@ -14,7 +15,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from oncelog import methods
 from oncelog.errors import (
@@ -43,7 +45,7 @@ from oncelog_partition_leader.core.election import (
 from oncelog_partition_leader.core.replica_state import LogState, ReplicaState
 from oncelog_partition_leader.topic_config import TopicConfig, min_insync_of
 from oncelog_partition_leader.topics import Commit
-from oncelog_runtime.cluster import Partition, broker_key, partition_key
+from oncelog_runtime.cluster import Partition, broker_key, partition_key, topic_key
 from oncelog_runtime.cluster_view import ClusterView, Versioned
 from oncelog_runtime.ports import Compare, MetadataStore, Put
 from oncelog_runtime.tasks import TaskOwner
@@ -52,11 +54,26 @@ _log = logging.getLogger(__name__)
 _RETRY_S = 0.01
 _AGAIN_S = 0.1
 _AGAIN_MAX_S = 2.0
-_CHUNK = 50
+_COMPARES_MAX = 120
+"""etcd takes 128 in one transaction, and the controller adds its own key."""
 
 Entry = Versioned[Partition]
 Proposal = tuple[PartitionId, int, Partition]
 """(partition, mod revision that it replaces, new value)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What an operator must know before an unclean election. `answers`: of every replica that answered."""
+
+    entry: Entry
+    answers: Answers
+    has_leader: bool
+
+    @property
+    def partition(self) -> Partition:
+        """As etcd names it."""
+        return self.entry.value
 
 
 class Elections:
@@ -159,12 +176,12 @@ class Elections:
 
     # ------------------------------------------------------------ an operator's election
 
-    async def survey(self, partition_id: PartitionId) -> tuple[Entry, Answers]:
+    async def survey(self, partition_id: PartitionId) -> Survey:
         """Asks every replica that answers for its log. Raises `UnknownTopicError`."""
-        entry = self._require(partition_id)
+        entry, brokers = self._require(partition_id), self._brokers()
         named = [BrokerRef(broker_id, 0) for broker_id in entry.value.replicas]
-        found = await self._ask_all({partition_id: entry}, {partition_id: self._brokers().now(named)})
-        return entry, found.get(partition_id, {})
+        found = await self._ask_all({partition_id: entry}, {partition_id: brokers.now(named)})
+        return Survey(entry, found.get(partition_id, {}), entry.value.leader in brokers.living(entry.value.isr))
 
     async def elect_unclean(self, partition_id: PartitionId, to: int, leader_epoch: int) -> None:
         """Makes a replica lead that may lack acknowledged records.
@@ -172,19 +189,18 @@ class Elections:
         `leader_epoch`: the epoch of which the operator was told the price; a copy of the call finds another one.
         Raises `UnknownTopicError`, `InvalidRequestError`, `IneligibleReplicaError` (it leads, changed, or does not answer).
         """
-        entry, answers = await self.survey(partition_id)
-        _require_replica(entry.value, to)
-        if entry.value.leader_epoch != leader_epoch:
-            raise IneligibleReplicaError(
-                "the partition changed: look at it again", leader_epoch=entry.value.leader_epoch
-            )
-        if entry.value.leader in self._brokers().living(entry.value.isr):
+        survey = await self.survey(partition_id)
+        partition, answers = survey.partition, survey.answers
+        _require_replica(partition, to)
+        if survey.has_leader:
             raise IneligibleReplicaError("the partition has a leader: nothing needs to be lost", broker=to)
+        if partition.leader_epoch != leader_epoch:
+            raise IneligibleReplicaError("the partition changed: look at it again", leader_epoch=partition.leader_epoch)
         if to not in answers:
             raise IneligibleReplicaError("this broker does not answer: start it first", broker=to)
-        wanted = elect_unclean(entry.value, answers[to][0], answers)
-        _log.warning("UNCLEAN election of %s, asked for by an operator: %s", partition_id, wanted.leader)
-        if not await self._write_chunk([(partition_id, entry.mod_revision, wanted)]):
+        wanted = elect_unclean(partition, answers[to][0], answers)
+        _log.warning("unclean election of %s, asked for by an operator: %s", partition_id, wanted.leader)
+        if not await self._write_chunk([(partition_id, survey.entry.mod_revision, wanted)]):
             raise RequestTimedOutError("the partition changed meanwhile: look at it again")
 
     def _require(self, partition_id: PartitionId) -> Entry:
@@ -199,8 +215,7 @@ class Elections:
     # ------------------------------------------------------------ writing
 
     async def _write(self, proposals: Sequence[Proposal]) -> None:
-        for start in range(0, len(proposals), _CHUNK):
-            chunk = proposals[start : start + _CHUNK]
+        for chunk in chunks(proposals):
             if not await self._write_chunk(chunk):
                 for one in chunk:
                     await self._write_one(one)
@@ -219,6 +234,7 @@ class Elections:
             named.update(dict.fromkeys(value.isr))
         compares = [Compare(broker_key(ref.broker_id), ref.incarnation) for ref in named]
         compares += [Compare(partition_key(*partition_id), revision) for partition_id, revision, _ in chunk]
+        compares += self._topics_of(chunk)
         puts = [Put(partition_key(*partition_id), value.encode()) for partition_id, _, value in chunk]
         for partition_id, _, value in chunk:
             _log.info("electing %s: leader %s, epoch %d", partition_id, value.leader, value.leader_epoch)
@@ -226,6 +242,11 @@ class Elections:
         if not succeeded and len(chunk) == 1:
             _log.info("the election of %s did not hold", chunk[0][0])
         return succeeded
+
+    def _topics_of(self, chunk: Sequence[Proposal]) -> list[Compare]:
+        topics = dict.fromkeys(value.topic for _, _, value in chunk)
+        known = {name: self._view.topics[name].mod_revision for name in topics if name in self._view.topics}
+        return [Compare(topic_key(name), revision) for name, revision in known.items()]
 
     # ------------------------------------------------------------ asking
 
@@ -289,9 +310,25 @@ class Elections:
         return [(PartitionId(item.topic_id, item.partition), _state_of(item)) for item in known]
 
 
+def chunks(proposals: Sequence[Proposal], compares_max: int = _COMPARES_MAX) -> Iterator[list[Proposal]]:
+    """Proposals that fit into one commit each: a comparison for each partition, each topic and each broker of an ISR."""
+    chunk: list[Proposal] = []
+    named: dict[BrokerRef | str, None] = {}
+    for proposal in proposals:
+        value = proposal[2]
+        wanted: dict[BrokerRef | str, None] = {**named, value.topic: None, **dict.fromkeys(value.isr)}
+        if chunk and len(wanted) + len(chunk) + 1 > compares_max:
+            yield chunk
+            chunk, wanted = [], {value.topic: None, **dict.fromkeys(value.isr)}
+        chunk.append(proposal)
+        named = wanted
+    if chunk:
+        yield chunk
+
+
 def _state_of(item: pb.ReplicaState) -> ReplicaState:
     log = LogState(item.last_epoch, item.log_end_offset)
-    return ReplicaState(log, item.intact_since, item.known_since, item.high_watermark)
+    return ReplicaState(log, item.intact_since, item.known_since, item.high_watermark, item.known_epoch)
 
 
 def _require_replica(partition: Partition, broker_id: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from oncelog import methods
 from oncelog.errors import InvalidRequestError, OncelogError, StaleBrokerEpochError
@@ -15,12 +15,20 @@ from oncelog.v1 import types_pb2
 from oncelog.wire_errors import to_detail
 from oncelog_partition_leader.controller import Controller
 from oncelog_partition_leader.core.draining import out_of_sync
+from oncelog_partition_leader.core.election import holders
+from oncelog_partition_leader.core.replica_state import Standing
 from oncelog_partition_leader.drainer import Drainer
 from oncelog_partition_leader.metadata import to_ref
 from oncelog_partition_leader.service import Serve, handler_of, require_controller
 from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.once import Once
 from oncelog_runtime.ports import RpcServer
+
+_STANDINGS: Final = {
+    Standing.INTACT: pb.REPLICA_INTACT,
+    Standing.UNCLEAN: pb.REPLICA_UNCLEAN,
+    Standing.LOST: pb.REPLICA_LOST,
+}
 
 
 class OperationsService:
@@ -50,6 +58,8 @@ class OperationsService:
             (methods.REASSIGN_PARTITIONS, self.reassign_partitions),
             (methods.LIST_REASSIGNMENTS, self.list_reassignments),
             (methods.TRANSFER_LEADERSHIP, self.transfer_leadership),
+            (methods.SURVEY_REPLICAS, self.survey_replicas),
+            (methods.ELECT_UNCLEAN, self.elect_unclean),
             (methods.DECOMMISSION_BROKERS, self.decommission_brokers),
         ]
         for spec, serve in table:
@@ -136,6 +146,35 @@ class OperationsService:
         place = PartitionId(request.topic_id, request.partition)
         await self._controller.elections.transfer(place, request.broker_id, request.leader_epoch)
         return pb.TransferLeadershipReply(), b""
+
+    async def survey_replicas(
+        self, request: pb.SurveyReplicasRequest, _payload: Buffer
+    ) -> tuple[pb.SurveyReplicasReply, Buffer]:
+        """See `Elections.survey`."""
+        require_controller(self._controller, self._view)
+        where = PartitionId(request.topic_id, request.partition)
+        survey = await self._controller.elections.survey(where)
+        reply = pb.SurveyReplicasReply(leader_epoch=survey.partition.leader_epoch, has_leader=survey.has_leader)
+        named = {ref.broker_id: ref for ref in holders(survey.partition)}
+        for broker_id in survey.partition.replicas:
+            item = reply.replicas.add(broker_id=broker_id, holder=broker_id in named)
+            if broker_id not in survey.answers:
+                continue
+            now, state = survey.answers[broker_id]
+            item.answered, item.high_watermark = True, state.high_watermark
+            item.last_epoch, item.log_end_offset = state.log
+            if item.holder:
+                item.standing = _STANDINGS[state.standing(named[broker_id], now)]
+        return reply, b""
+
+    async def elect_unclean(
+        self, request: pb.ElectUncleanRequest, _payload: Buffer
+    ) -> tuple[pb.ElectUncleanReply, Buffer]:
+        """See `Elections.elect_unclean`."""
+        require_controller(self._controller, self._view)
+        where = PartitionId(request.topic_id, request.partition)
+        await self._controller.elections.elect_unclean(where, request.broker_id, request.leader_epoch)
+        return pb.ElectUncleanReply(), b""
 
     async def decommission_brokers(
         self, request: pb.DecommissionBrokersRequest, _payload: Buffer

@@ -49,6 +49,10 @@ class PartitionHost(Host, Protocol):
         """The log may have lost something: the broker needs a new incarnation."""
         ...
 
+    async def lower_claim(self, partition: LocalPartition) -> None:
+        """The log is about to lose what it holds, though its data directory loses nothing. Raises `StorageError`."""
+        ...
+
 
 class LocalPartition:
     """One replica. Opened by `ReplicaManager`; leading while `leadership` is set."""
@@ -247,6 +251,7 @@ class LocalPartition:
         async with self.exclusive, self.sync.alone:
             if not self.in_session(epoch, session) or self._session_has_data:
                 return
+            await self._guarded(self._host.lower_claim(self))
             await self._guarded(self.log.reset_to(at, snapshot))
             self.sync.cut(-1)
             self.sync.synced_end = at

@@ -22,7 +22,7 @@ from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.coordinators import Coordinators
 from oncelog_partition_leader.core.replica_state import EMPTY, LogState, ReplicaState
 from oncelog_partition_leader.core.transactions import TxnSession
-from oncelog_partition_leader.custody import Custody, read_log, write_log
+from oncelog_partition_leader.custody import Claim, Custody, read_log, write_log
 from oncelog_partition_leader.handover import HandOver
 from oncelog_partition_leader.isr import IsrKeeper
 from oncelog_partition_leader.leadership import Leadership
@@ -339,10 +339,16 @@ class ReplicaManager:
             await self._lower_claim(directory)
             return log
 
-    async def _lower_claim(self, directory: str) -> None:
-        """This log may have lost what it held until now, though its data directory lost nothing."""
+    async def lower_claim(self, partition: LocalPartition) -> None:
+        """Before a log is copied anew from its leader."""
+        partition.claim = await self._lower_claim(partition.log.directory)
+
+    async def _lower_claim(self, directory: str) -> Claim:
+        """This log may have lost what it held until now, though its data directory lost nothing. Raises `StorageError`."""
         newest = self._newest_incarnation
-        await write_log(self._disk, directory, read_log(self._disk, directory, newest).lost_before(newest))
+        claim = read_log(self._disk, directory, newest).lost_before(newest)
+        await write_log(self._disk, directory, claim)
+        return claim
 
     @property
     def _newest_incarnation(self) -> int:
@@ -448,10 +454,12 @@ class ReplicaManager:
             raise StorageError("the log is not open", reason="opening")
         if partition_id in self._quarantined:  # what stands in its place begins with nothing
             incarnation = self._me().incarnation
-            return ReplicaState(EMPTY, incarnation, incarnation)
+            return ReplicaState(EMPTY, incarnation, incarnation, known_epoch=partition.known_epoch)
         log, claim = partition.log, self._custody.claim.and_also(partition.claim)
         state = LogState(log.last_epoch, log.log_end_offset)
-        return ReplicaState(state, claim.intact_since, claim.known_since, partition.high_watermark)
+        return ReplicaState(
+            state, claim.intact_since, claim.known_since, partition.high_watermark, partition.known_epoch
+        )
 
     def min_insync_of(self, topic: str) -> int:
         """`min_insync_replicas` of a topic by name."""

@@ -441,7 +441,7 @@ class BrokerService:
                 state = self._replicas.status(PartitionId(item.topic_id, item.partition))
                 answer.last_epoch, answer.log_end_offset = state.log
                 answer.intact_since, answer.known_since = state.intact_since, state.known_since
-                answer.high_watermark = state.high_watermark
+                answer.high_watermark, answer.known_epoch = state.high_watermark, state.known_epoch
             except OncelogError as error:
                 answer.error.CopyFrom(to_detail(error))
         return reply, b""

@@ -186,7 +186,7 @@ def silent(partition: Partition, answers: Answers) -> Refs:
 
 def elect_unclean(partition: Partition, to: BrokerRef, answers: Answers) -> Partition:
     """An operator's word: this replica leads, whatever the others had. What only they had is lost."""
-    epoch = max((state.log.last_epoch for _, state in answers.values()), default=-1)
+    epoch = max((state.epoch for _, state in answers.values()), default=-1)
     return replace(
         partition,
         leader=to,
@@ -224,5 +224,5 @@ def _led_by_greatest(
     avoid: Collection[BrokerRef],
 ) -> Partition:
     """Among logs that hold everything the longest is no safer than the others; it only has the least to fetch again."""
-    epoch = max(state.log.last_epoch for _, state in answers.values())
+    epoch = max(state.epoch for _, state in answers.values())
     return _led(partition, _greatest(partition, answers, among, avoid), isr, min_insync, epoch)

@@ -269,13 +269,18 @@ class ReplicaSet:
         return follower.end if follower is not None and follower.ref == ref else UNKNOWN
 
     def _advance(self) -> bool:
-        if not self.enough_in_sync or self.eligible:
+        if not self._may_commit():
             return False
         end = min(self._end_of(ref) for ref in self.maximal())
         if end <= self.high_watermark:
             return False
         self.high_watermark = end
         return True
+
+    def _may_commit(self) -> bool:
+        """Rule 2. A proposal below the minimum may be in force already, with nobody eligible beside it."""
+        outstanding = self.proposed is not None and len(self.proposed) < self._min_insync
+        return self.enough_in_sync and not self.eligible and not outstanding
 
     def check(self) -> None:
         """Asserts what must always hold."""

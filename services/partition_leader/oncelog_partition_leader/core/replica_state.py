@@ -42,12 +42,19 @@ class ReplicaState:
     `intact_since`: the log lost nothing that it held under this or a later incarnation.
     `known_since`: the log existed under this or a later incarnation, whatever it lost since.
     `high_watermark`: everything below was committed, as far as this broker has heard.
+    `known_epoch`: the highest leader epoch that it has heard of; a leader may not have written anything in it yet.
     """
 
     log: LogState
     intact_since: int = 0
     known_since: int = 0
     high_watermark: int = 0
+    known_epoch: int = -1
+
+    @property
+    def epoch(self) -> int:
+        """The highest leader epoch of which this replica knows."""
+        return max(self.log.last_epoch, self.known_epoch)
 
     def standing(self, named: BrokerRef, now: BrokerRef) -> Standing:
         """What this answer of the broker's incarnation `now` says of the replica that an ISR names as `named`."""

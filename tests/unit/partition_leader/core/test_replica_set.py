@@ -259,3 +259,16 @@ def test_a_leader_cut_off_from_a_sufficient_isr_makes_room_for_it(full: ReplicaS
     assert not full.must_give_way(now_ms - 1, [B, C]), "a new leader waits, or nobody would ever lead for long"
     assert not leading(A, B, min_insync=2).must_give_way(now_ms, [B]), "that one alone could commit nothing either"
     assert not leading(A, B, C, min_insync=1).must_give_way(now_ms, [B, C]), "it is enough by itself"
+
+
+def test_the_watermark_waits_while_a_smaller_isr_than_the_minimum_may_be_in_force() -> None:
+    """It was proposed under a lower minimum, so etcd would name nobody eligible beside it."""
+    replicas = leading(A, B, min_insync=1)
+    replicas.propose((A,))
+    replicas.require_in_sync(2)
+    replicas.start_session(B, 1, 0)
+    replicas.wrote(10, 10, 1)
+    assert not replicas.acknowledge(B, 1, 10, 2)
+    replicas.resolve((A, B), 6, 3)
+    assert replicas.settled()
+    assert replicas.high_watermark == 10
