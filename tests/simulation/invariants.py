@@ -22,6 +22,7 @@ from oncelog_runtime.cluster import Topic, topic_key
 from oncelog_runtime.sim.loop import Life
 from tests.simulation.cluster import SimCluster
 from tests.simulation.history import Key
+from tests.simulation.movement import Movement, notice
 from tests.simulation.store_watch import StoreWatch
 
 _CHECK_STEPS: Final = 199
@@ -182,6 +183,9 @@ class Watcher:
         self._sights: dict[LocalPartition, Sight] = {}
         self._steps: dict[str, int] = {}
         self._names: dict[Life, str] = {}
+        self._look_again: dict[Life, None] = {}
+        """Who had something that moved and could not be looked at."""
+        notice()
         self._loop.add_step_hook(self._step)
 
     def add(self, invariant: Invariant) -> None:
@@ -206,23 +210,29 @@ class Watcher:
         if life is None or life.dead:
             return
         service = self._service(life)
-        if isinstance(service, Broker):
-            sights = self._sights
-            for partition in service.replicas.partitions.values():
-                # The most often executed lines of a simulation: what has not moved is passed over without a call.
-                sight, leadership = sights.get(partition), partition.leadership
-                if sight is not None and sight.leadership is leadership:
-                    if leadership is not None:
-                        high_watermark = leadership.replicas.high_watermark
-                    else:
-                        high_watermark = partition.high_watermark
-                    if sight.high_watermark == high_watermark and sight.log_end == partition.log.log_end_offset:
-                        continue
-                if partition.failed is None and not partition.exclusive.locked():
-                    self._look(service, partition)
+        if Movement.happened or life in self._look_again:
+            Movement.happened = False
+            self._look_again.pop(life, None)
+            if isinstance(service, Broker):
+                self._look_around(life, service)
         steps = self._steps[life.name] = self._steps.get(life.name, 0) + 1
         if steps % _CHECK_STEPS == 0 and service is not None:
             self.check(service)
+
+    def _look_around(self, life: Life, broker: Broker) -> None:
+        for partition in broker.replicas.partitions.values():
+            sight, leadership = self._sights.get(partition), partition.leadership
+            if (
+                sight is not None
+                and sight.leadership is leadership
+                and sight.high_watermark == partition.high_watermark
+                and sight.log_end == partition.log.log_end_offset
+            ):
+                continue
+            if partition.failed is None and not partition.exclusive.locked():
+                self._look(broker, partition)
+            else:
+                self._look_again[life] = None
 
     def _service(self, life: Life) -> object:
         name = self._names.get(life)
