@@ -74,7 +74,7 @@ def _following(state: State, rules: Rules, fsync: bool) -> Steps:
             if follower != index and state.answers(follower, index):
                 yield from _replicate(state, index, leads, follower, rules, fsync)
         yield from _advance(state, index, broker, leads, rules, fsync)
-        yield from _hear(state, index, broker, leads)
+        yield from _hear(state, index, broker, leads, rules)
         yield from _change_isr(state, index, leads, rules)
 
 
@@ -96,7 +96,7 @@ def _begin(state: State, rules: Rules) -> Steps:
     yield step, state.with_broker(value.leader, broker._replace(leads=leads, known_epoch=value.epoch))
 
 
-def _hear(state: State, index: int, broker: Broker, leads: Leadership) -> Steps:
+def _hear(state: State, index: int, broker: Broker, leads: Leadership, rules: Rules) -> Steps:
     """A leader hears what etcd holds, be it an answer or a watch; or of other options."""
     value = state.value
     if value.epoch > leads.epoch:
@@ -111,7 +111,8 @@ def _hear(state: State, index: int, broker: Broker, leads: Leadership) -> Steps:
         if heard != leads:
             about = (who(index), show(value.isr), show(value.eligible))
             yield Step("{0} hears of ISR {1} and eligible {2}", about), _leading(state, index, heard)
-    if leads.min_insync != state.min_insync:
+    up_to_date = (leads.epoch, leads.isr, leads.eligible) == (value.epoch, value.isr, value.eligible)
+    if leads.min_insync != state.min_insync and (up_to_date or not rules.minimum_is_heard_in_order):
         step = Step("{0} hears of a minimum of {1}", (who(index), state.min_insync))
         yield step, _leading(state, index, leads._replace(min_insync=state.min_insync))
 

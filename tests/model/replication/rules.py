@@ -68,6 +68,10 @@ class Rules:
     watermark_needs_no_eligible: bool = True
     """While etcd names somebody eligible it stands still.  Else it moves as soon as the minimum is lowered."""
 
+    minimum_is_heard_in_order: bool = True
+    """Who hears of another minimum has heard of every ISR that was written before.  Else a raised minimum counts members
+    whom the controller has dropped under the lower one."""
+
     small_proposal_stops_watermark: bool = True
     """While a change to an ISR below the minimum is out, it stands still.  Else a minimum that is raised meanwhile counts
     members whom that change has dropped, and has made nobody eligible for."""
