@@ -1,7 +1,8 @@
 """The bounds within which replication is explored: who is in the ISR at first, and what the adversary may do.
 
 Rules of this file: a scenario says what it is there to show.  Those of `SCENARIOS` are complete in seconds with all rules on
-and belong to the test suite; those of `DEEP` take minutes and are run by `python -m tests.model.replication deep`.
+and belong to the test suite; those of `DEEP` take minutes, and the search ends at a million states, complete or not:
+`python -m tests.model.replication deep` says which.
 """
 
 from __future__ import annotations
