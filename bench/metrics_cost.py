@@ -85,10 +85,14 @@ def led_partition(number: int) -> Any:
     return SimpleNamespace(log=log, failed=None, leadership=leadership)
 
 
-def broker(partitions: Iterable[Any], now_ms: int = 0, **config: Any) -> NodeMetrics:
+def broker(partitions: Iterable[Any], now_ms: int = 0, stalled: bool = False, **config: Any) -> NodeMetrics:
     """The metrics of a broker that has these."""
     metrics = NodeMetrics(time.perf_counter)
-    replicas = SimpleNamespace(partitions=dict(enumerate(partitions)), metrics=BrokerMetrics(metrics))
+    replicas = SimpleNamespace(
+        partitions=dict(enumerate(partitions)),
+        metrics=BrokerMetrics(metrics),
+        disk_watch=SimpleNamespace(stalled=stalled),
+    )
     collector = BrokerCollector(
         BrokerConfig(**config),
         cast(Any, SimpleNamespace(now_ms=lambda: now_ms)),

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.cases import CASES, HOLES, Case
+from tests.conformance.cases_disks import DISKS
 from tests.conformance.cases_operations import OPERATIONS
 from tests.conformance.cases_outcomes import OUTCOMES
 
@@ -38,6 +39,7 @@ _ALL = [
     *((f"hole {n}", case) for n, case in HOLES.items()),
     *OPERATIONS.items(),
     *OUTCOMES.items(),
+    *DISKS.items(),
 ]
 
 

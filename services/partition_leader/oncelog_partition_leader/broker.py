@@ -218,6 +218,7 @@ class Broker:
         listed = self.view.revision > 0 and me.incarnation > 0
         self._recovered = self._recovered or (listed and self.replicas.recovered)
         state.set(health.STARTUP, self._recovered, health.RECOVERED)
+        state.set(health.READINESS, not self.replicas.disk_watch.stalled, health.DISK_ANSWERS)
         state.set(health.READINESS, listed and out_of_sync(me, partitions, self.view.adding) == 0, health.IN_SYNC)
 
     async def _retain(self) -> None:

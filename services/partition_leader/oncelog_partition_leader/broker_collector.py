@@ -137,6 +137,7 @@ class BrokerCollector:
         yield one(names.PARTITIONS_LED, totals.led)
         yield one(names.REPLICAS, len(self._replicas.partitions))
         yield one(names.FAILED_REPLICAS, totals.failed)
+        yield one(names.DISK_STALLED, int(self._replicas.disk_watch.stalled))
         yield one(names.UNDER_REPLICATED, totals.under_replicated)
         yield one(names.UNDER_MIN_ISR, totals.under_min_isr)
         yield one(names.AT_MIN_ISR, totals.at_min_isr)

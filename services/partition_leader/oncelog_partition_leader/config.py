@@ -31,6 +31,9 @@ class BrokerConfig(ServingConfig):
     peer_hold_ms: int = setting(500, "how long a peer holds the call that watches it")
     peer_silence_max_ms: int = setting(1_300, "silence after which a peer is a suspect")
     probe_timeout_ms: int = setting(300, "how long the controller waits for a suspect, twice")
+    disk_stall_max_ms: int = setting(
+        3_000, "a disk that ends no sync for so long is stalled: its broker gives leaderships away and leaves ISRs"
+    )
     # replication
     replica_lag_time_max_ms: int = setting(10_000, "a follower not caught up for so long leaves the ISR")
     replica_silence_max_ms: int = setting(

@@ -2,7 +2,7 @@
 
 Rule 1: everything is checked before anything is written: our incarnation, the leader epoch, the session, the offset.
 Rule 2: appends happen before the first await, so messages of one link are taken in the order in which they came.
-Rule 3: in fsync mode only the synced end is acknowledged.
+Rule 3: in fsync mode only the synced end is acknowledged; while the disk is stalled the leader hears so at once.
 Rule 4: one partition's failure is an error in its own item, and harms no other.
 """
 

@@ -1,6 +1,8 @@
 """Group commit: one sync in flight per log; the next one covers everybody who waited.
 
-Rule: after a failed sync nothing may be assumed, and no second sync is tried: everybody who waits fails, for ever.
+Rule 1: after a failed sync nothing may be assumed, and no second sync is tried: everybody who waits fails, for ever.
+Rule 2: while the disk is stalled nobody waits: who asks, and who waited, hears so at once (`DiskWatch`). The sync that
+        does not end goes on, and what it covers counts when it ends.
 """
 
 from __future__ import annotations
@@ -9,11 +11,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from oncelog.errors import LeaderNotAvailableError, OncelogError, StorageError
+from oncelog_partition_leader.disk_watch import STALLED, DiskWatch
 from oncelog_runtime.tasks import TaskOwner
 
 
 class GroupSync:
-    """Syncs of one log. `sync` returns the synced end offset."""
+    """Syncs of one log. `sync` returns the synced end offset; `is_waited_for()`: acknowledgements wait for syncs."""
 
     def __init__(
         self,
@@ -21,11 +24,15 @@ class GroupSync:
         tasks: TaskOwner,
         on_synced: Callable[[int], None],
         on_failed: Callable[[OncelogError], None],
+        watch: DiskWatch,
+        is_waited_for: Callable[[], bool],
     ) -> None:
         self._sync = sync
         self._tasks = tasks
         self._on_synced = on_synced
         self._on_failed = on_failed
+        self._watch = watch
+        self._is_waited_for = is_waited_for
         self._wanted = False
         self._running: asyncio.Task[None] | None = None
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
@@ -45,6 +52,7 @@ class GroupSync:
         while self.synced_end < end:
             if self._error is not None:
                 raise self._error
+            self._watch.require_answering()
             done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((end, done))
             self.request()
@@ -59,12 +67,17 @@ class GroupSync:
             if not done.done():
                 done.set_exception(LeaderNotAvailableError("the log was cut"))
 
+    def stalled(self) -> None:
+        """The disk is stalled: nobody waits for it any more."""
+        self._fail_waiting(StorageError("the disk of this broker does not answer", reason=STALLED))
+
     async def _run(self) -> None:
         try:
             while self._wanted:
                 async with self.alone:
                     self._wanted = False
-                    self.synced_end = max(self.synced_end, await self._sync())
+                    with self._watch.sync(is_waited_for=bool(self._waiting) or self._is_waited_for()):
+                        self.synced_end = max(self.synced_end, await self._sync())
                 self._wake()
                 self._on_synced(self.synced_end)
         except OncelogError as error:
@@ -83,8 +96,11 @@ class GroupSync:
 
     def _fail(self, error: OncelogError) -> None:
         self._error = StorageError("a sync of this log failed", reason=error.context.get("reason", "io"))
+        self._fail_waiting(self._error)
+        self._on_failed(self._error)
+
+    def _fail_waiting(self, error: OncelogError) -> None:
         waiting, self._waiting = self._waiting, []
         for _, done in waiting:
             if not done.done():
-                done.set_exception(self._error)
-        self._on_failed(self._error)
+                done.set_exception(error)

@@ -1,26 +1,29 @@
-"""A leader gives a partition away, by the same compare-and-swap as any election: while it drains, or when its disk is full.
+"""A broker gives partitions away, by the same compare-and-swap as any election: while it drains, or when its disk is full,
+stalled, or has lost a log.
 
-Rule 1: who drains stays in the ISR (it goes on as a follower); who has no room left leaves it.
+Rule 1: who drains stays in the ISR (it goes on as a follower); whose disk takes nothing more leaves it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from oncelog.errors import OncelogError
 from oncelog.types import BrokerRef, PartitionId
 from oncelog_partition_leader.core.election import give_up, hand_over
+from oncelog_partition_leader.core.leaving import without
 from oncelog_partition_leader.leadership import Leadership
 from oncelog_partition_leader.registration import learned
-from oncelog_runtime.cluster import broker_key, partition_key
+from oncelog_runtime.cluster import Partition, broker_key, partition_key
 from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.ports import Compare, MetadataStore, Put, WallClock
 
 _log = logging.getLogger(__name__)
 _AT_ONCE = 50
 _AGAIN_MS = 10_000
+_Decide = Callable[[Partition, BrokerRef, Mapping[int, int], int], Partition | None]
 
 
 class HandOver:
@@ -54,17 +57,26 @@ class HandOver:
         self._last_ms[partition] = now_ms
         return True
 
+    async def leave(self, partitions: Sequence[PartitionId]) -> None:
+        """Tries once for each: this broker is then neither leader nor member of the ISR, unless it is the last."""
+        for start in range(0, len(partitions), _AT_ONCE):
+            await asyncio.gather(*(self._change(name, without) for name in partitions[start : start + _AT_ONCE]))
+
     async def _give_away(self, leadership: Leadership, leaves: bool) -> None:
-        entry = self._view.partitions.get(leadership.partition)
+        await self._change(leadership.partition, hand_over if leaves else give_up)
+
+    async def _change(self, partition: PartitionId, decide: _Decide) -> None:
+        """Writes what is decided about the view's entry, if it is still that, and learns what etcd then holds."""
+        entry = self._view.partitions.get(partition)
         if entry is None:
             return
-        decide, min_insync = hand_over if leaves else give_up, self._min_insync_of(entry.value.topic)
-        wanted = decide(entry.value, self._me(), self._view.live(), min_insync)
+        wanted = decide(entry.value, self._me(), self._view.live(), self._min_insync_of(entry.value.topic))
         if wanted is None:
             return
-        key = partition_key(*leadership.partition)
+        key = partition_key(*partition)
         compares = [Compare(key, entry.mod_revision)]
-        compares += [Compare(broker_key(ref.broker_id), ref.incarnation) for ref in wanted.isr]
+        if wanted.leader_epoch != entry.value.leader_epoch:  # an election: of the living
+            compares += [Compare(broker_key(ref.broker_id), ref.incarnation) for ref in wanted.isr]
         put = Put(key, wanted.encode())
         try:
             result = await self._metadata.commit(compares, [put])
@@ -73,4 +85,4 @@ class HandOver:
             elif (found := await self._metadata.get(key)) is not None:
                 self._view.learn([found])
         except OncelogError as error:
-            _log.warning("handing over %s: %s", leadership.partition, error)
+            _log.warning("handing over %s: %s", partition, error)

@@ -45,6 +45,7 @@ from oncelog_partition_leader.core.decisions import APPEND, AppendMarker, Duplic
 from oncelog_partition_leader.core.replica_set import ReplicaSet
 from oncelog_partition_leader.core.transactions import TxnSession
 from oncelog_partition_leader.core.waiters import Waiters
+from oncelog_partition_leader.disk_watch import DiskWatch
 from oncelog_partition_leader.storage import PartitionLog
 from oncelog_partition_leader.topic_config import TopicConfig
 from oncelog_runtime.cluster import Partition
@@ -59,6 +60,8 @@ class Host(Protocol):
     def config(self) -> BrokerConfig: ...
     @property
     def metrics(self) -> BrokerMetrics: ...
+    @property
+    def disk_watch(self) -> DiskWatch: ...
     def appended(self, leadership: Leadership) -> None:
         """There is something to send to followers."""
         ...
@@ -138,9 +141,14 @@ class Leadership:
     # ------------------------------------------------------------ the queue
 
     def submit(self, command: Command, size: int = 0) -> None:
-        """Queues a command; its future gets the outcome. Raises `NotLeaderError` or `ResourceExhaustedError`."""
+        """Queues a command; its future gets the outcome.
+
+        Raises `NotLeaderError`, `ResourceExhaustedError`, or `StorageError` when it would wait for a stalled disk.
+        """
         if self.ended is not None:
             raise self.ended
+        if self.topic_config.fsync:
+            self._host.disk_watch.require_answering()
         config = self._host.config
         if self.waiting >= config.inbox_batches_max or self._inbox_bytes + size > config.inbox_bytes_max:
             raise ResourceExhaustedError("too much waits on this partition", retry_after_ms=50)

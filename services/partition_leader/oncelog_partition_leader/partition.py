@@ -79,7 +79,14 @@ class LocalPartition:
         self._session: Session = (-1, 0)
         self._session_has_data = False
         self._leader_log_start = 0
-        self.sync = GroupSync(log.sync, host.tasks, self._synced, self._sync_failed)
+        self.sync = GroupSync(
+            log.sync,
+            host.tasks,
+            self._synced,
+            self._sync_failed,
+            host.disk_watch,
+            lambda: self.topic_config.fsync,
+        )
         self.sync.synced_end = log.synced_end_offset
 
     # ------------------------------------------------------------ reading
@@ -277,17 +284,19 @@ class LocalPartition:
         if self.failed is not None:
             return
         async with self.sync.alone:
-            if self.leadership is None:
-                start = min(self._leader_log_start, self._follower_watermark)
-                if start > self.log.log_start_offset:
-                    await self.log.advance_log_start(start)
-            await self.log.apply_retention(now_ms, self.high_watermark)
+            with self._host.disk_watch.sync(is_waited_for=self.topic_config.fsync):
+                if self.leadership is None:
+                    start = min(self._leader_log_start, self._follower_watermark)
+                    if start > self.log.log_start_offset:
+                        await self.log.advance_log_start(start)
+                await self.log.apply_retention(now_ms, self.high_watermark)
             self.sync.synced_end = max(self.sync.synced_end, self.log.synced_end_offset)
 
     async def delete_before(self, offset: int) -> int:
         """Nothing below `offset` is readable any more; returns the log start. Raises `StorageError`."""
         async with self.sync.alone:
-            await self.log.advance_log_start(offset)
+            with self._host.disk_watch.sync(is_waited_for=self.topic_config.fsync):
+                await self.log.advance_log_start(offset)
             self.sync.synced_end = max(self.sync.synced_end, self.log.synced_end_offset)
         return self.log.log_start_offset
 

@@ -23,6 +23,8 @@ from oncelog_partition_leader.coordinators import Coordinators
 from oncelog_partition_leader.core.replica_state import EMPTY, LogState, ReplicaState
 from oncelog_partition_leader.core.transactions import TxnSession
 from oncelog_partition_leader.custody import Claim, Custody, read_log, write_log
+from oncelog_partition_leader.disk_watch import DiskWatch
+from oncelog_partition_leader.giving_way import give_way
 from oncelog_partition_leader.handover import HandOver
 from oncelog_partition_leader.isr import IsrKeeper
 from oncelog_partition_leader.leadership import Leadership
@@ -90,6 +92,8 @@ class ReplicaManager:
         self._failed_under: dict[PartitionId, BrokerRef] = {}
         self._failed: dict[PartitionId, None] = {}
         self._closing = False
+        self._leaves_disk = False
+        self.disk_watch = DiskWatch(ports.clock, config.disk_stall_max_ms, self._disk_stalled)
         self.metrics = BrokerMetrics(ports.metrics)
         self.partitions: dict[PartitionId, LocalPartition] = {}
         self.led: dict[Leadership, None] = {}
@@ -161,6 +165,20 @@ class ReplicaManager:
             partition.fail(error)
         elif self.hand_over.is_due(leadership.partition):  # a full disk loses nothing: let another one write
             self._tasks.spawn(self.hand_over.give_away([leadership], leaves=True), "hand-over")
+
+    def _disk_stalled(self, stalled: bool) -> None:
+        if stalled and not self._closing:
+            for partition in self.partitions.values():
+                partition.sync.stalled()
+            if not self._leaves_disk:
+                self._leaves_disk = True
+                self._tasks.spawn(self._leave_disk(), "leave-disk")
+
+    async def _leave_disk(self) -> None:
+        try:
+            await give_way(self.disk_watch, self.hand_over, self._view, self.partitions, self.led, self._me)
+        finally:
+            self._leaves_disk = False
 
     def log_failed(self, partition: LocalPartition, error: OncelogError) -> None:
         _log.error("the log of %s %s failed: %s", partition.topic, partition.id, error)
@@ -476,7 +494,8 @@ class ReplicaManager:
     # ------------------------------------------------------------ housekeeping
 
     def tick(self) -> None:
-        """Answers whoever waited too long."""
+        """Answers whoever waited too long, for followers or for the disk."""
+        self.disk_watch.look()
         now_ms = self._clock.monotonic_ms()
         for leadership in list(self.led):
             leadership.expire(now_ms)

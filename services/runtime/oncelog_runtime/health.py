@@ -23,6 +23,7 @@ STARTED: Final = "started"
 RECOVERED: Final = "recovered"
 IN_SYNC: Final = "in sync"
 NOT_DRAINING: Final = "not draining"
+DISK_ANSWERS: Final = "disk answers"
 _STOPPING: Final = "not stopping"
 _SOUND: Final = "sound"
 

@@ -85,6 +85,9 @@ PARTITION_SIZE: Final = _of_partition("oncelog_partition_size_bytes", "Bytes of 
 PARTITIONS_LED: Final = _gauge("oncelog_partitions_led", BROKER, "Partitions that this broker leads.")
 REPLICAS: Final = _gauge("oncelog_replicas", BROKER, "Replicas on this broker, led ones too.")
 FAILED_REPLICAS: Final = _gauge("oncelog_failed_replicas", BROKER, "Replicas whose log failed and is being recovered.")
+DISK_STALLED: Final = _gauge(
+    "oncelog_disk_stalled", BROKER, "1 = this broker's disk ends no sync: others lead and acknowledge meanwhile."
+)
 UNDER_REPLICATED: Final = _gauge(
     "oncelog_under_replicated_partitions", BROKER, "Led partitions whose ISR is smaller than the set of replicas."
 )

@@ -83,6 +83,11 @@ def test_a_follower_and_a_failed_log_say_nothing_of_the_partition() -> None:
     assert not [name for name in found if "partition=" in name]
 
 
+def test_a_stalled_disk_is_told() -> None:
+    assert told(broker([]))["oncelog_disk_stalled"] == 0
+    assert told(broker([], stalled=True))["oncelog_disk_stalled"] == 1
+
+
 def test_series_of_partitions_can_be_switched_off_and_the_totals_stay() -> None:
     found = told(broker([led(0, isr=(1,))], metrics_per_partition=False))
     assert not [name for name in found if "partition=" in name]

@@ -8,23 +8,27 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from oncelog.errors import LeaderNotAvailableError, OncelogError, StorageError
+from oncelog_partition_leader.disk_watch import STALLED, DiskWatch
 from oncelog_partition_leader.group_sync import GroupSync
 from oncelog_runtime.sim import SimWorld
+from oncelog_runtime.sim.clock import SimClock
 from oncelog_runtime.tasks import TaskOwner
 
 
 class FakeLog:
     """Syncs take a while; `end` grows meanwhile."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: SimClock) -> None:
         self.end = 0
         self.syncs = 0
         self.error: OncelogError | None = None
+        self.takes_s = 0.01
+        self.watch = DiskWatch(clock, 1_000, lambda _stalled: None)
 
     async def sync(self) -> int:
         end = self.end
         self.syncs += 1
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(self.takes_s)
         if self.error is not None:
             raise self.error
         return end
@@ -37,10 +41,15 @@ def run(scenario: Scenario) -> None:
     with SimWorld("group-sync") as world:
 
         async def main() -> None:
-            log, told = FakeLog(), list[str]()
+            log, told = FakeLog(SimClock(world.loop, 0, 0)), list[str]()
             tasks = TaskOwner(lambda error: told.append(repr(error)))
             group = GroupSync(
-                log.sync, tasks, lambda end: told.append(f"synced {end}"), lambda _error: told.append("failed")
+                log.sync,
+                tasks,
+                lambda end: told.append(f"synced {end}"),
+                lambda _error: told.append("failed"),
+                log.watch,
+                lambda: True,
             )
             await scenario(log, group, told)
             await tasks.stop()
@@ -100,5 +109,32 @@ def test_nobody_syncs_while_the_log_is_rewritten() -> None:
             assert log.syncs == 0
         await group.wait(1)
         assert log.syncs == 1
+
+    run(scenario)
+
+
+async def look(watch: DiskWatch, for_s: float) -> None:
+    """As the broker's tick does."""
+    for _ in range(int(for_s * 10)):
+        await asyncio.sleep(0.1)
+        watch.look()
+
+
+def test_nobody_waits_for_a_stalled_disk_and_the_sync_counts_when_it_ends() -> None:
+    async def scenario(log: FakeLog, group: GroupSync, told: list[str]) -> None:
+        log.end, log.takes_s = 1, 10
+        first = asyncio.ensure_future(group.wait(1))
+        await look(log.watch, 1.5)
+        assert log.watch.stalled
+        group.stalled()
+        for waiting in (first, group.wait(1)):
+            with pytest.raises(StorageError) as refused:
+                await waiting
+            assert (refused.value.context["reason"], refused.value.retriable) == (STALLED, True)
+        assert told == []
+        await look(log.watch, 12)
+        assert not log.watch.stalled
+        assert told == ["synced 1"]
+        await group.wait(1)
 
     run(scenario)

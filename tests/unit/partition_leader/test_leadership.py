@@ -25,6 +25,7 @@ from oncelog_partition_leader.commands import AppendBatch, AppendMarkerCommand, 
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.core.replica_set import ReplicaSet
 from oncelog_partition_leader.core.transactions import TxnName, TxnSession
+from oncelog_partition_leader.disk_watch import DiskWatch
 from oncelog_partition_leader.leadership import Leadership
 from oncelog_partition_leader.storage import PartitionLog
 from oncelog_partition_leader.topic_config import TopicConfig
@@ -49,6 +50,7 @@ class FakeHost:
         self.clock = clock
         self.config = BrokerConfig(node_id=1)
         self.metrics = BrokerMetrics(NodeMetrics())
+        self.disk_watch = DiskWatch(clock, 1_000, lambda _stalled: None)
         self.told: list[str] = []
         self.enrolments: list[TxnSession] = []
 

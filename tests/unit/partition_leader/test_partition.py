@@ -7,10 +7,12 @@ from typing import Any, cast
 
 from oncelog.core.header import read_header
 from oncelog.types import PartitionId
+from oncelog_partition_leader.disk_watch import DiskWatch
 from oncelog_partition_leader.partition import LocalPartition
 from oncelog_partition_leader.storage import LogConfig, PartitionLog
 from oncelog_partition_leader.topic_config import TopicConfig
 from oncelog_runtime.sim import SimWorld
+from oncelog_runtime.sim.clock import SimClock
 from oncelog_runtime.tasks import TaskOwner
 from tests.unit.partition_leader.log_helpers import DIRECTORY, NOW_MS, TOPIC_ID, batch
 
@@ -18,8 +20,9 @@ from tests.unit.partition_leader.log_helpers import DIRECTORY, NOW_MS, TOPIC_ID,
 class FakeHost:
     """A broker that is told nothing here."""
 
-    def __init__(self) -> None:
+    def __init__(self, world: SimWorld) -> None:
         self.tasks = TaskOwner(lambda error: None)
+        self.disk_watch = DiskWatch(SimClock(world.loop, 0, 0), 1_000, lambda _stalled: None)
 
     def log_failed(self, partition: LocalPartition, error: Exception) -> None:
         raise AssertionError(error)
@@ -34,7 +37,9 @@ def test_a_cut_inside_of_a_batch_claims_nothing_synced_above_the_new_end() -> No
             for count in (2, 5):
                 data = batch(-1, -1, count)
                 log.append_as_leader([(read_header(data), data)], 1, NOW_MS)
-            partition = LocalPartition(cast(Any, FakeHost()), PartitionId(TOPIC_ID, 3), "orders", log, TopicConfig())
+            partition = LocalPartition(
+                cast(Any, FakeHost(world)), PartitionId(TOPIC_ID, 3), "orders", log, TopicConfig()
+            )
             await partition.sync.wait(7)
             partition.check_session(2, 1, hello=True)
             await partition.truncate(2, 1, 4)

@@ -1,0 +1,31 @@
+"""What disks do, and the scripts that show what it may cost."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.conformance.cases import Case
+
+
+def _stall(title: str, *names: str) -> Case:
+    return Case(title, tuple(f"conformance/test_stalled_disks.py::{name}" for name in names))
+
+
+DISKS: Final[dict[str, Case]] = {
+    "disk 1": _stall(
+        "who cannot acknowledge because its disk does not answer gives way, and comes back by itself",
+        "test_a_leader_whose_syncs_do_not_end_gives_way_and_comes_back_as_a_follower",
+        "test_a_follower_whose_syncs_do_not_end_leaves_the_isr",
+        "test_partitions_that_wait_for_no_disk_only_change_their_leader",
+        "test_transactions_go_on_when_the_disk_under_their_shard_hangs",
+        "test_a_write_that_blocks_the_process_makes_its_peers_elect_another",
+    ),
+    "disk 2": _stall(
+        "where nobody else can lead, what could not be acknowledged is refused by name",
+        "test_where_nobody_else_can_lead_it_stays_and_refuses_by_name",
+    ),
+    "disk 3": _stall(
+        "nothing is claimed of what was not synced", "test_what_was_never_synced_is_not_trusted_after_a_power_cut"
+    ),
+    "disk 4": _stall("nothing piles up before a hung disk", "test_nobody_piles_up_before_a_hung_disk"),
+}
