@@ -15,6 +15,7 @@ Rule 3: a file that does not match its checksum does not exist (S14-S17, S21).
 
 from __future__ import annotations
 
+import asyncio
 import json
 import struct
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from crc32c import crc32c
 
 from oncelog.errors import StorageError
 from oncelog.types import Buffer
+from oncelog_partition_leader.core.producer_snapshot import Snapshot
 from oncelog_partition_leader.segment_file import OFFSET_DIGITS, SNAPSHOT_SUFFIX
 from oncelog_runtime.ports import Disk, DiskFile
 
@@ -48,7 +50,15 @@ class Checkpoint:
     """What is to be stored once everything below `end_offset` is on disk."""
 
     end_offset: int
+    producers: Snapshot
     files: dict[str, bytes] = field(default_factory=dict)
+
+
+async def encoded(snapshot: Snapshot) -> bytes:
+    """The snapshot's bytes; the loop turns between its slices."""
+    for _ in snapshot.slices():
+        await asyncio.sleep(0)
+    return snapshot.data
 
 
 def snapshot_path(directory: str, end_offset: int) -> str:

@@ -33,6 +33,7 @@ from oncelog_partition_leader.checkpoints import (
     CLEAN_SHUTDOWN,
     LEADER_EPOCHS,
     Checkpoint,
+    encoded,
     pack_clean,
     prune_snapshots,
     snapshot_offsets,
@@ -270,13 +271,12 @@ class PartitionLog:
 
     def _checkpoint(self, segments: Sequence[Segment]) -> Checkpoint:
         """What a recovery would otherwise have to scan for, as it is now; `segments` end at the log end."""
-        checkpoint = Checkpoint(self._log_end)
+        checkpoint = Checkpoint(self._log_end, self.producers.begin_snapshot())
         files = checkpoint.files
         files[f"{self.directory}/{LEADER_EPOCHS}"] = self.epochs.dump()
         for segment in segments:
             files[segment.path + TXN_INDEX_SUFFIX] = self.aborted.dump(segment.base_offset, segment.next_offset)
             files[segment.path + INDEX_SUFFIX] = segment.index.dump()
-        files[snapshot_path(self.directory, self._log_end)] = self.producers.snapshot()
         return checkpoint
 
     async def _store_checkpoints(self, generation: int) -> None:
@@ -285,6 +285,10 @@ class PartitionLog:
             return
         try:
             for checkpoint in due:
+                snapshot = await encoded(checkpoint.producers)
+                if generation != self._generation:
+                    return
+                checkpoint.files[snapshot_path(self.directory, checkpoint.end_offset)] = snapshot
                 for path, data in checkpoint.files.items():
                     await self._disk.write_atomic(path, data)
                     if generation != self._generation:
@@ -381,23 +385,18 @@ class PartitionLog:
         """What a read_committed reader of [from_offset, to_offset) must skip."""
         return self.aborted.between(from_offset, to_offset)
 
-    def producer_snapshot(self) -> bytes:
-        """The producer state at the log end, for a follower that begins above this log's start (hole 23)."""
-        return self.producers.snapshot()
-
     async def producer_snapshot_at(self, offset: int) -> bytes:
         """The producer state at `offset`, a batch's beginning or the log end. Raises `StorageError`."""
         self._usable()
         if offset == self._log_end:
-            return self.producers.snapshot()
+            return await encoded(self.producers.begin_snapshot())
         segments, config = list(self._segments), self._config
         try:
-            states = await self._disk.run(
-                lambda: replay_states(self._disk, self.directory, config, segments, self._tag, offset)
+            return await self._disk.run(
+                lambda: replay_states(self._disk, self.directory, config, segments, self._tag, offset).snapshot()
             )
         except CorruptMessageError as error:
             raise self._rotten(error) from error
-        return states.snapshot()
 
     # ------------------------------------------------------------ cuts
 
@@ -480,7 +479,8 @@ class PartitionLog:
         an empty log at 0. Raises `CorruptMessageError` for a bad snapshot (nothing changed), and `StorageError`.
         """
         self._usable()
-        states = states_from(snapshot, offset, self._config)
+        config = self._config
+        states = await self._disk.run(lambda: states_from(snapshot, offset, config))
         self._generation += 1
         try:
             await self._replace_all(offset, states)

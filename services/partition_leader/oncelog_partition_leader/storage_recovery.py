@@ -150,7 +150,7 @@ async def begin_anew(
     fresh = Segment(disk, directory, offset)
     fresh.open_new()
     await fresh.file.sync()
-    await disk.write_atomic(snapshot_path(directory, offset), states.snapshot())
+    await disk.write_atomic(snapshot_path(directory, offset), await disk.run(states.snapshot))
     await disk.sync_dir(directory)
     await point.store(offset, offset)
     return fresh

@@ -410,7 +410,7 @@ def test_hole_23_a_follower_that_begins_above_takes_the_leaders_state() -> None:
         end = leader.log_end_offset
         follower = await open_log(disk, directory=DIRECTORY.replace("logs/", "logs/copy/"))
         write(follower, plain(), plain())
-        await follower.reset_to(end, leader.producer_snapshot())
+        await follower.reset_to(end, leader.producers.snapshot())
         assert (follower.log_start_offset, follower.log_end_offset, follower.synced_end_offset) == (end, end, end)
         write(leader, batch(1, 4), epoch=5)
         follower.append_as_follower(contents(leader, end), 5)

@@ -98,7 +98,7 @@ class Life:
             await self._unless_unknown(log.advance_log_start(target))
         elif kind < 0.95:
             self.high_watermark = log.log_end_offset + random.randrange(3)
-            await log.reset_to(self.high_watermark, log.producer_snapshot())
+            await log.reset_to(self.high_watermark, log.producers.snapshot())
         log.check()
 
     async def _unless_unknown(self, moved: object) -> None:

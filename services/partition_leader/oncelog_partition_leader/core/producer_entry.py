@@ -4,13 +4,17 @@ Rule 1: expiry is a function of the log: an entry's age is measured in append ti
         on a node's clock (hole 23).
 Rule 2: an expired producer keeps its epoch, last sequence and how much it wrote, for ever: a late repeat is still known
         as one, and the producer may go on where it was. Only the offsets of its newest batches are forgotten.
+Rule 3: a batch of the log makes a bounded number of entries expire; those that are left are next.
+Rule 4: whoever encodes the entries while the log goes on is told before one of them changes (`EntryKeeper`).
 """
 
 from __future__ import annotations
 
+import weakref
 from collections import OrderedDict
-from typing import Final, NamedTuple
+from typing import Final, Protocol
 
+from oncelog_partition_leader.core.expired_producers import ExpiredEntry, ExpiredProducers
 from oncelog_partition_leader.core.sequence_window import SequenceWindow
 
 
@@ -38,27 +42,31 @@ class ProducerEntry:
         return None
 
 
-class ExpiredEntry(NamedTuple):
-    """What stays of a producer after its expiry."""
+class EntryKeeper(Protocol):
+    """Whoever needs the live entries as they are now, later."""
 
-    producer_epoch: int
-    last_sequence: int
-    written: int
+    def keep(self, producer_id: int, entry: ProducerEntry) -> None:
+        """The entry is about to change."""
+        ...
 
 
 _FOREVER_MS: Final = 1 << 62
+_EXPIRE_AT_ONCE: Final = 1_000
+LIVE_MAX: Final = 100_000
+"""More producers than this are not kept with the offsets of their newest batches: the least recently seen expire early."""
 
 
 class ProducerEntries:
     """Live entries, least recently seen first, and expired ones."""
 
-    __slots__ = ("_expiration_ms", "_next_expiry_ms", "expired", "live", "log_time_ms")
+    __slots__ = ("_expiration_ms", "_keepers", "_next_expiry_ms", "expired", "live", "log_time_ms")
 
     def __init__(self, expiration_ms: int) -> None:
         self._expiration_ms = expiration_ms
         self._next_expiry_ms = _FOREVER_MS
         self.live: OrderedDict[int, ProducerEntry] = OrderedDict()
-        self.expired: dict[int, ExpiredEntry] = {}
+        self._keepers: list[weakref.ref[EntryKeeper]] = []
+        self.expired = ExpiredProducers()
         self.log_time_ms = 0
         """The largest append timestamp of the log so far."""
 
@@ -76,12 +84,30 @@ class ProducerEntries:
         window = SequenceWindow(gone.last_sequence, gone.written, end_offset)
         return ProducerEntry(gone.producer_epoch, window, self.log_time_ms)
 
+    def kept_by(self, keeper: EntryKeeper) -> None:
+        """From now on it is told of changes, as long as it lives or until `released_by`."""
+        self._keepers = [ref for ref in self._keepers if ref() is not None]
+        self._keepers.append(weakref.ref(keeper))
+
+    def released_by(self, keeper: EntryKeeper) -> None:
+        """It has what it needs."""
+        self._keepers = [ref for ref in self._keepers if ref() not in (None, keeper)]
+
+    def _keep(self, producer_id: int, entry: ProducerEntry) -> None:
+        for ref in self._keepers:
+            keeper = ref()
+            if keeper is not None:
+                keeper.keep(producer_id, entry)
+
     def touch(self, producer_id: int, producer_epoch: int, end_offset: int) -> ProducerEntry:
         """The entry to write to, newest in order, with an empty window when the epoch is new."""
         entry = self.find(producer_id, end_offset)
+        if producer_id not in self.live:
+            self.expired.discard(producer_id)
+        elif self._keepers:
+            self._keep(producer_id, self.live[producer_id])
         if entry is None or producer_epoch > entry.producer_epoch:
             entry = ProducerEntry(producer_epoch, SequenceWindow(), self.log_time_ms)
-        self.expired.pop(producer_id, None)
         self.live[producer_id] = entry
         self.live.move_to_end(producer_id)
         entry.last_seen_ms = self.log_time_ms
@@ -96,21 +122,23 @@ class ProducerEntries:
             entry.set_aside = (old.producer_epoch, old.window)
 
     def advance(self, append_timestamp_ms: int, busy: dict[int, int]) -> None:
-        """The log's time goes on (never back): entries that were silent for too long expire.
+        """The log's time goes on (never back): entries that were silent for too long expire, or are too many.
 
         A producer of an open transaction stays.
         """
-        if append_timestamp_ms <= self.log_time_ms:
-            return
-        self.log_time_ms = append_timestamp_ms
-        if append_timestamp_ms >= self._next_expiry_ms:
+        if append_timestamp_ms > self.log_time_ms:
+            self.log_time_ms = append_timestamp_ms
+        if self.log_time_ms >= self._next_expiry_ms or len(self.live) > LIVE_MAX:
             self._expire(busy)
 
     def _expire(self, busy: dict[int, int]) -> None:
-        while self.live:
+        for _ in range(min(len(self.live), _EXPIRE_AT_ONCE)):
             producer_id, entry = next(iter(self.live.items()))
-            if entry.last_seen_ms + self._expiration_ms > self.log_time_ms:
+            is_old = entry.last_seen_ms + self._expiration_ms <= self.log_time_ms
+            if not is_old and len(self.live) <= LIVE_MAX:
                 break
+            if self._keepers:
+                self._keep(producer_id, entry)
             if producer_id in busy:
                 entry.last_seen_ms = self.log_time_ms
                 self.live.move_to_end(producer_id)
@@ -132,6 +160,7 @@ class ProducerEntries:
         seen = [entry.last_seen_ms for entry in self.live.values()]
         assert seen == sorted(seen), "least recently seen first"
         assert not seen or seen[-1] <= self.log_time_ms
-        assert not self.live.keys() & self.expired.keys(), "live or expired, not both"
+        assert self.live.keys().isdisjoint(self.expired), "live or expired, not both"
         for entry in self.live.values():
             entry.window.check()
+        self.expired.check()

@@ -9,19 +9,23 @@ Rule 1: all five kept batches of every window are in it, open transactions and t
 Rule 2: a damaged snapshot is refused whole; the caller takes an older one and replays the log from there.
 Rule 3: which older numbers have their markers stands among the markers, as entries with a number below zero that hold 62 bits
         each: version 0.1, which a leader may send its snapshot to, reads them as markers of numbers that nobody asks for.
+Rule 4: a snapshot is of one moment, and is encoded in slices (`Snapshot.advance`) while the log goes on: an entry that is
+        about to change is encoded first. So no step of the event loop grows with the number of producers.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 from crc32c import crc32c
 
 from oncelog.errors import CorruptMessageError
 from oncelog.types import Buffer
-from oncelog_partition_leader.core.producer_entry import ExpiredEntry, ProducerEntries, ProducerEntry
+from oncelog_partition_leader.core.expired_producers import RECORD_BYTES, ExpiredProducers
+from oncelog_partition_leader.core.producer_entry import ProducerEntries, ProducerEntry
 from oncelog_partition_leader.core.sequence_window import KeptBatch, SequenceWindow
 from oncelog_partition_leader.core.transactions import (
     MARKERS_KEPT,
@@ -41,7 +45,6 @@ _WINDOW: Final = struct.Struct("<iqqI")
 _KEPT: Final = struct.Struct("<iiqIq")
 _PRODUCER: Final = struct.Struct("<qiq?")
 _SET_ASIDE: Final = struct.Struct("<i")
-_EXPIRED: Final = struct.Struct("<qiiq")
 _ENDED: Final = struct.Struct("<qqi")
 _MARKER: Final = struct.Struct("<qq?")
 _SHARD: Final = struct.Struct("<Hi")
@@ -49,15 +52,68 @@ _DECIDED: Final = struct.Struct("<qq")
 _OPEN: Final = struct.Struct("<qqqiHq")
 _WRITER: Final = struct.Struct("<qq")
 _BITS: Final = 62
+_SLICE: Final = 500
+"""Entries encoded in one step."""
 
 
-def dump(producers: ProducerEntries, transactions: Transactions, end_offset: int) -> bytes:
-    """The snapshot's bytes."""
-    parts = [_LOG.pack(end_offset, producers.log_time_ms)]
-    parts.extend(_dump_producers(producers))
-    parts.extend(_dump_transactions(transactions))
-    body = b"".join(parts)
-    return _HEAD.pack(_MAGIC, crc32c(body)) + body
+class Snapshot:
+    """The state at the moment in which this was made. `data` is there as soon as `advance` has returned True."""
+
+    def __init__(self, producers: ProducerEntries, transactions: Transactions, end_offset: int) -> None:
+        self.end_offset = end_offset
+        self.data = b""
+        self._producers = producers
+        self._kept: dict[int, bytes] = {}
+        self._ids = list(producers.live)
+        self._entries = list(producers.live.values())
+        self._expired = producers.expired.leaves()
+        self._rest = b"".join(_dump_transactions(transactions))
+        self._head = _LOG.pack(end_offset, producers.log_time_ms) + _COUNT.pack(len(self._ids))
+        self._expired_head = _COUNT.pack(len(producers.expired))
+        self._parts: list[bytes] = []
+        self._crc = 0
+        self._work = self._encode()
+        producers.kept_by(self)
+
+    def keep(self, producer_id: int, entry: ProducerEntry) -> None:
+        """See `EntryKeeper`: the entry as it is now is what this snapshot needs, if it does not have it yet."""
+        if producer_id not in self._kept:
+            self._kept[producer_id] = b"".join(_dump_entry(producer_id, entry))
+
+    def advance(self) -> bool:
+        """Encodes a slice of a few milliseconds; True when everything is."""
+        if self.data:
+            return True
+        part = next(self._work, None)
+        if part is not None:
+            self._crc = crc32c(part, self._crc)
+            self._parts.append(part)
+            return False
+        self.data = b"".join([_HEAD.pack(_MAGIC, self._crc), *self._parts])
+        self._parts.clear()
+        self._producers.released_by(self)
+        return True
+
+    def slices(self) -> Iterator[None]:
+        """Encodes everything, a slice at a time."""
+        while not self.advance():
+            yield
+
+    def whole(self) -> bytes:
+        """The snapshot's bytes, at once."""
+        for _ in self.slices():
+            pass
+        return self.data
+
+    def _encode(self) -> Iterator[bytes]:
+        yield self._head
+        entries = zip(self._ids, self._entries, strict=True)
+        while part := list(islice(entries, _SLICE)):
+            yield b"".join(self._kept.pop(one, b"") or b"".join(_dump_entry(one, entry)) for one, entry in part)
+        self._ids, self._entries = [], []
+        yield self._expired_head
+        yield b"".join(self._expired)
+        yield self._rest
 
 
 def load(data: Buffer, expiration_ms: int) -> tuple[ProducerEntries, Transactions, int]:
@@ -83,17 +139,12 @@ def _dump_window(window: SequenceWindow) -> Iterator[bytes]:
         yield _KEPT.pack(*batch)
 
 
-def _dump_producers(producers: ProducerEntries) -> Iterator[bytes]:
-    yield _COUNT.pack(len(producers.live))
-    for producer_id, entry in producers.live.items():
-        yield _PRODUCER.pack(producer_id, entry.producer_epoch, entry.last_seen_ms, entry.set_aside is not None)
-        yield from _dump_window(entry.window)
-        if entry.set_aside is not None:
-            yield _SET_ASIDE.pack(entry.set_aside[0])
-            yield from _dump_window(entry.set_aside[1])
-    yield _COUNT.pack(len(producers.expired))
-    for producer_id, gone in sorted(producers.expired.items()):
-        yield _EXPIRED.pack(producer_id, *gone)
+def _dump_entry(producer_id: int, entry: ProducerEntry) -> Iterator[bytes]:
+    yield _PRODUCER.pack(producer_id, entry.producer_epoch, entry.last_seen_ms, entry.set_aside is not None)
+    yield from _dump_window(entry.window)
+    if entry.set_aside is not None:
+        yield _SET_ASIDE.pack(entry.set_aside[0])
+        yield from _dump_window(entry.set_aside[1])
 
 
 def _dump_transactions(transactions: Transactions) -> Iterator[bytes]:
@@ -143,6 +194,12 @@ class _Reader:
         self._position += layout.size
         return values
 
+    def bytes(self, length: int) -> memoryview:
+        if self._position + length > len(self._body):
+            raise CorruptMessageError("the producer snapshot ends too early")
+        self._position += length
+        return self._body[self._position - length : self._position]
+
     def count(self) -> range:
         return range(self.take(_COUNT)[0])
 
@@ -167,9 +224,7 @@ def _load_producers(reader: _Reader, expiration_ms: int, log_time_ms: int) -> Pr
         if has_set_aside:
             entry.set_aside = (reader.take(_SET_ASIDE)[0], _load_window(reader))
         producers.live[producer_id] = entry
-    for _ in reader.count():
-        producer_id, producer_epoch, last, written = reader.take(_EXPIRED)
-        producers.expired[producer_id] = ExpiredEntry(producer_epoch, last, written)
+    producers.expired = ExpiredProducers.load(reader.bytes(len(reader.count()) * RECORD_BYTES))
     producers.plan_expiry()
     return producers
 

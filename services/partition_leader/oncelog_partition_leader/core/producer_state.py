@@ -42,7 +42,7 @@ from oncelog_partition_leader.core.decisions import (
     Written,
 )
 from oncelog_partition_leader.core.producer_entry import ProducerEntries, ProducerEntry
-from oncelog_partition_leader.core.producer_snapshot import dump, load
+from oncelog_partition_leader.core.producer_snapshot import Snapshot, load
 from oncelog_partition_leader.core.sequence_window import KeptBatch, Older, SequenceWindow
 from oncelog_partition_leader.core.transactions import (
     KnownMarker,
@@ -289,7 +289,11 @@ class ProducerStates:
 
     def snapshot(self) -> bytes:
         """Everything, with a checksum."""
-        return dump(self.producers, self.transactions, self.end_offset)
+        return self.begin_snapshot().whole()
+
+    def begin_snapshot(self) -> Snapshot:
+        """The state as it is now, to be encoded a slice at a time while batches go on being applied."""
+        return Snapshot(self.producers, self.transactions, self.end_offset)
 
     @classmethod
     def restore(cls, data: Buffer, expiration_ms: int = DEFAULT_EXPIRATION_MS) -> ProducerStates:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+from random import Random
+
 import pytest
 
 from oncelog.core.control import Marker, control_of
@@ -17,6 +21,7 @@ from oncelog.errors import (
     TxnEndedError,
     UnknownProducerIdError,
 )
+from oncelog_partition_leader.core import producer_entry, producer_snapshot
 from oncelog_partition_leader.core.decisions import (
     APPEND,
     AppendMarker,
@@ -173,6 +178,75 @@ def test_a_clock_that_steps_back_expires_nobody_and_breaks_no_order() -> None:
     log.write(batch(1, 1), now_ms=NOW_MS - 5)
     log.write(batch(3, 0), now_ms=NOW_MS + DAY_MS - 1)
     assert not log.states.producers.expired
+
+
+def test_a_batch_makes_a_bounded_number_of_producers_expire_and_the_next_ones_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(producer_entry, "_EXPIRE_AT_ONCE", 100)
+    log = States()
+    for producer_id in range(250):
+        log.write(batch(producer_id, 0), now_ms=NOW_MS)
+    left = []
+    for sequence in range(4):
+        log.write(batch(999, sequence), now_ms=NOW_MS + DAY_MS)
+        left.append(len(log.states.producers.live) - 1)
+        replica = States(ProducerStates.restore(log.states.snapshot()))
+        replica.write(batch(999, sequence + 1), now_ms=NOW_MS + DAY_MS)
+        assert len(replica.states.producers.live) - 1 == max(0, left[-1] - 100), "and so does one that was restored"
+    assert left == [150, 50, 0, 0]
+
+
+def test_too_many_producers_expire_early_and_are_still_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(producer_entry, "LIVE_MAX", 10)
+    log = States()
+    log.write(batch(1, 0, txn=(1, 1)))
+    for producer_id in range(2, 40):
+        log.write(batch(producer_id, 0))
+    assert len(log.states.producers.live) <= 11
+    assert log.decide(batch(2, 0)) == Duplicate(-1, -1, log.states.end_offset), "no duplicate gets in"
+    _refused(log, batch(2, 5), OutOfOrderSequenceError)
+    assert TxnName(1, 1) in log.states.transactions.open
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_snapshot_in_slices_is_of_the_moment_in_which_it_began(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(producer_snapshot, "_SLICE", 3)
+    random, log = Random(seed), States()
+    now_ms, sequences, fences = NOW_MS, dict[int, list[int]](), 0
+    running: list[tuple[producer_snapshot.Snapshot, bytes]] = []
+    done = 0
+    for _ in range(1_000):
+        now_ms += random.choice([0, 0, 1, DAY_MS // 20])
+        producer_id = random.randrange(60)
+        epoch_and_next = sequences.setdefault(producer_id, [0, 0])
+        if random.random() < 0.1:
+            fences += 1
+            epoch_and_next[:] = [epoch_and_next[0] + 1, 0]
+            log.apply(fence(producer_id, epoch_and_next[0]), now_ms=now_ms)
+        else:
+            log.write(batch(producer_id, epoch_and_next[1], epoch=epoch_and_next[0]), now_ms=now_ms)
+            epoch_and_next[1] += 1
+        if random.random() < 0.1:
+            expected = log.states.snapshot()
+            running.append((log.states.begin_snapshot(), expected))
+        for snapshot, expected in list(running):
+            if random.random() < 0.15 and snapshot.advance():
+                assert snapshot.data == expected
+                running.remove((snapshot, expected))
+                done += 1
+    assert done > 20
+    assert fences > 20
+    assert len(log.states.producers.expired) > 0
+
+
+def test_a_snapshot_that_nobody_wants_any_more_is_told_nothing() -> None:
+    log = States()
+    log.write(batch(1, 0))
+    snapshot = weakref.ref(log.states.begin_snapshot())
+    gc.collect()
+    assert snapshot() is None
+    log.write(batch(1, 1))
 
 
 # ---------------------------------------------------------------- fences (hole 22)

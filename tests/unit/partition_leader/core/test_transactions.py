@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oncelog_partition_leader.core.producer_entry import ProducerEntries
-from oncelog_partition_leader.core.producer_snapshot import dump, load
+from oncelog_partition_leader.core.producer_snapshot import Snapshot, load
 from oncelog_partition_leader.core.transactions import (
     MARKERS_KEPT,
     NUMBERS_KEPT,
@@ -89,7 +89,7 @@ def test_which_numbers_have_markers_is_in_a_snapshot() -> None:
     for number in range(1, 200):
         if number != 7:
             transactions.end(TxnName(5, number), KnownMarker(number, number, True), 0)
-    _, found, _ = load(dump(ProducerEntries(1_000), transactions, 300), 1_000)
+    _, found, _ = load(Snapshot(ProducerEntries(1_000), transactions, 300).whole(), 1_000)
     found.check()
     assert found.ended == transactions.ended
     assert found.ended[5].marker(7) is None
@@ -100,7 +100,7 @@ def test_a_snapshot_without_that_takes_older_numbers_for_written() -> None:
     transactions = Transactions()
     transactions.end(TxnName(5, 20), KnownMarker(20, 20, True), 0)
     transactions.ended[5].marked = 0  # as version 0.1 writes it
-    _, found, _ = load(dump(ProducerEntries(1_000), transactions, 300), 1_000)
+    _, found, _ = load(Snapshot(ProducerEntries(1_000), transactions, 300).whole(), 1_000)
     known = found.ended[5]
     assert [known.marker(number) for number in (12, 13)] == [KnownMarker(20, 20, True), None]
 
