@@ -199,8 +199,10 @@ class TransactionService:
         )
         asked = shard.ask(command) if request.txn_no else self._ask_with_id(shard, command)
         reply: cmd.CommitReply = await asked
-        if not reply.visible and request.wait == co.VISIBLE:
-            await self._wait_visible(shard, request.transactional_id, reply.txn_no)
+        if request.wait == co.VISIBLE:
+            for number in reply.waits_for:
+                if not await self._wait_visible(shard, request.transactional_id, number):
+                    break
         return co.CommitTransactionReply(
             already_committed=reply.already_committed, committed_rows=reply.committed_rows, txn_no=reply.txn_no
         )

@@ -4,7 +4,7 @@ Rule 1: the queue is drained by one synchronous step: everything that waits is d
         handler that is cancelled can leave log and state apart.
 Rule 2: nothing is answered to `acks=all` before the high watermark has passed it. After the append an error means
         *unknown*; a refusal before it leaves no trace.
-Rule 3: a batch that waits for its enrolment holds back only its own producer.
+Rule 3: a batch that waits for its enrolment holds back only its own producer, and its bytes count as waiting.
 Rule 4: it ends once (`end`) and is never revived; the next epoch is another object.
 """
 
@@ -122,6 +122,7 @@ class Leadership:
         self._waiters: Waiters[Command] = Waiters()
         self._sync_waiters: Waiters[Command] = Waiters()
         self._parked: dict[int, list[AppendBatch]] = {}
+        self._parked_bytes = 0
         self._enrolling: dict[TxnSession, list[int]] = {}
         self._verified: dict[TxnSession, None] = {}
         self._sessions = 0
@@ -150,7 +151,8 @@ class Leadership:
         if self.topic_config.fsync:
             self._host.disk_watch.require_answering()
         config = self._host.config
-        if self.waiting >= config.inbox_batches_max or self._inbox_bytes + size > config.inbox_bytes_max:
+        waiting_bytes = self._inbox_bytes + self._parked_bytes
+        if self.waiting >= config.inbox_batches_max or waiting_bytes + size > config.inbox_bytes_max:
             raise ResourceExhaustedError("too much waits on this partition", retry_after_ms=50)
         command.since_s = self._metrics.now_s()
         self._inbox.append(command)
@@ -197,6 +199,7 @@ class Leadership:
         parked = self._parked.get(header.producer_id)
         if parked is not None and header.producer_id >= 0:
             parked.append(command)
+            self._parked_bytes += len(command.data)
             return None
         decision = self.log.producers.decide(header, Origin.CLIENT, self._verified)
         if isinstance(decision, Duplicate):
@@ -372,6 +375,7 @@ class Leadership:
         for parked in self._parked.values():
             waiting.extend(parked)
         self._parked.clear()
+        self._parked_bytes = 0
         for command in waiting:
             command.fail(self.ended)
 
@@ -426,6 +430,7 @@ class Leadership:
 
     def _park(self, command: AppendBatch, needs: NeedsEnrolment) -> None:
         self._parked[command.header.producer_id] = [command]
+        self._parked_bytes += len(command.data)
         waiting = self._enrolling.get(needs.name)
         if waiting is not None:
             waiting.append(command.header.producer_id)
@@ -439,9 +444,10 @@ class Leadership:
         producers = self._enrolling.pop(session, [])
         if self.ended is not None:
             return
-        again: list[Command] = []
+        again: list[AppendBatch] = []
         for producer_id in producers:
             for command in self._parked.pop(producer_id, []):
+                self._parked_bytes -= len(command.data)
                 header = command.header
                 asked = TxnSession(header.txn_producer_id, header.txn_no, header.producer_epoch)
                 if error is not None and header.is_transactional and asked == session:
@@ -451,6 +457,7 @@ class Leadership:
         if error is None:
             self._verified[session] = None
         self._inbox[:0] = again
+        self._inbox_bytes += sum(len(command.data) for command in again)
         self._schedule()
 
 

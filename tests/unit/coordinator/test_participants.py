@@ -168,7 +168,7 @@ def test_178_only_the_winners_commit_and_the_marker_names_them(driver: Driver) -
     loser, w1, w2 = driver.join(), driver.join(), driver.join()
     enrol(driver, loser, P0, P1, P2)
     reply = driver.commit(1, winner(w2, 5, p0=3, p1=2), winner(w1, 4, p0=4))
-    assert reply == cmd.CommitReply(False, 9, 1, False)
+    assert reply == cmd.CommitReply(False, 9, 1, False, (1,))
     (markers,) = driver.effects
     assert markers.winners == tuple(sorted((w1.producer_id, w2.producer_id)))
     assert markers.targets == (Target(*P0, 7), Target(*P1, 2), Target(*P2, 0))
@@ -197,6 +197,33 @@ def test_a_repeated_commit_is_visible_only_when_its_markers_are_in(driver: Drive
     driver.mark(one.txn_no, P0)
     assert driver.commit(one.txn_no, batch=7).visible
     assert driver.commit(0, batch=7).visible
+
+
+def test_a_repeat_that_names_another_transaction_waits_for_the_one_that_committed_the_batch(driver: Driver) -> None:
+    first = driver.join(run="r1", batch=7)  # its driver dies, and another one runs the batch again
+    second = driver.join(run="r2", batch=7, attempt="2")
+    enrol(driver, second, P0)
+    driver.commit(second.txn_no, winner(second, p0=1), run="r2", batch=7, attempt="2")
+    late = driver.commit(first.txn_no, run="r1", batch=7)
+    assert (late.already_committed, late.txn_no) == (True, second.txn_no)
+    assert (late.visible, late.waits_for) == (False, (second.txn_no,)), "the first one has ended; this is not visible"
+    driver.mark(second.txn_no, P0)
+    late = driver.commit(first.txn_no, run="r1", batch=7)
+    assert (late.visible, late.waits_for) == (True, ())
+
+
+def test_a_repeat_without_a_number_waits_for_every_commit_that_is_not_visible_yet(driver: Driver) -> None:
+    one = driver.join(app="a", batch=7)
+    enrol(driver, one, P0)
+    driver.commit(one.txn_no, winner(one, p0=1), app="a", batch=7)
+    two = driver.join(app="b", batch=1, attempt="2")
+    enrol(driver, two, P1)
+    driver.commit(two.txn_no, winner(two, p1=1), app="b", batch=1, attempt="2")
+    driver.mark(two.txn_no, P1)
+    again = driver.commit(0, app="a", batch=7)
+    assert (again.visible, again.waits_for) == (False, (one.txn_no,))
+    driver.mark(one.txn_no, P0)
+    assert driver.commit(0, app="a", batch=7).visible
 
 
 def test_179_a_replayed_batch_is_already_committed_for_anyone(driver: Driver) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 
@@ -17,6 +18,7 @@ from oncelog.errors import (
     NotLeaderError,
     OncelogError,
     RequestTimedOutError,
+    ResourceExhaustedError,
     TxnEndedError,
 )
 from oncelog.types import BrokerRef, PartitionId
@@ -304,6 +306,33 @@ def test_a_transaction_opens_on_the_coordinators_answer_and_holds_back_nobody_el
         await turn()
         leading.acknowledge(3)
         assert [answer.result().base_offset for answer in (other, first, second)] == [0, 1, 2]
+
+    run(scenario)
+
+
+def test_batches_that_wait_for_their_enrolment_count_in_the_bytes_that_may_wait(run: Run) -> None:
+    async def scenario(leading: Leading) -> None:
+        size = len(batch(7, 0, txn_no=1))
+        leading.host.config = replace(leading.host.config, inbox_bytes_max=2 * size)
+        first = leading.produce(batch(7, 0, txn_no=1))
+        await turn()
+        second = leading.produce(batch(7, 1, txn_no=1))
+        await turn()
+        with pytest.raises(ResourceExhaustedError):
+            leading.produce(batch())
+        leading.leadership.enrolled(TxnSession(7, 1, 0), None)
+        with pytest.raises(ResourceExhaustedError):
+            leading.produce(batch())
+        await turn()
+        plain = leading.produce(batch())
+        await turn()
+        leading.acknowledge(3)
+        assert [answer.result().base_offset for answer in (first, second, plain)] == [0, 1, 2]
+        refused = [leading.produce(batch(7, number, txn_no=2)) for number in range(2)]
+        await turn()
+        leading.leadership.enrolled(TxnSession(7, 2, 0), CoordinatorNotAvailableError())
+        assert all(answer.exception() for answer in refused)
+        leading.produce(batch(payload=b"x" * size))
 
     run(scenario)
 

@@ -158,12 +158,13 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class CommitReply:
-    """`visible`: every marker is in."""
+    """`visible`: every marker is in; else `waits_for` names the transactions whose markers are not."""
 
     already_committed: bool
     committed_rows: int
     txn_no: int
     visible: bool
+    waits_for: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,8 +204,7 @@ def commit(index: TransactionIndex, command: Commit, now_ms: int) -> Decision:
     record = index.find(command.transactional_id)
     committed = None if record is None else _committed_token(record, command.batch)
     if record is not None and committed is not None:
-        number = command.txn_no or max((item.txn_no for item in record.decided if item.outcome.is_commit), default=0)
-        return Decision(reply=CommitReply(True, committed.rows, number, index.is_visible(record, number)))
+        return Decision(reply=_repeated(index, record, command, committed))
     if command.txn_no == 0:
         old, before = _open_empty(index, record, command, now_ms)
     else:
@@ -217,7 +216,21 @@ def commit(index: TransactionIndex, command: Commit, now_ms: int) -> Decision:
     decided = state.decide_open(before, Outcome.COMMITTED_WINNERS, now_ms, index.limits, counts, winners)
     after = state.with_token(decided, Token(command.batch.app_id, command.batch.batch_id, rows))
     visible = all(item.txn_no != before.last_txn_no for item in after.decided)
-    return parts.decided_now(old, after, CommitReply(False, rows, before.last_txn_no, visible))
+    waits_for = () if visible else (before.last_txn_no,)
+    return parts.decided_now(old, after, CommitReply(False, rows, before.last_txn_no, visible, waits_for))
+
+
+def _repeated(index: TransactionIndex, record: TransactionRecord, command: Commit, token: Token) -> CommitReply:
+    """The answer to a commit of a batch that is committed, maybe by another transaction than the caller names.
+
+    A token does not say by which one: if not by the one that is named, then by any commit whose markers are not in yet.
+    """
+    pending = tuple(item.txn_no for item in record.decided if item.outcome.is_commit)
+    if command.txn_no in pending:
+        pending = (command.txn_no,)
+    number = max(pending, default=command.txn_no)
+    unseen = tuple(item for item in pending if not index.is_visible(record, item))
+    return CommitReply(True, token.rows, number, not unseen, unseen)
 
 
 def _require_open(index: TransactionIndex, command: Commit) -> TransactionRecord:
