@@ -82,6 +82,7 @@ HOLES: Final[dict[int, Case]] = {
         "fsync by quorum against election from the ISR",
         "test_hole_04_in_fsync_mode_the_leader_counts_its_own_disk_too",
         "test_hole_04_in_fsync_mode_every_follower_acknowledges_what_is_on_its_disk",
+        "test_hole_04_a_follower_that_has_not_heard_of_fsync_acknowledges_as_its_leader_counts",
     ),
     5: _coordinator("healing without the winners", "test_hole_05_healing_hears_the_winners"),
     6: _coordinator(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from oncelog import errors, methods
 from oncelog.v1 import partition_pb2 as pa
 from oncelog_runtime import cluster as keys
+from oncelog_runtime.ports import Put
 from oncelog_runtime.sim.disk import SimDisk
 from tests.conformance.script import Place, Script, cluster
 
@@ -121,6 +123,24 @@ async def test_hole_04_in_fsync_mode_every_follower_acknowledges_what_is_on_its_
     s.restart("broker-0", "broker-1", "broker-2")
     await s.cluster.healthy()
     assert await s.read(place) == ["x"]
+
+
+async def test_hole_04_a_follower_that_has_not_heard_of_fsync_acknowledges_as_its_leader_counts(s: Script) -> None:
+    place = await s.place()
+    writer = await s.producer()
+    leader, follower = s.leader(place), s.followers(place)[0]
+    s.cut_from_etcd(follower)
+    item = s.world.metadata.get(keys.topic_key(place.topic))
+    assert item is not None
+    topic = keys.Topic.decode(item.value)
+    changed = replace(topic, config={**topic.config, "flush_mode": "fsync"})
+    s.world.metadata.commit([], [Put(item.key, changed.encode())], [])
+    await s.until(lambda: s.replica(leader, place).topic_config.fsync)
+    assert not s.replica(follower, place).topic_config.fsync, "it has not heard of the change"
+    s.slow_syncs(follower)
+    assert follower in s.isr(place)
+    assert not await acknowledged(s, place, writer, "x", timeout_ms=500), "x is not on the follower's disk"
+    assert follower in s.isr(place)
 
 
 async def test_hole_17_while_an_isr_answer_is_lost_the_larger_isr_counts(s: Script) -> None:

@@ -2,7 +2,8 @@
 
 Rule 1: everything is checked before anything is written: our incarnation, the leader epoch, the session, the offset.
 Rule 2: appends happen before the first await, so messages of one link are taken in the order in which they came.
-Rule 3: in fsync mode only the synced end is acknowledged; while the disk is stalled the leader hears so at once.
+Rule 3: in fsync mode only the synced end is acknowledged; that mode holds as soon as the leader, or etcd, says so. While
+        the disk is stalled the leader hears so at once.
 Rule 4: one partition's failure is an error in its own item, and harms no other.
 """
 
@@ -101,7 +102,7 @@ class Follower:
         partition.leader_says(item.high_watermark, item.log_start_offset)
         answer.log_end_offset = partition.log.log_end_offset
         answer.last_epoch = _UNKNOWN_EPOCH
-        if not partition.topic_config.fsync or partition.sync.synced_end >= answer.log_end_offset:
+        if not _wants_sync(partition, item) or partition.sync.synced_end >= answer.log_end_offset:
             return False
         partition.sync.request()
         return True
@@ -128,13 +129,18 @@ class Follower:
                 await partition.reset(item.leader_epoch, item.session, item.base_offset, snapshot)
             elif item.HasField("truncate_to"):
                 await partition.truncate(item.leader_epoch, item.session, item.truncate_to)
-            if partition.topic_config.fsync:
+            if _wants_sync(partition, item):
                 await partition.sync.wait(partition.log.log_end_offset)
             _require_session(partition, item)
             told = partition.told_end()
             answer.log_end_offset, answer.last_epoch, answer.last_epoch_start = told
         except OncelogError as error:
             answer.error.CopyFrom(to_detail(error))
+
+
+def _wants_sync(partition: LocalPartition, item: pb.ReplicatePartition) -> bool:
+    """The leader may have heard of a change of `flush_mode` before this follower; one of an older version says nothing."""
+    return item.fsync or partition.topic_config.fsync
 
 
 def _require_session(partition: LocalPartition, item: pb.ReplicatePartition) -> None:

@@ -87,6 +87,7 @@ class Feed:
             leader_epoch=leadership.epoch,
             high_watermark=leadership.high_watermark,
             log_start_offset=leadership.log.log_start_offset,
+            fsync=leadership.topic_config.fsync,
         )
         bulk: Buffer = b""
         if self.state is State.STREAM:
