@@ -11,6 +11,10 @@ def _stall(title: str, *names: str) -> Case:
     return Case(title, tuple(f"conformance/test_stalled_disks.py::{name}" for name in names))
 
 
+def _failed(title: str, *names: str) -> Case:
+    return Case(title, tuple(f"conformance/test_failed_logs.py::{name}" for name in names))
+
+
 DISKS: Final[dict[str, Case]] = {
     "disk 1": _stall(
         "who cannot acknowledge because its disk does not answer gives way, and comes back by itself",
@@ -28,4 +32,17 @@ DISKS: Final[dict[str, Case]] = {
         "nothing is claimed of what was not synced", "test_what_was_never_synced_is_not_trusted_after_a_power_cut"
     ),
     "disk 4": _stall("nothing piles up before a hung disk", "test_nobody_piles_up_before_a_hung_disk"),
+    "log 1": _failed(
+        "a log that fails costs its own partition one replica for a while, and no other partition anything",
+        "test_one_failed_log_leaves_its_own_partition_alone",
+        "test_two_brokers_with_a_bad_sector_each_lose_no_availability",
+    ),
+    "log 2": _failed(
+        "what a lost log had acknowledged counts no more, also after a crash",
+        "test_a_follower_that_lost_records_joins_by_what_it_has_now",
+        "test_a_process_that_dies_before_it_could_tell_vouches_for_less_afterwards",
+    ),
+    "log 3": _failed(
+        "the last replica takes a new incarnation", "test_the_last_replica_takes_a_new_incarnation_and_leads_on"
+    ),
 }

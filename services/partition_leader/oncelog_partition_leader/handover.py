@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from oncelog.errors import OncelogError
 from oncelog.types import BrokerRef, PartitionId
 from oncelog_partition_leader.core.election import give_up, hand_over
-from oncelog_partition_leader.core.leaving import without
+from oncelog_partition_leader.core.leaving import forgotten, without
 from oncelog_partition_leader.leadership import Leadership
 from oncelog_partition_leader.registration import learned
 from oncelog_runtime.cluster import Partition, broker_key, partition_key
@@ -23,6 +23,7 @@ from oncelog_runtime.ports import Compare, MetadataStore, Put, WallClock
 _log = logging.getLogger(__name__)
 _AT_ONCE = 50
 _AGAIN_MS = 10_000
+_RETRY_S = 0.2
 _Decide = Callable[[Partition, BrokerRef, Mapping[int, int], int], Partition | None]
 
 
@@ -62,6 +63,26 @@ class HandOver:
         for start in range(0, len(partitions), _AT_ONCE):
             await asyncio.gather(*(self._change(name, without) for name in partitions[start : start + _AT_ONCE]))
 
+    async def forget(self, partition: PartitionId) -> bool:
+        """Repeats until nothing counts on this broker's log any more. False: it is the last one, or somebody else by now."""
+        me = self._me()
+        while self._me() == me:
+            try:
+                found = await self._metadata.get(partition_key(*partition))
+                if found is None:
+                    return True
+                self._view.learn([found])
+                state = Partition.decode(found.value)
+                wanted = forgotten(state, me, self._view.live(), self._min_insync_of(state.topic))
+                if wanted is None:
+                    return False
+                if await self._write(partition, state, found.mod_revision, wanted):
+                    return True
+            except OncelogError as error:
+                _log.warning("leaving %s, whose log failed: %s", partition, error)
+            await asyncio.sleep(_RETRY_S)
+        return False
+
     async def _give_away(self, leadership: Leadership, leaves: bool) -> None:
         await self._change(leadership.partition, hand_over if leaves else give_up)
 
@@ -73,16 +94,21 @@ class HandOver:
         wanted = decide(entry.value, self._me(), self._view.live(), self._min_insync_of(entry.value.topic))
         if wanted is None:
             return
-        key = partition_key(*partition)
-        compares = [Compare(key, entry.mod_revision)]
-        if wanted.leader_epoch != entry.value.leader_epoch:  # an election: of the living
-            compares += [Compare(broker_key(ref.broker_id), ref.incarnation) for ref in wanted.isr]
-        put = Put(key, wanted.encode())
         try:
-            result = await self._metadata.commit(compares, [put])
-            if result.succeeded:
-                self._view.learn(learned(result.revision, [put]))
-            elif (found := await self._metadata.get(key)) is not None:
-                self._view.learn([found])
+            if not await self._write(partition, entry.value, entry.mod_revision, wanted):
+                found = await self._metadata.get(partition_key(*partition))
+                self._view.learn([] if found is None else [found])
         except OncelogError as error:
             _log.warning("handing over %s: %s", partition, error)
+
+    async def _write(self, partition: PartitionId, before: Partition, mod_revision: int, wanted: Partition) -> bool:
+        """True when it is written. Raises `MetadataUnavailableError`."""
+        key = partition_key(*partition)
+        compares = [Compare(key, mod_revision)]
+        if wanted.leader_epoch != before.leader_epoch:  # an election: of the living
+            compares += [Compare(broker_key(ref.broker_id), ref.incarnation) for ref in wanted.isr]
+        put = Put(key, wanted.encode())
+        result = await self._metadata.commit(compares, [put])
+        if result.succeeded:
+            self._view.learn(learned(result.revision, [put]))
+        return result.succeeded

@@ -3,8 +3,8 @@
 Rule 1: `known_epoch` is the highest leader epoch heard of, from etcd or from a leader; nothing older is obeyed.
 Rule 2: the log has one writer at a time: the leadership, or the follower's side of one session. Steps that wait
         (truncate, reset, close) hold `exclusive`, and a new leadership begins only after them.
-Rule 3: a log that may have lost something is `failed`: it takes nothing and answers nothing until the broker has a new
-        incarnation and the log was opened anew (hole 3).
+Rule 3: a log that may have lost something is `failed`: it takes nothing and answers nothing until nothing in etcd counts
+        on it any more and the log was opened anew (hole 3).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class PartitionHost(Host, Protocol):
         ...
 
     def log_failed(self, partition: LocalPartition, error: OncelogError) -> None:
-        """The log may have lost something: the broker needs a new incarnation."""
+        """The log may have lost something: nothing may count on it any more."""
         ...
 
     async def lower_claim(self, partition: LocalPartition) -> None:

@@ -3,8 +3,8 @@
 Rule 1: an incarnation is known only when the store has shown our nonce under our key; a lost answer is read back.
 Rule 2: the lease is a hint that starts elections. While the store is silent the incarnation stays (every message is
         fenced by epochs); when the store says that the lease is gone, there is a new one.
-Rule 3: `renew(reason)` writes the key anew: a log that may have lost something leaves all ISRs and leaderships before
-        it is opened again (hole 3).
+Rule 3: `renew(reason)` writes the key anew: when the last replica of a partition may have lost something, nothing that was
+        said of this broker holds any more (hole 3).
 Rule 4: whoever finds a newer registration of its own id by somebody else is replaced and stops.
 """
 

@@ -2,8 +2,9 @@
 
 Rule 1: a process acts only on entries that name its own incarnation (hole 2). With a new incarnation every leadership
         of the old one ends at once.
-Rule 2: a log that may have lost something is opened anew only under a new incarnation (hole 3); a rotten one is set
-        aside, and its replica is not electable until it was in an ISR again.
+Rule 2: a log that may have lost something is opened anew only after etcd names its replica nowhere any more (hole 3), so
+        other partitions of this broker do not notice; if nobody else can lead it, under a new incarnation. A rotten one
+        is set aside, and its replica is not electable until it was in an ISR again.
 Rule 3: what a handler does is look a partition up and wait; the state changes only here and in the partition itself.
 """
 
@@ -46,6 +47,7 @@ _OPEN_AT_ONCE = 4
 _RETRY_S = 0.5
 _LEASE_LATE_MS = 500
 """etcd ends leases twice a second."""
+_CLAIM_S = 1.0
 
 
 class ReplicaManager:
@@ -91,6 +93,7 @@ class ReplicaManager:
         self._slots = asyncio.Semaphore(_OPEN_AT_ONCE)
         self._failed_under: dict[PartitionId, BrokerRef] = {}
         self._failed: dict[PartitionId, None] = {}
+        self._left: dict[PartitionId, None] = {}
         self._closing = False
         self._leaves_disk = False
         self.disk_watch = DiskWatch(ports.clock, config.disk_stall_max_ms, self._disk_stalled)
@@ -184,7 +187,25 @@ class ReplicaManager:
         _log.error("the log of %s %s failed: %s", partition.topic, partition.id, error)
         if partition.id not in self._failed_under and not self._closing:
             self._failed_under[partition.id] = self._me()
-            self._renew(f"the log of {partition.topic}-{partition.id.partition} failed")
+            self._tasks.spawn(self._leave_failed(partition), "leave-failed")
+
+    async def _leave_failed(self, partition: LocalPartition) -> None:
+        """Rule 2. The claim is lowered first: this process may end before etcd has heard of anything."""
+        under, name = self._failed_under[partition.id], partition.id
+        try:
+            async with asyncio.timeout(_CLAIM_S):
+                await self._lower_claim(partition.log.directory, under.incarnation + 1)
+        except (OncelogError, TimeoutError) as error:
+            _log.warning("what is left of the log of %s cannot be written down: %r", name, error)
+        forgotten = under.incarnation > 0 and await self.hand_over.forget(name)
+        if self._closing or self._failed_under.get(name) != under:
+            return  # opened anew under a new incarnation
+        if forgotten:
+            del self._failed_under[name]
+            self._left[name] = None
+            await self._reopen(name)
+        else:
+            self._renew(f"the log of {partition.topic}-{name.partition} failed, and nobody else can lead it")
 
     # ------------------------------------------------------------ following etcd
 
@@ -192,6 +213,7 @@ class ReplicaManager:
         """This broker is somebody else now: nothing that names the old incarnation holds any more."""
         for partition in list(self.partitions.values()):
             partition.stop_leading()
+        self._left.clear()
         for partition_id, under in list(self._failed_under.items()):
             if under != ref:
                 del self._failed_under[partition_id]
@@ -266,6 +288,8 @@ class ReplicaManager:
         partition.isr_seen = state.isr
         if partition.failed is not None:
             return
+        if me in state.isr and partition.id in self._left:
+            self._tasks.spawn(self._vouch_again(partition), "vouch-again")
         if me in state.isr and partition.id in self._quarantined:
             self._tasks.spawn(self._forget_quarantine(partition), "forget-quarantine")
         if state.leader != me or not me.incarnation:
@@ -339,12 +363,13 @@ class ReplicaManager:
         if self._asides(topic, partition_id):
             self._quarantined[partition_id] = None
         is_new = not self._disk.exists(directory)
+        first_vouched_for = self._newest_incarnation + (partition_id in self._left)
         try:
             log = await PartitionLog.open(self._disk, directory, config.log, self._clock.now_ms())
             if rescan:
                 await self._rescan(log)
             if is_new or log.lost_tail or partition_id in self._failed:
-                await self._lower_claim(directory)
+                await self._lower_claim(directory, first_vouched_for)
             self._failed.pop(partition_id, None)
             return log
         except StorageError as error:
@@ -354,19 +379,31 @@ class ReplicaManager:
             self._quarantined[partition_id] = None
             await set_aside(self._disk, directory)
             log = await PartitionLog.open(self._disk, directory, config.log, self._clock.now_ms())
-            await self._lower_claim(directory)
+            await self._lower_claim(directory, first_vouched_for)
             return log
 
     async def lower_claim(self, partition: LocalPartition) -> None:
         """Before a log is copied anew from its leader."""
-        partition.claim = await self._lower_claim(partition.log.directory)
+        partition.claim = await self._lower_claim(partition.log.directory, self._newest_incarnation)
 
-    async def _lower_claim(self, directory: str) -> Claim:
-        """This log may have lost what it held until now, though its data directory lost nothing. Raises `StorageError`."""
-        newest = self._newest_incarnation
-        claim = read_log(self._disk, directory, newest).lost_before(newest)
+    async def _lower_claim(self, directory: str, incarnation: int) -> Claim:
+        """This log may have lost what it held before this incarnation, though its data directory lost nothing.
+
+        Raises `StorageError`.
+        """
+        claim = read_log(self._disk, directory, incarnation).lost_before(incarnation)
         await write_log(self._disk, directory, claim)
         return claim
+
+    async def _vouch_again(self, partition: LocalPartition) -> None:
+        """A log that had lost something is in the ISR again, under the same incarnation."""
+        if self._left.pop(partition.id, "absent") is not None:
+            return
+        directory, incarnation = partition.log.directory, self._me().incarnation
+        try:
+            await write_log(self._disk, directory, read_log(self._disk, directory, incarnation))
+        except OncelogError as error:
+            _log.warning("the log of %s vouches for less than it could: %s", partition.id, error)
 
     @property
     def _newest_incarnation(self) -> int:
@@ -397,10 +434,11 @@ class ReplicaManager:
             await self._disk.sync_dir(self._config.log_dir)
 
     async def _reopen(self, partition_id: PartitionId) -> None:
+        self._failed[partition_id] = None
         partition = self.partitions.pop(partition_id, None)
         if partition is None:
             return
-        self._opening[partition_id] = self._failed[partition_id] = None
+        self._opening[partition_id] = None
         is_rotten = partition.failed is not None and partition.failed.context.get("reason") == "rot"
         try:
             await partition.close(clean=False)

@@ -8,7 +8,9 @@ Rule 2: the high watermark is the smallest end over the *maximal* ISR (committed
 Rule 3: a member leaves after `lag_max_ms` without being caught up; one whose end is the log's end never leaves for it.
         A replica joins when its end has reached the high watermark *and* the start of the leader's epoch.
 Rule 4: whom somebody else (the controller) took out comes back only by a new session, and not before `REJOIN_AFTER_MS`:
-        what an unreachable follower acknowledged long ago is no sign of life.
+        what an unreachable follower acknowledged long ago is no sign of life. Each write of the partition's key ends what
+        replicas outside of the ISR have acknowledged: it may say that a log of theirs was lost (`leaving`), and nobody
+        joins by a write that does not know of it.
 Rule 5: who is silent (does not even answer that it is alive) leaves if enough others are left for `acks=all`: it holds them
         up. With too few others its leaving would help nobody, so it stays; it may be this leader that is cut off, and then
         another member is to lead (`must_give_way`).
@@ -210,20 +212,21 @@ class ReplicaSet:
     def resolve(self, isr: Isr, mod_revision: int, now_ms: int, eligible: Isr = ()) -> list[int]:
         """etcd holds these: a proposal's answer, or somebody else's write. See `advanced` for the high watermark.
 
-        Returns the followers that somebody else took out: they need a new session.
+        Returns the followers that need a new session: those which are not in the ISR.
         """
-        if mod_revision < self.mod_revision:
+        if mod_revision <= self.mod_revision:
             return []
         ours = self.proposed if self.proposed is not None else self.committed
         taken_out = [ref for ref in self.committed if ref not in isr and ref in ours and ref != self.me]
         for ref in taken_out:
-            follower = self._followers[ref.broker_id]
+            self._followers[ref.broker_id].joins_after_ms = now_ms + REJOIN_AFTER_MS
+        outside = [follower for follower in self._followers.values() if follower.ref not in isr]
+        for follower in outside:
             follower.end = UNKNOWN
-            follower.joins_after_ms = now_ms + REJOIN_AFTER_MS
         self.committed = isr
         self.eligible = eligible
         self.mod_revision = mod_revision
-        return [ref.broker_id for ref in taken_out]
+        return [follower.ref.broker_id for follower in outside]
 
     def require_in_sync(self, min_insync_replicas: int) -> bool:
         """Another minimum from now on. True when the high watermark moved."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from oncelog.types import BrokerRef
-from oncelog_partition_leader.core.leaving import is_named, without
+from oncelog_partition_leader.core.leaving import forgotten, is_named, without
 from oncelog_runtime.cluster import Partition
 
 A, B, C = BrokerRef(1, 11), BrokerRef(2, 12), BrokerRef(3, 13)
@@ -41,3 +43,28 @@ def test_who_is_not_named_has_nothing_to_leave() -> None:
     assert without(partition(A, A, B), C, LIVE, 2) is None
     assert without(partition(A, A, B), BrokerRef(2, 99), LIVE, 2) is None
     assert not is_named(partition(A, A, B), BrokerRef(2, 99))
+
+
+def test_below_the_minimum_who_leaves_stays_eligible_and_who_lost_its_log_does_not() -> None:
+    before = partition(A, A, B)
+    left, lost = without(before, B, LIVE, 2), forgotten(before, B, LIVE, 2)
+    assert left is not None
+    assert lost is not None
+    assert (left.isr, left.eligible) == ((A,), (B,))
+    assert (lost.isr, lost.eligible) == ((A,), ())
+
+
+def test_who_is_eligible_only_is_forgotten_too() -> None:
+    before = replace(partition(A, A), eligible=(B, C))
+    lost = forgotten(before, B, LIVE, 2)
+    assert lost is not None
+    assert (lost.leader, lost.leader_epoch, lost.isr, lost.eligible) == (A, 7, (A,), (C,))
+
+
+def test_who_is_not_named_writes_the_same_so_that_the_leader_hears_of_it() -> None:
+    assert forgotten(partition(A, A, B), C, LIVE, 2) == partition(A, A, B)
+
+
+def test_the_last_one_is_not_forgotten() -> None:
+    assert forgotten(partition(A, A), A, LIVE, 2) is None
+    assert forgotten(partition(A, A, B), A, {1: 11}, 2) is None

@@ -99,7 +99,7 @@ def test_a_shrink_counts_only_when_it_is_committed(full: ReplicaSet) -> None:
     full.propose(wanted)
     assert full.proposal(LAG_MS + 2, LIVE) is None, "one update in flight"
     assert full.high_watermark == 0
-    assert full.resolve(wanted, 6, LAG_MS) == [], "it was our own wish"
+    assert full.resolve(wanted, 6, LAG_MS) == [3]
     assert full.advanced()
     full.settled()
     assert full.high_watermark == 10
@@ -159,6 +159,19 @@ def test_an_older_answer_of_the_store_changes_nothing(full: ReplicaSet) -> None:
     full.resolve((A, B), 8, 0)
     full.resolve((A, B, C), 7, 0)
     assert full.committed == (A, B)
+
+
+def test_each_write_of_the_key_ends_what_replicas_outside_of_the_isr_have_acknowledged(full: ReplicaSet) -> None:
+    full.resolve((A, B), 6, 0)
+    full.start_session(C, 2, 200)
+    full.acknowledge(C, 2, 0, 5_000)
+    assert full.resolve((A, B), 6, 5_000) == [], "this is known"
+    assert full.proposal(5_000, LIVE) == (A, B, C)
+    assert full.resolve((A, B), 7, 5_000) == [3], "C's log may have been lost: it said so by this write"
+    assert full.proposal(9_000, LIVE) is None
+    full.start_session(C, 3, 9_000)
+    full.acknowledge(C, 3, 0, 9_000)
+    assert full.proposal(9_000, LIVE) == (A, B, C)
 
 
 def test_whom_the_controller_took_out_comes_back_by_a_new_session_and_not_at_once(full: ReplicaSet) -> None:
