@@ -115,6 +115,10 @@ OPERATIONS: Final[dict[str, Case]] = {
         "nobody leads in an epoch in which a log has batches, whatever etcd says",
         ("conformance/test_leader_epochs.py::test_nobody_leads_in_an_epoch_in_which_a_log_has_batches",),
     ),
+    "rot 1": Case(
+        "a replica whose log was set aside vouches for nothing",
+        ("conformance/test_leader_epochs.py::test_a_replica_whose_log_was_set_aside_vouches_for_nothing",),
+    ),
     "election 1": _election(
         "whoever was in the ISR when it fell below the minimum can lead",
         "test_frozen_followers_take_over_from_a_leader_that_lost_power",

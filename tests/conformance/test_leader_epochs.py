@@ -1,9 +1,12 @@
-"""A leader epoch belongs to one leadership for ever, whatever etcd says: an offset is given once in it."""
+"""Who must not lead, whatever etcd says: in a used epoch nobody, and nobody whose log was set aside."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 
+from oncelog import methods
+from oncelog_partition_leader.core.replica_state import EMPTY, Standing
 from oncelog_runtime import cluster as keys
 from oncelog_runtime.ports import Put
 from tests.conformance.script import Script
@@ -36,3 +39,21 @@ async def test_nobody_leads_in_an_epoch_in_which_a_log_has_batches(s: Script) ->
         leadership = s.replica(node, place).leadership
         if leadership is not None:
             assert leadership.epoch > used.leader_epoch, f"{node} leads in epoch {leadership.epoch} a second time"
+
+
+async def test_a_replica_whose_log_was_set_aside_vouches_for_nothing(s: Script) -> None:
+    """An empty log that stands in the place of a rotten one must never lead for what that one held."""
+    place = await s.place(flush_mode="fsync")
+    writer = await s.producer()
+    for number in range(3):
+        await s.write(place, writer, "x" * 100, seq=number)
+    named = s.broker(follower := s.followers(place)[0]).me()
+    s.kill(follower)
+    assert s.world.nodes[follower].disk.flip_some_bit(Random(1), within=f"-{place.topic_id}-0/", suffix=".log")
+    s.hold(methods.REPLICATE, source=s.leader(place), target=follower)  # so that it is not repaired
+    s.restart(follower)
+    await s.until(lambda: follower in s.cluster.services and place.id in s.broker(follower).replicas.partitions)
+    broker = s.broker(follower)
+    await s.until(lambda: broker.me().incarnation > named.incarnation)
+    told = broker.replicas.status(place.id)
+    assert (told.log, told.standing(named, broker.me())) == (EMPTY, Standing.LOST)
