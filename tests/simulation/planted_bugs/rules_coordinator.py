@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from oncelog_coordinator.core import healing_decisions, offsets, transaction_state
 from oncelog_coordinator.core.transaction_index import Entry
-from oncelog_coordinator.markers import MarkerSender
+from oncelog_coordinator.marker_courier import MarkerCourier
 from oncelog_coordinator.shard_life import ShardLife
 from oncelog_pid_allocator.service import PidAllocator
 from tests.simulation.planted_bugs import edit, without
@@ -53,13 +53,13 @@ PLANTS = [
         "marker-to-n-1",
         "a marker whose call got no answer is sent again",
         edit(
-            MarkerSender,
+            MarkerCourier,
             "_deliver",
             (
                 "address, error)\n        self._later(markers)",
                 """address, error)
         if error.code == ErrorCode.REQUEST_TIMED_OUT:
-            self._done([key for key, _ in markers])
+            self._finish(markers, self._on_done)
         else:
             self._later(markers)""",
             ),
@@ -69,7 +69,10 @@ PLANTS = [
     without(
         "complete-after-first-marker",
         "a transaction is complete, and visible, when all of its markers are in",
-        edit(Entry, "missing", ("return wanted - ", "return set() and wanted - ")),
+        [
+            edit(Entry, "missing", ("return _targets_of(decided) - ", "return set() and _targets_of(decided) - ")),
+            edit(Entry, "not_on_disk", ("return _targets_of(decided) - ", "return set() and _targets_of(decided) - ")),
+        ],
         "conformance/test_cases_d_markers.py::test_d94_a_marker_counts_when_the_watermark_has_passed_it",
     ),
     without(
