@@ -20,7 +20,11 @@ PLANTS = [
         "below min_insync_replicas nothing is committed, and acks=all is refused",
         [
             edit(ReplicaSet, "enough_in_sync", ("len(self.committed) >= self._min_insync", "True")),
-            edit(ReplicaSet, "_advance", (" or self.eligible", "")),
+            edit(
+                ReplicaSet,
+                "_may_commit",
+                ("self.enough_in_sync and not self.eligible and not outstanding", "True"),
+            ),
         ],
         "unit/partition_leader/core/test_replica_set.py::test_the_watermark_stands_still_below_min_insync_and_goes_on_after_the_join",
         "unit/partition_leader/test_leadership.py::test_below_min_insync_nothing_is_written",
