@@ -90,6 +90,7 @@ class ErrorCode(enum.IntEnum):
     SHUTTING_DOWN = 1021
     ILLEGAL_STATE = 1022
     DRAINING_ELSEWHERE = 1023
+    INTERNAL_ERROR = 1024
 
 
 class ErrorAction(enum.IntEnum):

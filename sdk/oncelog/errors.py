@@ -550,6 +550,12 @@ class DrainingElsewhereError(RetriableError):
     code = ErrorCode.DRAINING_ELSEWHERE
 
 
+class InternalServerError(CallerError):
+    """A bug of the server met this request before it changed anything; repeating it will not help. Please report it."""
+
+    code = ErrorCode.INTERNAL_ERROR
+
+
 class InvalidReplicaAssignmentError(CallerError):
     """The replicas must be different brokers that are registered."""
 

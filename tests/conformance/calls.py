@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from oncelog import errors, methods
-from oncelog.core.batch import encode_batch
+from oncelog.core.batch import CODEC_ZSTD, MAX_UNCOMPRESSED_BYTES, encode_batch
 from oncelog.core.header import NO_SHARD, partition_tag, seal
 from oncelog.methods import MethodSpec
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pa
 from oncelog.wire_errors import from_detail
+from oncelog_partition_leader.core.batch_check import RECORD_BYTES_MIN
 from tests.conformance.looking import Looking
 from tests.conformance.names import ABORTED, ALL, COMMITTED, TIMEOUT_MS, Joined, Place, Writer, counts_of
 from tests.simulation.cluster import SimCluster
@@ -67,26 +68,35 @@ class Calls(Looking):
             partition=place.partition,
         )
 
-    def huge_batch(self, place: Place, writer: Writer, seq: int, count: int) -> bytes:
-        """A batch that claims very many records: the broker never looks inside, so sequences are used up quickly."""
-        payload = b"not looked at..."
-        return seal(
-            payload,
-            codec=0,
-            attributes=0,
-            schema_id=0,
-            record_count=count,
-            producer_id=writer.producer_id,
-            producer_epoch=writer.epoch,
-            base_sequence=seq,
-            txn_producer_id=-1,
-            txn_no=0,
-            base_timestamp_ms=self.now_ms,
-            max_timestamp_ms=self.now_ms,
-            uncompressed_length=len(payload),
-            tag=partition_tag(place.topic_id, place.partition),
-            txn_shard=NO_SHARD,
-        )
+    def huge_batch(self, place: Place, writer: Writer, seq: int, count: int, **claims: int) -> bytes:
+        """A batch that claims as many records as a well compressed one may have: the broker never looks inside.
+
+        `claims` are other fields of the header.
+        """
+        payload = bytes(4096)
+        fields: dict[str, int] = {
+            "codec": CODEC_ZSTD,
+            "attributes": 0,
+            "schema_id": 0,
+            "record_count": count,
+            "producer_id": writer.producer_id,
+            "producer_epoch": writer.epoch,
+            "base_sequence": seq,
+            "txn_producer_id": -1,
+            "txn_no": 0,
+            "base_timestamp_ms": self.now_ms,
+            "max_timestamp_ms": self.now_ms,
+            "uncompressed_length": MAX_UNCOMPRESSED_BYTES,
+            "tag": partition_tag(place.topic_id, place.partition),
+            "txn_shard": NO_SHARD,
+        }
+        return seal(payload, **{**fields, **claims})
+
+    async def use_up(self, place: Place, writer: Writer, sequences: int) -> None:
+        """Writes batches that take the producer's first `sequences` sequences, and as many offsets."""
+        largest = MAX_UNCOMPRESSED_BYTES // RECORD_BYTES_MIN
+        for seq in range(0, sequences, largest):
+            await self.produce(place, self.huge_batch(place, writer, seq, min(largest, sequences - seq)))
 
     async def produce(
         self, place: Place, data: bytes, *, acks: int = ALL, to: str = "", timeout_ms: int = 1_500, tid: str = ""

@@ -156,6 +156,15 @@ class Looking:
         """The shard object of an id at a node."""
         return self.coordinator(node)._owned[KIND_TXN, shard_for(transactional_id, SHARDS)]
 
+    def lives(self) -> dict[str, int]:
+        """How many lives each shard of a living coordinator had."""
+        found: dict[str, int] = {}
+        for name, service in sorted(self.cluster.services.items()):
+            if isinstance(service, CoordinatorNode) and not self.world.nodes[name].life.dead:
+                shards = [*service.shards.all_owned("txn"), *service.shards.all_owned("group")]
+                found |= {f"{name} {shard.name}": shard.lives for shard in shards}
+        return found
+
     def runs_shard(self, node: str, transactional_id: str) -> bool:
         """The node knows that it owns an id's shard; it may still be loading."""
         return (KIND_TXN, shard_for(transactional_id, SHARDS)) in self.coordinator(node)._owned

@@ -107,8 +107,7 @@ async def test_hole_21_after_the_wrap_the_next_batch_is_next_and_no_duplicate(s:
     place = await s.place()
     writer = await s.producer()
     half = 1 << 30
-    await s.produce(place, s.huge_batch(place, writer, 0, half))
-    await s.produce(place, s.huge_batch(place, writer, half, half))  # the last sequence is 2^31 - 1
+    await s.use_up(place, writer, 2 * half)  # the last sequence is 2^31 - 1
     batch = s.batch(place, writer, *(f"v{i}" for i in range(10)), seq=0)
     answer = await s.produce(place, batch)
     assert (answer.base_offset, answer.duplicate) == (2 * half, False)

@@ -10,6 +10,7 @@ import pytest
 
 from tests.conformance.cases import CASES, HOLES, Case
 from tests.conformance.cases_disks import DISKS
+from tests.conformance.cases_hostile import HOSTILE
 from tests.conformance.cases_operations import OPERATIONS
 from tests.conformance.cases_outcomes import OUTCOMES
 
@@ -40,6 +41,7 @@ _ALL = [
     *OPERATIONS.items(),
     *OUTCOMES.items(),
     *DISKS.items(),
+    *HOSTILE.items(),
 ]
 
 

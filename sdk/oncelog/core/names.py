@@ -7,8 +7,10 @@ from typing import Final
 
 from oncelog.errors import InvalidGroupIdError, InvalidRequestError, InvalidTopicError
 
-_LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z", re.ASCII)
+TOPIC_CHARACTERS_MAX: Final = 249
+_LEGAL: Final = re.compile(rf"[a-zA-Z0-9._-]{{1,{TOPIC_CHARACTERS_MAX}}}\Z", re.ASCII)
 _ID_BYTES_MAX: Final = 1024
+_TOPIC_ID: Final = re.compile(r"[0-9a-f]{32}\Z", re.ASCII)
 
 
 def check_topic_name(name: str) -> str:
@@ -34,3 +36,8 @@ def check_group_id(name: str) -> str:
     if not _printable(name):
         raise InvalidGroupIdError("a group id is 1-1024 bytes of printable text", given=ascii(name[:64]))
     return name
+
+
+def is_partition_id(topic_id: str, partition: int) -> bool:
+    """True for a topic id of 32 hex digits and a partition of 0 or above."""
+    return partition >= 0 and _TOPIC_ID.match(topic_id) is not None

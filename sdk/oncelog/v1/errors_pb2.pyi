@@ -88,6 +88,7 @@ class ErrorCode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     SHUTTING_DOWN: _ClassVar[ErrorCode]
     ILLEGAL_STATE: _ClassVar[ErrorCode]
     DRAINING_ELSEWHERE: _ClassVar[ErrorCode]
+    INTERNAL_ERROR: _ClassVar[ErrorCode]
 
 class ErrorAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -177,6 +178,7 @@ OFFSET_COMMIT_STALE: ErrorCode
 SHUTTING_DOWN: ErrorCode
 ILLEGAL_STATE: ErrorCode
 DRAINING_ELSEWHERE: ErrorCode
+INTERNAL_ERROR: ErrorCode
 ACTION_UNSPECIFIED: ErrorAction
 RETRY: ErrorAction
 REFRESH: ErrorAction

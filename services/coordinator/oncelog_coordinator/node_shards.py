@@ -10,6 +10,7 @@ from oncelog.core.hashing import shard_for
 from oncelog.errors import (
     CoordinatorLoadInProgressError,
     CoordinatorNotAvailableError,
+    InvalidPidMappingError,
     NotCoordinatorError,
     OncelogError,
 )
@@ -58,6 +59,21 @@ class NodeShards:
         if cluster is None:
             raise CoordinatorNotAvailableError("the cluster is not set up yet", retry_after_ms=100)
         return shard_for(transactional_id, cluster.transaction_shards)
+
+    def require_shard_of(self, transactional_id: str, shard: int) -> None:
+        """Raises `InvalidPidMappingError` unless this is the shard that decides about the transactional id.
+
+        Whoever meets the transaction later knows it by what its batches say alone, and would ask the wrong shard.
+        """
+        number = self.transaction_shard_number(transactional_id)
+        if shard != number:
+            raise InvalidPidMappingError(
+                "the batch names another transaction shard than its transactional id belongs to: take the one that "
+                "InitProducerId answered",
+                transactional_id=transactional_id,
+                txn_shard=shard,
+                expected_shard=number,
+            )
 
     def group_shard(self, group_id: str) -> Shard:
         """The shard of a group. Raises `NotCoordinatorError`."""

@@ -118,6 +118,8 @@ class TransactionService:
 
     async def enrol_partitions(self, request: co.EnrolPartitionsRequest) -> co.EnrolPartitionsReply:
         """Answers when the partitions are durably part of the transaction."""
+        if request.partitions and request.name.transactional_id:  # the shard stands in the batches that wait for this
+            self._shards.require_shard_of(request.name.transactional_id, request.name.txn_shard)
         shard = self._shard_of_name(request.name)
         partitions = tuple(wire.partition_id(item.topic_id, item.partition) for item in request.partitions)
         groups = tuple(check_group_id(group) for group in request.groups)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from oncelog.core.names import check_group_id, check_transactional_id
+from oncelog.core.names import check_group_id, check_transactional_id, is_partition_id
 from oncelog.errors import InvalidRequestError
 from oncelog.types import PartitionId
 from oncelog.v1 import coordinator_pb2 as co
@@ -15,13 +15,12 @@ from oncelog_coordinator.core.offset_records import CommittedOffset, OffsetValue
 from oncelog_coordinator.core.states import TxnState
 from oncelog_coordinator.core.transaction_state import Counts
 
-_TOPIC_ID_CHARACTERS = frozenset("0123456789abcdef")
 _NONCE_MAX = 128
 
 
 def partition_id(topic_id: str, partition: int) -> PartitionId:
     """Raises `InvalidRequestError` unless the id is 32 hex digits and the number not negative."""
-    if len(topic_id) != 32 or not _TOPIC_ID_CHARACTERS.issuperset(topic_id) or partition < 0:
+    if not is_partition_id(topic_id, partition):
         raise InvalidRequestError(
             "a partition is named by a topic id of 32 hex digits and a number", partition=partition
         )

@@ -29,6 +29,7 @@ from oncelog_partition_leader.replicas import ReplicaManager
 from oncelog_partition_leader.scrubber import Scrubber
 from oncelog_partition_leader.service import BrokerService
 from oncelog_runtime import health
+from oncelog_runtime.bugs import Bugs
 from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.once import Once
 from oncelog_runtime.ports import NodePorts
@@ -45,6 +46,7 @@ class Broker:
         self.config = config
         self.ports = ports
         self.view = ClusterView()
+        self.bugs = Bugs(ports.metrics, ports.clock)
         self.tasks = TaskOwner(self._failed)
         self.registration = Registration(
             ports.metadata,
@@ -55,10 +57,12 @@ class Broker:
             on_incarnation=self._incarnation_is,
             on_replaced=self._replaced,
         )
-        self.coordinators = Coordinators(ports.transport, self.view, self.tasks, config.coordinator_timeout_ms)
         self.contacts = Contacts(config, self.view, ports.clock)
         prober = Prober(ports.transport, self.view, self.contacts, config.probe_timeout_ms)
         self.custody = Custody(ports.disk, config.log_dir, ports.random)
+        self.coordinators = Coordinators(
+            ports.transport, self.view, self.tasks, config.coordinator_timeout_ms, self.bugs
+        )
         self.controller = Controller(
             config,
             ports.metadata,
@@ -85,6 +89,7 @@ class Broker:
             renew=self.registration.renew,
             unreachable=self.peers.unreachable,
             silent=self.contacts.silent,
+            bugs=self.bugs,
         )
         self.scrubber = Scrubber(config, ports.clock, ports.random, self.replicas.partitions)
         self.drainer = Drainer(

@@ -15,6 +15,7 @@ from oncelog.errors import (
     CoordinatorFencedError,
     CoordinatorNotAvailableError,
     ErrorCode,
+    InvalidPidMappingError,
     OncelogError,
 )
 from oncelog.ports import Transport
@@ -22,6 +23,7 @@ from oncelog.types import PartitionId
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import types_pb2
 from oncelog_partition_leader.core.transactions import OpenTransaction, TxnSession
+from oncelog_runtime.bugs import Bugs
 from oncelog_runtime.cluster import KIND_TXN
 from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.tasks import TaskOwner
@@ -48,10 +50,11 @@ class EnrolmentAsker(Protocol):
 class Coordinators:
     """Calls to the owners of transaction shards."""
 
-    def __init__(self, transport: Transport, view: ClusterView, tasks: TaskOwner, timeout_ms: int) -> None:
+    def __init__(self, transport: Transport, view: ClusterView, tasks: TaskOwner, timeout_ms: int, bugs: Bugs) -> None:
         self._transport = transport
         self._view = view
         self._tasks = tasks
+        self._bugs = bugs
         self._timeout_ms = timeout_ms
         self._asking: dict[_Enrolment, list[EnrolmentAsker]] = {}
         self._epochs: dict[int, int] = {}
@@ -84,6 +87,8 @@ class Coordinators:
             await self._call_enrol(key, askers)
         except OncelogError as error:
             refusal = error
+        except Exception as error:  # whoever waits for this enrolment must hear something
+            refusal = self._bugs.met("task", error, "enrolment")
         for asker in askers:
             asker.enrolled(key[0], refusal)
 
@@ -137,6 +142,11 @@ class Coordinators:
         )
 
     def _owner(self, shard: int) -> str:
+        known = self._view.cluster
+        if known is not None and not 0 <= shard < known.transaction_shards:
+            raise InvalidPidMappingError(
+                "there is no such transaction shard", txn_shard=shard, transaction_shards=known.transaction_shards
+            )
         owner = self._view.owner_of(KIND_TXN, shard)
         if owner is None:
             raise CoordinatorNotAvailableError("nobody owns the transaction shard", txn_shard=shard)

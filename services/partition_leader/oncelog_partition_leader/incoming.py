@@ -33,13 +33,13 @@ class Appended(NamedTuple):
 
 def stamp(
     batches: Sequence[tuple[BatchHeader, Buffer]], tag: int, log_end_offset: int, leader_epoch: int, now_ms: int
-) -> tuple[list[Appended], int]:
-    """The batches with the leader's fields, their offsets beginning at `log_end_offset`; and their bytes together.
+) -> list[Appended]:
+    """The batches with the leader's fields, their offsets beginning at `log_end_offset`.
 
     Raises `MisdirectedBatchError` (a batch of another partition than `tag`'s) and `PolicyViolationError` (offsets used
     up).
     """
-    offset, total, appended = log_end_offset, 0, []
+    offset, appended = log_end_offset, []
     for header, data in batches:
         if header.partition_tag != tag:
             raise MisdirectedBatchError(base_sequence=header.base_sequence)
@@ -56,9 +56,8 @@ def stamp(
             raise PolicyViolationError("the partition's offsets are used up", log_end_offset=log_end_offset)
         joined = b"".join((prefix, memoryview(data)[PREFIX_BYTES:]))
         appended.append(Appended(stamped, joined, offset, next_offset))
-        total += header.batch_length
         offset = next_offset
-    return appended, total
+    return appended
 
 
 def check_chunk(

@@ -6,6 +6,8 @@ Rule 2: nothing is answered to `acks=all` before the high watermark has passed i
         *unknown*; a refusal before it leaves no trace.
 Rule 3: a batch that waits for its enrolment holds back only its own producer, and its bytes count as waiting.
 Rule 4: it ends once (`end`) and is never revived; the next epoch is another object.
+Rule 5: an exception that nobody expected refuses the command that it came from, by a named error, and no other one. When
+        it came after the append the log has failed: nobody knows what the state is worth.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from oncelog.errors import (
     RequestTimedOutError,
     ResourceExhaustedError,
     StorageError,
+    UnknownServerError,
 )
 from oncelog.ports import WallClock
 from oncelog.trace_context import TRACEPARENT
@@ -46,8 +49,9 @@ from oncelog_partition_leader.core.replica_set import ReplicaSet
 from oncelog_partition_leader.core.transactions import TxnSession
 from oncelog_partition_leader.core.waiters import Waiters
 from oncelog_partition_leader.disk_watch import DiskWatch
-from oncelog_partition_leader.storage import PartitionLog
+from oncelog_partition_leader.storage import Appended, PartitionLog
 from oncelog_partition_leader.topic_config import TopicConfig
+from oncelog_runtime.bugs import Bugs
 from oncelog_runtime.cluster import Partition
 
 
@@ -84,6 +88,12 @@ class Host(Protocol):
 
     def append_failed(self, leadership: Leadership, error: OncelogError) -> None:
         """The disk refused an append."""
+        ...
+
+    @property
+    def bugs(self) -> Bugs: ...
+    def broken(self, leadership: Leadership) -> None:
+        """What it holds in memory may contradict its log: nothing of it may be used any more."""
         ...
 
 
@@ -171,19 +181,26 @@ class Leadership:
         commands, self._inbox, self._inbox_bytes = self._inbox, [], 0
         group = _Group()
         for command in commands:
-            if group.touches(command):  # decided against a state that holds what came before it
-                self._append(group)
-                group = _Group()
             try:
+                if group.touches(command):  # decided against a state that holds what came before it
+                    self._append(group)
+                    group = _Group()
                 batch = self._decide(command)
             except OncelogError as error:
-                self._metrics.refused(error)
-                command.fail(error)
+                self._refuse([command], error)
+                continue
+            except Exception as error:  # deciding only reads: the next command is decided as if this one never came
+                self._refuse([command], self._host.bugs.met("decision", error, type(command).__name__))
                 continue
             if batch is not None:
                 group.add(command, *batch)
         self._append(group)
         self._verified.clear()
+
+    def _refuse(self, commands: list[Command], error: OncelogError) -> None:
+        for command in commands:
+            self._metrics.refused(error)
+            command.fail(error)
 
     def _decide(self, command: Command) -> tuple[BatchHeader, Buffer] | None:
         """The batch to append, or None when there is nothing to append (yet). Raises the refusal."""
@@ -262,21 +279,50 @@ class Leadership:
             )
 
     def _append(self, group: _Group) -> None:
-        if not group.commands:
-            return
+        """Writes a group and answers it, a part for each segment that it belongs into. It raises nothing."""
+        commands, batches = group.commands, group.batches
         now_ms = self._host.clock.now_ms()
-        start_s = self._metrics.now_s()
-        try:
-            appended = self.log.append_as_leader(group.batches, self.epoch, now_ms)
-        except OncelogError as error:
-            for command in group.commands:
-                self._metrics.refused(error)
-                command.fail(error)
-            if isinstance(error, StorageError):  # otherwise the log refused before it wrote: nothing is in doubt
-                self._host.append_failed(self, error)
+        while commands:
+            start_s = self._metrics.now_s()
+            try:
+                appended = self.log.append_as_leader(batches, self.epoch, now_ms)
+            except OncelogError as error:
+                self._refuse(commands, error)
+                if isinstance(error, StorageError):  # otherwise the log refused before it wrote: nothing is in doubt
+                    self._host.append_failed(self, error)
+                return
+            except Exception as error:  # so did this: what comes after the first write is a `StorageError`
+                self._append_alone(commands, batches, error)
+                return
+            try:
+                self._appended(commands[: len(appended)], appended, now_ms, start_s)
+            except Exception as error:
+                self._break(commands, error)
+                return
+            commands, batches = commands[len(appended) :], batches[len(appended) :]
+
+    def _append_alone(
+        self, commands: list[Command], batches: list[tuple[BatchHeader, Buffer]], error: Exception
+    ) -> None:
+        """One batch of a group cannot be written, and nobody knows which: each one gets a group of its own."""
+        if len(commands) == 1:
+            self._refuse(commands, self._host.bugs.met("append", error))
             return
+        for command, batch in zip(commands, batches, strict=True):
+            alone = _Group()
+            alone.add(command, *batch)
+            self._append(alone)
+
+    def _break(self, commands: list[Command], error: Exception) -> None:
+        """The batches are in the log, and what follows from that went wrong."""
+        self._host.bugs.met("append", error)
+        self._refuse(commands, UnknownServerError("the leader failed after the append; the outcome is unknown"))
+        self._host.broken(self)
+
+    def _appended(self, commands: list[Command], appended: list[Appended], now_ms: int, start_s: float) -> None:
+        """These batches are in the log: they are answered at once, or when followers and disk are as far."""
         written_s = self._metrics.now_s()
-        for command, batch in zip(group.commands, appended, strict=True):
+        for command, batch in zip(commands, appended, strict=True):
             if command.answer is None:
                 command.answer = Written(batch.base_offset, now_ms, self.log.log_start_offset, False)
             if isinstance(command, AppendBatch):
@@ -437,7 +483,11 @@ class Leadership:
             return
         self._enrolling[needs.name] = [command.header.producer_id]
         TRACEPARENT.set(command.trace.context if command.trace is not None else "")  # whose enrolment it is
-        self._host.enrol(self, needs.name, needs.txn_shard, command.transactional_id)
+        try:
+            self._host.enrol(self, needs.name, needs.txn_shard, command.transactional_id)
+        except BaseException:  # nobody would ever answer it
+            del self._parked[command.header.producer_id], self._enrolling[needs.name]
+            raise
 
     def enrolled(self, session: TxnSession, error: OncelogError | None) -> None:
         """The coordinator's own answer: whoever waited for it is decided again, or refused with its error."""

@@ -37,6 +37,7 @@ from oncelog_partition_leader.storage import PartitionLog
 from oncelog_partition_leader.storage_recovery import set_aside
 from oncelog_partition_leader.topic_config import TopicConfig, effective, min_insync_of
 from oncelog_runtime import cluster
+from oncelog_runtime.bugs import Bugs
 from oncelog_runtime.cluster import Partition, Topic
 from oncelog_runtime.cluster_view import ClusterView, Versioned, partition_of
 from oncelog_runtime.ports import Disk, NodePorts
@@ -66,6 +67,7 @@ class ReplicaManager:
         renew: Callable[[str], None],
         unreachable: Callable[[BrokerRef, OncelogError], None],
         silent: Callable[[int], Collection[BrokerRef]],
+        bugs: Bugs,
     ) -> None:
         self._config = config
         self._view = view
@@ -98,6 +100,7 @@ class ReplicaManager:
         self._leaves_disk = False
         self.disk_watch = DiskWatch(ports.clock, config.disk_stall_max_ms, self._disk_stalled)
         self.metrics = BrokerMetrics(ports.metrics)
+        self.bugs = bugs
         self.partitions: dict[PartitionId, LocalPartition] = {}
         self.led: dict[Leadership, None] = {}
         view.listen(self._saw)
@@ -182,6 +185,11 @@ class ReplicaManager:
             await give_way(self.disk_watch, self.hand_over, self._view, self.partitions, self.led, self._me)
         finally:
             self._leaves_disk = False
+
+    def broken(self, leadership: Leadership) -> None:
+        partition = self.partitions.get(leadership.partition)
+        if partition is not None:
+            partition.fail(StorageError("the leader's state may contradict its log", reason="bug"))
 
     def log_failed(self, partition: LocalPartition, error: OncelogError) -> None:
         _log.error("the log of %s %s failed: %s", partition.topic, partition.id, error)

@@ -6,12 +6,13 @@ Rule: a handler checks the request's form, submits, and waits on futures. It may
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from oncelog import methods, span_names, tracing
 from oncelog.core.control import Marker
-from oncelog.core.header import BatchHeader
+from oncelog.core.header import NO_SHARD, BatchHeader
 from oncelog.errors import (
     InvalidRequestError,
     InvalidRequiredAcksError,
@@ -36,7 +37,7 @@ from oncelog_partition_leader.commands import ACKS_ALL, AppendBatch, AppendMarke
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.controller import Controller
 from oncelog_partition_leader.coordinators import Coordinators
-from oncelog_partition_leader.core.batch_check import BatchLimits, read_client_batch
+from oncelog_partition_leader.core.batch_check import BatchLimits, check_question, read_client_batch
 from oncelog_partition_leader.core.transactions import TxnName
 from oncelog_partition_leader.describing import producers_reply
 from oncelog_partition_leader.disk_confirmation import DiskConfirmation, sync_replica
@@ -145,6 +146,14 @@ class BrokerService:
         lengths = [item.length for item in request.partitions]
         if sum(lengths) != len(payload) or min(lengths, default=0) < 0:
             raise InvalidRequestError("the lengths do not add up to the payload")
+        named = Counter((item.topic_id, item.partition) for item in request.partitions)
+        if len(named) != len(request.partitions):
+            (topic_id, partition), _ = named.most_common(1)[0]
+            raise InvalidRequestError(
+                "a partition stands twice in one request: send one batch for each",
+                topic_id=topic_id,
+                partition=partition,
+            )
 
     def _submit_all(self, request: pb.ProduceRequest, payload: Buffer) -> list[Outcome]:
         """One future, or one refusal, per partition."""
@@ -174,7 +183,12 @@ class BrokerService:
         limits = BatchLimits(
             now_ms=now_ms, max_message_bytes=config.max_message_bytes, segment_bytes=config.segment_bytes
         )
-        header = read_client_batch(data, limits, item.topic_id, item.partition)
+        try:
+            header = read_client_batch(data, limits, item.topic_id, item.partition)
+        except OncelogError:
+            raise
+        except Exception as error:  # nothing is queued yet: this batch is refused, the others of the request are not
+            raise self._replicas.bugs.met("request", error, methods.PRODUCE.name) from error
         _check_writer(partition.topic, header)
         done: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
         command = AppendBatch(done, deadline_ms, acks, header=header, data=data, transactional_id=item.transactional_id)
@@ -237,8 +251,7 @@ class BrokerService:
     def _submit_marker(
         self, request: pb.WriteTxnMarkersRequest, item: pb.TxnMarker, deadline_ms: int
     ) -> asyncio.Future[Written]:
-        if item.outcome not in (types_pb2.COMMITTED, types_pb2.ABORTED):
-            raise InvalidRequestError("a marker commits or aborts", outcome=item.outcome)
+        _check_marker(request, item)
         partition = self._replicas.find(PartitionId(item.topic_id, item.partition))
         committed = item.outcome == types_pb2.COMMITTED
         marker = Marker(
@@ -310,7 +323,10 @@ class BrokerService:
         self, request: pb.GetProducerStateRequest, _payload: Buffer
     ) -> tuple[pb.GetProducerStateReply, Buffer]:
         """What became of a batch in doubt (hole 22)."""
+        check_question(request.producer_id, request.producer_epoch, request.base_sequence, request.last_sequence)
         partition = self._replicas.find(PartitionId(request.topic_id, request.partition))
+        if partition.topic in INTERNAL_TOPICS:  # their writers are fenced by shard epochs alone
+            raise InvalidTopicError("nobody's batch is in doubt in the cluster's own topics", topic=partition.topic)
         done: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
         command = SettleCommand(
             done,
@@ -463,6 +479,19 @@ def handler_of(spec: MethodSpec[Any, Any], serve: Serve) -> Handler:
         return reply.SerializeToString(), bulk
 
     return handle
+
+
+def _check_marker(request: pb.WriteTxnMarkersRequest, item: pb.TxnMarker) -> None:
+    """Raises `InvalidRequestError` for what can be no transaction's marker."""
+    if item.outcome not in (types_pb2.COMMITTED, types_pb2.ABORTED):
+        raise InvalidRequestError("a marker commits or aborts", outcome=item.outcome)
+    if item.txn_producer_id < 0 or item.txn_no < 1 or not 0 <= request.txn_shard < NO_SHARD:
+        raise InvalidRequestError(
+            "a marker names a transaction and its shard",
+            txn_producer_id=item.txn_producer_id,
+            txn_no=item.txn_no,
+            txn_shard=request.txn_shard,
+        )
 
 
 def _check_writer(topic: str, header: BatchHeader) -> None:

@@ -2,6 +2,7 @@
 
 Rule 1: check everything, then write, then change: a refused or failed append leaves no trace (S2, S6), except that a
         disk that failed for good (an I/O error, a failed sync) makes the log refuse everything from then on (S8, S9).
+        So does any exception between a write and the end of its change: file and state may then differ.
 Rule 2: log end, indexes, epochs, producer state and aborted index move together, by the same batches, on every path:
         leader, follower, recovery, truncation.
 Rule 3: what is below the synced end is on disk with its directory entry; nothing else is claimed to be.
@@ -42,7 +43,7 @@ from oncelog_partition_leader.checkpoints import (
 from oncelog_partition_leader.core.aborted_index import AbortedEntry
 from oncelog_partition_leader.core.producer_state import ProducerStates
 from oncelog_partition_leader.core.retention import segments_to_delete
-from oncelog_partition_leader.core.segment import must_roll
+from oncelog_partition_leader.core.segment import SegmentLimits, run_that_fits
 from oncelog_partition_leader.incoming import Appended, check_chunk, stamp
 from oncelog_partition_leader.log_config import LogConfig
 from oncelog_partition_leader.log_reader import first_at, locate, read_batches, scrub_piece, segment_of
@@ -157,23 +158,32 @@ class PartitionLog:
     def append_as_leader(
         self, batches: Sequence[tuple[BatchHeader, Buffer]], leader_epoch: int, now_ms: int
     ) -> list[Appended]:
-        """Gives offsets, stamps the leader's fields, writes all batches with one call, applies them.
+        """Gives offsets, stamps the leader's fields, writes the batches, with one call per segment, and applies them.
 
         The batches were judged before (`producers.decide`); control batches come the same way. `now_ms` becomes their
         append timestamp. A batch longer than a segment gets one of its own. Raises `FencedLeaderEpochError`,
         `MisdirectedBatchError`, `PolicyViolationError` (offsets used up) or `StorageError`; then nothing was appended.
+        When the disk fails between two segments, fewer batches come back than were given: those are in the log, of the
+        others nothing is.
         """
         self._usable()
         if leader_epoch < self.epochs.last_epoch:
             raise FencedLeaderEpochError(leader_epoch=leader_epoch, last_epoch=self.epochs.last_epoch)
-        appended, total = stamp(batches, self._tag, self._log_end, leader_epoch, now_ms)
-        if not appended:
-            return appended
+        appended = stamp(batches, self._tag, self._log_end, leader_epoch, now_ms)
         controls = [control_of(batch.data) if batch.header.is_control else None for batch in appended]
-        self._write([batch.data for batch in appended], total, appended[-1].next_offset, now_ms)
-        for batch, control in zip(appended, controls, strict=True):
-            self._apply(batch.header, control)
-            self._tail.push(batch.base_offset, batch.next_offset, batch.data)
+        headers = [batch.header for batch in appended]
+        done = 0
+        while done < len(appended):
+            try:
+                end = done + self._room_for(headers[done:] if done else headers)
+                self._write([batch.data for batch in appended[done:end]], headers[done:end], controls[done:end])
+            except StorageError:
+                if not done:
+                    raise
+                return appended[:done]
+            for batch in appended[done:end]:
+                self._tail.push(batch.base_offset, batch.next_offset, batch.data)
+            done = end
         return appended
 
     def append_as_follower(self, data: Buffer, leader_epoch: int) -> None:
@@ -181,36 +191,49 @@ class PartitionLog:
 
         Every checksum and the partition tag are checked first (S12, S31); the first batch begins at the log end, each
         next one where the last ended; epochs never fall and none is above `leader_epoch`.
-        Raises `CorruptMessageError`, `UnsupportedMessageFormatError`, `OffsetOutOfRangeError` (a gap or an overlap),
-        `FencedLeaderEpochError` or `StorageError`; then nothing was appended.
+        Raises `CorruptMessageError`, `UnsupportedMessageFormatError`, `OffsetOutOfRangeError` (a gap or an overlap) or
+        `FencedLeaderEpochError`; then nothing was appended. Raises `StorageError`; then the log ends where it says.
         """
         self._usable()
         headers, controls = check_chunk(data, self._tag, self._log_end, self.epochs.last_epoch, leader_epoch)
-        if not headers:
-            return
-        self._write([data], len(data), headers[-1].next_offset, headers[-1].append_timestamp_ms)
-        for header, control in zip(headers, controls, strict=True):
-            self._apply(header, control)
-        self._tail.clear()
+        view, done = memoryview(data), 0
+        while done < len(headers):
+            end = done + self._room_for(headers[done:] if done else headers)
+            length = sum(header.batch_length for header in headers[done:end])
+            self._write([view[:length]], headers[done:end], controls[done:end])
+            self._tail.clear()
+            view, done = view[length:], end
 
-    def _write(self, buffers: Sequence[Buffer], total: int, end_offset: int, append_ms: int) -> None:
+    def _room_for(self, headers: Sequence[BatchHeader]) -> int:
+        """How many of these batches the last segment takes; a new one is begun when it takes none."""
         config = self._config
-        if must_roll(
-            self._segments[-1].index,
-            incoming_bytes=total,
-            incoming_end_offset=end_offset,
-            append_timestamp_ms=append_ms,
-            segment_bytes=config.segment_bytes,
-            segment_ms=config.segment_ms,
-            index_bytes=config.segment_index_bytes,
-        ):
-            self._roll()
+        limits = SegmentLimits(
+            segment_bytes=config.segment_bytes, segment_ms=config.segment_ms, index_bytes=config.segment_index_bytes
+        )
+        count = run_that_fits(self._segments[-1].index, headers, limits)
+        if count:
+            return count
+        self._roll()
+        return run_that_fits(self._segments[-1].index, headers, limits)
+
+    def _write(
+        self, buffers: Sequence[Buffer], headers: Sequence[BatchHeader], controls: Sequence[Control | None]
+    ) -> None:
+        """Writes batches that fit into the last segment, and moves the log's parts on. Raises `StorageError`."""
+        written = False
         try:
             self._segments[-1].file.append(buffers)
-        except StorageError as error:
-            if error.context.get("reason") not in _HARMLESS:
-                self._fail(error)
-            raise
+            written = True
+            for header, control in zip(headers, controls, strict=True):
+                self._apply(header, control)
+        except Exception as error:
+            if isinstance(error, StorageError) and not written:
+                if error.context.get("reason") not in _HARMLESS:
+                    self._fail(error)
+                raise
+            broken = StorageError("what was written could not be applied", reason="bug", cause=repr(error))
+            self._fail(broken)
+            raise broken from error
 
     def _apply(self, header: BatchHeader, control: Control | None) -> None:
         """The one place where the log's parts move on by a batch that was written."""

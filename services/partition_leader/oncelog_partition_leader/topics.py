@@ -214,6 +214,7 @@ class Topics:
         options = {
             "cleanup_policy": "compact",
             "flush_mode": "fsync",
+            "max_message_bytes": str(8 << 20),  # coordinators bound their records by it, whatever the default is
             "min_insync_replicas": "2" if factor >= 3 else "1",
             "segment_bytes": str(100 << 20),
         }

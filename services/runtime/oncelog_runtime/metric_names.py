@@ -133,6 +133,13 @@ APPEND_ERRORS: Final = _counter(
     "Batches and markers that a leader refused or could not append, by error code.",
     "code",
 )
+INTERNAL_ERRORS: Final = _counter(
+    "oncelog_internal_errors_total",
+    (*BROKER, *COORDINATOR),
+    "Faults of this software that were met and contained, by where (decision, append, open, task, request): one command "
+    "or task failed, the rest went on. Each is a bug: please report the traceback in the log.",
+    "where",
+)
 REQUEST_SECONDS: Final = Metric(
     "oncelog_request_duration_seconds",
     "histogram",

@@ -31,6 +31,7 @@ from oncelog_partition_leader.disk_watch import DiskWatch
 from oncelog_partition_leader.leadership import Leadership
 from oncelog_partition_leader.storage import PartitionLog
 from oncelog_partition_leader.topic_config import TopicConfig
+from oncelog_runtime.bugs import Bugs
 from oncelog_runtime.cluster import Partition
 from oncelog_runtime.metrics import NodeMetrics
 from oncelog_runtime.sim import SimWorld
@@ -53,6 +54,8 @@ class FakeHost:
         self.config = BrokerConfig(node_id=1)
         self.metrics = BrokerMetrics(NodeMetrics())
         self.disk_watch = DiskWatch(clock, 1_000, lambda _stalled: None)
+        self.node_metrics = NodeMetrics()
+        self.bugs = Bugs(self.node_metrics, clock)
         self.told: list[str] = []
         self.enrolments: list[TxnSession] = []
 
@@ -73,6 +76,10 @@ class FakeHost:
 
     def append_failed(self, leadership: Leadership, error: OncelogError) -> None:
         self.told.append("failed")
+
+    def broken(self, leadership: Leadership) -> None:
+        self.told.append("broken")
+        leadership.end()
 
 
 class Leading:

@@ -106,6 +106,7 @@ def enrol(index: TransactionIndex, command: Enrol, now_ms: int) -> Decision:
     assert after.open is not None
     if len(after.open.partitions) + len(after.open.groups) > index.limits.max_partitions:
         raise ResourceExhaustedError("too many partitions in one transaction", limit=index.limits.max_partitions)
+    parts.require_fits(after.open, index.limits)
     life = (SignOfLife(record.transactional_id, name.txn_no, now_ms),)
     if after.open == record.open:
         return Decision(notes=life)

@@ -11,16 +11,18 @@ from oncelog.errors import (
     InvalidTxnStateError,
     OncelogError,
     OutcomeForgottenError,
+    PolicyViolationError,
     ProducerFencedError,
     TxnAbortedError,
     TxnEndedError,
 )
 from oncelog.types import PartitionId
+from oncelog_coordinator.core import sizes
 from oncelog_coordinator.core import transaction_state as state
 from oncelog_coordinator.core.commands import BecameVisible, SendMarkers
 from oncelog_coordinator.core.decision import Decision, TransactionEnded
 from oncelog_coordinator.core.limits import Limits
-from oncelog_coordinator.core.records import DecidedTransaction, TransactionRecord
+from oncelog_coordinator.core.records import DecidedTransaction, OpenTransaction, TransactionRecord
 from oncelog_coordinator.core.states import Outcome
 from oncelog_coordinator.core.transaction_index import TransactionIndex
 
@@ -76,9 +78,13 @@ def is_next(record: TransactionRecord, txn_no: int) -> bool:
 
 
 def require_room(record: TransactionRecord, limits: Limits) -> None:
-    """Raises `ConcurrentTransactionsError` while the next number is too many, or too far above one that waits for markers."""
+    """Raises `ConcurrentTransactionsError` while too many transactions of an id, too large ones, or one too old,
+    wait for markers.
+
+    What is open counts as if it waited: the caller is about to end it.
+    """
     pending = len(record.decided) + (record.open is not None)
-    if pending >= limits.max_pending_transactions:
+    if pending >= limits.max_pending_transactions or sizes.pending_bytes(record) > limits.max_pending_bytes:
         raise ConcurrentTransactionsError(
             "too many transactions of this id wait for their markers", retry_after_ms=RETRY_AFTER_MS, pending=pending
         )
@@ -87,6 +93,16 @@ def require_room(record: TransactionRecord, limits: Limits) -> None:
             "an old transaction of this id waits for its markers: see which partition has no leader",
             retry_after_ms=RETRY_AFTER_MS,
             txn_no=record.decided[0].txn_no,
+        )
+
+
+def require_fits(opened: OpenTransaction, limits: Limits) -> None:
+    """Raises `PolicyViolationError` when the names that one transaction holds would be too much for its record."""
+    partitions, groups, limit = len(opened.partitions), len(opened.groups), limits.max_enrolled_bytes
+    if sizes.may_exceed(partitions, groups, limit) and sizes.enrolled_bytes(partitions, opened.groups) > limit:
+        raise PolicyViolationError(
+            "the partitions and groups of this transaction are too many bytes together: use several transactions",
+            limit_bytes=limit,
         )
 
 

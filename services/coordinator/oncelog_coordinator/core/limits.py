@@ -18,6 +18,10 @@ class Limits:
     (ConcurrentTransactions). Leaders remember 1,024 numbers, so none of them ever has to guess whether it has a marker."""
     max_partitions: int = 10_000
     """Partitions and groups of one transaction; above: ResourceExhaustedError."""
+    max_enrolled_bytes: int = 768 << 10
+    """Bytes of the names of one transaction's partitions and groups in a record; above: PolicyViolationError."""
+    max_pending_bytes: int = 3 << 20
+    """Bytes of all that waits for markers under one id; above, the next one waits (ConcurrentTransactions)."""
     max_participants: int = 100_000
     """Participants of one transaction; above: ResourceExhaustedError."""
     max_winners: int = 20_000
@@ -50,6 +54,9 @@ class Limits:
     """Time-outs and expiries decided by one Tick, so that a burst cannot block the shard."""
     offset_metadata_max_bytes: int = 4096
     max_offsets_per_commit: int = 10_000
+    max_offsets_bytes: int = 4 << 20
+    """Bytes in the log of one commit's offsets, or of one group's in a transaction; above: InvalidRequestError."""
+    member_id_max_bytes: int = 256
     group_resolve_after_ms: int = 15_000
     """Pending transactional offsets older than this make the group shard ask the transaction shard."""
 

@@ -49,9 +49,9 @@ def offset_key(group_id: str, partition: PartitionId) -> str:
 
 
 def parse_offset_key(key: str) -> tuple[str, PartitionId] | None:
-    """(group, partition) of a `CommittedOffset`'s key; None for another record's key."""
+    """(group, partition) of a `CommittedOffset`'s key; None for another record's key, and for one that names nothing."""
     kind, *names = key.split(":", 3)
-    if kind != "offset":
+    if kind != "offset" or len(names) != 3 or not names[1].isdecimal():  # an older version took any text as a topic id
         return None
     topic_id, partition, group_id = names
     return group_id, PartitionId(topic_id, int(partition))

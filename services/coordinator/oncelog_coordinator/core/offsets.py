@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from oncelog.core.names import TOPIC_CHARACTERS_MAX, is_partition_id
 from oncelog.errors import (
     CoordinatorFencedError,
     FencedMemberEpochError,
@@ -61,6 +62,7 @@ from oncelog_coordinator.core.offset_records import (
     pending_key,
 )
 from oncelog_coordinator.core.records import EpochRecord, Tombstone
+from oncelog_coordinator.core.sizes import offset_bytes
 from oncelog_coordinator.core.timeouts import Deadlines
 
 TxnKey = tuple[int, int]
@@ -142,7 +144,7 @@ class OffsetTable:
     def _commit(self, command: CommitOffsets, now_ms: int) -> Decision:
         self._check_request(command.member, command.offsets)
         group = self.groups.get(command.member.group_id, Group())
-        records: list[LogRecord] = []
+        records: list[CommittedOffset] = []
         failed: list[OffsetError] = []
         writer = Writer(command.member.member_id, command.member.member_epoch, command.sequence)
         order = self._next_order
@@ -154,20 +156,36 @@ class OffsetTable:
                     order += 1
             except (OffsetMetadataTooLargeError, InvalidRequestError) as error:
                 failed.append(OffsetError(value, error))
+        self._require_fits(command.member.group_id, (record.value for record in records))
         return Decision(reply=tuple(failed), records=tuple(records))
+
+    def _require_fits(self, group_id: str, values: Iterable[OffsetValue]) -> None:
+        limit = self.limits.max_offsets_bytes
+        if sum(offset_bytes(group_id, value) for value in values) > limit:
+            raise InvalidRequestError(
+                "these offsets are too many bytes together: commit them in several requests, or with less metadata; "
+                "in a transaction, send fewer",
+                limit_bytes=limit,
+            )
 
     def _check_request(self, member: Member, offsets: tuple[OffsetValue, ...]) -> None:
         if len(offsets) > self.limits.max_offsets_per_commit:
             raise InvalidRequestError("too many offsets in one commit", limit=self.limits.max_offsets_per_commit)
         if len({value.id for value in offsets}) != len(offsets):
             raise InvalidRequestError("a partition stands twice in one commit")
+        if len(member.member_id.encode()) > self.limits.member_id_max_bytes:
+            raise InvalidRequestError("a member id is too long", limit=self.limits.member_id_max_bytes)
         if bool(member.member_id) != (member.member_epoch >= 0):
             raise InvalidRequestError("a simple group has no member id and epoch -1; a member has both")
         self._require_member(member)
 
     def _check_value(self, value: OffsetValue) -> None:
-        if value.offset < 0 or value.partition < 0 or not value.topic_id:
-            raise InvalidRequestError("topic id, partition or offset is missing or negative", offset=value.offset)
+        if value.offset < 0 or not is_partition_id(value.topic_id, value.partition):
+            raise InvalidRequestError(
+                "an offset of 0 and above, a topic id of 32 hex digits and a partition are needed", offset=value.offset
+            )
+        if len(value.topic) > TOPIC_CHARACTERS_MAX:
+            raise InvalidRequestError("the topic's name is too long", limit=TOPIC_CHARACTERS_MAX)
         if len(value.metadata.encode()) > self.limits.offset_metadata_max_bytes:
             raise OffsetMetadataTooLargeError(limit=self.limits.offset_metadata_max_bytes)
 
@@ -187,7 +205,9 @@ class OffsetTable:
         before = group.pending.get((name.txn_producer_id, name.txn_no))
         if before is not None and not _is_newer_send(before, command):
             return Decision()
-        return Decision(records=(self._merged(before, command, now_ms),))
+        merged = self._merged(before, command, now_ms)
+        self._require_fits(member.group_id, (item.value for item in merged.offsets))  # as its marker writes them
+        return Decision(records=(merged,))
 
     def _merged(self, before: PendingOffsets | None, command: SendOffsets, now_ms: int) -> PendingOffsets:
         merged = {} if before is None else {item.value.id: item for item in before.offsets}

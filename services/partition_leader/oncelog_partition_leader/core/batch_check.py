@@ -4,6 +4,8 @@ Rule 1: every bad input has its named error, and is refused before anything is w
         (reliability 7, cases 1-18, 50).
 Rule 2: only the header is read, and the body's checksum; the payload is never decoded here.
 Rule 3: what the leader writes itself (offset, epoch, append time) is ignored, whatever the client put there.
+Rule 4: a count is believed only as far as the bytes can hold it: a record costs offsets, sequences and index space, so a
+        few kilobytes that claim two thousand million records would use all of these up.
 """
 
 from __future__ import annotations
@@ -39,6 +41,17 @@ from oncelog.types import Buffer
 CODEC_NONE: Final = 0
 KNOWN_CODECS: Final = (CODEC_NONE, 1, 2)
 _HOUR_MS: Final = 3600 * 1000
+PRODUCER_EPOCH_MAX: Final = (1 << 31) - 2
+"""The largest epoch that a client may use: a fence carries the next one, which must fit into the header, too."""
+
+RECORD_BYTES_MIN: Final = 16
+"""What a record takes at least in an unpacked payload: a time of 8 bytes, and 4 bytes each that say where its key and its
+value end. Nulls cost as much; a batch of all nulls has these columns, too."""
+TYPED_ROWS_PER_BYTE_MAX: Final = 8
+"""A row of a typed topic may be as small as one boolean: a bit."""
+COMPRESSION_RATIO_MAX: Final = {CODEC_NONE: 1, 1: 255, 2: 32_768}
+"""What a byte of payload can become, by codec. LZ4 repeats at most 255 bytes per byte of a match's length; Zstandard's
+smallest block is 4 bytes for 128 KiB. A greater claim is a lie."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +133,25 @@ def _check_lengths(header: BatchHeader, limits: BatchLimits) -> None:
         )
     if header.codec == CODEC_NONE and header.uncompressed_length != payload_bytes:
         raise InvalidRecordError("an uncompressed payload has another length than it says", payload_bytes=payload_bytes)
+    if header.uncompressed_length > payload_bytes * COMPRESSION_RATIO_MAX[header.codec]:
+        raise InvalidRecordError(
+            "the codec cannot unpack the payload to the length that the batch claims",
+            uncompressed_bytes=header.uncompressed_length,
+            payload_bytes=payload_bytes,
+        )
+    if header.record_count > records_max(header):
+        raise InvalidRecordError(
+            "the payload is too short for the record count",
+            record_count=header.record_count,
+            uncompressed_bytes=header.uncompressed_length,
+        )
+
+
+def records_max(header: BatchHeader) -> int:
+    """How many records a payload of the header's uncompressed length can hold at most, whatever is in it."""
+    if header.schema_id in (SCHEMA_PLAIN, SCHEMA_HEADERS):
+        return header.uncompressed_length // RECORD_BYTES_MIN
+    return header.uncompressed_length * TYPED_ROWS_PER_BYTE_MAX
 
 
 def _check_timestamps(header: BatchHeader, limits: BatchLimits) -> None:
@@ -152,3 +184,28 @@ def _check_producer(header: BatchHeader) -> None:
         raise InvalidRecordError("a producer id without a sequence", base_sequence=header.base_sequence)
     if header.producer_epoch < 0:
         raise InvalidRequestError("a producer id without an epoch", producer_epoch=header.producer_epoch)
+    check_producer_epoch(header.producer_epoch)
+
+
+def check_question(producer_id: int, producer_epoch: int, base_sequence: int, last_sequence: int) -> None:
+    """Whether a batch can exist that `GetProducerState` asks about. Raises as `check_client_batch` does."""
+    if producer_id < 0:
+        raise InvalidPidMappingError("a negative producer id", producer_id=producer_id)
+    if producer_epoch < 0 or base_sequence < 0 or last_sequence < 0:
+        raise InvalidRequestError(
+            "an epoch and sequences of 0 and above name a batch",
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            last_sequence=last_sequence,
+        )
+    check_producer_epoch(producer_epoch)
+
+
+def check_producer_epoch(producer_epoch: int) -> None:
+    """Raises `InvalidRequestError` for an epoch that no fence could follow."""
+    if producer_epoch > PRODUCER_EPOCH_MAX:
+        raise InvalidRequestError(
+            "the producer epoch is too large: get a new producer id",
+            producer_epoch=producer_epoch,
+            maximum=PRODUCER_EPOCH_MAX,
+        )

@@ -30,6 +30,7 @@ from oncelog.errors import (
 )
 from oncelog.types import Buffer
 from oncelog_partition_leader.core.aborted_index import AbortedEntry
+from oncelog_partition_leader.core.batch_check import check_producer_epoch
 from oncelog_partition_leader.core.decisions import (
     APPEND,
     AppendMarker,
@@ -182,7 +183,11 @@ class ProducerStates:
         return AppendMarker(marker.committed and records < marker.expected_records != NOT_COUNTED, records)
 
     def fence_epoch(self, producer_id: int, producer_epoch: int) -> int:
-        """The epoch that a fence must carry so that nothing of `producer_epoch` and below is taken any more."""
+        """The epoch that a fence must carry so that nothing of `producer_epoch` and below is taken any more.
+
+        Raises `InvalidRequestError` when there is none.
+        """
+        check_producer_epoch(producer_epoch)
         entry = self.producers.find(producer_id, self.end_offset)
         newest = max(self.transactions.session_epoch(producer_id), entry.producer_epoch if entry else -1)
         return max(newest, producer_epoch + 1)

@@ -4,6 +4,8 @@ Rule 1: an index entry is made about every `index_interval_bytes`; from the entr
         so an index can be lost and made again from the log, never the other way round (S14).
 Rule 2: an entry's time is the largest timestamp of all batches before it: monotone, so time is found by bisection.
 Rule 3: control batches have no time: a lookup by time finds data.
+Rule 4: an index cannot overflow. Whoever appends asks `run_that_fits` first; a batch that lies too far from the segment's
+        base is refused before anything is changed.
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ from __future__ import annotations
 import struct
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from crc32c import crc32c
@@ -67,7 +71,11 @@ class SegmentIndex:
         return len(self._offsets)
 
     def add(self, header: BatchHeader, interval_bytes: int) -> None:
-        """Takes the next batch of the segment."""
+        """Takes the next batch of the segment. Raises `CorruptMessageError`, and has changed nothing, for one that lies
+        too far from the segment's beginning: no sound log has such a one.
+        """
+        if header.base_offset - self.base_offset > RELATIVE_OFFSET_MAX or self.size > _POSITION_MAX:
+            raise CorruptMessageError("a batch lies too far from its segment's base", base_offset=header.base_offset)
         if self._since_entry >= interval_bytes:
             self._offsets.append(header.base_offset - self.base_offset)
             self._positions.append(self.size)
@@ -145,22 +153,31 @@ class SegmentIndex:
         assert not self._positions or self._positions[-1] < self.size, "entries lie within the segment"
 
 
-def must_roll(
-    index: SegmentIndex,
-    *,
-    incoming_bytes: int,
-    incoming_end_offset: int,
-    append_timestamp_ms: int,
-    segment_bytes: int,
-    segment_ms: int,
-    index_bytes: int,
-) -> bool:
-    """True when these bytes belong into a new segment: by size, age, full index, or offsets too far from its base."""
-    if not index.size:
-        return False
-    return (
-        index.size + incoming_bytes > segment_bytes
-        or append_timestamp_ms - index.first_append_ms >= segment_ms
-        or (len(index) + 1) * ENTRY_BYTES > index_bytes
-        or incoming_end_offset - 1 - index.base_offset > RELATIVE_OFFSET_MAX
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentLimits:
+    """When a segment ends."""
+
+    segment_bytes: int
+    segment_ms: int
+    index_bytes: int
+
+
+def run_that_fits(index: SegmentIndex, batches: Sequence[BatchHeader], limits: SegmentLimits) -> int:
+    """How many of these batches, from the first one on, may be added to this segment; 0 = it must roll first.
+
+    Each batch is judged as if those before it were in: what is appended together may belong into several segments. Every
+    batch is taken to need an index entry, which is at most a few entries too many.
+    """
+    if index.size and batches[0].append_timestamp_ms - index.first_append_ms >= limits.segment_ms:
+        return 0
+    size, entries = index.size, len(index)
+    for number, batch in enumerate(batches):
+        entries += 1
+        if size and (
+            size + batch.batch_length > limits.segment_bytes
+            or entries * ENTRY_BYTES > limits.index_bytes
+            or batch.last_offset - index.base_offset > RELATIVE_OFFSET_MAX
+        ):
+            return number
+        size += batch.batch_length
+    return len(batches)

@@ -99,6 +99,7 @@ _BY_STATUS: Final[dict[grpc.StatusCode, tuple[C, ...]]] = {
     grpc.StatusCode.RESOURCE_EXHAUSTED: (C.RESOURCE_EXHAUSTED, C.ID_SPACE_EXHAUSTED, C.BUFFER_EXHAUSTED),
     grpc.StatusCode.PERMISSION_DENIED: (C.CLUSTER_AUTHORIZATION_FAILED,),
     grpc.StatusCode.DATA_LOSS: (C.TRANSACTION_DATA_LOSS,),
+    grpc.StatusCode.INTERNAL: (C.INTERNAL_ERROR,),
     grpc.StatusCode.UNKNOWN: (C.UNKNOWN_ERROR,),
 }
 

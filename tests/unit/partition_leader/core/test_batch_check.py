@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import struct
+from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oncelog.core.batch import CODECS, encode_batch
 from oncelog.core.header import stamp_prefix
 from oncelog.errors import (
     CorruptMessageError,
@@ -23,11 +25,16 @@ from oncelog.errors import (
     UnsupportedCompressionError,
     UnsupportedMessageFormatError,
 )
-from oncelog_partition_leader.core.batch_check import BatchLimits, read_client_batch
-from tests.unit.partition_leader.log_helpers import NOW_MS, TOPIC_ID, batch, fence, marker, plain
+from oncelog_partition_leader.core.batch_check import BatchLimits, check_question, read_client_batch
+from tests.unit.partition_leader import log_helpers
+from tests.unit.partition_leader.log_helpers import NOW_MS, TOPIC_ID, fence, marker
 
 LIMITS = BatchLimits(now_ms=NOW_MS, max_message_bytes=1000, max_uncompressed_bytes=2000, timestamp_before_max_ms=5000)
 HOUR_MS = 3600 * 1000
+PAYLOAD = b"sixteen bytes..."
+"""As short as the payload of one record can be."""
+batch = partial(log_helpers.batch, payload=PAYLOAD)
+plain = partial(log_helpers.plain, PAYLOAD)
 
 
 def _read(data: bytes, limits: BatchLimits = LIMITS, topic_id: str = TOPIC_ID, partition: int = 3) -> Any:
@@ -39,9 +46,11 @@ def _read(data: bytes, limits: BatchLimits = LIMITS, topic_id: str = TOPIC_ID, p
     [
         batch(),
         plain(),
-        batch(1, 5, 10, epoch=3, txn=(7, 2)),
+        batch(1, 5, 10, epoch=3, txn=(7, 2), payload=bytes(160)),
         batch(codec=1, uncompressed_length=2000),
+        batch(codec=1, uncompressed_length=2000, count=125),
         batch(schema_id=1),
+        batch(epoch=2**31 - 2),
     ],
 )
 def test_good_batches_pass(data: bytes) -> None:
@@ -51,7 +60,7 @@ def test_good_batches_pass(data: bytes) -> None:
 
 def test_11_what_the_leader_writes_is_ignored() -> None:
     for offset in (1 << 62, -1):
-        assert _read(stamp_prefix(offset, 128, -5, -9) + batch()[36:]).base_offset == offset
+        assert _read(stamp_prefix(offset, 136, -5, -9) + batch()[36:]).base_offset == offset
 
 
 def _with_length(length: int) -> bytes:
@@ -65,14 +74,18 @@ def _with_length(length: int) -> bytes:
         (1, batch()[:3], CorruptMessageError),
         (2, _with_length(119), CorruptMessageError),
         (2, _with_length(-1), CorruptMessageError),
-        (2, _with_length(129), CorruptMessageError),
+        (2, _with_length(137), CorruptMessageError),
         (3, _with_length(2**31 - 1), CorruptMessageError),
-        (4, _with_length(127), InvalidRecordError),
+        (4, _with_length(135), InvalidRecordError),
         (5, batch()[:40] + b"\x02" + batch()[41:], UnsupportedMessageFormatError),
         (6, batch(attributes=8), InvalidRecordError),
         (6, batch(codec=3), UnsupportedCompressionError),
         (7, batch(count=0), InvalidRecordError),
         (7, batch(count=-1), InvalidRecordError),
+        (8, batch(count=2**31 - 1), InvalidRecordError),
+        (8, batch(count=2), InvalidRecordError),
+        (8, batch(count=126, codec=1, uncompressed_length=2000), InvalidRecordError),
+        (8, batch(count=2**31 - 1, codec=2, uncompressed_length=2000, schema_id=1), InvalidRecordError),
         (9, batch() + batch(), InvalidRecordError),
         (9, b"", InvalidRecordError),
         (10, marker((1, 1)), InvalidRecordError),
@@ -81,6 +94,7 @@ def _with_length(length: int) -> bytes:
         (14, batch(1, -7), InvalidRecordError),
         (15, batch(-2, 0), InvalidPidMappingError),
         (18, batch(1, 0, epoch=-1), InvalidRequestError),
+        (18, batch(1, 0, epoch=2**31 - 1), InvalidRequestError),
         (18, batch(-1, 0, epoch=-1), InvalidRecordError),
         (18, batch(-1, -1, epoch=0), InvalidRecordError),
         (26, batch(-1, -1, epoch=-1, txn=(1, 1)), InvalidPidMappingError),
@@ -101,6 +115,7 @@ def _with_length(length: int) -> bytes:
         (0, batch(uncompressed_length=9), InvalidRecordError),
         (0, batch(codec=2, uncompressed_length=2001), MessageTooLargeError),
         (0, batch(codec=2, uncompressed_length=-1), InvalidRecordError),
+        (0, batch(payload=b"x" * 7, codec=1, uncompressed_length=7 * 255 + 1), InvalidRecordError),
         (0, batch(payload=b"x" * 881), MessageTooLargeError),
         (50, batch(tag=1), MisdirectedBatchError),
     ],
@@ -118,10 +133,10 @@ def test_50_another_topic_or_partition_refuses() -> None:
             _read(batch(), topic_id=topic_id, partition=partition)
 
 
-def test_a_count_beside_its_offsets_is_refused() -> None:
+def test_12_a_count_beside_its_offsets_is_refused() -> None:
     from crc32c import crc32c
 
-    data = bytearray(batch(count=4))
+    data = bytearray(batch(count=4, payload=bytes(80)))
     struct.pack_into("<i", data, 52, 4)
     struct.pack_into("<I", data, 36, crc32c(bytes(data[40:])))
     with pytest.raises(InvalidRecordError):
@@ -136,6 +151,42 @@ def test_a_batch_longer_than_a_segment_is_refused() -> None:
 def test_typed_schemas_pass_once_they_are_registered() -> None:
     limits = BatchLimits(now_ms=NOW_MS, typed_schema_ids=frozenset({9}))
     assert _read(batch(schema_id=9), limits).schema_id == 9
+    assert _read(batch(schema_id=9, count=8 * len(PAYLOAD)), limits).record_count == 8 * len(PAYLOAD)
+    with pytest.raises(InvalidRecordError):
+        _read(batch(schema_id=9, count=8 * len(PAYLOAD) + 1), limits)
+
+
+@pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
+@pytest.mark.parametrize("count", [1, 2, 1000, 200_000])
+def test_8_no_real_batch_is_below_the_bounds(count: int, codec: int) -> None:
+    """The smallest records there are, which also compress best: no keys, no values, one time."""
+    data = encode_batch(
+        [None] * count,
+        [None] * count,
+        timestamps_ms=[NOW_MS] * count,
+        codec=codec,
+        topic_id=TOPIC_ID,
+        partition=3,
+    )
+    assert _read(data, BatchLimits(now_ms=NOW_MS)).record_count == count
+
+
+@pytest.mark.parametrize(
+    ("question", "error"),
+    [
+        ((1, 2**31 - 1, 0, 0), InvalidRequestError),
+        ((1, -1, 0, 0), InvalidRequestError),
+        ((1, 0, -1, 0), InvalidRequestError),
+        ((1, 0, 0, -1), InvalidRequestError),
+        ((-1, 0, 0, 0), InvalidPidMappingError),
+    ],
+)
+def test_a_question_about_a_batch_that_cannot_be_is_refused(
+    question: tuple[int, int, int, int], error: type[OncelogError]
+) -> None:
+    with pytest.raises(error):
+        check_question(*question)
+    check_question(1, 2**31 - 2, 2**31 - 1, 0)
 
 
 @given(st.integers(0, 127), st.integers(0, 7))

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from oncelog.core.header import LOG_APPEND_TIME, BatchHeader, read_header
 from oncelog.errors import CorruptMessageError
-from oncelog_partition_leader.core.segment import RELATIVE_OFFSET_MAX, SegmentIndex, must_roll, timestamp_of
+from oncelog_partition_leader.core.segment import (
+    RELATIVE_OFFSET_MAX,
+    SegmentIndex,
+    SegmentLimits,
+    run_that_fits,
+    timestamp_of,
+)
 from tests.unit.partition_leader.log_helpers import marker, plain
 
 
@@ -80,28 +88,43 @@ def test_a_bad_index_is_refused(case: str) -> None:
         SegmentIndex.load(data, base, size)
 
 
+LIMITS = SegmentLimits(segment_bytes=1000, segment_ms=1000, index_bytes=1000)
+
+
 @pytest.mark.parametrize(
-    ("changes", "rolls"),
+    ("length", "append_ms", "offset", "changes", "fits"),
     [
-        ({}, False),
-        ({"incoming_bytes": 361}, True),
-        ({"incoming_bytes": 360}, False),
-        ({"append_timestamp_ms": 1000}, True),
-        ({"append_timestamp_ms": 999}, False),
-        ({"index_bytes": 31}, True),
-        ({"incoming_end_offset": 51 + RELATIVE_OFFSET_MAX}, False),
-        ({"incoming_end_offset": 52 + RELATIVE_OFFSET_MAX}, True),
+        (128, 1, 55, {}, True),
+        (360, 1, 55, {}, True),
+        (361, 1, 55, {}, False),
+        (128, 999, 55, {}, True),
+        (128, 1000, 55, {}, False),
+        (128, 1, 55, {"index_bytes": 31}, False),
+        (128, 1, 50 + RELATIVE_OFFSET_MAX, {}, True),
+        (128, 1, 51 + RELATIVE_OFFSET_MAX, {}, False),
     ],
 )
-def test_149_rolls_by_size_age_index_and_distance(changes: dict[str, int], rolls: bool) -> None:
-    limits = {
-        "incoming_bytes": 100,
-        "incoming_end_offset": 60,
-        "append_timestamp_ms": 1,
-        "segment_bytes": 1000,
-        "segment_ms": 1000,
-        "index_bytes": 1000,
-    }
-    index = _index([1] * 5, interval=10_000)
-    assert must_roll(index, **{**limits, **changes}) is rolls
-    assert must_roll(SegmentIndex(50), **{**limits, **changes}) is False, "an empty segment takes anything"
+def test_149_a_segment_ends_by_size_age_index_and_distance(
+    length: int, append_ms: int, offset: int, changes: dict[str, int], fits: bool
+) -> None:
+    batch = _header(offset, append_ms=append_ms)._replace(batch_length=length)
+    limits = replace(LIMITS, **changes)
+    assert run_that_fits(_index([1] * 5, interval=10_000), [batch], limits) == fits
+    assert run_that_fits(SegmentIndex(50), [batch], limits) == 1, "an empty segment takes anything"
+
+
+def test_149_each_batch_of_a_group_is_judged_as_if_those_before_it_were_in() -> None:
+    far = 50 + RELATIVE_OFFSET_MAX
+    group = [_header(50), _header(far - 1), _header(far), _header(far + 1), _header(far + 2)]
+    assert run_that_fits(SegmentIndex(50), group, LIMITS) == 3, "offsets"
+    assert run_that_fits(SegmentIndex(50), [_header(50)] * 9, LIMITS) == 7, "bytes: 128 each"
+    assert run_that_fits(SegmentIndex(50), [_header(50)] * 9, replace(LIMITS, index_bytes=48)) == 3, "index entries"
+
+
+def test_a_batch_too_far_from_the_base_is_refused_and_changes_nothing() -> None:
+    index = _index([10, 20])
+    before = index.dump()
+    with pytest.raises(CorruptMessageError):
+        index.add(_header(51 + RELATIVE_OFFSET_MAX), 0)
+    assert index.dump() == before
+    index.check()
