@@ -47,6 +47,10 @@ HOSTILE: Final[dict[str, Case]] = {
         "test_51_offsets_of_a_transaction_are_bounded_by_what_their_marker_writes",
         "test_52_offsets_fit_into_the_groups_log_or_are_refused_by_name",
     ),
+    "a shard that cannot live": _input(
+        "is seen, and tried again with patience",
+        "test_a_shard_that_cannot_live_is_seen_and_tried_again_with_patience",
+    ),
     "input, any": _input(
         "whatever a mutated header says",
         "property/test_hostile_batches.py::test_a_mutated_header_is_refused_by_name_or_appended_soundly",

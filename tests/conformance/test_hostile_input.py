@@ -12,6 +12,8 @@ from oncelog import errors, methods
 from oncelog.core.batch import MAX_UNCOMPRESSED_BYTES
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pa
+from oncelog_coordinator.core.transaction import TransactionTable
+from oncelog_coordinator.log_port import LogLostError
 from oncelog_partition_leader.core.batch_check import RECORD_BYTES_MIN
 from oncelog_runtime.cluster import shard_writer_id
 from tests.conformance.script import COMMITTED, Place, Script, Writer, cluster
@@ -177,6 +179,40 @@ async def test_51_offsets_of_a_transaction_are_bounded_by_what_their_marker_writ
     assert (await s.end(writer, visible=True)).outcome == COMMITTED
     fetched = await s.ask_group(group, methods.FETCH_OFFSETS, co.FetchOffsetsRequest(group_id=group))
     assert len(fetched.offsets) == 1_000
+
+
+@cluster(coordinators=1)
+async def test_a_shard_that_cannot_live_is_seen_and_tried_again_with_patience(
+    s: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever keeps it from its log, here the code itself."""
+
+    def broken(*_: object) -> None:
+        raise errors.CorruptMessageError("a record of the shard's log cannot be read")
+
+    shard = s.shard_of(s.owner("t"), "t")
+    lives = shard.lives
+    async with s.client() as client:
+        assert (await client.admin.cluster_health()).healthy
+        with monkeypatch.context() as patch:
+            patch.setattr(TransactionTable, "decode", broken)
+            await s.call(s.owner("t"), methods.INIT_PRODUCER_ID, _session_request("t"))
+            assert shard.is_serving
+            shard.life._log._lose(LogLostError("the script ends this life"))  # type: ignore[attr-defined]
+            with pytest.raises(errors.CoordinatorNotAvailableError):
+                await s.call(s.owner("t"), methods.INIT_PRODUCER_ID, _session_request("t"))
+            await s.sleep(60)
+            assert shard.lives - lives <= 20
+            health = await client.admin.cluster_health()
+            assert not health.healthy
+            assert health.troubled_shards == ((shard.name, "a record of the shard's log cannot be read"),)
+        await s.until(lambda: shard.is_serving)
+        await s.sleep(8)
+        assert (await client.admin.cluster_health()).healthy
+
+
+def _session_request(transactional_id: str) -> co.InitProducerIdRequest:
+    return co.InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=60_000)
 
 
 def test_the_largest_record_of_a_shard_is_below_what_its_log_takes() -> None:

@@ -27,8 +27,8 @@ def add_parser(commands: Commands) -> None:
         _health,
         "what is not as it should be",
         ("oncelog cluster health", "oncelog cluster health --watch --exit-when-healthy --timeout-ms 120000"),
-        "Exit code 0: every partition has a leader and all its replicas in sync, every coordinator shard an owner, and\n"
-        "there are a controller and a service for producer ids. 1: not so, or nobody answers.",
+        "Exit code 0: every partition has a leader and all its replicas in sync, every coordinator shard an owner\n"
+        "under whom it lives, and there are a controller and a service for producer ids. 1: not so, or nobody answers.",
     )
     add_watch(health)
     health.add_argument("--exit-when-healthy", action="store_true", help="wait for health, then exit 0")
@@ -72,6 +72,8 @@ def _show(health: dict[str, Any], printer: Printer) -> None:
         if names:
             more = f" and {len(found) - _SHOWN_MAX} more" if len(found) > _SHOWN_MAX else ""
             printer.text(f"  {what.replace('_', '-')}: {', '.join(names)}{more}")
+    for shard, error in health.get("troubled_shards", ())[:_SHOWN_MAX]:
+        printer.text(f"  shard {shard} does not come to life: {error}")
 
 
 def _sentence(health: dict[str, Any]) -> str:

@@ -68,6 +68,12 @@ def _health(reply: pb.GetMetadataReply, topics: list[TopicDescription], minimum:
     missing = tuple(sorted({broker for t in topics for p in t.partitions for broker in p.replicas} - live))
     unowned = reply.transaction_shard_count - len(reply.transaction_shards)
     unowned += reply.group_shard_count - len(reply.group_shards)
+    troubled = tuple(
+        (f"{kind}-{owner.shard}", owner.trouble)
+        for kind, owners in (("txn", reply.transaction_shards), ("group", reply.group_shards))
+        for owner in owners
+        if owner.trouble
+    )
     problems = []
     if not reply.HasField("controller"):
         problems.append("there is no controller")
@@ -83,6 +89,8 @@ def _health(reply: pb.GetMetadataReply, topics: list[TopicDescription], minimum:
         problems.append(f"{len(thin)} partitions are under-replicated")
     if unowned or not reply.transaction_shard_count:
         problems.append(f"{unowned} coordinator shards have no owner")
+    if troubled:
+        problems.append(f"{len(troubled)} coordinator shards do not come to life, see the coordinators' logs")
     if not reply.pid_allocators:
         problems.append("no service for producer ids is registered")
     return ClusterHealth(
@@ -95,5 +103,6 @@ def _health(reply: pb.GetMetadataReply, topics: list[TopicDescription], minimum:
         problems=tuple(problems),
         under_min_isr=refused,
         missing_brokers=missing,
+        troubled_shards=troubled,
         allocators=tuple(reply.pid_allocators),
     )

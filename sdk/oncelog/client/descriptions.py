@@ -90,10 +90,14 @@ class ClusterHealth:
     under_min_isr: tuple[tuple[str, int], ...] = ()
     missing_brokers: tuple[int, ...] = ()
     allocators: tuple[str, ...] = ()
+    troubled_shards: tuple[tuple[str, str], ...] = ()
+    """Shards that are owned and do not come to life, each with its last error."""
 
     @property
     def healthy(self) -> bool:
-        """Every partition has a leader and its full ISR, every shard an owner; there are a controller and an allocator."""
+        """Every partition has a leader and its full ISR, every shard an owner under whom it lives; there are a controller
+        and an allocator.
+        """
         return not self.problems
 
 

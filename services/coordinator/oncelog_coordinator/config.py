@@ -33,7 +33,10 @@ class ShardConfig:
     lazy_flush_ms: int = 200
     """Records that are in no hurry wait this long for company."""
     life_backoff_ms: int = 50
-    """Between the end of one life and the begin of the next."""
+    """Between the end of one life and the begin of the next; doubled for each life in a row that came to nothing."""
+    life_backoff_max_ms: int = 5_000
+    life_stable_ms: int = 5_000
+    """A life that has served for this long has come to something."""
     check_invariants: bool = False
     """After each step: for tests and simulations."""
 

@@ -25,6 +25,7 @@ from oncelog_coordinator.shard_life import ShardLife, Table
 from oncelog_coordinator.shard_log import ShardLog
 from oncelog_coordinator.steady_clock import SteadyClock
 from oncelog_runtime import health
+from oncelog_runtime.bugs import Bugs
 from oncelog_runtime.cluster import KIND_TXN
 from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.ports import NodePorts
@@ -63,7 +64,7 @@ class CoordinatorNode:
             lambda draining: ports.health.set(health.READINESS, not draining, health.NOT_DRAINING),
         )
         register(ports.server, methods.DRAIN_COORDINATOR, self.drain.serve)
-        self._metrics = CoordinatorMetrics(ports.metrics)
+        self._metrics = CoordinatorMetrics(ports.metrics, Bugs(ports.metrics, ports.clock))
         ports.metrics.collect_with(CoordinatorCollector(self._clock, owned, self._producer_ids).collect)
         self._lag = LagWatch(
             ports.transport,

@@ -16,6 +16,7 @@ from oncelog_coordinator.pid_pool import PidPool
 from oncelog_coordinator.shard import Shard
 from oncelog_coordinator.steady_clock import SteadyClock
 from oncelog_runtime import metric_names as names
+from oncelog_runtime.bugs import Bugs
 from oncelog_runtime.cluster import KIND_GROUP, KIND_TXN
 from oncelog_runtime.cluster_view import ShardKey
 from oncelog_runtime.metrics import SLICE, Family, NodeMetrics, Row, labels_of, one
@@ -26,12 +27,14 @@ _FENCED: Final = (ProducerFencedError, InvalidProducerEpochError)
 class CoordinatorMetrics:
     """The counts of one coordinator."""
 
-    def __init__(self, metrics: NodeMetrics) -> None:
+    def __init__(self, metrics: NodeMetrics, bugs: Bugs) -> None:
+        self.bugs = bugs
         self._now_s = metrics.now_s
         self.decide = metrics.histogram(names.TXN_PHASE_SECONDS, "decide")
         self.mark = metrics.histogram(names.TXN_PHASE_SECONDS, "mark")
         self._duration = metrics.histogram(names.TXN_SECONDS)
         self._fenced = metrics.counter(names.FENCED)
+        self._failed_lives = {kind: metrics.counter(names.SHARD_FAILED_LIVES, kind) for kind in (KIND_TXN, KIND_GROUP)}
         self._ended = {
             outcome: metrics.counter(names.TXN_TOTAL, outcome) for outcome in ("committed", "aborted", "timed_out")
         }
@@ -53,6 +56,10 @@ class CoordinatorMetrics:
         """A shard refused a command."""
         if isinstance(error, _FENCED):
             self._fenced.inc()
+
+    def life_failed(self, kind: str) -> None:
+        """A life of a shard came to nothing."""
+        self._failed_lives[kind].inc()
 
 
 class CoordinatorCollector:
@@ -99,4 +106,5 @@ class CoordinatorCollector:
             mine = [shard for (of_kind, _), shard in self._shards.items() if of_kind == kind]
             rows.append((labels_of(names.SHARDS, kind, "owned"), len(mine)))
             rows.append((labels_of(names.SHARDS, kind, "serving"), sum(shard.is_serving for shard in mine)))
+            rows.append((labels_of(names.SHARDS, kind, "troubled"), sum(bool(s.vitality.trouble) for s in mine)))
         return Family(names.SHARDS, rows)

@@ -25,7 +25,16 @@ from oncelog_coordinator.shard import Shard
 from oncelog_coordinator.shard_life import first_cause
 from oncelog_coordinator.steady_clock import SteadyClock
 from oncelog_runtime import cluster
-from oncelog_runtime.cluster import KIND_GROUP, KIND_TXN, Coordinator, ShardOwner, shard_epoch_key, shard_owner_key
+from oncelog_runtime.cluster import (
+    KIND_GROUP,
+    KIND_TXN,
+    Coordinator,
+    ShardOwner,
+    ShardTrouble,
+    shard_epoch_key,
+    shard_owner_key,
+    shard_trouble_key,
+)
 from oncelog_runtime.cluster_view import ClusterView, ShardKey
 from oncelog_runtime.listeners import Addresses
 from oncelog_runtime.ports import Compare, KeyValue, MetadataStore, Put
@@ -194,9 +203,20 @@ class ShardOwnership:
                     group.create_task(self._take(key))
         for key in self._strays():
             await self._delete_owner_key(key, self._view.revision_of(shard_owner_key(*key)))
+        await self._tell_troubles()
         if self._drain.wanted or self._clock.now_ms() - self._members_since_ms >= self._handover_delay_ms:
             for key in [key for key in self._owned if self._assigned.get(key) != self._address]:
                 await self._hand_over(key)
+
+    async def _tell_troubles(self) -> None:
+        """Keeps what stands in etcd of shards that do not come to life equal to what is so."""
+        for key, entry in list(self._owned.items()):
+            at, error = shard_trouble_key(*key), entry.shard.vitality.trouble
+            known = self._view.shard_troubles.get(key)
+            if error and known != (trouble := ShardTrouble(self._address, error)):
+                await self._metadata.commit(puts=[Put(at, trouble.encode(), self._lease_id)])
+            elif not error and known is not None:
+                await self._metadata.commit([Compare(at, self._view.revision_of(at))], deletes=[at])
 
     async def _follow_drain(self) -> None:
         """Takes the registration back while this coordinator drains, and makes it again afterwards."""

@@ -3,6 +3,7 @@
 Rule 1: the first life runs in the epoch that the take-over won; each later one in an epoch won by compare-and-swap on
         the owner and epoch keys, so a process that is no longer the owner never begins another life.
 Rule 2: a shard serves everything or nothing: while it loads, callers hear CoordinatorLoadInProgressError.
+Rule 3: lives that come to nothing are further and further apart, and their last error is told (`core/vitality.py`).
 """
 
 from __future__ import annotations
@@ -20,11 +21,14 @@ from oncelog.errors import (
 )
 from oncelog.tracing import Tracer
 from oncelog_coordinator.config import ShardConfig
+from oncelog_coordinator.core.vitality import Vitality
 from oncelog_coordinator.log_port import LogLostError, LogPort
 from oncelog_coordinator.shard_life import LifeMetrics, ShardLife, Table, first_cause
 from oncelog_coordinator.steady_clock import SteadyClock
 
 _log = logging.getLogger(__name__)
+_REPORTED_IN_FULL = 3
+"""So many failed lives in a row leave a traceback in the log; later ones leave a line."""
 
 
 class EffectRunner(Protocol):
@@ -67,7 +71,9 @@ class Shard:
         self._tracer = tracer
         self._metrics = metrics
         self._life: ShardLife | None = None
+        self._last_error = ""
         self.lives = 0
+        self.vitality = Vitality(config.life_backoff_ms, config.life_backoff_max_ms, config.life_stable_ms)
 
     @property
     def name(self) -> str:
@@ -92,6 +98,7 @@ class Shard:
 
     def look_at_clock(self) -> None:
         """Called now and then."""
+        self.vitality.look(self._clock.now_ms())
         if self._life is not None:
             self._life.look_at_clock()
 
@@ -103,7 +110,10 @@ class Shard:
             self.epoch = next_epoch
             self.lives += 1
             await self._live_once(next_epoch)
-            await asyncio.sleep(self._config.life_backoff_ms / 1000)
+            wait_ms = self.vitality.ended(self._last_error, self._clock.now_ms())
+            if self.vitality.failed_in_a_row and self._metrics is not None:
+                self._metrics.life_failed(self.kind)
+            await asyncio.sleep(wait_ms / 1000)
             next_epoch = await self._win_epoch()
         _log.info("shard %s belongs to another process now", self.name)
 
@@ -127,6 +137,7 @@ class Shard:
             await life.load()
             life.on_effect = runner.run
             self._life = life
+            self.vitality.serves(self._clock.now_ms())
             _log.info("shard %s serves in epoch %d", self.name, epoch)
             for effect in effects:
                 runner.run(effect)
@@ -144,12 +155,16 @@ class Shard:
     def _end_of(self, failure: BaseException, epoch: int) -> OncelogError:
         """What those who wait are told when a life ends by itself."""
         cause = first_cause(failure)
+        self._last_error = str(cause) if isinstance(cause, OncelogError | LogLostError) else repr(cause)
         if isinstance(cause, LogLostError):
             _log.warning("shard %s in epoch %d lost its log: %s", self.name, epoch, cause)
             if cause.fenced:
                 return NotCoordinatorError("a newer owner of the shard exists", shard=self.name)
         else:
-            _log.error("shard %s in epoch %d is dropped", self.name, epoch, exc_info=cause)
+            seldom = self.vitality.failed_in_a_row < _REPORTED_IN_FULL
+            _log.error(
+                "shard %s in epoch %d is dropped: %r", self.name, epoch, cause, exc_info=cause if seldom else None
+            )
         return CoordinatorNotAvailableError("the shard starts anew", retry_after_ms=20, shard=self.name)
 
     async def _win_epoch(self) -> int | None:

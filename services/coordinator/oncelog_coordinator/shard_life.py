@@ -11,6 +11,8 @@ Rule 3: an append that fails ends the life.  Whoever waits hears a retriable err
 Rule 4: lazy records are applied at once and logged with the next append, or after a while: COMPLETE would otherwise cost a
         sync in front of the next transaction's first record.
 Rule 5: a life answers only after its epoch record is committed and everything up to it is replayed.
+Rule 6: deciding only reads. An exception there that nobody expected refuses its command, by a named error, and the life
+        goes on. One in applying leaves a core that nobody knows: its command is refused, and the life ends.
 """
 
 from __future__ import annotations
@@ -23,19 +25,26 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from oncelog import span_names
-from oncelog.errors import CoordinatorNotAvailableError, OncelogError, ResourceExhaustedError, UnknownServerError
+from oncelog.errors import CoordinatorNotAvailableError, InternalServerError, OncelogError, ResourceExhaustedError
 from oncelog.trace_context import TRACEPARENT
 from oncelog.tracing import Kind, Span, Tracer, end_with, is_sampled, work_for
 from oncelog_coordinator.config import ShardConfig
 from oncelog_coordinator.core.commands import Tick
-from oncelog_coordinator.core.decision import Decision, TransactionEnded
+from oncelog_coordinator.core.decision import Decision, LogRecord, TransactionEnded
 from oncelog_coordinator.core.records import EpochRecord
 from oncelog_coordinator.log_port import LogItem, LogLostError, LogPort
 from oncelog_coordinator.steady_clock import SteadyClock
+from oncelog_runtime.bugs import Bugs
 
 _log = logging.getLogger(__name__)
+_TICK_AGAIN_MS = 1_000
+"""A look at the clock that failed is tried again after this long, not in a loop without end."""
 _YIELD_EVERY = 500
 """Records applied in a replay before others get a turn."""
+
+
+class BrokenCoreError(Exception):
+    """A record was applied half; the fault itself is the cause, and is reported already."""
 
 
 class Table(Protocol):
@@ -84,6 +93,15 @@ class LifeMetrics(Protocol):
 
     def refused(self, error: OncelogError) -> None:
         """A command was refused."""
+        ...
+
+    def life_failed(self, kind: str) -> None:
+        """A life came to nothing."""
+        ...
+
+    @property
+    def bugs(self) -> Bugs:
+        """Who reports faults of ours."""
         ...
 
 
@@ -140,6 +158,7 @@ class ShardLife:
         self._taken: list[_Asked] = []
         self._lazy: dict[str, bytes | None] = {}
         self._lazy_since_ms = 0
+        self._no_tick_before_ms = 0
         self._steps: deque[_Step] = deque()
         self._wake = asyncio.Event()
         self._changed = asyncio.Event()
@@ -208,8 +227,11 @@ class ShardLife:
             raise ResourceExhaustedError("too many commands wait for this shard", retry_after_ms=100)
 
     def _is_due(self) -> bool:
-        due_ms = self.table.next_deadline_ms()
-        return (due_ms is not None and due_ms <= self._clock.now_ms()) or self._is_lazy_due()
+        return self._is_tick_due() or self._is_lazy_due()
+
+    def _is_tick_due(self) -> bool:
+        due_ms, now_ms = self.table.next_deadline_ms(), self._clock.now_ms()
+        return due_ms is not None and max(due_ms, self._no_tick_before_ms) <= now_ms
 
     def _is_lazy_due(self) -> bool:
         return bool(self._lazy) and self._clock.now_ms() - self._lazy_since_ms >= self._config.lazy_flush_ms
@@ -240,7 +262,7 @@ class ShardLife:
         now_ms = self._clock.now_ms()
         step = _Step(None)
         items: dict[str, bytes | None] = {}
-        if self._is_due():
+        if self._is_tick_due():
             self._decide(_Asked(Tick(), None), now_ms, step, items)
         for _ in range(self._config.commands_per_append):
             if not self._inbox or step.size > self._config.append_bytes:
@@ -270,14 +292,13 @@ class ShardLife:
             # A deposed owner knows an old state: a definite refusal (fenced, ended, forgotten) from it would be false about a
             # healthy transaction, so it is spoken only when an append of this epoch has shown that nobody took over.
             step.confirm |= not error.retriable
-        except AssertionError:
-            raise  # a broken invariant: this life ends
         except Exception as error:
-            _log.exception("a bug: %s was not decided", type(asked.command).__name__)
-            reply = UnknownServerError(f"the coordinator failed on this request: {type(error).__name__}")
+            reply = self._met(error, asked)
+            if isinstance(asked.command, Tick):
+                self._no_tick_before_ms = now_ms + _TICK_AGAIN_MS
         else:
             reply = decision.reply
-            self._apply(decision, step, items, self._group_commit(asked, decision, step))
+            self._take(asked, decision, step, items)
             step.ended.extend((ended, asked.since_s) for ended in decision.ended)
         if asked.answer is not None:
             step.answers.append((asked.answer, reply))
@@ -293,10 +314,36 @@ class ShardLife:
         step.spans.append(span)
         return span.traceparent
 
-    def _apply(self, decision: Decision, step: _Step, items: dict[str, bytes | None], context: str) -> None:
+    def _take(self, asked: _Asked, decision: Decision, step: _Step, items: dict[str, bytes | None]) -> None:
+        """Applies a decision. What raises in the middle ends the life; its command is not worth another one."""
+        try:
+            encoded = [(record, record.encode()) for record in decision.records]
+            self._apply(decision, encoded, step, items, self._group_commit(asked, decision, step))
+        except Exception as error:
+            refusal = self._met(error, asked)
+            if asked.answer is not None and not asked.answer.done():
+                asked.answer.set_exception(refusal)
+                asked.answer.exception()
+            raise BrokenCoreError(f"{type(asked.command).__name__} could not be applied: {error!r}") from error
+
+    def _met(self, error: Exception, asked: _Asked) -> OncelogError:
+        """What the caller is told of a fault of ours."""
+        name = type(asked.command).__name__
+        if self._metrics is not None:
+            return self._metrics.bugs.met("decision", error, f"{self._name} {name}")
+        _log.exception("a bug: %s was not decided", name)
+        return InternalServerError(reason=type(error).__name__, where="decision")
+
+    def _apply(
+        self,
+        decision: Decision,
+        encoded: list[tuple[LogRecord, bytes | None]],
+        step: _Step,
+        items: dict[str, bytes | None],
+        context: str,
+    ) -> None:
         """The newest record of a key replaces older ones of the same append: it holds all that they say."""
-        for record in decision.records:
-            value = record.encode()
+        for record, value in encoded:
             self.table.apply(record)
             step.size += len(record.key) + len(value or b"")
             if decision.lazy and record.key not in items:

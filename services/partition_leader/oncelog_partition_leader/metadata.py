@@ -40,7 +40,8 @@ def metadata_reply(view: ClusterView, request: pb.GetMetadataRequest, listener: 
         for (of_kind, shard), _ in sorted(view.shard_owners.items()):
             owner = view.owner_of(kind, shard) if of_kind == kind else None
             if owner is not None:
-                items.add(shard=shard, address=owner.addresses.on(listener), epoch=owner.epoch)
+                address = owner.addresses.on(listener)
+                items.add(shard=shard, address=address, epoch=owner.epoch, trouble=view.trouble_of(kind, shard))
     reply.pid_allocators.extend(sorted(view.allocators))
     for name in sorted(view.topics) if request.all_topics else request.topics:
         _add_topic(view, name, reply.topics.add(name=name))

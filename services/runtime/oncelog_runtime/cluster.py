@@ -8,6 +8,7 @@
     <root>/coordinators/<address>          Coordinator    leased
     <root>/shards/<kind>/<n>/epoch         a number       no lease; grows by one with each take-over, same commit as owner
     <root>/shards/<kind>/<n>/owner         ShardOwner     leased
+    <root>/shard_troubles/<kind>/<n>       ShardTrouble   leased; the lives of the owner's shard come to nothing
     <root>/allocators/<address>            empty          leased
     <root>/reassignments/<topic id>/<p>    Reassignment   which replicas a partition shall have; controller
     <root>/decommissions/<broker id>       empty          this broker shall hold no replicas; controller
@@ -41,6 +42,7 @@ TOPICS: Final = f"{ROOT}/topics/"
 PARTITIONS: Final = f"{ROOT}/partitions/"
 COORDINATORS: Final = f"{ROOT}/coordinators/"
 SHARDS: Final = f"{ROOT}/shards/"
+SHARD_TROUBLES: Final = f"{ROOT}/shard_troubles/"
 ALLOCATORS: Final = f"{ROOT}/allocators/"
 REASSIGNMENTS: Final = f"{ROOT}/reassignments/"
 DECOMMISSIONS: Final = f"{ROOT}/decommissions/"
@@ -98,6 +100,11 @@ def shard_epoch_key(kind: str, shard: int) -> str:
 def shard_owner_key(kind: str, shard: int) -> str:
     """The leased owner of a shard."""
     return f"{SHARDS}{kind}/{shard}/owner"
+
+
+def shard_trouble_key(kind: str, shard: int) -> str:
+    """Why a shard does not come to life; leased by its owner."""
+    return f"{SHARD_TROUBLES}{kind}/{shard}"
 
 
 def _encode(value: Any, leave_out: str = "") -> bytes:
@@ -284,6 +291,24 @@ class ShardOwner:
     def addresses(self) -> Addresses:
         """Where it is reached, by listener."""
         return Addresses(self.address, self.client_address, self.external_address)
+
+
+@dataclass(frozen=True, slots=True)
+class ShardTrouble:
+    """A shard is owned, and its lives come to nothing: who says so, and the last error."""
+
+    address: str
+    error: str
+
+    def encode(self) -> bytes:
+        """The value in etcd."""
+        return _encode(self)
+
+    @staticmethod
+    def decode(data: bytes) -> ShardTrouble:
+        """From the value in etcd."""
+        d = json.loads(data)
+        return ShardTrouble(str(d["address"]), str(d["error"]))
 
 
 @dataclass(frozen=True, slots=True)

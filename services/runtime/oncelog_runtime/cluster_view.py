@@ -17,7 +17,7 @@ from typing import Final, Generic, TypeVar
 from oncelog.errors import LeaderNotAvailableError, UnknownTopicError
 from oncelog.types import BrokerRef, PartitionId
 from oncelog_runtime import cluster
-from oncelog_runtime.cluster import Broker, Cluster, Drain, Partition, Reassignment, ShardOwner, Topic
+from oncelog_runtime.cluster import Broker, Cluster, Drain, Partition, Reassignment, ShardOwner, ShardTrouble, Topic
 from oncelog_runtime.ports import Change, KeyValue, Listing, MetadataStore
 
 _log = logging.getLogger(__name__)
@@ -54,6 +54,7 @@ class ClusterView:
         self.partitions: dict[PartitionId, Versioned[Partition]] = {}
         self.shard_epochs: dict[ShardKey, int] = {}
         self.shard_owners: dict[ShardKey, ShardOwner] = {}
+        self.shard_troubles: dict[ShardKey, ShardTrouble] = {}
         self.coordinators: dict[str, int] = {}
         self.allocators: dict[str, int] = {}
         self.reassignments: dict[PartitionId, Versioned[Reassignment]] = {}
@@ -74,6 +75,12 @@ class ClusterView:
         """The broker is registered under just this incarnation."""
         entry = self.brokers.get(ref.broker_id)
         return entry is not None and entry.mod_revision == ref.incarnation
+
+    def trouble_of(self, kind: str, shard: int) -> str:
+        """Why a shard does not come to life, as its owner says; empty while all is well."""
+        trouble, owner = self.shard_troubles.get((kind, shard)), self.shard_owners.get((kind, shard))
+        told = trouble is not None and owner is not None and trouble.address == owner.address
+        return trouble.error if told and trouble is not None else ""
 
     def draining_broker(self) -> BrokerRef | None:
         """The registered broker that drains; a drain of an incarnation that is gone is over."""
@@ -225,6 +232,8 @@ class ClusterView:
         """Roles, drains and moves."""
         if key.startswith(cluster.REASSIGNMENTS):
             self.reassignments[moved_partition_of(key)] = Versioned(Reassignment.decode(value), revision)
+        elif key.startswith(cluster.SHARD_TROUBLES):
+            self.shard_troubles[troubled_shard_of(key)] = ShardTrouble.decode(value)
         elif key.startswith(cluster.DECOMMISSIONS):
             self.decommissioned[int(key.removeprefix(cluster.DECOMMISSIONS))] = revision
         elif key == cluster.BROKER_DRAIN_KEY:
@@ -266,10 +275,6 @@ class ClusterView:
     def _remove(self, key: str) -> None:
         if key in _SINGLE:
             setattr(self, _SINGLE[key], None)
-        elif key.startswith(cluster.REASSIGNMENTS):
-            self.reassignments.pop(moved_partition_of(key), None)
-        elif key.startswith(cluster.DECOMMISSIONS):
-            self.decommissioned.pop(int(key.removeprefix(cluster.DECOMMISSIONS)), None)
         elif key.startswith(cluster.PARTITIONS):
             self.partitions.pop(partition_of(key), None)
         elif key.startswith(cluster.BROKERS):
@@ -286,6 +291,17 @@ class ClusterView:
             self.coordinators.pop(key.removeprefix(cluster.COORDINATORS), None)
         elif key.startswith(cluster.ALLOCATORS):
             self.allocators.pop(key.removeprefix(cluster.ALLOCATORS), None)
+        else:
+            self._remove_operations(key)
+
+    def _remove_operations(self, key: str) -> None:
+        """Drains, moves and troubles."""
+        if key.startswith(cluster.REASSIGNMENTS):
+            self.reassignments.pop(moved_partition_of(key), None)
+        elif key.startswith(cluster.SHARD_TROUBLES):
+            self.shard_troubles.pop(troubled_shard_of(key), None)
+        elif key.startswith(cluster.DECOMMISSIONS):
+            self.decommissioned.pop(int(key.removeprefix(cluster.DECOMMISSIONS)), None)
 
 
 def _drain_of_broker(value: bytes, revision: int) -> Versioned[Drain]:
@@ -310,3 +326,9 @@ def shard_of(key: str) -> tuple[ShardKey, str]:
     """((kind, number), epoch | owner). Raises `ValueError`."""
     kind, number, what = key.removeprefix(cluster.SHARDS).split("/")
     return (kind, int(number)), what
+
+
+def troubled_shard_of(key: str) -> ShardKey:
+    """The shard that does not come to life. Raises `ValueError`."""
+    kind, number = key.removeprefix(cluster.SHARD_TROUBLES).split("/")
+    return kind, int(number)

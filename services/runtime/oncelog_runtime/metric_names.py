@@ -222,9 +222,17 @@ FENCED: Final = _counter(
 SHARDS: Final = _gauge(
     "oncelog_shards",
     COORDINATOR,
-    "Shards of this process, by kind (txn, group) and state (owned; serving = replayed and answering).",
+    "Shards of this process, by kind (txn, group) and state (owned; serving = replayed and answering; troubled = its lives "
+    "come to nothing).",
     "kind",
     "state",
+)
+SHARD_FAILED_LIVES: Final = _counter(
+    "oncelog_shard_failed_lives_total",
+    COORDINATOR,
+    "Lives of shards of this process that ended before they had served for a few seconds, by kind. A fail-over is one; "
+    "many are a shard that cannot live, see `oncelog cluster health`.",
+    "kind",
 )
 SHARD_QUEUE: Final = _gauge("oncelog_shard_queue_commands", COORDINATOR, "Commands that wait for their shard.")
 

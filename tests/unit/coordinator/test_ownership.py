@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 import pytest
 
 from oncelog.errors import OncelogError
+from oncelog_coordinator.core.vitality import Vitality
 from oncelog_coordinator.drain import CoordinatorDrain
 from oncelog_coordinator.ownership import ShardOwnership
 from oncelog_coordinator.shard import Shard
@@ -29,6 +30,7 @@ class FakeShard:
         self.kind, self.number, self.name = kind, number, f"{kind}-{number}"
         self.lives = lives
         self.running = running
+        self.vitality = Vitality(50, 5_000, 5_000)
 
     async def run(self, epoch: int) -> None:
         self.lives.append((self.kind, self.number, epoch))
@@ -169,6 +171,28 @@ def test_a_killed_coordinator_is_replaced_and_epochs_rise(world: SimWorld) -> No
         await nodes.until(nodes.settled, "other owners")
         for kind, number in lost:
             assert (kind, number, 2) in nodes.lives
+
+    run(world, 2, scenario)
+
+
+def test_a_shard_that_does_not_come_to_life_is_told_until_it_does(world: SimWorld) -> None:
+    async def scenario(nodes: Cluster) -> None:
+        await nodes.until(nodes.settled, "owners")
+        key, shard = next(iter(nodes.nodes["c0"].shards.items()))
+        views = [node.view for node in nodes.nodes.values()]
+        for _ in range(2):
+            shard.vitality.ended("the log is rotten", 0)
+        await nodes.until(lambda: all(view.trouble_of(*key) == "the log is rotten" for view in views), "told")
+        shard.vitality.ended("the log is gone", 0)
+        await nodes.until(lambda: all(view.trouble_of(*key) == "the log is gone" for view in views), "the last error")
+        shard.vitality.serves(0)
+        shard.vitality.look(5_000)
+        await nodes.until(lambda: not any(view.shard_troubles for view in views), "taken back")
+        for _ in range(2):
+            shard.vitality.ended("the log is rotten", 0)
+        await nodes.until(lambda: all(view.trouble_of(*key) for view in views), "told again")
+        world.nodes["c0"].kill()
+        await nodes.until(lambda: nodes.settled() and not views[1].shard_troubles, "the dead owner's word is over")
 
     run(world, 2, scenario)
 

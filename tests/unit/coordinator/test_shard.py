@@ -17,6 +17,9 @@ from oncelog_coordinator.core.transaction import TransactionTable
 from oncelog_coordinator.shard import Shard
 from oncelog_coordinator.shard_life import ShardLife
 from oncelog_coordinator.steady_clock import SteadyClock
+from oncelog_runtime.bugs import Bugs
+from oncelog_runtime.metrics import NodeMetrics
+from oncelog_runtime.sim.clock import SimClock
 from oncelog_runtime.sim.world import SimWorld
 from tests.unit.coordinator.driver import P0
 from tests.unit.coordinator.fake_log import FakePartition
@@ -40,8 +43,9 @@ class Effects:
 class Metrics:
     """Who counts."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: SimClock) -> None:
         self.told: list[str] = []
+        self.bugs = Bugs(NodeMetrics(), clock)
 
     @property
     def now_s(self) -> Callable[[], float]:
@@ -54,6 +58,9 @@ class Metrics:
     def refused(self, error: errors.OncelogError) -> None:
         self.told.append(type(error).__name__)
 
+    def life_failed(self, kind: str) -> None:
+        self.told.append(f"failed {kind}")
+
 
 class Host:
     """One process with one shard on a partition that outlives it."""
@@ -63,8 +70,8 @@ class Host:
         self.partition = partition
         self.owner = True
         self.effects: list[Effects] = []
-        self.metrics = Metrics()
         self.clock = world.node(f"{name}-{len(world.nodes)}").clock
+        self.metrics = Metrics(self.clock)
         self.shard = Shard(
             kind="txn",
             number=3,
@@ -234,9 +241,106 @@ def test_time_outs_are_found_by_the_clock(world: SimWorld) -> None:
 
 def test_a_bug_in_a_decision_harms_only_its_caller(world: SimWorld) -> None:
     async def scenario(host: Host) -> None:
-        with pytest.raises(errors.UnknownServerError):
+        with pytest.raises(errors.InternalServerError) as refusal:
             await host.shard.ask(object())
+        assert not refusal.value.retriable
+        world.loop.errors.clear()
         await host.open_transaction()
+        assert host.shard.lives == 1
+
+    run(world, scenario)
+
+
+def test_a_broken_invariant_in_a_decision_harms_only_its_caller(
+    world: SimWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(host: Host) -> None:
+        healthy = TransactionTable.decide
+
+        def decide(table: TransactionTable, command: Any, now_ms: int) -> Any:
+            assert not isinstance(command, cmd.ForceAbort), "a rule is broken"
+            return healthy(table, command, now_ms)
+
+        monkeypatch.setattr(TransactionTable, "decide", decide)
+        poison = host.shard.ask(cmd.ForceAbort("t"))
+        beside = host.shard.ask(INIT)
+        with pytest.raises(errors.InternalServerError):
+            await poison
+        assert (await beside).producer_id == 7
+        world.loop.errors.clear()
+        assert host.shard.lives == 1
+
+    run(world, scenario)
+
+
+def test_a_look_at_the_clock_that_fails_is_tried_again_later_and_stops_nobody(
+    world: SimWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(host: Host) -> None:
+        healthy, ticks = TransactionTable.decide, 0
+
+        def decide(table: TransactionTable, command: Any, now_ms: int) -> Any:
+            nonlocal ticks
+            if isinstance(command, cmd.Tick):
+                ticks += 1
+                raise ZeroDivisionError
+            return healthy(table, command, now_ms)
+
+        monkeypatch.setattr(TransactionTable, "decide", decide)
+        await host.shard.ask(cmd.InitProducerId("t", 1_000, "", 7))
+        await host.shard.ask(cmd.Enrol(cmd.TxnName("t", 7, 1, 0), (P0,)))
+        for _ in range(40):
+            await asyncio.sleep(0.1)
+            host.shard.look_at_clock()
+        assert 2 <= ticks <= 4, "once a second"
+        assert (await host.shard.ask(cmd.GetOutcome("t", 1))).committed is None
+        world.loop.errors.clear()
+
+    run(world, scenario)
+
+
+def test_a_command_that_breaks_the_core_is_refused_and_the_others_are_told_to_come_again(
+    world: SimWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(host: Host) -> None:
+        session = await host.open_transaction()
+        healthy = TransactionTable.apply
+
+        def apply(table: TransactionTable, record: Any) -> None:
+            healthy(table, record)
+            assert getattr(record, "transactional_id", "") != "poison", "a rule is broken"
+
+        monkeypatch.setattr(TransactionTable, "apply", apply)
+        beside = host.shard.ask(cmd.End(name(session, 1), True))
+        poison = host.shard.ask(cmd.InitProducerId("poison", 60_000, "", 8))
+        with pytest.raises(errors.InternalServerError):
+            await poison
+        with pytest.raises(errors.CoordinatorNotAvailableError):
+            await beside
+        world.loop.errors.clear()
+        await host.serving()
+        assert (await host.shard.ask(cmd.End(name(session, 1), True))).committed
+        assert host.shard.lives == 2
+
+    run(world, scenario)
+
+
+def test_lives_that_come_to_nothing_are_further_and_further_apart(world: SimWorld) -> None:
+    async def scenario(host: Host) -> None:
+        session = await host.open_transaction()
+        host.partition.refuse = True
+        with pytest.raises(errors.CoordinatorNotAvailableError):
+            await host.shard.ask(cmd.End(name(session, 1), True))
+        await asyncio.sleep(60)
+        assert 8 <= host.shard.lives <= 20, "and not a thousand"
+        assert "refused" in host.shard.vitality.trouble
+        assert host.metrics.told.count("failed txn") == host.shard.lives
+        host.partition.refuse = False
+        await host.serving()
+        assert host.shard.vitality.trouble, "one good second is no health"
+        await asyncio.sleep(6)
+        host.shard.look_at_clock()
+        assert not host.shard.vitality.trouble
 
     run(world, scenario)
 
