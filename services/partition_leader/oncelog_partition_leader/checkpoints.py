@@ -1,6 +1,6 @@
 """The small files beside the segments: identity, recovery point, epochs, indexes and snapshots.
 
-    partition.json          topic id and partition; another one is refused (S26)
+    partition.json          topic id and partition, with their tag; another one is refused (S26), a damaged one made anew
     recovery-point          what is certainly on disk, and the log start: records of 24 bytes, the last good one counts
     leader-epochs           the epoch table
     <base>.index .txnindex  the indexes of a segment
@@ -23,6 +23,7 @@ from typing import Final
 
 from crc32c import crc32c
 
+from oncelog.core.header import partition_tag
 from oncelog.errors import StorageError
 from oncelog.types import Buffer
 from oncelog_partition_leader.core.producer_snapshot import Snapshot
@@ -173,16 +174,25 @@ class Identity:
 
     def encode(self) -> bytes:
         """As `partition.json`."""
-        return json.dumps({"partition": self.partition, "topic_id": self.topic_id, "version": 1}).encode()
+        value = {"partition": self.partition, "tag": self.tag, "topic_id": self.topic_id, "version": 1}
+        return json.dumps(value).encode()
+
+    @property
+    def tag(self) -> int:
+        """A checksum of both, which every batch of the partition carries, too."""
+        return partition_tag(self.topic_id, self.partition)
 
     @staticmethod
-    def decode(data: bytes) -> Identity | None:
-        """None when the file is not whole."""
+    def decode(data: bytes) -> tuple[Identity, bool] | None:
+        """(identity, whether its checksum proves it); None when the file is not whole. Older versions wrote no checksum."""
         try:
             value = json.loads(data)
-            return Identity(str(value["topic_id"]), int(value["partition"]))
+            found = Identity(str(value["topic_id"]), int(value["partition"]))
         except (ValueError, KeyError, TypeError):
             return None
+        if "tag" not in value:
+            return found, False
+        return (found, True) if value["tag"] == found.tag else None
 
     @staticmethod
     def of_directory(directory: str) -> Identity:

@@ -16,12 +16,13 @@ Rule 5: producer state is a snapshot and the batches after it. An invalid snapsh
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from oncelog.core.control import control_of
-from oncelog.core.header import partition_tag
+from oncelog.core.header import HEADER_BYTES, check_body, partition_tag, read_header
 from oncelog.errors import CorruptMessageError, OncelogError, StorageError, UnsupportedMessageFormatError
 from oncelog_partition_leader.checkpoints import (
     CLEAN_SHUTDOWN,
@@ -51,6 +52,7 @@ from oncelog_partition_leader.segment_file import (
 )
 from oncelog_runtime.ports import Disk
 
+_log = logging.getLogger(__name__)
 _STRAY: Final = (".tmp", ".swap", ".deleted", ".cleaned")
 _COPY_BYTES: Final = 1 << 20
 
@@ -83,14 +85,45 @@ async def recover(disk: Disk, directory: str, config: LogConfig, now_ms: int) ->
 
 
 async def _check_identity(disk: Disk, directory: str, identity: Identity) -> None:
-    """Refuses another partition's directory (S26); writes the identity into a new one."""
+    """Refuses another partition's directory (S26); writes the identity into a new one, and anew when it is damaged.
+
+    A file that does not prove what it says is judged by the batches beside it, which carry the partition's tag. Raises
+    `StorageError`: reason identity when all speaks for another partition, rot when nothing fits together.
+    """
     path = f"{directory}/{IDENTITY}"
     await _make_directory(disk, directory)
-    found = Identity.decode(disk.read_file(path)) if disk.exists(path) else None
-    if found is None:
-        await disk.write_atomic(path, identity.encode())
-    elif found != identity:
+    read = Identity.decode(disk.read_file(path)) if disk.exists(path) else None
+    found, proven = read if read is not None else (None, False)
+    if found == identity:
+        return
+    if proven:
         raise StorageError("this directory belongs to another partition", reason="identity")
+    tags = await disk.run(lambda: _first_tags(disk, directory))
+    if found is not None and tags and tags == {found.tag}:
+        raise StorageError("this directory belongs to another partition", reason="identity")
+    if tags - {identity.tag}:
+        raise StorageError("neither the folder's name nor its identity fits its batches", reason="rot")
+    if disk.exists(path):
+        _log.warning("%s is damaged and written anew: its batches say whose log it is", path)
+    await disk.write_atomic(path, identity.encode())
+
+
+def _first_tags(disk: Disk, directory: str) -> set[int]:
+    """The partition tags of the first batch of each segment, as far as these are sound."""
+    tags: set[int] = set()
+    for base in numbered(disk.list(directory), LOG_SUFFIX):
+        segment = Segment(disk, directory, base)
+        try:
+            data = segment.file.read(0, HEADER_BYTES)
+            header = read_header(data, 0, segment.file.size)
+            data = segment.file.read(0, header.batch_length)
+            check_body(data, header)
+            tags.add(header.partition_tag)
+        except (CorruptMessageError, UnsupportedMessageFormatError):
+            continue  # empty, torn or rotten: the scan finds out which
+        finally:
+            segment.close()
+    return tags
 
 
 async def _make_directory(disk: Disk, directory: str) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any, Final
@@ -13,6 +14,7 @@ import pytest
 
 from oncelog.core.header import HEADER_BYTES
 from oncelog.errors import FencedLeaderEpochError, StorageError
+from oncelog_partition_leader.checkpoints import Identity
 from oncelog_partition_leader.core.decisions import Duplicate
 from oncelog_partition_leader.storage import LogConfig, PartitionLog
 from oncelog_runtime.sim.disk import SimDisk
@@ -475,6 +477,46 @@ async def _s26(disk: SimDisk) -> None:
     assert disk.checksum() == before
     with pytest.raises(StorageError):
         await open_log(disk, directory="logs/nonsense")
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["with a checksum", "of an older version"])
+def test_26_whatever_byte_of_an_identity_is_flipped_the_log_is_kept(old: bool) -> None:
+    async def scenario(disk: SimDisk) -> None:
+        log, facts = await _several(disk)
+        await log.close()
+        path = f"{DIRECTORY}/partition.json"
+        whole = disk.read_file(path)
+        sound = json.dumps({k: v for k, v in json.loads(whole).items() if k != "tag"}).encode() if old else whole
+        for position in range(len(sound)):
+            for bit in (0, 3):
+                _edit(disk, path, sound[:position] + bytes([sound[position] ^ 1 << bit]) + sound[position + 1 :])
+                log = await open_log(disk, SMALL)
+                assert _facts(log) == facts
+                await log.close()
+                found = Identity.decode(disk.read_file(path))
+                assert found is not None
+                assert found[0] == Identity.of_directory(DIRECTORY)
+        _edit(disk, path, sound)
+        assert _facts(await open_log(disk, SMALL)) == facts, "and a sound one of either version is taken as it is"
+        assert disk.read_file(path) == sound
+
+    run(scenario)
+
+
+def test_26_an_identity_that_nothing_speaks_for_is_rot() -> None:
+    """The folder's name is one partition's, the batches are another's, and the file is damaged: not ours to guess."""
+
+    async def scenario(disk: SimDisk) -> None:
+        log = await _written(disk)
+        await log.close()
+        wrong = DIRECTORY[:-1] + "9"
+        disk.rename(DIRECTORY, wrong)
+        _edit(disk, f"{wrong}/partition.json", b"{")
+        with pytest.raises(StorageError) as refusal:
+            await open_log(disk, directory=wrong)
+        assert refusal.value.context["reason"] == "rot", "it is set aside, and fetched from the leader"
+
+    run(scenario)
 
 
 @case(30)
