@@ -51,6 +51,9 @@ HOSTILE: Final[dict[str, Case]] = {
         "is seen, and tried again with patience",
         "test_a_shard_that_cannot_live_is_seen_and_tried_again_with_patience",
     ),
+    "a log that cannot be opened": _input(
+        "keeps no other from service", "test_a_broker_that_cannot_open_one_log_serves_the_others"
+    ),
     "input, any": _input(
         "whatever a mutated header says",
         "property/test_hostile_batches.py::test_a_mutated_header_is_refused_by_name_or_appended_soundly",

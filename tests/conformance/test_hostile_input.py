@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
 from oncelog import errors, methods
 from oncelog.core.batch import MAX_UNCOMPRESSED_BYTES
+from oncelog.core.header import BatchHeader, partition_tag
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pa
 from oncelog_coordinator.core.transaction import TransactionTable
 from oncelog_coordinator.log_port import LogLostError
 from oncelog_partition_leader.core.batch_check import RECORD_BYTES_MIN
+from oncelog_partition_leader.core.producer_state import ProducerStates
 from oncelog_runtime.cluster import shard_writer_id
 from tests.conformance.script import COMMITTED, Place, Script, Writer, cluster
 
@@ -209,6 +212,37 @@ async def test_a_shard_that_cannot_live_is_seen_and_tried_again_with_patience(
         await s.until(lambda: shard.is_serving)
         await s.sleep(8)
         assert (await client.admin.cluster_health()).healthy
+
+
+async def test_a_broker_that_cannot_open_one_log_serves_the_others(s: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the fault is, and for as long as it lasts; then the log is opened, too."""
+    bad, good = await s.place("bad"), await s.place("good")
+    writer = await s.producer()
+    await s.write(bad, writer, "1")
+    await s.write(good, writer, "1")
+    broker = s.followers(good)[0]
+    healthy = ProducerStates.apply
+
+    def apply(states: ProducerStates, header: BatchHeader, *more: Any) -> Any:
+        if header.partition_tag == partition_tag(bad.topic_id, bad.partition):
+            raise ZeroDivisionError
+        return healthy(states, header, *more)
+
+    s.kill(broker)
+    await s.until(lambda: broker not in s.isr(good))
+    with monkeypatch.context() as patch:
+        patch.setattr(ProducerStates, "apply", apply)
+        s.restart(broker)
+        await s.until(lambda: broker in s.isr(good), "the other logs are open and in sync")
+        assert broker not in s.isr(bad)
+        replicas = s.broker(broker).replicas
+        assert list(replicas.unopened) == [bad.id]
+        assert replicas.recovered, "what was tried once keeps no broker from being ready"
+        await s.write(good, writer, "2", seq=1)
+    s.world.loop.errors.clear()
+    await s.until(lambda: broker in s.isr(bad), "it is tried again")
+    assert not s.broker(broker).replicas.unopened
+    assert await s.read(bad) == ["1"]
 
 
 def _session_request(transactional_id: str) -> co.InitProducerIdRequest:

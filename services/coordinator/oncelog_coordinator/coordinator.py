@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from oncelog import methods
 from oncelog_coordinator.config import CoordinatorConfig
@@ -25,7 +27,7 @@ from oncelog_coordinator.shard_life import ShardLife, Table
 from oncelog_coordinator.shard_log import ShardLog
 from oncelog_coordinator.steady_clock import SteadyClock
 from oncelog_runtime import health
-from oncelog_runtime.bugs import Bugs
+from oncelog_runtime.bugs import Bugs, keep_running
 from oncelog_runtime.cluster import KIND_TXN
 from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.ports import NodePorts
@@ -43,10 +45,12 @@ class CoordinatorNode:
         self._clock = SteadyClock(ports.clock)
         self._limits = config.limits()
         self._shard_config = config.shard()
+        self.bugs = Bugs(ports.metrics, ports.clock)
         self._tasks = TaskOwner(self._task_failed)
         self._ownership_task: asyncio.Task[None] | None = None
         self._ownership: ShardOwnership | None = None
         self.view = ClusterView()
+        self.view.on_fault = self._task_failed
         self.address = ""
         self.failure: BaseException | None = None
         self._was_registered = False
@@ -64,7 +68,7 @@ class CoordinatorNode:
             lambda draining: ports.health.set(health.READINESS, not draining, health.NOT_DRAINING),
         )
         register(ports.server, methods.DRAIN_COORDINATOR, self.drain.serve)
-        self._metrics = CoordinatorMetrics(ports.metrics, Bugs(ports.metrics, ports.clock))
+        self._metrics = CoordinatorMetrics(ports.metrics, self.bugs)
         ports.metrics.collect_with(CoordinatorCollector(self._clock, owned, self._producer_ids).collect)
         self._lag = LagWatch(
             ports.transport,
@@ -96,11 +100,11 @@ class CoordinatorNode:
             drain=self.drain,
         )
         self._look_at_health()
-        self._tasks.spawn(self.view.follow(self._ports.metadata), "cluster view")
-        self._tasks.spawn(self._tick_for_ever(), "ticker")
+        self._keep(partial(self.view.follow, self._ports.metadata), "cluster view")
+        self._keep(self._tick_for_ever, "ticker")
         if self._config.metrics_port:
-            self._tasks.spawn(self._lag.run(), "lag of groups")
-        self._ownership_task = self._tasks.spawn(self._ownership.run(), "shard ownership")
+            self._keep(self._lag.run, "lag of groups")
+        self._ownership_task = self._keep(self._ownership.run, "shard ownership")
 
     async def stop(self, grace_ms: int) -> None:
         """Hands the shards over one by one (`CoordinatorDrain.leave`), what is left at once; answers what is still asked."""
@@ -184,11 +188,11 @@ class CoordinatorNode:
             for shard in list(self._owned.values()):
                 shard.look_at_clock()
 
+    def _keep(self, run: Callable[[], Awaitable[None]], name: str) -> asyncio.Task[None]:
+        """One of the loops without which the process is blind: after a fault it is begun anew."""
+        return self._tasks.spawn(keep_running(self.bugs, run, name), name)
+
     def _task_failed(self, error: BaseException) -> None:
-        """None of these tasks ends by itself: without it the process is blind, so its life ends (`process.py`, rule 3)."""
+        """A task ended by a fault of ours. Everything else goes on."""
         self.failure = error
-        _log.error("a task of the coordinator failed", exc_info=error)
-        broken = (
-            error if isinstance(error, AssertionError) else AssertionError(f"a task of the coordinator failed: {error}")
-        )
-        asyncio.get_running_loop().call_exception_handler({"message": str(broken), "exception": broken})
+        self.bugs.met("task", error)

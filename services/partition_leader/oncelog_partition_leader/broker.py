@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from oncelog.errors import MetadataUnavailableError, NotControllerError, StorageError
 from oncelog.types import BrokerRef
@@ -29,7 +31,7 @@ from oncelog_partition_leader.replicas import ReplicaManager
 from oncelog_partition_leader.scrubber import Scrubber
 from oncelog_partition_leader.service import BrokerService
 from oncelog_runtime import health
-from oncelog_runtime.bugs import Bugs
+from oncelog_runtime.bugs import Bugs, keep_running
 from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.once import Once
 from oncelog_runtime.ports import NodePorts
@@ -48,6 +50,7 @@ class Broker:
         self.view = ClusterView()
         self.bugs = Bugs(ports.metrics, ports.clock)
         self.tasks = TaskOwner(self._failed)
+        self.view.on_fault = lambda error: self.bugs.met("task", error, "a change in etcd")
         self.registration = Registration(
             ports.metadata,
             self.view,
@@ -103,8 +106,8 @@ class Broker:
             draining_is=lambda draining: ports.health.set(health.READINESS, not draining, health.NOT_DRAINING),
         )
         reader = Reader(config, ports.clock, self.replicas)
-        follower = Follower(self.replicas.partitions, self.me, self.tasks)
-        self.healer = Healer(self.replicas.partitions, self.coordinators, config, ports.clock)
+        follower = Follower(self.replicas.partitions, self.me, self.tasks, self.bugs)
+        self.healer = Healer(self.replicas.partitions, self.coordinators, config, ports.clock, self.bugs)
         self.service = BrokerService(
             config,
             ports.clock,
@@ -143,14 +146,14 @@ class Broker:
         self.registration.announce(
             self.config.announced(self.ports.server.listening), self.config.rack, self.custody.directory_id
         )
-        self.tasks.spawn(self.view.follow(self.ports.metadata), "follow-etcd")
-        self.tasks.spawn(self.registration.run(), "registration")
-        self.tasks.spawn(self.controller.run(), "controller")
-        self.tasks.spawn(self.healer.run(), "healer")
-        self.tasks.spawn(self._tick(), "tick")
-        self.tasks.spawn(self._keep_house(), "housekeeping")
-        self.tasks.spawn(self._retain(), "retention")
-        self.tasks.spawn(self.scrubber.run(), "scrub")
+        self._keep(partial(self.view.follow, self.ports.metadata), "follow-etcd")
+        self._keep(self.registration.run, "registration")
+        self._keep(self.controller.run, "controller")
+        self._keep(self.healer.run, "healer")
+        self._keep(self._tick, "tick")
+        self._keep(self._keep_house, "housekeeping")
+        self._keep(self._retain, "retention")
+        self._keep(self.scrubber.run, "scrub")
         self._look_at_health()
         try:
             async with asyncio.timeout(_START_TIMEOUT_S):
@@ -194,12 +197,13 @@ class Broker:
         self.replicas.incarnation_is(self.registration.ref)
         self.ports.health.failed()
 
+    def _keep(self, run: Callable[[], Awaitable[None]], name: str) -> None:
+        """One of the loops without which a broker is half a broker: after a fault it is begun anew."""
+        self.tasks.spawn(keep_running(self.bugs, run, name), name)
+
     def _failed(self, error: BaseException) -> None:
-        """No task of a broker may end by itself: half a broker is worse than none, so the process ends (and restarts)."""
-        broken = (
-            error if isinstance(error, AssertionError) else AssertionError(f"a task of the broker failed: {error!r}")
-        )
-        asyncio.get_running_loop().call_exception_handler({"message": str(broken), "exception": broken})
+        """A task ended by a fault of ours; what it had begun it has given back. Everything else goes on."""
+        self.bugs.met("task", error)
 
     # ------------------------------------------------------------ housekeeping
 

@@ -136,7 +136,7 @@ class BrokerCollector:
     def _replica_families(self, totals: _Totals) -> Iterator[Family]:
         yield one(names.PARTITIONS_LED, totals.led)
         yield one(names.REPLICAS, len(self._replicas.partitions))
-        yield one(names.FAILED_REPLICAS, totals.failed)
+        yield one(names.FAILED_REPLICAS, totals.failed + len(self._replicas.unopened))
         yield one(names.DISK_STALLED, int(self._replicas.disk_watch.stalled))
         yield one(names.UNDER_REPLICATED, totals.under_replicated)
         yield one(names.UNDER_MIN_ISR, totals.under_min_isr)

@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 
+from oncelog import methods
 from oncelog.errors import (
     InvalidRequestError,
     LeaderNotAvailableError,
@@ -26,6 +27,7 @@ from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import types_pb2
 from oncelog.wire_errors import to_detail
 from oncelog_partition_leader.partition import LocalPartition
+from oncelog_runtime.bugs import Bugs
 from oncelog_runtime.tasks import TaskOwner
 
 _log = logging.getLogger(__name__)
@@ -36,11 +38,16 @@ class Follower:
     """Handles `Replicate` for every partition of this broker."""
 
     def __init__(
-        self, partitions: Mapping[PartitionId, LocalPartition], me: Callable[[], BrokerRef], tasks: TaskOwner
+        self,
+        partitions: Mapping[PartitionId, LocalPartition],
+        me: Callable[[], BrokerRef],
+        tasks: TaskOwner,
+        bugs: Bugs,
     ) -> None:
         self._partitions = partitions
         self._me = me
         self._tasks = tasks
+        self._bugs = bugs
 
     async def replicate(self, request: pb.ReplicateRequest, payload: Buffer) -> pb.ReplicateReply:
         """Raises `StaleBrokerEpochError` when the leader speaks to another incarnation."""
@@ -71,6 +78,8 @@ class Follower:
                     syncing.append((partition, item, answer))
             except OncelogError as error:
                 answer.error.CopyFrom(to_detail(error))
+            except Exception as error:
+                answer.error.CopyFrom(to_detail(self._bugs.met("request", error, methods.REPLICATE.name)))
         if steps:
             await asyncio.wait(steps)
         for one in syncing:
@@ -136,6 +145,8 @@ class Follower:
             answer.log_end_offset, answer.last_epoch, answer.last_epoch_start = told
         except OncelogError as error:
             answer.error.CopyFrom(to_detail(error))
+        except Exception as error:
+            answer.error.CopyFrom(to_detail(self._bugs.met("request", error, methods.REPLICATE.name)))
 
 
 def _wants_sync(partition: LocalPartition, item: pb.ReplicatePartition) -> bool:

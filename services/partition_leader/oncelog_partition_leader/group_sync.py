@@ -82,6 +82,9 @@ class GroupSync:
                 self._on_synced(self.synced_end)
         except OncelogError as error:
             self._fail(error)
+        except Exception:  # nobody may wait for ever; whoever owns the task reports it
+            self._fail(StorageError("a sync of this log failed", reason="bug"))
+            raise
         finally:
             self._running = None
 

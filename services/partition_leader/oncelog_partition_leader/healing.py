@@ -22,6 +22,7 @@ from oncelog_partition_leader.coordinators import Coordinators
 from oncelog_partition_leader.core.transactions import OpenTransaction
 from oncelog_partition_leader.leadership import Leadership
 from oncelog_partition_leader.partition import LocalPartition
+from oncelog_runtime.bugs import Bugs
 from oncelog_runtime.cluster import INTERNAL_TOPICS
 
 _log = logging.getLogger(__name__)
@@ -36,11 +37,13 @@ class Healer:
         coordinators: Coordinators,
         config: BrokerConfig,
         clock: WallClock,
+        bugs: Bugs,
     ) -> None:
         self._partitions = partitions
         self._coordinators = coordinators
         self._config = config
         self._clock = clock
+        self._bugs = bugs
 
     async def run(self) -> None:
         """For ever."""
@@ -48,7 +51,10 @@ class Healer:
             await asyncio.sleep(self._config.transaction_resolve_interval_ms / 1000)
             silent: dict[int, None] = {}
             for partition in list(self._partitions.values()):
-                await self.heal(partition, silent)
+                try:
+                    await self.heal(partition, silent)
+                except Exception as error:
+                    self._bugs.met("task", error, f"healing {partition.id}")
 
     async def heal(self, partition: LocalPartition, silent: dict[int, None] | None = None) -> None:
         """Resolves what has been open for too long on one partition, except of `silent` shards; adds to these."""

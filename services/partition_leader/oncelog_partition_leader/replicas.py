@@ -49,6 +49,8 @@ _RETRY_S = 0.5
 _LEASE_LATE_MS = 500
 """etcd ends leases twice a second."""
 _CLAIM_S = 1.0
+_RETRY_MAX_S = 10.0
+"""Between two tries to open a log."""
 
 
 class ReplicaManager:
@@ -101,6 +103,8 @@ class ReplicaManager:
         self.disk_watch = DiskWatch(ports.clock, config.disk_stall_max_ms, self._disk_stalled)
         self.metrics = BrokerMetrics(ports.metrics)
         self.bugs = bugs
+        self.unopened: dict[PartitionId, OncelogError] = {}
+        """Replicas whose log could not be opened, and why; they are tried again."""
         self.partitions: dict[PartitionId, LocalPartition] = {}
         self.led: dict[Leadership, None] = {}
         view.listen(self._saw)
@@ -344,22 +348,28 @@ class ReplicaManager:
         return f"{self._config.log_dir}/{topic}-{partition_id.topic_id}-{partition_id.partition}"
 
     async def _open(self, partition_id: PartitionId, rescan: bool = False) -> None:
-        async with self._slots:
-            while not self._closing:
-                topic = self._view.topic_by_id(partition_id.topic_id)
-                if topic is None:
-                    break
-                try:
-                    config = effective(topic.config, self.defaults)
-                    log = await self._open_log(partition_id, topic.name, config, rescan)
-                except OncelogError as error:
-                    _log.error("the log of %s %s cannot be opened: %s", topic.name, partition_id, error)
-                    await asyncio.sleep(_RETRY_S)
-                    continue
-                partition = LocalPartition(self, partition_id, topic.name, log, config)
-                partition.claim = read_log(self._disk, log.directory, self._newest_incarnation)
-                self.partitions[partition_id] = partition
+        """Tries until it succeeds, with growing pauses: one log that cannot be opened keeps nobody else from service."""
+        pause_s = _RETRY_S
+        while not self._closing:
+            topic = self._view.topic_by_id(partition_id.topic_id)
+            if topic is None:
                 break
+            name = f"{topic.name}-{partition_id.partition}"
+            try:
+                config = effective(topic.config, self.defaults)
+                async with self._slots:
+                    log = await self._open_log(partition_id, topic.name, config, rescan)
+            except OncelogError as error:
+                _log.error("the log of %s cannot be opened, it is tried again in %.1f s: %s", name, pause_s, error)
+                self.unopened[partition_id] = error
+            except Exception as error:
+                self.unopened[partition_id] = self.bugs.met("open", error, name)
+            else:
+                self.partitions[partition_id] = LocalPartition(self, partition_id, topic.name, log, config)
+                break
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _RETRY_MAX_S)
+        self.unopened.pop(partition_id, None)
         self._opening.pop(partition_id, None)
         self._apply(partition_id)
 
@@ -484,7 +494,8 @@ class ReplicaManager:
         except OncelogError as error:
             _log.warning("removing the replica of %s-%d: %s", topic, partition_id.partition, error)
             await asyncio.sleep(_RETRY_S)
-        self._opening.pop(partition_id, None)
+        finally:
+            self._opening.pop(partition_id, None)
         self._apply(partition_id)
 
     async def close(self, *, clean: bool) -> None:
@@ -515,7 +526,8 @@ class ReplicaManager:
         """How far a log goes, and what it vouches for. Raises `StorageError`."""
         partition = self.partitions.get(partition_id)
         if partition is None or partition.failed is not None or partition.exclusive.locked():
-            raise StorageError("the log is not open", reason="opening")
+            why = self.unopened.get(partition_id)
+            raise StorageError("the log is not open", reason="opening", cause=why.message if why is not None else "")
         if partition_id in self._quarantined:  # what stands in its place begins with nothing
             incarnation = self._me().incarnation
             return ReplicaState(EMPTY, incarnation, incarnation, known_epoch=partition.known_epoch)
@@ -531,11 +543,12 @@ class ReplicaManager:
 
     @property
     def recovered(self) -> bool:
-        """Every replica that etcd gives this broker is open (or failed later); false before the first listing."""
+        """Every replica that etcd gives this broker is open, or was tried once; false before the first listing."""
         if not self._view.revision:
             return False
         mine = (p for p, entry in self._view.partitions.items() if self._config.broker_id in entry.value.replicas)
-        return all(p in self.partitions or p.topic_id not in self._view.topic_names for p in mine)
+        known = self._view.topic_names
+        return all(p in self.partitions or p in self.unopened or p.topic_id not in known for p in mine)
 
     # ------------------------------------------------------------ housekeeping
 
@@ -544,13 +557,19 @@ class ReplicaManager:
         self.disk_watch.look()
         now_ms = self._clock.monotonic_ms()
         for leadership in list(self.led):
-            leadership.expire(now_ms)
+            try:
+                leadership.expire(now_ms)
+            except Exception as error:
+                self.bugs.met("task", error, f"time-outs of {leadership.partition}")
 
     def look_at_isrs(self) -> None:
         """Shrinks and grows ISRs, and syncs what is due."""
         self._give_way()
         for leadership in list(self.led):
-            self._isr.look(leadership)
+            try:
+                self._isr.look(leadership)
+            except Exception as error:
+                self.bugs.met("task", error, f"the ISR of {leadership.partition}")
         for partition in self.partitions.values():
             if partition.failed is None and partition.log.failed is not None:
                 # Found by a read (a follower's feed, a snapshot): whoever read could not act on it.
@@ -576,3 +595,5 @@ class ReplicaManager:
                 if partition.log.failed is not None:
                     partition.fail(error)
                 _log.warning("retention of %s: %s", partition.id, error)
+            except Exception as error:
+                self.bugs.met("task", error, f"retention of {partition.id}")

@@ -28,6 +28,7 @@ from oncelog.wire_errors import from_detail
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.core.sessions import FollowerEnd, Reset, Stream, Truncate, next_step
 from oncelog_partition_leader.leadership import Leadership
+from oncelog_runtime.bugs import Bugs
 from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.tasks import TaskOwner
 
@@ -169,6 +170,12 @@ class LinkHost(Protocol):
     def transport(self) -> Transport: ...
     @property
     def tracer(self) -> tracing.Tracer | None: ...
+    @property
+    def bugs(self) -> Bugs: ...
+    def broken(self, leadership: Leadership) -> None:
+        """See `leadership.Host`."""
+        ...
+
     def me(self) -> BrokerRef:
         """This broker's incarnation."""
         ...
@@ -275,7 +282,11 @@ class FollowerLink:
                 self._idle.append(idle)
                 await idle
                 continue
-            await self._send()
+            try:
+                await self._send()
+            except Exception as error:  # nobody knows how far it came: every session here begins anew
+                self._host.bugs.met("task", error, f"feeding broker {self.broker_id}")
+                self._back_off(list(self._feeds.values()))
 
     async def _send(self) -> None:
         address = self._host.view.address_of(self.broker_id)
@@ -349,6 +360,10 @@ class FollowerLink:
             _log.warning("cannot feed %s: %s", feed.leadership.partition, error)
             feed.restart()
             self._later(feed)
+            return
+        except Exception as error:  # in what follows from the acknowledgement: the leadership's own state
+            self._host.bugs.met("task", error, f"acknowledgement of {feed.leadership.partition}")
+            self._host.broken(feed.leadership)
             return
         if feed.state is State.PREPARE:
             self._tasks.spawn(self._prepare_reset(feed), "prepare-reset")

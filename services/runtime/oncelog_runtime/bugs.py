@@ -3,7 +3,8 @@
 Rule 1: whoever meets one refuses the one command that it came from, counts it here, and goes on with the next.
 Rule 2: the first of its kind is reported with its traceback, later ones once in a while: a client that sends the same
         poison all day fills a counter, not a disk.
-Rule 3: the report goes to the event loop's exception handler, which never ends a process for it (only a bare
+Rule 3: a loop that must never end is begun anew after a while, with growing pauses (`keep_running`).
+Rule 4: the report goes to the event loop's exception handler, which never ends a process for it (only a bare
         `AssertionError` does), and which a simulation takes for what it is: a violation.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from oncelog.errors import InternalServerError
@@ -19,6 +21,8 @@ from oncelog_runtime import metric_names as names
 from oncelog_runtime.metrics import NodeMetrics
 
 _REPORT_EVERY_MS: Final = 60_000
+_PAUSE_S: Final = 0.1
+_PAUSE_MAX_S: Final = 10.0
 WHERE: Final = ("decision", "append", "open", "task", "request")
 """Values of the metric's label."""
 _KINDS_MAX: Final = 256
@@ -59,6 +63,21 @@ class Bugs:
         if len(self._reported_ms) > _KINDS_MAX:
             self._reported_ms.popitem(last=False)
         return True
+
+
+async def keep_running(bugs: Bugs, run: Callable[[], Awaitable[None]], name: str) -> None:
+    """Runs until it ends by itself. After a fault it is begun anew: at once, then after pauses up to some seconds."""
+    pause_s = _PAUSE_S
+    while True:
+        began_s = asyncio.get_running_loop().time()
+        try:
+            return await run()
+        except Exception as error:
+            bugs.met("task", error, name)
+        if asyncio.get_running_loop().time() - began_s > _PAUSE_MAX_S:
+            pause_s = _PAUSE_S
+        await asyncio.sleep(pause_s)
+        pause_s = min(2 * pause_s, _PAUSE_MAX_S)
 
 
 def _kind_of(where: str, error: BaseException) -> tuple[str, str, int]:

@@ -61,6 +61,8 @@ class ClusterView:
         self.decommissioned: dict[int, int] = {}
         self.broker_drain: Versioned[Drain] | None = None
         self.coordinator_drain: Versioned[Drain] | None = None
+        self.on_fault: Callable[[Exception], object] | None = None
+        """Takes what a listener raised; without it that ends the watch."""
         self._revisions: dict[str, int] = {}
         self._listeners: list[Callable[[list[str]], None]] = []
         self._waiters: list[asyncio.Future[None]] = []
@@ -192,7 +194,12 @@ class ClusterView:
         if not changed:
             return
         for listener in self._listeners:
-            listener(changed)
+            try:
+                listener(changed)
+            except Exception as error:  # the others must hear of it, and the view must go on
+                if self.on_fault is None:
+                    raise
+                self.on_fault(error)
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():

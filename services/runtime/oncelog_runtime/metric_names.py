@@ -84,7 +84,7 @@ PARTITION_SIZE: Final = _of_partition("oncelog_partition_size_bytes", "Bytes of 
 
 PARTITIONS_LED: Final = _gauge("oncelog_partitions_led", BROKER, "Partitions that this broker leads.")
 REPLICAS: Final = _gauge("oncelog_replicas", BROKER, "Replicas on this broker, led ones too.")
-FAILED_REPLICAS: Final = _gauge("oncelog_failed_replicas", BROKER, "Replicas whose log failed and is being recovered.")
+FAILED_REPLICAS: Final = _gauge("oncelog_failed_replicas", BROKER, "Replicas whose log failed or cannot be opened.")
 DISK_STALLED: Final = _gauge(
     "oncelog_disk_stalled", BROKER, "1 = this broker's disk ends no sync: others lead and acknowledge meanwhile."
 )

@@ -3,8 +3,9 @@
 Rule 1: SIGTERM and SIGINT drain: readiness goes first, then running requests finish within `shutdown_grace_ms`. A
         second signal ends the process at once.
 Rule 2: what keeps a process from starting is one sentence on stderr that says what to do, and exit code 1.
-Rule 3: a broken invariant (`AssertionError` of a task or a handler) ends the process at once, with exit code 70:
-        nothing more may be written by a process that is wrong about its own state.
+Rule 3: a fault is contained where it is met: one request, one command, one log, one life of a shard (`bugs.py`). A broken
+        invariant (`AssertionError`) that nobody contained ends the process at once, with exit code 70: nothing more may
+        be written by a process that is wrong about its own state.
 """
 
 from __future__ import annotations

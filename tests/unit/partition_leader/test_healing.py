@@ -13,6 +13,8 @@ from oncelog_partition_leader.commands import AppendMarkerCommand, Written
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.core.transactions import OpenTransaction, TxnName
 from oncelog_partition_leader.healing import Healer
+from oncelog_runtime.bugs import Bugs
+from oncelog_runtime.metrics import NodeMetrics
 from oncelog_runtime.sim import SimWorld
 
 
@@ -53,7 +55,13 @@ def heal(*leaderships: FakeLeadership) -> list[int]:
     coordinators = FakeCoordinators()
     with SimWorld(1) as world:
         clock = world.node("a").clock
-        healer = Healer({}, cast(Any, coordinators), BrokerConfig(node_id=1, transaction_resolve_after_ms=1), clock)
+        healer = Healer(
+            {},
+            cast(Any, coordinators),
+            BrokerConfig(node_id=1, transaction_resolve_after_ms=1),
+            clock,
+            Bugs(NodeMetrics(), clock),
+        )
 
         async def scenario() -> None:
             silent: dict[int, None] = {}

@@ -365,12 +365,19 @@ def _error_frame(correlation_id: int, error: errors.OncelogError) -> Frame:
     return Frame(correlation_id, link_codec.ERROR, header=to_detail(error).SerializeToString())
 
 
-def unexpected(error: BaseException, method: str) -> errors.OncelogError:
-    """What the caller is told of a fault of ours; the log gets the rest.
+_REPORT_EVERY_S: Final = 60.0
+_reported: dict[tuple[str, str], float] = {}
+"""When a kind of fault was last reported; there are as many kinds as methods and types of exceptions."""
 
-    A broken invariant goes to the loop's exception handler too: the process decides whether it lives on.
+
+def unexpected(error: BaseException, method: str) -> errors.OncelogError:
+    """What the caller is told of a fault of ours; the log gets the rest, of each kind once in a while.
+
+    A broken invariant is no exception: a handler changes nothing itself, so no state is in doubt, and one request that
+    meets a bug of ours must not end the process for everybody. The metric of requests counts each one.
     """
-    log.error("a handler failed", extra={"method": method}, exc_info=error)
-    if isinstance(error, AssertionError):
-        asyncio.get_running_loop().call_exception_handler({"message": "an invariant broke", "exception": error})
+    kind, now_s = (method, type(error).__name__), asyncio.get_running_loop().time()
+    if now_s - _reported.get(kind, -_REPORT_EVERY_S) >= _REPORT_EVERY_S:
+        _reported[kind] = now_s
+        log.error("a handler failed", extra={"method": method}, exc_info=error)
     return errors.UnknownServerError("the server failed on this request; its log says why", method=method)
