@@ -72,7 +72,7 @@ def test_what_is_refused_before_it_is_queued_leaves_no_span_open(monkeypatch: py
     partition = SimpleNamespace(topic="orders", id=P0, require_leadership=require_leadership, topic_config=config)
     tracer, spans = recording_tracer()
     unused: Any = SimpleNamespace(find=lambda _: partition)
-    service = BrokerService(*[unused] * 11, tracer=tracer)
+    service = BrokerService(*[unused] * 12, tracer=tracer)
     monkeypatch.setattr(module, "read_client_batch", lambda *_: header(7))
 
     async def main() -> None:
