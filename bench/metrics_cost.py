@@ -92,6 +92,7 @@ def broker(partitions: Iterable[Any], now_ms: int = 0, stalled: bool = False, **
         partitions=dict(enumerate(partitions)),
         metrics=BrokerMetrics(metrics),
         disk_watch=SimpleNamespace(stalled=stalled),
+        unopened={},
     )
     collector = BrokerCollector(
         BrokerConfig(**config),

@@ -365,7 +365,9 @@ class ReplicaManager:
             except Exception as error:
                 self.unopened[partition_id] = self.bugs.met("open", error, name)
             else:
-                self.partitions[partition_id] = LocalPartition(self, partition_id, topic.name, log, config)
+                partition = LocalPartition(self, partition_id, topic.name, log, config)
+                partition.claim = read_log(self._disk, log.directory, self._newest_incarnation)
+                self.partitions[partition_id] = partition
                 break
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _RETRY_MAX_S)
