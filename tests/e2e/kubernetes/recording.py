@@ -62,11 +62,18 @@ def _operation(operation: Operation) -> list[Any]:
         [[topic, partition, value] for (topic, partition), value in operation.writes],
         [[topic, p, value, offset] for ((topic, p), value), offset in operation.write_offsets.items()],
         pack_records(operation.reads),
+        [
+            [[topic, partition, end] for (topic, partition), end in operation.read_ends.items()],
+            operation.session,
+            operation.asked,
+            operation.is_visible,
+        ],
     ]
 
 
 def _unpacked(row: list[Any], index: int) -> Operation:
-    process, kind, (invoked, completed, began, ended), status, cause, writes, offsets, reads = row
+    process, kind, (invoked, completed, began, ended), status, cause, writes, offsets, reads, more = row
+    read_ends, session, asked, is_visible = more
     return Operation(
         index,
         process,
@@ -79,5 +86,9 @@ def _unpacked(row: list[Any], index: int) -> Operation:
         [((topic, partition), value) for topic, partition, value in writes],
         {((topic, p), value): offset for topic, p, value, offset in offsets},
         unpack_records(reads),
+        {(topic, partition): end for topic, partition, end in read_ends},
+        None if session is None else (session[0], session[1], session[2]),
+        asked,
+        is_visible,
         cause,
     )

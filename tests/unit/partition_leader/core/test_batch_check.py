@@ -26,6 +26,7 @@ from oncelog.errors import (
     UnsupportedMessageFormatError,
 )
 from oncelog_partition_leader.core.batch_check import BatchLimits, check_question, read_client_batch
+from oncelog_runtime.cluster import SHARD_WRITER_BASE, shard_writer_id
 from tests.unit.partition_leader import log_helpers
 from tests.unit.partition_leader.log_helpers import NOW_MS, TOPIC_ID, fence, marker
 
@@ -125,6 +126,16 @@ def test_bad_batches_are_refused_by_name(number: int, data: bytes, error: type[O
         _read(data)
     assert type(refusal.value) is error
     assert not refusal.value.retriable
+
+
+def test_a_shard_writes_its_log_whatever_its_clock_says() -> None:
+    """Else a coordinator whose clock leapt loses every life of its shards."""
+    for timestamp_ms in (NOW_MS + 24 * HOUR_MS, NOW_MS - 24 * HOUR_MS):
+        with pytest.raises(InvalidTimestampError):
+            _read(batch(7, 0, timestamp_ms=timestamp_ms))
+        assert (
+            _read(batch(shard_writer_id("txn", 1), 0, timestamp_ms=timestamp_ms)).producer_id == SHARD_WRITER_BASE + 1
+        )
 
 
 def test_50_another_topic_or_partition_refuses() -> None:
