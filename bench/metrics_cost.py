@@ -88,11 +88,13 @@ def led_partition(number: int) -> Any:
 def broker(partitions: Iterable[Any], now_ms: int = 0, stalled: bool = False, **config: Any) -> NodeMetrics:
     """The metrics of a broker that has these."""
     metrics = NodeMetrics(time.perf_counter)
+    leftovers = SimpleNamespace(orphans=(), trashed=())
     replicas = SimpleNamespace(
         partitions=dict(enumerate(partitions)),
         metrics=BrokerMetrics(metrics),
         disk_watch=SimpleNamespace(stalled=stalled),
         unopened={},
+        leftovers=leftovers,
     )
     collector = BrokerCollector(
         BrokerConfig(**config),

@@ -1,4 +1,4 @@
-"""Rules that the design leaves to us (draining, moving replicas, enrolling ahead), and the scripts that show each."""
+"""Rules that the design leaves to us (draining, moving, deleting, enrolling ahead), and the scripts that show each."""
 
 from __future__ import annotations
 
@@ -25,6 +25,10 @@ def _election(title: str, *names: str) -> Case:
 
 def _cut(title: str, *names: str) -> Case:
     return Case(title, tuple(f"conformance/test_cuts.py::{name}" for name in names))
+
+
+def _deleted(title: str, *names: str) -> Case:
+    return Case(title, tuple(f"conformance/test_deleted_topics.py::{name}" for name in names))
 
 
 OPERATIONS: Final[dict[str, Case]] = {
@@ -174,5 +178,15 @@ OPERATIONS: Final[dict[str, Case]] = {
         "a follower that says it cannot write holds nothing up",
         "test_a_follower_whose_disk_is_full_leaves_at_once_and_returns_once",
         "test_a_full_disk_below_the_minimum_is_said_at_once",
+    ),
+    "deleted 1": _deleted(
+        "the log of a deleted topic goes to the trash, also when its broker was down, and is removed after a while",
+        "test_a_deleted_topic_goes_to_the_trash_and_is_removed_after_the_grace",
+        "test_a_broker_that_was_down_finds_at_its_start_that_a_topic_was_deleted",
+        "test_etcd_forgets_a_deleted_topic_after_a_while",
+    ),
+    "deleted 2": _deleted(
+        "a topic that is only absent is not served, and loses nothing",
+        "test_a_topic_whose_keys_are_gone_is_not_served_and_its_logs_stay",
     ),
 }

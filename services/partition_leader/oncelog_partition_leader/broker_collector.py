@@ -138,6 +138,8 @@ class BrokerCollector:
         yield one(names.REPLICAS, len(self._replicas.partitions))
         yield one(names.FAILED_REPLICAS, totals.failed + len(self._replicas.unopened))
         yield one(names.DISK_STALLED, int(self._replicas.disk_watch.stalled))
+        yield one(names.ORPHANED_LOGS, len(self._replicas.leftovers.orphans))
+        yield one(names.TRASHED_LOGS, len(self._replicas.leftovers.trashed))
         yield one(names.UNDER_REPLICATED, totals.under_replicated)
         yield one(names.UNDER_MIN_ISR, totals.under_min_isr)
         yield one(names.AT_MIN_ISR, totals.at_min_isr)

@@ -62,6 +62,14 @@ class BrokerConfig(ServingConfig):
     tick_ms: int = setting(100, "precision of request time-outs")
     isr_check_interval_ms: int = setting(500, "how often ISRs are looked at")
     retention_interval_ms: int = setting(60_000, "how often retention runs")
+    trash_retention_ms: int = setting(
+        3 * 24 * 3_600_000,
+        "how long the log of a deleted topic, or of a replica that was moved away, stays in the trash",
+    )
+    deleted_topics_retention_ms: int = setting(
+        90 * 24 * 3_600_000,
+        "how long etcd remembers a deleted topic; a broker away for longer keeps the logs it has of it",
+    )
     scrub_bytes_per_s: int = setting(8 << 20, "how fast logs are read again to find rot; 0 = never")
     scrub_interval_ms: int = setting(7 * 24 * 3_600_000, "a pass over all logs begins at most so often")
     reassignments_max: int = setting(8, "moves of replicas under way at the same time, in the whole cluster")

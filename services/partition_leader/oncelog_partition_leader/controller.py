@@ -76,7 +76,7 @@ class Controller:
         self._overthrow: BrokerRef | None = None
         self._rebalance_at_ms = 0
         self.elections = Elections(config, metadata, transport, view, tasks, self.commit, self._brokers, self._wake.set)
-        self.topics = Topics(config, view, random, self.commit, self._topics_changed)
+        self.topics = Topics(config, view, random, clock, self.commit, self._topics_changed)
         self.mover = Mover(config, metadata, view, self.commit)
         self.balancer = Balancer(config, view, clock, self.mover, self.commit)
         view.listen(self._saw)
@@ -135,7 +135,7 @@ class Controller:
             elif key.startswith(cluster.BROKERS):
                 self.elections.look_at_all()
                 self._topics_dirty = True
-            elif key.startswith(cluster.TOPICS):
+            elif key.startswith((cluster.TOPICS, cluster.DELETED_TOPICS)):
                 self._topics_dirty = True
             elif key == cluster.BROKER_DRAIN_KEY:
                 self.elections.look_at_all()

@@ -5,7 +5,9 @@ Rule 1: a process acts only on entries that name its own incarnation (hole 2). W
 Rule 2: a log that may have lost something is opened anew only after etcd names its replica nowhere any more (hole 3), so
         other partitions of this broker do not notice; if nobody else can lead it, under a new incarnation. A rotten one
         is set aside, and its replica is not electable until it was in an ISR again.
-Rule 3: what a handler does is look a partition up and wait; the state changes only here and in the partition itself.
+Rule 3: a log leaves its place only on etcd's word (`removal`), and then it goes to the trash. The log of a topic that is
+        merely absent is closed, and kept.
+Rule 4: what a handler does is look a partition up and wait; the state changes only here and in the partition itself.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from oncelog.types import BrokerRef, PartitionId
 from oncelog_partition_leader.broker_metrics import BrokerMetrics
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.coordinators import Coordinators
+from oncelog_partition_leader.core.folders import folder_name
 from oncelog_partition_leader.core.replica_state import EMPTY, LogState, ReplicaState
 from oncelog_partition_leader.core.transactions import TxnSession
 from oncelog_partition_leader.custody import Claim, Custody, read_log, write_log
@@ -29,13 +32,15 @@ from oncelog_partition_leader.giving_way import give_way
 from oncelog_partition_leader.handover import HandOver
 from oncelog_partition_leader.isr import IsrKeeper
 from oncelog_partition_leader.leadership import Leadership
+from oncelog_partition_leader.leftovers import Leftovers
 from oncelog_partition_leader.log_config import LogConfig
 from oncelog_partition_leader.partition import LocalPartition
-from oncelog_partition_leader.removal import delete_log, is_moved_away, sweep
+from oncelog_partition_leader.removal import is_deleted, is_moved_away, sweep
 from oncelog_partition_leader.replication import Replicator
 from oncelog_partition_leader.storage import PartitionLog
 from oncelog_partition_leader.storage_recovery import set_aside
 from oncelog_partition_leader.topic_config import TopicConfig, effective, min_insync_of
+from oncelog_partition_leader.trash import Trash
 from oncelog_runtime import cluster
 from oncelog_runtime.bugs import Bugs
 from oncelog_runtime.cluster import Partition, Topic
@@ -92,6 +97,11 @@ class ReplicaManager:
         self._replicator = Replicator(self, tasks)
         self._isr = IsrKeeper(ports.metadata, view, ports.clock, tasks, lambda: silent(config.replica_silence_max_ms))
         self.hand_over = HandOver(ports.metadata, view, ports.clock, me, self.min_insync_of)
+        self.trash = Trash(ports.disk, config.log_dir, config.trash_retention_ms)
+        self.leftovers = Leftovers(
+            ports.disk, config.log_dir, self.trash, ports.metadata, view, ports.clock, self._is_used
+        )
+        self._looking = False
         self._opening: dict[PartitionId, None] = {}
         self._quarantined: dict[PartitionId, None] = {}
         self._slots = asyncio.Semaphore(_OPEN_AT_ONCE)
@@ -234,6 +244,9 @@ class ReplicaManager:
             self._apply(partition_id)
 
     def _saw(self, keys: list[str]) -> None:
+        if not self._looking and self._view.revision:
+            self._looking = True  # the first listing: a topic may have been deleted while this broker was down
+            self._tasks.spawn(self.leftovers.look(), "leftovers")
         for key in keys:
             if key.startswith(cluster.PARTITIONS):
                 self._apply(partition_of(key))
@@ -262,8 +275,9 @@ class ReplicaManager:
         topic = self._view.topic_by_id(partition_id.topic_id)
         mine = entry is not None and self._config.broker_id in entry.value.replicas
         if entry is None or not mine:
-            if partition is not None and topic is None:
-                self._tasks.spawn(self._delete(partition), "delete-partition")
+            if partition is not None and topic is None and partition_id not in self._opening:
+                self._opening[partition_id] = None
+                self._tasks.spawn(self._without_topic(partition), "close-partition")
             elif entry is not None and topic is not None:
                 self._moved_away(partition_id, entry.value)
             return
@@ -345,7 +359,10 @@ class ReplicaManager:
 
     def directory_of(self, topic: str, partition_id: PartitionId) -> str:
         """Where a partition's log lies."""
-        return f"{self._config.log_dir}/{topic}-{partition_id.topic_id}-{partition_id.partition}"
+        return f"{self._config.log_dir}/{folder_name(topic, partition_id)}"
+
+    def _is_used(self, partition_id: PartitionId) -> bool:
+        return partition_id in self.partitions or partition_id in self._opening
 
     async def _open(self, partition_id: PartitionId, rescan: bool = False) -> None:
         """Tries until it succeeds, with growing pauses: one log that cannot be opened keeps nobody else from service."""
@@ -382,6 +399,7 @@ class ReplicaManager:
         directory = self.directory_of(topic, partition_id)
         if self._asides(topic, partition_id):
             self._quarantined[partition_id] = None
+        await self.trash.take_back(folder_name(topic, partition_id))
         is_new = not self._disk.exists(directory)
         first_vouched_for = self._newest_incarnation + (partition_id in self._left)
         try:
@@ -466,17 +484,27 @@ class ReplicaManager:
             _log.warning("closing the failed log of %s: %s", partition_id, error)
         await self._open(partition_id, rescan=is_rotten)
 
-    async def _delete(self, partition: LocalPartition) -> None:
+    async def _without_topic(self, partition: LocalPartition) -> None:
+        """Serves a log no more; to the trash with it when its topic was deleted. Nobody opens it meanwhile: see `_opening`."""
         if self.partitions.get(partition.id) is not partition:
-            return
+            return  # being opened anew: that ends without a topic
         del self.partitions[partition.id]
-        _log.info("deleting %s-%d: the topic is gone", partition.topic, partition.id.partition)
-        partition.stop_leading(UnknownTopicError("the topic was deleted", topic=partition.topic))
+        name = f"{partition.topic}-{partition.id.partition}"
+        partition.stop_leading(UnknownTopicError("the topic is not in etcd", topic=partition.topic))
+        deleted = await is_deleted(self._metadata, partition.id.topic_id)
         try:
-            await partition.close(clean=False)
-            self._disk.remove(self.directory_of(partition.topic, partition.id))
+            await partition.close(clean=not deleted and partition.failed is None)
         except OncelogError as error:
-            _log.warning("deleting %s: %s", partition.id, error)
+            _log.warning("closing %s: %s", name, error)
+        self._failed_under.pop(partition.id, None)
+        self._opening.pop(partition.id, None)
+        if deleted:
+            _log.info("%s: the topic was deleted", name)
+            self._quarantined.pop(partition.id, None)
+            await self.leftovers.trash_all(self.leftovers.of(partition.id))
+        else:
+            _log.error("%s: etcd does not know the topic, but nobody has deleted it; its log is closed and kept", name)
+        self._apply(partition.id)
 
     async def _remove(self, partition_id: PartitionId, topic: str) -> None:
         """See `removal`. Nobody opens the log meanwhile: it is in `_opening`."""
@@ -486,8 +514,8 @@ class ReplicaManager:
                 _log.info("removing the replica of %s-%d: it was moved", topic, partition_id.partition)
                 if partition is not None:
                     await partition.close(clean=False)
-                for directory in (self.directory_of(topic, partition_id), *self._asides(topic, partition_id)):
-                    await delete_log(self._disk, self._config.log_dir, directory)
+                for folder in self.leftovers.of(partition_id):
+                    await self.trash.put(folder.name, self._clock.now_ms())
                 self._quarantined.pop(partition_id, None)
             elif partition is not None and (partition.failed is None or partition_id in self._failed_under):
                 self.partitions[partition_id] = partition
@@ -599,3 +627,4 @@ class ReplicaManager:
                 _log.warning("retention of %s: %s", partition.id, error)
             except Exception as error:
                 self.bugs.met("task", error, f"retention of {partition.id}")
+        await self.leftovers.look()

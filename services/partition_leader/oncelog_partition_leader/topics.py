@@ -1,7 +1,9 @@
 """Topics: creating, altering, deleting, and keeping their partitions complete. Used by the controller alone.
 
 Rule 1: a topic's key is the commit point of its creation, of each change, and of its deletion.
-Rule 2: `reconcile` makes what is missing and removes what is orphaned, from the view alone; it can run at any time.
+        The commit that deletes one writes its tombstone: nothing else lets a broker remove a log (`removal`).
+Rule 2: `reconcile` makes what is missing and removes the partitions of deleted topics; it can run at any time. What is
+        only absent (etcd was restored, a key was lost) stays as it is.
 Rule 3: everything is checked before anything is written, and each refusal has its name.
 """
 
@@ -29,9 +31,17 @@ from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.core.assignment import Candidate, alternate_racks, replicas_of
 from oncelog_partition_leader.topic_config import altered, canonical
 from oncelog_runtime import cluster
-from oncelog_runtime.cluster import Partition, Topic, broker_key, partition_key, topic_key
+from oncelog_runtime.cluster import (
+    DeletedTopic,
+    Partition,
+    Topic,
+    broker_key,
+    deleted_topic_key,
+    partition_key,
+    topic_key,
+)
 from oncelog_runtime.cluster_view import ClusterView, Versioned
-from oncelog_runtime.ports import Compare, Put
+from oncelog_runtime.ports import Compare, Put, WallClock
 
 _log = logging.getLogger(__name__)
 _CHUNK = 50
@@ -49,11 +59,18 @@ class Topics:
     """See the module."""
 
     def __init__(
-        self, config: BrokerConfig, view: ClusterView, random: Random, commit: Commit, changed: Callable[[], None]
+        self,
+        config: BrokerConfig,
+        view: ClusterView,
+        random: Random,
+        clock: WallClock,
+        commit: Commit,
+        changed: Callable[[], None],
     ) -> None:
         self._config = config
         self._view = view
         self._random = random
+        self._clock = clock
         self._commit = commit
         self._changed = changed
 
@@ -177,7 +194,8 @@ class Topics:
     async def delete(self, name: str) -> str:
         """Deletes a topic; returns its id. Raises `UnknownTopicError` or `InvalidTopicError`."""
         entry = self._require_own(name, "the cluster's own topics stay")
-        if not await self._commit([Compare(topic_key(name), entry.mod_revision)], [], [topic_key(name)]):
+        tombstone = Put(deleted_topic_key(entry.value.topic_id), DeletedTopic(name, self._clock.now_ms()).encode())
+        if not await self._commit([Compare(topic_key(name), entry.mod_revision)], [tombstone], [topic_key(name)]):
             raise RequestTimedOutError("the topic changed meanwhile: try again", topic=name)
         _log.info("deleted topic %s (%s)", name, entry.value.topic_id)
         while name in self._view.topics and self._view.topics[name].value.topic_id == entry.value.topic_id:
@@ -203,7 +221,8 @@ class Topics:
                 if puts and not await self._commit(compares, puts):
                     self._changed()
                     await asyncio.sleep(0.01)
-        await self._remove_orphans()
+        await self._remove_partitions_of_deleted()
+        await self._forget_deleted()
 
     async def _create_internal(self, name: str) -> None:
         known = self._view.cluster
@@ -220,14 +239,29 @@ class Topics:
         }
         await self._create(Topic(name, self._new_id(), shards, factor, options))
 
-    async def _remove_orphans(self) -> None:
-        orphans = [p for p in self._view.partitions if p.topic_id not in self._view.topic_names]
+    async def _remove_partitions_of_deleted(self) -> None:
+        known, deleted = self._view.topic_names, self._view.deleted_topics
+        orphans = [p for p in self._view.partitions if p.topic_id in deleted and p.topic_id not in known]
         for start in range(0, len(orphans), _CHUNK):
             chunk = orphans[start : start + _CHUNK]
             compares = [Compare(partition_key(*p), self._view.partitions[p].mod_revision) for p in chunk]
             if not await self._commit(compares, [], [partition_key(*p) for p in chunk]):
                 self._changed()
                 await asyncio.sleep(0.01)
+
+    async def _forget_deleted(self) -> None:
+        """Tombstones whose time is over. A broker that comes back later keeps its folders: nothing is lost by that."""
+        oldest_ms = self._clock.now_ms() - self._config.deleted_topics_retention_ms
+        due = [
+            deleted_topic_key(topic_id)
+            for topic_id, entry in self._view.deleted_topics.items()
+            if entry.value.deleted_ms < oldest_ms and not self._has_partitions(topic_id)
+        ]
+        for start in range(0, len(due), _CHUNK):
+            await self._commit([], [], due[start : start + _CHUNK])
+
+    def _has_partitions(self, topic_id: str) -> bool:
+        return any(partition.topic_id == topic_id for partition in self._view.partitions)
 
     def _partition_writes(self, topic: Topic, numbers: list[int]) -> tuple[list[Compare], list[Put]]:
         """New partitions under their preferred leaders. Every log is empty, so all living replicas are in sync."""

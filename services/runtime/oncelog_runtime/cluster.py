@@ -4,6 +4,7 @@
     <root>/brokers/<id>                    Broker         leased; mod revision = the broker's incarnation
     <root>/controller                      BrokerRef      leased; created by the winner of the election
     <root>/topics/<name>                   Topic          controller
+    <root>/deleted_topics/<topic id>       DeletedTopic   controller; written by the commit that deletes the topic
     <root>/partitions/<topic id>/<p>       Partition      leader (ISR) and controller (election), by mod revision
     <root>/coordinators/<address>          Coordinator    leased
     <root>/shards/<kind>/<n>/epoch         a number       no lease; grows by one with each take-over, same commit as owner
@@ -14,6 +15,9 @@
     <root>/decommissions/<broker id>       empty          this broker shall hold no replicas; controller
     <root>/drains/broker                   Drain          no lease; the one broker that drains, by incarnation
     <root>/drains/coordinator              Drain          leased; the one coordinator that drains
+    <root>/pulse                           a number       grows while the cluster lives: a smaller one = etcd was restored
+    <root>/restored                        a number       the pulse at the last restore; its mod revision tells old values
+    <root>/lift                            empty          written to raise the store's revision after a restore
     <root>/latest_producer_id_block        JSON           pid_allocator (DESIGN 8), compare-and-swap
     <root>/internal_topics/...             -              reserved
 
@@ -39,6 +43,7 @@ CLUSTER_KEY: Final = f"{ROOT}/cluster"
 BROKERS: Final = f"{ROOT}/brokers/"
 CONTROLLER_KEY: Final = f"{ROOT}/controller"
 TOPICS: Final = f"{ROOT}/topics/"
+DELETED_TOPICS: Final = f"{ROOT}/deleted_topics/"
 PARTITIONS: Final = f"{ROOT}/partitions/"
 COORDINATORS: Final = f"{ROOT}/coordinators/"
 SHARDS: Final = f"{ROOT}/shards/"
@@ -48,6 +53,9 @@ REASSIGNMENTS: Final = f"{ROOT}/reassignments/"
 DECOMMISSIONS: Final = f"{ROOT}/decommissions/"
 BROKER_DRAIN_KEY: Final = f"{ROOT}/drains/broker"
 COORDINATOR_DRAIN_KEY: Final = f"{ROOT}/drains/coordinator"
+PULSE_KEY: Final = f"{ROOT}/pulse"
+RESTORED_KEY: Final = f"{ROOT}/restored"
+LIFT_KEY: Final = f"{ROOT}/lift"
 PRODUCER_ID_BLOCK_KEY: Final = f"{ROOT}/latest_producer_id_block"
 
 TRANSACTION_TOPIC: Final = "__transaction_state"
@@ -75,6 +83,11 @@ def broker_key(broker_id: int) -> str:
 def topic_key(name: str) -> str:
     """A topic by name; names are checked, so no escaping is needed."""
     return f"{TOPICS}{name}"
+
+
+def deleted_topic_key(topic_id: str) -> str:
+    """The tombstone of a topic."""
+    return f"{DELETED_TOPICS}{topic_id}"
 
 
 def partition_key(topic_id: str, partition: int) -> str:
@@ -207,6 +220,25 @@ class Topic:
             dict(d["config"]),
             unknown=_unknown(Topic, d),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedTopic:
+    """A tombstone: brokers may remove the logs of this topic."""
+
+    name: str
+    deleted_ms: int
+    unknown: dict[str, Any] = field(default_factory=dict, hash=False)
+
+    def encode(self) -> bytes:
+        """The value in etcd."""
+        return _encode(self)
+
+    @staticmethod
+    def decode(data: bytes) -> DeletedTopic:
+        """From the value in etcd."""
+        d = json.loads(data)
+        return DeletedTopic(str(d["name"]), int(d["deleted_ms"]), unknown=_unknown(DeletedTopic, d))
 
 
 @dataclass(frozen=True, slots=True)

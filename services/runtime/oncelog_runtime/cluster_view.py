@@ -17,7 +17,17 @@ from typing import Final, Generic, TypeVar
 from oncelog.errors import LeaderNotAvailableError, UnknownTopicError
 from oncelog.types import BrokerRef, PartitionId
 from oncelog_runtime import cluster
-from oncelog_runtime.cluster import Broker, Cluster, Drain, Partition, Reassignment, ShardOwner, ShardTrouble, Topic
+from oncelog_runtime.cluster import (
+    Broker,
+    Cluster,
+    DeletedTopic,
+    Drain,
+    Partition,
+    Reassignment,
+    ShardOwner,
+    ShardTrouble,
+    Topic,
+)
 from oncelog_runtime.ports import Change, KeyValue, Listing, MetadataStore
 
 _log = logging.getLogger(__name__)
@@ -51,6 +61,7 @@ class ClusterView:
         self.brokers: dict[int, Versioned[Broker]] = {}
         self.topics: dict[str, Versioned[Topic]] = {}
         self.topic_names: dict[str, str] = {}
+        self.deleted_topics: dict[str, Versioned[DeletedTopic]] = {}
         self.partitions: dict[PartitionId, Versioned[Partition]] = {}
         self.shard_epochs: dict[ShardKey, int] = {}
         self.shard_owners: dict[ShardKey, ShardOwner] = {}
@@ -225,6 +236,9 @@ class ClusterView:
             self.brokers[int(key.removeprefix(cluster.BROKERS))] = Versioned(Broker.decode(value), revision)
         elif key.startswith(cluster.TOPICS):
             self._put_topic(key.removeprefix(cluster.TOPICS), Versioned(Topic.decode(value), revision))
+        elif key.startswith(cluster.DELETED_TOPICS):
+            topic_id = key.removeprefix(cluster.DELETED_TOPICS)
+            self.deleted_topics[topic_id] = Versioned(DeletedTopic.decode(value), revision)
         elif key.startswith(cluster.SHARDS):
             self._put_shard(key, value)
         elif key.startswith(cluster.COORDINATORS):
@@ -309,6 +323,8 @@ class ClusterView:
             self.shard_troubles.pop(troubled_shard_of(key), None)
         elif key.startswith(cluster.DECOMMISSIONS):
             self.decommissioned.pop(int(key.removeprefix(cluster.DECOMMISSIONS)), None)
+        elif key.startswith(cluster.DELETED_TOPICS):
+            self.deleted_topics.pop(key.removeprefix(cluster.DELETED_TOPICS), None)
 
 
 def _drain_of_broker(value: bytes, revision: int) -> Versioned[Drain]:

@@ -88,6 +88,14 @@ FAILED_REPLICAS: Final = _gauge("oncelog_failed_replicas", BROKER, "Replicas who
 DISK_STALLED: Final = _gauge(
     "oncelog_disk_stalled", BROKER, "1 = this broker's disk ends no sync: others lead and acknowledge meanwhile."
 )
+ORPHANED_LOGS: Final = _gauge(
+    "oncelog_orphaned_logs",
+    BROKER,
+    "Logs on this broker of topics that etcd does not know and that nobody has deleted; they are kept.",
+)
+TRASHED_LOGS: Final = _gauge(
+    "oncelog_trashed_logs", BROKER, "Logs of deleted topics and moved replicas that wait for their removal."
+)
 UNDER_REPLICATED: Final = _gauge(
     "oncelog_under_replicated_partitions", BROKER, "Led partitions whose ISR is smaller than the set of replicas."
 )

@@ -45,6 +45,7 @@ def test_a_healthy_partition() -> None:
     assert found[f"oncelog_partition_log_end_offset{where}"] == 11
     assert found[f"oncelog_partition_size_bytes{where}"] == 1 << 20
     assert found["oncelog_partitions_led"] == found["oncelog_replicas"] == 1
+    assert found["oncelog_orphaned_logs"] == found["oncelog_trashed_logs"] == 0
     assert found["oncelog_under_replicated_partitions"] == 0
     assert found["oncelog_partition_lso_lag_max"] == 2
     assert found['oncelog_storage_bytes{state="log"}'] == 1 << 20
