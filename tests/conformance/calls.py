@@ -13,6 +13,7 @@ from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pa
 from oncelog.wire_errors import from_detail
 from oncelog_partition_leader.core.batch_check import RECORD_BYTES_MIN
+from oncelog_runtime import cluster as keys
 from tests.conformance.looking import Looking
 from tests.conformance.names import ABORTED, ALL, COMMITTED, TIMEOUT_MS, Joined, Place, Writer, counts_of
 from tests.simulation.cluster import SimCluster
@@ -167,14 +168,14 @@ class Calls(Looking):
     def resolve_request(
         self, writer: Writer, place: Place | None = None, epoch: int = 0
     ) -> co.ResolveTransactionRequest:
-        """A leader's question."""
+        """A leader's question. `epoch`: as in `marker_request`; 0 = it knows none."""
         return co.ResolveTransactionRequest(
             txn_shard=writer.txn_shard,
             txn_producer_id=writer.txn_producer_id,
             txn_no=writer.txn_no,
             topic_id=place.topic_id if place else "",
             partition=place.partition if place else 0,
-            known_coordinator_epoch=epoch,
+            known_coordinator_epoch=self.coordinator_epoch(writer, epoch) if epoch else 0,
         )
 
     async def resolve(self, writer: Writer, place: Place | None = None) -> co.ResolveTransactionReply:
@@ -188,7 +189,7 @@ class Calls(Looking):
     def marker_request(
         self, writer: Writer, *places: Place, commit: bool = True, epoch: int = 1, **more: Any
     ) -> pa.WriteTxnMarkersRequest:
-        """Markers as a coordinator of this epoch sends them."""
+        """Markers as the coordinator sends them; `epoch` counts from the shard's epoch of now, which is 1."""
         markers = [
             pa.TxnMarker(
                 topic_id=place.topic_id,
@@ -201,7 +202,15 @@ class Calls(Looking):
             )
             for place in places
         ]
-        return pa.WriteTxnMarkersRequest(txn_shard=writer.txn_shard, coordinator_epoch=epoch, markers=markers)
+        coordinator_epoch = self.coordinator_epoch(writer, epoch)
+        return pa.WriteTxnMarkersRequest(
+            txn_shard=writer.txn_shard, coordinator_epoch=coordinator_epoch, markers=markers
+        )
+
+    def coordinator_epoch(self, writer: Writer, number: int = 1) -> int:
+        """The epoch of the writer's shard as etcd says it now, and those above."""
+        item = self.world.metadata.get(keys.shard_epoch_key(keys.KIND_TXN, writer.txn_shard))
+        return number - 1 + (int(item.value) if item is not None else 0)
 
     async def mark(self, node: str, request: pa.WriteTxnMarkersRequest, timeout_ms: int = TIMEOUT_MS) -> list[int]:
         """Sends markers to a broker; their offsets. Raises the first error."""

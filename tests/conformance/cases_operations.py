@@ -31,6 +31,10 @@ def _deleted(title: str, *names: str) -> Case:
     return Case(title, tuple(f"conformance/test_deleted_topics.py::{name}" for name in names))
 
 
+def _restored(title: str, *names: str) -> Case:
+    return Case(title, tuple(f"conformance/test_restored_etcd.py::{name}" for name in names))
+
+
 OPERATIONS: Final[dict[str, Case]] = {
     "drain 1": _drain(
         "leaderships and the controller's role go, replicas stay",
@@ -188,5 +192,25 @@ OPERATIONS: Final[dict[str, Case]] = {
     "deleted 2": _deleted(
         "a topic that is only absent is not served, and loses nothing",
         "test_a_topic_whose_keys_are_gone_is_not_served_and_its_logs_stay",
+    ),
+    "restore 1": _restored(
+        "a restored etcd is noticed, with and without a bump of its revision, by running and by restarted brokers",
+        "test_running_brokers_notice_a_restored_etcd_and_lose_nothing",
+        "test_brokers_that_were_down_meanwhile_notice_it_at_their_start",
+        "test_a_view_that_was_ahead_of_a_restored_etcd_hears_of_changes_again",
+    ),
+    "restore 2": _restored(
+        "an in-sync set of the backup is not believed: every replica is asked",
+        "test_an_old_isr_is_not_believed_after_a_restore",
+        "test_a_topic_that_comes_back_with_the_backup_has_its_records",
+    ),
+    "restore 3": _restored(
+        "nothing is given out twice",
+        "test_no_producer_id_and_no_epoch_of_a_shard_is_given_twice",
+    ),
+    "restore 4": _restored(
+        "an epoch that is behind the logs is raised",
+        "test_a_partition_behind_its_logs_gets_a_leader_again",
+        "test_a_living_leader_whose_epoch_went_back_takes_a_higher_one",
     ),
 }

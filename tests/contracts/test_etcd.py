@@ -102,6 +102,30 @@ def test_a_watch_whose_position_was_compacted_lists_again(etcd_endpoint: str) ->
     RealRunner().run(scenario())
 
 
+def test_a_watch_that_is_ahead_of_a_restored_etcd_lists_again(etcd_endpoint: str) -> None:
+    """etcd itself would wait in silence until its revision has reached the position."""
+
+    async def scenario() -> None:
+        store = EtcdMetadata([etcd_endpoint])
+        done = await store.commit(puts=[Put("/behind/a", b"1")])
+        before = [Listing((), done.revision + 1_000)]
+
+        async def listing() -> Listing:
+            return before.pop() if before else await store.list("/behind/")
+
+        watch = EtcdWatch(lambda: (store._client.channel, None), listing, "/behind/")
+        assert await anext(watch) == Listing((), done.revision + 1_000)
+        again = await anext(watch)
+        assert isinstance(again, Listing)
+        assert [item.value for item in again.items] == [b"1"]
+        after = await store.commit(puts=[Put("/behind/a", b"2")])
+        assert await anext(watch) == Change("/behind/a", b"2", after.revision)
+        await watch.aclose()
+        await store.close()
+
+    RealRunner().run(scenario())
+
+
 def test_an_etcd_that_was_killed_is_unknown_then_resumed(etcd_endpoint: str, tmp_path: Path) -> None:
     async def scenario() -> None:
         etcd = EtcdProcess(tmp_path)

@@ -31,6 +31,7 @@ from oncelog_runtime.bugs import Bugs, keep_running
 from oncelog_runtime.cluster import KIND_TXN
 from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.ports import NodePorts
+from oncelog_runtime.restore_guard import RestoreGuard
 from oncelog_runtime.tasks import TaskOwner
 
 _log = logging.getLogger(__name__)
@@ -52,6 +53,7 @@ class CoordinatorNode:
         self.view = ClusterView()
         self.view.on_fault = self._task_failed
         self.address = ""
+        self._guard = RestoreGuard(ports.metadata, self.view, before_restart=self._etcd_was_restored)
         self.failure: BaseException | None = None
         self._was_registered = False
         owned: dict[tuple[str, int], Shard] = {}
@@ -101,6 +103,7 @@ class CoordinatorNode:
         )
         self._look_at_health()
         self._keep(partial(self.view.follow, self._ports.metadata), "cluster view")
+        self._keep(self._guard.run, "restore guard")
         self._keep(self._tick_for_ever, "ticker")
         if self._config.metrics_port:
             self._keep(self._lag.run, "lag of groups")
@@ -117,6 +120,10 @@ class CoordinatorNode:
         await self._ports.server.stop(grace_ms // 2)
         await self._producer_ids.close()
         await self._tasks.stop()
+
+    def _etcd_was_restored(self) -> None:
+        if self._ownership is not None:
+            self._ownership.etcd_was_restored()
 
     @property
     def is_ready(self) -> bool:

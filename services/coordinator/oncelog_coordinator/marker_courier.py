@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from oncelog import methods
-from oncelog.errors import ErrorCode, OncelogError, UnknownServerError, UnknownTopicError
+from oncelog.errors import ErrorCode, MetadataUnavailableError, OncelogError, UnknownServerError, UnknownTopicError
 from oncelog.ports import Transport
 from oncelog.types import PartitionId
 from oncelog.v1 import partition_pb2 as pa
@@ -240,10 +240,18 @@ class MarkerCourier:
         self._later([item for item in items if item[0].partition.partition < partitions])
 
     async def _partitions_of(self, topic_id: str) -> int:
-        """How many partitions a topic has now, by a linearizable read; 0 = there is no such topic."""
+        """How many partitions a topic has now, by linearizable reads; 0 = it was deleted.
+
+        Raises `MetadataUnavailableError` where etcd may only have forgotten the topic: its log is kept, and its marker is due.
+        """
         listing = await self._metadata.list(cluster.TOPICS)
         for item in listing.items:
             topic = cluster.Topic.decode(item.value)
             if topic.topic_id == topic_id:
                 return topic.partitions
-        return 0
+        if await self._metadata.get(cluster.deleted_topic_key(topic_id)) is not None:
+            return 0
+        went_back = listing.revision < self._view.newest_revision
+        if went_back or await self._metadata.get(cluster.RESTORED_KEY) is not None:
+            raise MetadataUnavailableError("etcd was restored and does not know the topic; nobody deleted it")
+        return 0  # deleted by a controller of a version without tombstones

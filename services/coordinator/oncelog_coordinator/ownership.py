@@ -8,7 +8,10 @@ Rule 3: the lease is taken as gone as soon as it may be: then every shard is dro
         makes it safe is the epoch, which every receiver checks.
 Rule 4: shards go to the coordinator that `core/assignment.py` names.  An ownerless shard is taken at once; an owned one is
         handed over only after the set of coordinators has stood for a while.
-Rule 5: who drains is not registered and owns nothing (`drain.py`), unless nobody else is there.
+Rule 5: an epoch is at least the number of quarters of a second since 2025, and lives do not follow each other faster than
+        that. So an etcd that was restored from a backup, which forgets epochs, still yields higher ones than all before
+        (docs/decisions/0020-restored-etcd.md). After a restore everything begins anew, as after the end of the lease.
+Rule 6: who drains is not registered and owns nothing (`drain.py`), unless nobody else is there.
 """
 
 from __future__ import annotations
@@ -43,6 +46,13 @@ _log = logging.getLogger(__name__)
 _RETRY_S = 0.2
 _LOOK_S = 0.5
 _TAKEOVERS_AT_ONCE = 8
+_EPOCH_MS = 250
+_AHEAD_MAX = 2
+"""Lives that may follow each other at once."""
+_FLOOR_START_MS = 1_735_689_600_000
+"""2025-01-01."""
+_FLOOR_MAX = (1 << 31) - (1 << 24)
+"""Epochs have 31 bits. Reached in 2041; the floor stands still then."""
 
 
 class _LeaseGoneError(Exception):
@@ -92,6 +102,7 @@ class ShardOwnership:
         self._members: tuple[str, ...] = ()
         self._members_since_ms = 0
         self._assigned: dict[ShardKey, str] = {}
+        self._restored = asyncio.Event()
         self.shards = shards
 
     # ------------------------------------------------------------ life
@@ -109,12 +120,17 @@ class ShardOwnership:
             await self._revoke()
             await asyncio.sleep(_RETRY_S)
 
+    def etcd_was_restored(self) -> None:
+        """Whatever etcd says of our lease and our shards is old."""
+        self._restored.set()
+
     async def stop(self) -> None:
         """Hands everything over: shards end, then all keys go at once with the lease. Call after `run` was cancelled."""
         await self._drop_all()
         await self._revoke()
 
     async def _register(self) -> None:
+        self._restored.clear()
         self._granted_at = asyncio.get_running_loop().time()
         self._lease_id = self._drain.lease_id = await self._metadata.grant_lease(self._ttl_ms)
         if not self._drain.wanted:
@@ -137,11 +153,16 @@ class ShardOwnership:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._keep_alive())
+                group.create_task(self._until_restored())
                 group.create_task(self._reconcile_for_ever())
         except ExceptionGroup as failures:  # not `except*`: before Python 3.11.4 it wraps what is raised in it
             if failures.split((OncelogError, _LeaseGoneError))[1] is not None:
                 raise
             raise _LeaseGoneError(str(first_cause(failures))) from failures
+
+    async def _until_restored(self) -> None:
+        await self._restored.wait()
+        raise _LeaseGoneError("etcd was restored from a backup")
 
     async def _keep_alive(self) -> None:
         """Ends with `_LeaseGoneError` when nobody confirmed the lease in time."""
@@ -266,7 +287,7 @@ class ShardOwnership:
 
     async def _take(self, key: ShardKey) -> None:
         epoch_key = shard_epoch_key(*key)
-        epoch = self._view.shard_epochs.get(key, 0) + 1
+        epoch = max(self._view.shard_epochs.get(key, 0) + 1, _epoch_floor(self._clock.now_ms()))
         try:
             won = await self._write_ownership(key, 0, self._view.revision_of(epoch_key), epoch)
         except MetadataUnavailableError as error:
@@ -288,6 +309,8 @@ class ShardOwnership:
         if entry is None:
             return None
         epoch = entry.epoch + 1
+        if epoch > _epoch_floor(self._clock.now_ms()) + _AHEAD_MAX:
+            await asyncio.sleep(_EPOCH_MS / 1000)
         try:
             won = await self._write_ownership((kind, number), entry.revision, entry.revision, epoch)
         except _LeaseGoneError as error:
@@ -355,6 +378,11 @@ class ShardOwnership:
     def _forget(self, key: ShardKey) -> None:
         self._owned.pop(key, None)
         self.shards.pop(key, None)
+
+
+def _epoch_floor(now_ms: int) -> int:
+    """The lowest epoch of a shard that is taken over now."""
+    return min(max(0, now_ms - _FLOOR_START_MS) // _EPOCH_MS, _FLOOR_MAX)
 
 
 def _report(task: asyncio.Task[None]) -> None:

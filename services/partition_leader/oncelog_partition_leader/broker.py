@@ -35,6 +35,7 @@ from oncelog_runtime.bugs import Bugs, keep_running
 from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.once import Once
 from oncelog_runtime.ports import NodePorts
+from oncelog_runtime.restore_guard import RestoreGuard
 from oncelog_runtime.tasks import TaskOwner
 
 _log = logging.getLogger(__name__)
@@ -129,6 +130,14 @@ class Broker:
         self.records = RecordsService(config, ports.clock, ports.transport, self.view, self.service)
         self.records.register(ports.server)
         OperationsService(self.view, self.drainer, self.controller, self.me, once).register(ports.server)
+        self.guard = RestoreGuard(
+            ports.metadata,
+            self.view,
+            disk=ports.disk,
+            beats=lambda: self.controller.is_controller,
+            before_restart=self._etcd_was_restored,
+        )
+        self._joins = asyncio.Event()
         self._registered = asyncio.Event()
         self._recovered = False
         collector = BrokerCollector(config, ports.clock, ports.disk, self.view, self.replicas, self.controller)
@@ -147,7 +156,8 @@ class Broker:
             self.config.announced(self.ports.server.listening), self.config.rack, self.custody.directory_id
         )
         self._keep(partial(self.view.follow, self.ports.metadata), "follow-etcd")
-        self._keep(self.registration.run, "registration")
+        self._keep(self._join, "registration")
+        self._keep(self._guard, "restore-guard")
         self._keep(self.controller.run, "controller")
         self._keep(self.healer.run, "healer")
         self._keep(self._tick, "tick")
@@ -160,6 +170,16 @@ class Broker:
                 await self._registered.wait()
         except TimeoutError:
             raise MetadataUnavailableError("the broker could not be registered in etcd") from None
+
+    async def _join(self) -> None:
+        """Registers once it is known whether etcd went back while this broker was down."""
+        await self.guard.begin()
+        self._joins.set()
+        await self.registration.run()
+
+    async def _guard(self) -> None:
+        await self._joins.wait()
+        await self.guard.run()
 
     async def stop(self, grace_ms: int) -> None:
         """Drains, leaves the cluster, answers what is running, closes every log cleanly. See `Drainer.leave`."""
@@ -186,6 +206,10 @@ class Broker:
             _log.warning(
                 "what the data directory vouches for cannot be written; it claims less than it could: %s", error
             )
+
+    def _etcd_was_restored(self) -> None:
+        self.registration.begin_anew()
+        self.replicas.etcd_was_restored()
 
     def _replaced(self) -> None:
         """Another process runs under our id: whatever we know of ourselves is over."""

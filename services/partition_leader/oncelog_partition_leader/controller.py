@@ -340,8 +340,8 @@ class Controller:
         """
         if not self.is_controller:
             raise StaleControllerEpochError("this broker is no longer the controller")
-        fence = Compare(cluster.CONTROLLER_KEY, self._term)
-        result = await self._metadata.commit([fence, *compares], puts, deletes or [])
+        fence = [Compare(cluster.CONTROLLER_KEY, self._term), self._view.restored_is()]
+        result = await self._metadata.commit([*fence, *compares], puts, deletes or [])
         if result.succeeded:
             self._view.learn(learned(result.revision, puts))
         return result.succeeded

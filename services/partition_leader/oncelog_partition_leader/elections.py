@@ -7,6 +7,7 @@ Rule 1: one commit holds for as many partitions as etcd allows (`chunks`). It co
         commit that did not hold is tried partition by partition.
 Rule 2: questions to replicas run beside the controller's task. Their answers count only for the value of the partition for
         which they were asked, and the view is looked at again afterwards.
+        A value from before the last restore of etcd is not believed (`elect_restored`).
 Rule 3: a partition that cannot be led now is looked at again when a broker or the partition changes in etcd, and, while
         it waits for brokers that are registered, soon (`_AGAIN_S`) and then less and less often.
 """
@@ -36,6 +37,7 @@ from oncelog_partition_leader.core.election import (
     Brokers,
     elect,
     elect_restarted,
+    elect_restored,
     elect_unclean,
     holders,
     needs_answers,
@@ -129,6 +131,10 @@ class Elections:
         for partition_id in looked_at:
             entry = self._view.partitions.get(partition_id)
             if entry is None:
+                continue
+            if self._view.is_doubtful(entry):
+                if partition_id not in self._asking:
+                    restarted[partition_id] = entry
                 continue
             wanted = elect(entry.value, brokers, self._min_insync(entry.value))
             if wanted is not None:
@@ -253,12 +259,15 @@ class Elections:
     async def _ask_and_elect(self, entries: dict[PartitionId, Entry], brokers: Brokers) -> None:
         """Asks the holders of restarted partitions for their logs, and elects where the answers suffice."""
         try:
-            whom = {partition_id: brokers.now(holders(entry.value)) for partition_id, entry in entries.items()}
+            whom = {partition_id: brokers.now(self._asked(entry)) for partition_id, entry in entries.items()}
             answers = await self._ask_all(entries, whom)
             proposals: list[Proposal] = []
             for partition_id, entry in entries.items():
                 told = answers.get(partition_id, {})
-                wanted = elect_restarted(entry.value, told, self._min_insync(entry.value), brokers.avoid)
+                if self._view.is_doubtful(entry):
+                    wanted = elect_restored(entry.value, told, self._view.restored_at(), brokers.avoid)
+                else:
+                    wanted = elect_restarted(entry.value, told, self._min_insync(entry.value), brokers.avoid)
                 if wanted is not None:
                     proposals.append((partition_id, entry.mod_revision, wanted))
             await self._write(proposals)
@@ -272,6 +281,12 @@ class Elections:
                 self._asking.pop(partition_id, None)
                 self.look_at(partition_id)
             self._wake()
+
+    def _asked(self, entry: Entry) -> tuple[BrokerRef, ...]:
+        """The holders; after a restore of etcd every replica."""
+        if self._view.is_doubtful(entry):
+            return tuple(BrokerRef(broker_id, 0) for broker_id in entry.value.replicas)
+        return holders(entry.value)
 
     async def _pause(self) -> None:
         """Somebody is registered and did not answer, or has not opened its logs yet, or others must come back first."""

@@ -104,7 +104,7 @@ class HandOver:
     async def _write(self, partition: PartitionId, before: Partition, mod_revision: int, wanted: Partition) -> bool:
         """True when it is written. Raises `MetadataUnavailableError`."""
         key = partition_key(*partition)
-        compares = [Compare(key, mod_revision)]
+        compares = [Compare(key, mod_revision), self._view.restored_is()]
         if wanted.leader_epoch != before.leader_epoch:  # an election: of the living
             compares += [Compare(broker_key(ref.broker_id), ref.incarnation) for ref in wanted.isr]
         put = Put(key, wanted.encode())

@@ -64,7 +64,7 @@ class IsrKeeper:
         """`before` is what the proposal was made from: another write may have been seen by the time this task runs."""
         key = partition_key(*leadership.partition)
         value = reshaped(before.value, isr, leadership.replicas.min_insync_replicas).encode()
-        compares = [Compare(key, before.mod_revision)]
+        compares = [Compare(key, before.mod_revision), self._view.restored_is()]
         compares += [Compare(broker_key(r.broker_id), r.incarnation) for r in isr if r not in before.value.isr]
         try:
             found = await self._settle(leadership, key, value, compares)

@@ -134,6 +134,8 @@ class Mover:
             entry = self._view.partitions.get(partition_id)
             if entry is None:
                 await self._forget_orphan(partition_id, move)
+            elif self._view.is_doubtful(entry):
+                pass  # an election first: etcd was restored, and does not know where the replicas are
             elif reassignment.is_done(entry.value, move.value):
                 await self._write(partition_id, entry, move, None, done=True)
             elif (last := self._finished(entry.value, move.value, dead, avoid)) is not None:

@@ -65,7 +65,7 @@ class LocalPartition:
         self.tag = partition_tag(partition.topic_id, partition.partition)
         self.log = log
         self.topic_config = topic_config
-        self.known_epoch = -1
+        self.known_epoch = log.last_epoch
         self.leadership: Leadership | None = None
         self.failed: OncelogError | None = None
         self.claim = Claim()
@@ -138,6 +138,10 @@ class LocalPartition:
         self.known_epoch = epoch
         if self.leadership is not None and self.leadership.epoch < epoch:
             self.stop_leading()
+
+    def etcd_was_restored(self) -> None:
+        """Steps down, and obeys no epoch of before any more: etcd may have forgotten that it was given."""
+        self.saw_epoch(self.known_epoch + 1)
 
     def stop_leading(self, error: OncelogError | None = None) -> None:
         """Steps down; the log stays."""

@@ -5,7 +5,9 @@ Rule 2: the lease is a hint that starts elections. While the store is silent the
         fenced by epochs); when the store says that the lease is gone, there is a new one.
 Rule 3: `renew(reason)` writes the key anew: when the last replica of a partition may have lost something, nothing that was
         said of this broker holds any more (hole 3).
-Rule 4: whoever finds a newer registration of its own id by somebody else is replaced and stops.
+Rule 4: after etcd was restored from a backup (`begin_anew`) there is no incarnation until there is a new one, above every one
+        before: a registration that came back with the backup is not believed.
+Rule 5: whoever finds a newer registration of its own id by somebody else is replaced and stops.
 """
 
 from __future__ import annotations
@@ -53,6 +55,7 @@ class Registration:
         self._nonces: set[str] = set()
         self._renew = asyncio.Event()
         self._retired = False
+        self._highest = 0
         self.ref = BrokerRef(broker_id, 0)
         self.lease_id = 0
         view.listen(self._saw)
@@ -69,6 +72,11 @@ class Registration:
     def renew(self, reason: str) -> None:
         """Takes a new incarnation soon."""
         _log.warning("broker %d takes a new incarnation: %s", self._broker_id, reason)
+        self._renew.set()
+
+    def begin_anew(self) -> None:
+        """etcd was restored: whatever it says of us is old. The incarnation is none until there is a new one."""
+        self.ref = BrokerRef(self._broker_id, 0)
         self._renew.set()
 
     def retire(self) -> None:
@@ -123,8 +131,9 @@ class Registration:
         self._adopt(found.mod_revision)
 
     def _adopt(self, incarnation: int) -> None:
-        if incarnation <= self.ref.incarnation or self._retired:
+        if incarnation <= self._highest or self._retired:
             return
+        self._highest = incarnation
         self.ref = BrokerRef(self._broker_id, incarnation)
         _log.info("broker %d is registered with incarnation %d", self._broker_id, incarnation)
         self._on_incarnation(self.ref)

@@ -28,6 +28,7 @@ from oncelog_partition_leader.core.replica_state import EMPTY, LogState, Replica
 from oncelog_partition_leader.core.transactions import TxnSession
 from oncelog_partition_leader.custody import Claim, Custody, read_log, write_log
 from oncelog_partition_leader.disk_watch import DiskWatch
+from oncelog_partition_leader.epoch_raising import raise_epoch
 from oncelog_partition_leader.giving_way import give_way
 from oncelog_partition_leader.handover import HandOver
 from oncelog_partition_leader.isr import IsrKeeper
@@ -103,6 +104,7 @@ class ReplicaManager:
         )
         self._looking = False
         self._opening: dict[PartitionId, None] = {}
+        self._raising: dict[PartitionId, None] = {}
         self._quarantined: dict[PartitionId, None] = {}
         self._slots = asyncio.Semaphore(_OPEN_AT_ONCE)
         self._failed_under: dict[PartitionId, BrokerRef] = {}
@@ -175,6 +177,7 @@ class ReplicaManager:
         if partition is not None and partition.leadership is leadership:
             _log.info("%s: a follower knows a newer epoch: %s", leadership.partition, error)
             partition.saw_epoch(int(error.context["known_epoch"]))
+            self._apply(partition.id)  # if etcd names this broker all the same, it takes a higher epoch
 
     def unreachable(self, ref: BrokerRef, error: OncelogError) -> None:
         self._unreachable(ref, error)
@@ -242,6 +245,11 @@ class ReplicaManager:
                 self._tasks.spawn(self._reopen(partition_id), "reopen")
         for partition_id in list(self.partitions):
             self._apply(partition_id)
+
+    def etcd_was_restored(self) -> None:
+        """Every role was given by an etcd that is no more."""
+        for partition in self.partitions.values():
+            partition.etcd_was_restored()
 
     def _saw(self, keys: list[str]) -> None:
         if not self._looking and self._view.revision:
@@ -341,13 +349,22 @@ class ReplicaManager:
         state = entry.value
         leadership = partition.lead(self._me(), state, entry.mod_revision, partition.topic_config.min_insync_replicas)
         if leadership is None:
-            if state.leader_epoch <= partition.log.last_epoch:
-                _log.error("%s: epoch %d is not above the log's; not leading", partition.id, state.leader_epoch)
+            if partition.failed is None and partition.id not in self._raising:
+                self._raising[partition.id] = None
+                self._tasks.spawn(self._raise_epoch(partition, entry), "raise-epoch")
             return
         _log.info("leading %s-%d in epoch %d", partition.topic, partition.id.partition, state.leader_epoch)
         self.led[leadership] = None
         self.metrics.leader_changes.inc()
         self._replicator.began(leadership)
+
+    async def _raise_epoch(self, partition: LocalPartition, entry: Versioned[Partition]) -> None:
+        above = max(partition.known_epoch, partition.log.last_epoch, entry.value.leader_epoch)
+        if entry.value.leader == self._me():
+            await raise_epoch(self._metadata, self._view, self._me(), partition.id, entry, above)
+        await asyncio.sleep(_RETRY_S)
+        del self._raising[partition.id]
+        self._apply(partition.id)
 
     # ------------------------------------------------------------ opening and closing
 

@@ -1,7 +1,9 @@
 """What etcd says, as typed values: one watch over everything, so that all of it is of one revision.
 
 Rule 1: nobody goes back: a key never takes an older mod revision, a listing older than the view is ignored, and one's
-        own writes may be entered ahead of the watch (`learn`).
+        own writes may be entered ahead of the watch (`learn`). The exception is an etcd that was restored from a backup:
+        whoever is sure of that (`RestoreGuard`) calls `restart`, which forgets everything but the epochs of shards. What
+        looks like one is not entered, and the guard is told (`on_doubt`).
 Rule 2: values are immutable; a change replaces one. Listeners hear which keys changed, after all of them are in.
 Rule 3: a value that cannot be parsed is kept out and reported, and harms nobody else.
 """
@@ -10,9 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from oncelog.errors import LeaderNotAvailableError, UnknownTopicError
 from oncelog.types import BrokerRef, PartitionId
@@ -28,7 +30,7 @@ from oncelog_runtime.cluster import (
     ShardTrouble,
     Topic,
 )
-from oncelog_runtime.ports import Change, KeyValue, Listing, MetadataStore
+from oncelog_runtime.ports import Change, Compare, KeyValue, Listing, MetadataStore
 
 _log = logging.getLogger(__name__)
 
@@ -55,7 +57,19 @@ class ClusterView:
     """The cluster as this process last saw it. Read freely; only the watch task and `learn` write."""
 
     def __init__(self) -> None:
+        self.on_doubt: Callable[[], None] = _ignore
+        """Called when etcd seems to have gone back, and when somebody has said so (`restored`)."""
+        self.on_fault: Callable[[Exception], object] | None = None
+        """Takes what a listener raised; without it that ends the watch."""
+        self.shard_epochs: dict[ShardKey, int] = {}
+        self._listeners: list[Callable[[list[str]], None]] = []
+        self._waiters: list[asyncio.Future[None]] = []
+        self._newest = 0
+        self._clear()
+
+    def _clear(self) -> None:
         self.revision = 0
+        self.restored: Versioned[int] | None = None
         self.cluster: Cluster | None = None
         self.controller: Versioned[BrokerRef] | None = None
         self.brokers: dict[int, Versioned[Broker]] = {}
@@ -63,7 +77,6 @@ class ClusterView:
         self.topic_names: dict[str, str] = {}
         self.deleted_topics: dict[str, Versioned[DeletedTopic]] = {}
         self.partitions: dict[PartitionId, Versioned[Partition]] = {}
-        self.shard_epochs: dict[ShardKey, int] = {}
         self.shard_owners: dict[ShardKey, ShardOwner] = {}
         self.shard_troubles: dict[ShardKey, ShardTrouble] = {}
         self.coordinators: dict[str, int] = {}
@@ -72,11 +85,7 @@ class ClusterView:
         self.decommissioned: dict[int, int] = {}
         self.broker_drain: Versioned[Drain] | None = None
         self.coordinator_drain: Versioned[Drain] | None = None
-        self.on_fault: Callable[[Exception], object] | None = None
-        """Takes what a listener raised; without it that ends the watch."""
         self._revisions: dict[str, int] = {}
-        self._listeners: list[Callable[[list[str]], None]] = []
-        self._waiters: list[asyncio.Future[None]] = []
 
     # ------------------------------------------------------------ reading
 
@@ -150,6 +159,29 @@ class ClusterView:
         """Mod revision of a key as last seen; 0 = absent."""
         return self._revisions.get(key, 0)
 
+    @property
+    def newest_revision(self) -> int:
+        """The highest revision of which this process has ever heard."""
+        return self._newest
+
+    def revisions(self) -> Mapping[str, int]:
+        """A copy of every known key's mod revision."""
+        return dict(self._revisions)
+
+    def restored_at(self, unlisted: int = 0) -> int:
+        """Mod revision of the last restore that this view has taken in; `unlisted` before its first listing."""
+        if not self.revision:
+            return unlisted
+        return self.restored.mod_revision if self.restored is not None else 0
+
+    def restored_is(self) -> Compare:
+        """The condition that etcd was not restored since this view was taken from it."""
+        return Compare(cluster.RESTORED_KEY, self.restored_at())
+
+    def is_doubtful(self, entry: Versioned[Any]) -> bool:
+        """The value is older than the last restore: what has happened since it was written is not in etcd."""
+        return entry.mod_revision < self.restored_at()
+
     # ------------------------------------------------------------ listening
 
     def listen(self, listener: Callable[[list[str]], None]) -> None:
@@ -174,8 +206,28 @@ class ClusterView:
 
     def listed(self, listing: Listing) -> None:
         """Everything under the root at a revision: the first event, and after each gap."""
-        if listing.revision < self.revision:
+        if self._contradicts(listing):
+            self.on_doubt()
             return
+        self._enter(listing)
+
+    def restart(self, listing: Listing) -> None:
+        """Everything under the root after a restore: it replaces what is here, whatever its revision. Epochs of shards stay."""
+        known = list(self._revisions)
+        self._clear()
+        self._enter(listing, also=known)
+
+    def _contradicts(self, listing: Listing) -> bool:
+        """Keys never get older (but one may be ahead of the listing by `learn`), and `restored` is taken in by `restart`."""
+        if listing.revision < self.revision:
+            return True
+        restored = next((item.mod_revision for item in listing.items if item.key == cluster.RESTORED_KEY), 0)
+        if restored != self.restored_at(unlisted=restored):
+            return True
+        known = self._revisions
+        return any(item.mod_revision < known.get(item.key, 0) <= listing.revision for item in listing.items)
+
+    def _enter(self, listing: Listing, also: Iterable[str] = ()) -> None:
         changed = [item.key for item in listing.items if self._put(item)]
         present = {item.key for item in listing.items}
         for key in sorted(self._revisions):
@@ -183,13 +235,18 @@ class ClusterView:
                 self._drop(key, listing.revision)
                 changed.append(key)
         self.revision = listing.revision
-        self._tell(changed)
+        self._newest = max(self._newest, self.revision)
+        self._tell(list(dict.fromkeys((*changed, *also))))
 
     def change(self, change: Change) -> None:
         """One key changed."""
         if change.mod_revision < self.revision:
             return
         self.revision = change.mod_revision
+        self._newest = max(self._newest, self.revision)
+        if change.key == cluster.RESTORED_KEY:
+            self.on_doubt()  # taken in with everything else, by `restart`
+            return
         if change.value is None:
             changed = self._drop(change.key, change.mod_revision)
         else:
@@ -199,7 +256,9 @@ class ClusterView:
 
     def learn(self, items: Iterable[KeyValue]) -> None:
         """Own writes that succeeded, or linearizable reads, ahead of the watch."""
-        self._tell([item.key for item in items if item.mod_revision > self.revision and self._put(item)])
+        new = [item for item in items if item.mod_revision > self.revision and item.key != cluster.RESTORED_KEY]
+        self._newest = max([self._newest, *(item.mod_revision for item in new)])
+        self._tell([item.key for item in new if self._put(item)])
 
     def _tell(self, changed: list[str]) -> None:
         if not changed:
@@ -263,6 +322,8 @@ class ClusterView:
             self.coordinator_drain = Versioned(Drain.decode(value), revision)
         elif key == cluster.CONTROLLER_KEY:
             self.controller = Versioned(cluster.decode_ref(value), revision)
+        elif key == cluster.RESTORED_KEY:
+            self.restored = Versioned(int(value), revision)
         elif key == cluster.CLUSTER_KEY:
             self.cluster = Cluster.decode(value)
         else:
@@ -325,6 +386,10 @@ class ClusterView:
             self.decommissioned.pop(int(key.removeprefix(cluster.DECOMMISSIONS)), None)
         elif key.startswith(cluster.DELETED_TOPICS):
             self.deleted_topics.pop(key.removeprefix(cluster.DELETED_TOPICS), None)
+
+
+def _ignore() -> None:
+    """Nobody guards this view."""
 
 
 def _drain_of_broker(value: bytes, revision: int) -> Versioned[Drain]:

@@ -72,6 +72,10 @@ class Cluster:
         self.put(cluster.shard_epoch_key(kind, shard), str(epoch).encode())
         self.put(cluster.shard_owner_key(kind, shard), cluster.ShardOwner(COORDINATOR, "x", epoch).encode())
 
+    async def get(self, key: str) -> KeyValue | None:
+        """The linearizable read of a metadata store."""
+        return KeyValue(key, self.items[key], self.revision) if key in self.items else None
+
     async def list(self, prefix: str) -> Listing:
         """The linearizable listing of a metadata store."""
         found = [KeyValue(k, v, self.revision) for k, v in sorted(self.items.items()) if k.startswith(prefix)]

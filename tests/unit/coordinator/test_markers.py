@@ -247,6 +247,24 @@ def test_13_only_proof_of_deletion_ends_a_marker(world: SimWorld, proof: str) ->
     assert place.taken == []
 
 
+@pytest.mark.parametrize("deleted", [True, False])
+def test_a_topic_that_a_restored_etcd_does_not_know_still_gets_its_marker(world: SimWorld, deleted: bool) -> None:
+    """Its log is kept. Unless the topic was deleted: then nobody has it."""
+
+    async def scenario(place: Place) -> None:
+        place.answer = {0: errors.UnknownTopicError()}
+        place.cluster.items[cluster.RESTORED_KEY] = b"1"
+        topic = cluster.Topic.decode(place.cluster.items.pop(cluster.topic_key("user")))
+        if deleted:
+            place.cluster.items[cluster.deleted_topic_key(topic.topic_id)] = cluster.DeletedTopic("user", 1).encode()
+        place.sender.run(send(0))
+        await asyncio.sleep(0.5)
+
+    place = run(world, scenario)
+    assert place.life.partitions() == [0]
+    assert len(place.taken) == (0 if deleted else 1)
+
+
 def test_an_unknown_topic_at_a_leader_is_no_proof(world: SimWorld) -> None:
     async def scenario(place: Place) -> None:
         place.answer = {0: errors.UnknownTopicError()}

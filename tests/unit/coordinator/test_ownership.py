@@ -146,12 +146,42 @@ def run(world: SimWorld, count: int, scenario: Callable[[Cluster], Awaitable[Non
     return nodes
 
 
-def test_one_coordinator_owns_everything_in_epoch_1(world: SimWorld) -> None:
+def test_one_coordinator_owns_everything_in_one_life_each(world: SimWorld) -> None:
     async def scenario(nodes: Cluster) -> None:
         await nodes.until(nodes.settled, "one owner")
 
     nodes = run(world, 1, scenario)
-    assert sorted(nodes.lives) == sorted((kind, n, 1) for kind in ("txn", "group") for n in range(SHARDS))
+    assert sorted(life[:2] for life in nodes.lives) == [(kind, n) for kind in ("group", "txn") for n in range(SHARDS)]
+
+
+def test_a_restored_etcd_gives_no_epoch_twice_though_nobody_remembers_them(world: SimWorld) -> None:
+    """Two coordinators, and the first is gone for good: no process knows the epochs that etcd has forgotten."""
+
+    async def scenario(nodes: Cluster) -> None:
+        backup = world.metadata.snapshot()
+        await nodes.until(nodes.settled, "owners")
+        highest = 0
+        for _ in range(5):
+            highest = await nodes.nodes["c0"].ownership.next_epoch("txn", 1) or 0
+            await asyncio.sleep(1)
+        world.nodes["c0"].kill()
+        world.metadata.restore(backup)
+        nodes.add("c1")
+        await nodes.until(lambda: nodes.owned("c1") == 2 * SHARDS, "another owner of all")
+        assert min(epoch for _, _, epoch in nodes.lives[-2 * SHARDS :]) > highest
+
+    run(world, 1, scenario)
+
+
+def test_a_coordinator_that_hears_of_a_restore_begins_anew(world: SimWorld) -> None:
+    async def scenario(nodes: Cluster) -> None:
+        await nodes.until(nodes.settled, "owners")
+        before = len(nodes.lives)
+        nodes.nodes["c0"].ownership.etcd_was_restored()
+        await nodes.until(lambda: len(nodes.lives) == before + 2 * SHARDS, "a new life for each")
+        assert max(nodes.running.values()) == 1
+
+    run(world, 1, scenario)
 
 
 def test_shards_are_spread_evenly_also_when_one_comes_later(world: SimWorld) -> None:
@@ -170,7 +200,8 @@ def test_a_killed_coordinator_is_replaced_and_epochs_rise(world: SimWorld) -> No
         world.nodes["c0"].kill()
         await nodes.until(nodes.settled, "other owners")
         for kind, number in lost:
-            assert (kind, number, 2) in nodes.lives
+            first, second = (epoch for *shard, epoch in nodes.lives if shard == [kind, number])
+            assert second > first
 
     run(world, 2, scenario)
 
@@ -242,8 +273,10 @@ def test_another_life_needs_the_ownership(world: SimWorld) -> None:
     async def scenario(nodes: Cluster) -> None:
         await nodes.until(nodes.settled, "owners")
         ownership = nodes.nodes["c0"].ownership
-        assert await ownership.next_epoch("txn", 1) == 2
-        assert await ownership.next_epoch("txn", 1) == 3
+        (epoch,) = (epoch for *shard, epoch in nodes.lives if shard == ["txn", 1])
+        await asyncio.sleep(1)
+        assert await ownership.next_epoch("txn", 1) == epoch + 1
+        assert await ownership.next_epoch("txn", 1) == epoch + 2
         client = world.metadata_client()
         await client.commit(deletes=[cluster.shard_owner_key("txn", 1)])
         assert await ownership.next_epoch("txn", 1) is None

@@ -11,7 +11,9 @@ Rule 4: the ISR is never emptied. When nobody in it can lead, it stays as it is 
 Rule 5: after a restart a replica is asked for its log (`ReplicaState`). Who lost nothing leads at once (`elect_restarted`).
         When nobody can prove that, the partition waits for *all* members' answers, and the greatest (last epoch, log end)
         wins; a log that is new or was set aside never does.
-Rule 6: who drains is avoided, not excluded: it leads when nobody else can.
+Rule 6: a value that is older than the last restore of etcd proves nothing: leaders and ISRs may have changed since. Every
+        replica is asked, once it has noticed the restore, and the greatest log of all wins (`elect_restored`).
+Rule 7: who drains is avoided, not excluded: it leads when nobody else can.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from oncelog.types import BrokerRef
-from oncelog_partition_leader.core.replica_state import ReplicaState, Standing
+from oncelog_partition_leader.core.replica_state import EMPTY, ReplicaState, Standing
 from oncelog_runtime.cluster import Partition
 
 Refs = tuple[BrokerRef, ...]
@@ -177,6 +179,37 @@ def elect_restarted(
         return None
     winner = _greatest(partition, answers, unclean, avoid)
     return _led_by_greatest(partition, answers, (winner,), (winner,), min_insync, avoid)
+
+
+def elect_restored(
+    partition: Partition, answers: Answers, since: int, avoid: Collection[BrokerRef] = ()
+) -> Partition | None:
+    """The partition under the greatest log of all its replicas (rule 6); None until every one of them has answered.
+
+    `since`: mod revision of the restore. An answer from before it may be a leader's that still commits.
+    """
+    told = [answers[broker_id] for broker_id in partition.replicas if broker_id in answers]
+    if len(told) < len(partition.replicas) or any(now.incarnation <= since for now, _ in told):
+        return None
+    best = max(state.log for _, state in told)
+    if best == EMPTY and not any(_was_never_more(partition, now, state) for now, state in told):
+        return None
+    equal = tuple(now for now, state in told if state.log == best)
+    winner = _preferred(partition, equal, avoid)
+    return replace(
+        partition,
+        leader=winner,
+        leader_epoch=max(partition.leader_epoch, *(state.log.last_epoch for _, state in told)) + 1,
+        isr=equal,
+        eligible=(),
+        last_known_leader=partition.leader,
+    )
+
+
+def _was_never_more(partition: Partition, now: BrokerRef, state: ReplicaState) -> bool:
+    """This empty log is the one that the value names, not the successor of one that is lost."""
+    named = [ref for ref in holders(partition) if ref.broker_id == now.broker_id]
+    return any(state.standing(ref, now) is not Standing.LOST for ref in named)
 
 
 def silent(partition: Partition, answers: Answers) -> Refs:

@@ -6,6 +6,7 @@ drives etcd's own Watch stub, on the same channel, and only its keys, values, le
 Rule 1: the thread only carries raw answers to the loop; parsing happens there.
 Rule 2: the position is the revision of the last change that was handed on. After any error the stream is opened again
         at position + 1; after a compaction above it, everything is listed anew.
+        A store whose revision is below the position was restored from a backup: everything is listed anew.
 Rule 3: a member that has lost its leader ends the stream (`hasleader`), so that another one is asked.
 Rule 4: at most `MAX_WAITING` answers wait for a slow reader; then the watch starts again with a listing.
 """
@@ -143,6 +144,11 @@ class EtcdWatch:
                 self._end_stream()
                 return healthy
             healthy = True
+            if raw.created and raw.header.revision < self._position:
+                _log.warning("etcd is behind the watch of %s: it went back", self._prefix)
+                self._position = 0
+                self._end_stream()
+                return True
             self._take(raw)
             if len(self._items) > MAX_WAITING:
                 self._position = 0

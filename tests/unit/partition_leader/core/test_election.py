@@ -8,6 +8,7 @@ from oncelog_partition_leader.core.election import (
     Brokers,
     elect,
     elect_restarted,
+    elect_restored,
     elect_unclean,
     give_up,
     hand_over,
@@ -250,6 +251,40 @@ def test_the_new_epoch_is_above_every_epoch_that_a_log_told() -> None:
     elected = elect_restarted(partition(A, A, B), said(B2, 40, 100, intact_since=5), MIN)
     assert elected is not None
     assert elected.leader_epoch == 41, "etcd was restored from a backup that is older than the log"
+
+
+def test_after_a_restore_of_etcd_every_replica_is_asked_and_the_greatest_log_wins() -> None:
+    """The value names A alone, and B and C went on without it."""
+    old, now = (
+        partition(A, A, epoch=2),
+        {ref.broker_id: BrokerRef(ref.broker_id, 100 + ref.broker_id) for ref in (A, B, C)},
+    )
+    answers = {**said(now[1], 2, 90), **said(now[2], 4, 12), **said(now[3], 4, 12)}
+    for missing in (1, 2, 3):
+        told = {broker_id: answer for broker_id, answer in answers.items() if broker_id != missing}
+        assert elect_restored(old, told, 50) is None, "who does not answer may have more"
+    assert elect_restored(old, answers, 102) is None, "one has answered before it knew of the restore"
+    found = elect_restored(old, answers, 50)
+    assert found is not None
+    assert (found.leader, found.isr, found.eligible) == (now[2], (now[2], now[3]), ())
+    assert found.leader_epoch == 5, "above every epoch that a log told"
+    avoided = elect_restored(old, answers, 50, avoid=(now[2],))
+    assert avoided is not None
+    assert avoided.leader == now[3]
+
+
+def test_after_a_restore_of_etcd_empty_logs_lead_only_when_none_was_lost() -> None:
+    new = partition(A, A, B, C, epoch=0)
+    empty = {**said(BrokerRef(1, 101), -1, 0), **said(BrokerRef(2, 102), -1, 0), **said(BrokerRef(3, 103), -1, 0)}
+    found = elect_restored(new, empty, 50)
+    assert found is not None
+    assert len(found.isr) == 3
+    lost = {
+        ref.broker_id: answer
+        for ref in (A, B, C)
+        for answer in said(BrokerRef(ref.broker_id, 101), -1, 0, intact_since=101, known_since=101).values()
+    }
+    assert elect_restored(new, lost, 50) is None, "these directories are new: an operator must say so"
 
 
 def test_an_operator_may_choose_whoever_answers() -> None:
