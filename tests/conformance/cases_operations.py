@@ -203,6 +203,7 @@ OPERATIONS: Final[dict[str, Case]] = {
         "an in-sync set of the backup is not believed: every replica is asked",
         "test_an_old_isr_is_not_believed_after_a_restore",
         "test_a_topic_that_comes_back_with_the_backup_has_its_records",
+        "test_a_topic_that_etcd_has_lost_is_brought_back_by_its_keys",
     ),
     "restore 3": _restored(
         "nothing is given out twice",

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from oncelog.types import BrokerRef
 from oncelog_partition_leader.core.folders import folder_name
 from oncelog_runtime import cluster as keys
 from oncelog_runtime.ports import Put
@@ -168,6 +169,22 @@ async def test_no_producer_id_and_no_epoch_of_a_shard_is_given_twice(s: Script, 
     await s.write(place, again, "y")
     await s.end(again, counts={place: 1}, visible=True)
     assert await s.read(place) == ["x", "y"]
+
+
+async def test_a_topic_that_etcd_has_lost_is_brought_back_by_its_keys(s: Script) -> None:
+    """As docs/operations.md says: topic id and replicas stand in the names of the folders, and nobody knows the ISR."""
+    place = await s.place(flush_mode="fsync")
+    await written(s, place, "a", "b")
+    topic = s.world.metadata.get(keys.topic_key(place.topic))
+    assert topic is not None
+    key, brokers = keys.partition_key(*place.id), s.state(place).replicas
+    s.world.metadata.commit((), (), (topic.key, key))
+    await s.until(lambda: not any(place.id in s.broker(node).replicas.partitions for node in NODES))
+    guess = keys.Partition(place.topic, brokers, None, 0, tuple(BrokerRef(broker, 0) for broker in brokers))
+    s.world.metadata.commit((), (Put(topic.key, topic.value), Put(key, guess.encode())), ())
+    await s.cluster.healthy()
+    await written(s, place, "c")
+    assert await s.read(place) == ["a", "b", "c"]
 
 
 async def test_a_partition_behind_its_logs_gets_a_leader_again(s: Script) -> None:

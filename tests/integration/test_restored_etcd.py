@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,6 +58,19 @@ def read(cluster: LocalCluster, topic: str) -> list[str]:
     return found
 
 
+def restart(cluster: LocalCluster, name: str) -> None:
+    """kill -9, and a new process that is registered. (The old registration outlives its process for some seconds.)"""
+    log = cluster.data_dir / "logs" / f"{name}.log"
+    before = log.read_text().count("is registered with incarnation")
+    cluster.processes[name].kill()
+    cluster.restart(name)
+    deadline = time.monotonic() + 30
+    while log.read_text().count("is registered with incarnation") == before:
+        assert time.monotonic() < deadline, f"{name} did not register:\n{cluster.processes[name].log_tail()}"
+        time.sleep(0.05)
+    cluster.wait_healthy()
+
+
 def restore(cluster: LocalCluster, backup: Path) -> None:
     """As docs/operations.md says: stop etcd, put its data directory aside, restore another one, start."""
     etcd = cluster.processes["etcd"]
@@ -81,9 +94,7 @@ def test_nothing_is_deleted_and_everything_older_is_served_again(own_cluster: Lo
     endpoint = cluster.processes["etcd"].address
     tool("etcdctl", f"--endpoints={endpoint}", "snapshot", "save", str(backup))
 
-    cluster.processes["broker-0"].kill()  # an election that the backup does not know
-    cluster.restart("broker-0")
-    cluster.wait_healthy()
+    restart(cluster, "broker-0")  # an election that the backup does not know
     write(cluster, "old", "c")
     with Client(cluster.bootstrap_servers) as client:
         created = client.admin.create_topic("new", partitions=1)
@@ -97,7 +108,7 @@ def test_nothing_is_deleted_and_everything_older_is_served_again(own_cluster: Lo
     if not running:
         for name in sorted(cluster.processes.keys() - {"etcd"}):
             cluster.restart(name)
-    asyncio.run(asyncio.sleep(12))  # a whole interval of the pulse
+    time.sleep(12)  # a whole interval of the pulse
     cluster.wait_healthy()
 
     write(cluster, "old", "d")

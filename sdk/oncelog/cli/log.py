@@ -1,4 +1,4 @@
-"""`oncelog log dump`: forensics of a partition's folder. The reading belongs to the servers' code, and is asked for there."""
+"""`oncelog log`: forensics of a partition's folder, and a broker's trash. The reading belongs to the servers' code."""
 
 from __future__ import annotations
 
@@ -27,6 +27,12 @@ would do when it opens the folder. Other formats than text give one document per
 something is damaged."""
 
 
+TRASH: Final = ("folder", "bytes", "since_ms")
+_TRASH_DETAILS: Final = """PATH is a broker's data directory, or its `logs`. Logs of deleted topics and of replicas that
+were moved away stay in the trash for the broker's `trash_retention_ms`. A log that was taken back is used when its partition
+is in etcd: docs/operations.md, "Backup and restore of etcd". It may run beside a broker."""
+
+
 def add_parser(commands: Commands) -> None:
     """The verbs of this noun."""
     noun = commands.noun("log", "look into the files of partitions")
@@ -43,6 +49,16 @@ def add_parser(commands: Commands) -> None:
         "--offsets", type=_offsets, metavar="A-B", help="only batches with these offsets (both inclusive)"
     )
 
+    trash = noun.verb(
+        "trash",
+        _trash,
+        "list logs that wait for their removal, or take one back",
+        ("oncelog log trash oncelog-data/broker-0", "oncelog log trash PATH --take-back FOLDER"),
+        _TRASH_DETAILS,
+    )
+    trash.add_argument("path", type=Path)
+    trash.add_argument("--take-back", metavar="FOLDER", default="", help="move this folder back to its place")
+
 
 def _offsets(text: str) -> range:
     first, separator, last = text.partition("-")
@@ -55,14 +71,34 @@ def _offsets(text: str) -> range:
     return found
 
 
-def _run(args: argparse.Namespace, printer: Printer) -> int:
-    """Exit code 0: sound."""
+def _servers(module: str) -> Any:
+    """A module of the broker's code. Raises `ConfigError` where it is not installed."""
     if (
         importlib.util.find_spec("oncelog_partition_leader") is None
         or importlib.util.find_spec("oncelog_runtime") is None
     ):
-        raise ConfigError("oncelog log dump needs the servers' code: pip install 'oncelog[server]'")
-    forensics = importlib.import_module("oncelog_partition_leader.forensics")
+        raise ConfigError("oncelog log needs the servers' code: pip install 'oncelog[server]'")
+    return importlib.import_module(f"oncelog_partition_leader.{module}")
+
+
+def _trash(args: argparse.Namespace, printer: Printer) -> int:
+    listing = _servers("folder_listing")
+    logs = listing.logs_in(args.path)
+    if args.take_back:
+        place = listing.take_back(logs, args.take_back)
+        printer.value({"folder": str(place)}, f"{place} is back in its place")
+        return 0
+    rows = list(listing.trashed_in(logs))
+    if rows or not printer.is_text:
+        printer.rows(rows, TRASH, ("topic", "topic_id", "partition"))
+    else:
+        printer.text(f"nothing is in the trash of {logs}")
+    return 0
+
+
+def _run(args: argparse.Namespace, printer: Printer) -> int:
+    """Exit code 0: sound."""
+    forensics = _servers("forensics")
     is_sound = True
     for folder, segment in forensics.partitions_in(args.path):
         findings = forensics.dump(folder, segment=segment, deep=args.deep, offsets=args.offsets)

@@ -7,7 +7,7 @@ Rule 1: one commit holds for as many partitions as etcd allows (`chunks`). It co
         commit that did not hold is tried partition by partition.
 Rule 2: questions to replicas run beside the controller's task. Their answers count only for the value of the partition for
         which they were asked, and the view is looked at again afterwards.
-        A value from before the last restore of etcd is not believed (`elect_restored`).
+        A value from before the last restore of etcd, or a guess, is not believed (`elect_restored`).
 Rule 3: a partition that cannot be led now is looked at again when a broker or the partition changes in etcd, and, while
         it waits for brokers that are registered, soon (`_AGAIN_S`) and then less and less often.
 """
@@ -40,6 +40,7 @@ from oncelog_partition_leader.core.election import (
     elect_restored,
     elect_unclean,
     holders,
+    is_guess,
     needs_answers,
     prefer,
     transfer,
@@ -132,7 +133,7 @@ class Elections:
             entry = self._view.partitions.get(partition_id)
             if entry is None:
                 continue
-            if self._view.is_doubtful(entry):
+            if self._is_doubtful(entry):
                 if partition_id not in self._asking:
                     restarted[partition_id] = entry
                 continue
@@ -264,7 +265,7 @@ class Elections:
             proposals: list[Proposal] = []
             for partition_id, entry in entries.items():
                 told = answers.get(partition_id, {})
-                if self._view.is_doubtful(entry):
+                if self._is_doubtful(entry):
                     wanted = elect_restored(entry.value, told, self._view.restored_at(), brokers.avoid)
                 else:
                     wanted = elect_restarted(entry.value, told, self._min_insync(entry.value), brokers.avoid)
@@ -282,9 +283,12 @@ class Elections:
                 self.look_at(partition_id)
             self._wake()
 
+    def _is_doubtful(self, entry: Entry) -> bool:
+        return self._view.is_doubtful(entry) or is_guess(entry.value)
+
     def _asked(self, entry: Entry) -> tuple[BrokerRef, ...]:
         """The holders; after a restore of etcd every replica."""
-        if self._view.is_doubtful(entry):
+        if self._is_doubtful(entry):
             return tuple(BrokerRef(broker_id, 0) for broker_id in entry.value.replicas)
         return holders(entry.value)
 

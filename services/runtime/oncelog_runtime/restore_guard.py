@@ -135,6 +135,7 @@ class RestoreGuard:
                 " pulse %d and revision %d. Every process takes its view of the cluster anew",
                 *(store.count, store.listing.revision, seen.pulse, seen.revision),
             )
+            await self._lift(seen.revision)  # first, so that watches which are ahead see that `restored` changes
             await self._declare(store, seen)
         elif not is_behind and store.restored_at == self._view.restored_at(store.restored_at):
             await self._note(Seen(store.count, max(seen.revision, store.listing.revision), store.restored_at))

@@ -11,7 +11,7 @@ Rule 4: the ISR is never emptied. When nobody in it can lead, it stays as it is 
 Rule 5: after a restart a replica is asked for its log (`ReplicaState`). Who lost nothing leads at once (`elect_restarted`).
         When nobody can prove that, the partition waits for *all* members' answers, and the greatest (last epoch, log end)
         wins; a log that is new or was set aside never does.
-Rule 6: a value that is older than the last restore of etcd proves nothing: leaders and ISRs may have changed since. Every
+Rule 6: a value that is older than the last restore of etcd, or that says itself that it is a guess, proves nothing. Every
         replica is asked, once it has noticed the restore, and the greatest log of all wins (`elect_restored`).
 Rule 7: who drains is avoided, not excluded: it leads when nobody else can.
 """
@@ -181,6 +181,11 @@ def elect_restarted(
     return _led_by_greatest(partition, answers, (winner,), (winner,), min_insync, avoid)
 
 
+def is_guess(partition: Partition) -> bool:
+    """Written by whoever brought the partition back, and could not know who is in sync: incarnation 0 for everybody."""
+    return all(ref.incarnation == 0 for ref in partition.isr)
+
+
 def elect_restored(
     partition: Partition, answers: Answers, since: int, avoid: Collection[BrokerRef] = ()
 ) -> Partition | None:
@@ -208,7 +213,7 @@ def elect_restored(
 
 def _was_never_more(partition: Partition, now: BrokerRef, state: ReplicaState) -> bool:
     """This empty log is the one that the value names, not the successor of one that is lost."""
-    named = [ref for ref in holders(partition) if ref.broker_id == now.broker_id]
+    named = [ref for ref in holders(partition) if ref.broker_id == now.broker_id and ref.incarnation]
     return any(state.standing(ref, now) is not Standing.LOST for ref in named)
 
 
