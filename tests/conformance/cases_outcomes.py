@@ -11,6 +11,10 @@ def _outcome(title: str, *names: str) -> Case:
     return Case(title, tuple(f"conformance/test_outcomes.py::{name}" for name in names))
 
 
+def _copies(title: str, *names: str) -> Case:
+    return Case(title, tuple(f"conformance/test_copies.py::{name}" for name in names))
+
+
 OUTCOMES: Final[dict[str, Case]] = {
     "outcome 1": _outcome(
         "no two transactions have one name",
@@ -28,5 +32,16 @@ OUTCOMES: Final[dict[str, Case]] = {
         "test_one_that_loses_a_part_before_it_is_complete_is_named",
         "test_commits_wait_for_no_disk_of_a_replicated_topic",
         "test_followers_of_version_0_1_which_cannot_say_what_is_on_disk_count_as_they_did",
+    ),
+    "copies 1": _copies(
+        "a copy of a call that arrives late changes nothing of what came since",
+        "test_a_late_copy_changes_nothing_of_the_newer_state",
+        "test_every_method_has_a_row",
+        "test_the_documentation_shows_the_table",
+    ),
+    "copies 2": _copies(
+        "calls of version 0.1, which name nothing, are restricted where they could destroy something",
+        "test_an_older_client_that_deletes_by_name_is_refused_where_the_name_has_changed_hands",
+        "test_an_older_clients_end_of_the_log_is_the_end_as_first_asked",
     ),
 }

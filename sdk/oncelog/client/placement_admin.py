@@ -34,12 +34,10 @@ class PlacementAdmin(AdminBase):
         """Lets another member of the ISR lead. Raises why that cannot be."""
         where = await self._id_of((topic, partition))
         await self._metadata.refresh(self._context.deadline_ms())
-        request = pb.TransferLeadershipRequest(
-            topic_id=where.topic_id,
-            partition=where.partition,
-            broker_id=broker_id,
-            leader_epoch=max(0, self._metadata.leader(where).leader_epoch),
-        )
+        request = pb.TransferLeadershipRequest(topic_id=where.topic_id, partition=where.partition, broker_id=broker_id)
+        known = self._metadata.leader(where).leader_epoch
+        if known >= 0:
+            request.leader_epoch = known
         await self._caller.to_controller(methods.TRANSFER_LEADERSHIP, request)
 
     async def survey_replicas(self, topic: str, partition: int) -> ReplicaSurvey:

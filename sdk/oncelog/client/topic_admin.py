@@ -53,6 +53,7 @@ class TopicAdmin(AdminBase):
             config=entries,
             timeout_ms=timeout_ms,
             if_not_exists=if_not_exists,
+            nonce=self._context.nonce(),
         )
         reply = await self._caller.to_controller(methods.CREATE_TOPIC, request)
         if reply.created:

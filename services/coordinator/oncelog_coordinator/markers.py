@@ -37,9 +37,9 @@ from oncelog_runtime.tasks import TaskOwner
 
 _log = logging.getLogger(__name__)
 
-_SYNCED: Final = Receipt(on_disk=True, after_ms=50, at_once_from=2)
+_SYNCED: Final = Receipt(on_disk=True, after_ms=50, at_once_from=3)
 """Committed markers wait for each other before they are asked whether they are on disk. At most five decided transactions of an
-id are not forgotten, so two of them do not wait: whoever commits one after the other never waits for a disk."""
+id are not forgotten, so three of them do not wait: two more can follow while the disks are asked."""
 
 
 class GroupKey(NamedTuple):

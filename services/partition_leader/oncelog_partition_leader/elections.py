@@ -162,8 +162,8 @@ class Elections:
                 proposals.append((partition_id, entry.mod_revision, wanted))
         await self._write(proposals)
 
-    async def transfer(self, partition_id: PartitionId, to: int, in_epoch: int = 0) -> None:
-        """An operator's word: another member of the ISR leads. Safe to repeat; `in_epoch` 0 = in whatever epoch.
+    async def transfer(self, partition_id: PartitionId, to: int, in_epoch: int | None = None) -> None:
+        """An operator's word: another member of the ISR leads. Safe to repeat; `in_epoch` None = in whatever epoch.
 
         Raises `UnknownTopicError`, `InvalidRequestError` for a broker without a replica, `IneligibleReplicaError` for one that
         may be in sync later, or `RequestTimedOutError` when something changed meanwhile.
@@ -171,7 +171,7 @@ class Elections:
         entry, ref = self._require(partition_id), BrokerRef(to, self._view.live().get(to, 0))
         if entry.value.leader == ref:
             return
-        if in_epoch and entry.value.leader_epoch != in_epoch:
+        if in_epoch is not None and entry.value.leader_epoch != in_epoch:
             raise RequestTimedOutError("the partition changed meanwhile: look again", epoch=entry.value.leader_epoch)
         _require_replica(entry.value, to)
         wanted = transfer(entry.value, ref, self._brokers(), self._min_insync(entry.value))

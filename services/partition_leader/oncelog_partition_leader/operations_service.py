@@ -144,7 +144,8 @@ class OperationsService:
         """See `Controller.transfer`."""
         require_controller(self._controller, self._view)
         place = PartitionId(request.topic_id, request.partition)
-        await self._controller.elections.transfer(place, request.broker_id, request.leader_epoch)
+        epoch = request.leader_epoch if request.HasField("leader_epoch") else None
+        await self._controller.elections.transfer(place, request.broker_id, epoch)
         return pb.TransferLeadershipReply(), b""
 
     async def survey_replicas(

@@ -407,6 +407,7 @@ class BrokerService:
             request.replication_factor,
             options,
             if_not_exists=request.if_not_exists,
+            nonce=request.nonce,
         )
         timeout_ms = min(max(request.timeout_ms, 1), self._config.request_timeout_max_ms)
         try:
@@ -422,7 +423,7 @@ class BrokerService:
     ) -> tuple[pb.DeleteTopicReply, Buffer]:
         """Controller only."""
         require_controller(self._controller, self._view)
-        return pb.DeleteTopicReply(topic_id=await self._controller.topics.delete(request.topic)), b""
+        return pb.DeleteTopicReply(topic_id=await self._controller.topics.delete(request.topic, request.topic_id)), b""
 
     async def report_broker(
         self, request: pb.ReportBrokerRequest, _payload: Buffer

@@ -5,11 +5,14 @@ Rule 1: a topic's key is the commit point of its creation, of each change, and o
 Rule 2: `reconcile` makes what is missing and removes the partitions of deleted topics; it can run at any time. What is
         only absent (etcd was restored, a key was lost) stays as it is.
 Rule 3: everything is checked before anything is written, and each refusal has its name.
+Rule 4: a call to create a topic names the topic's id by its nonce, and the id of a deleted topic never lives again: so a copy
+        of the call makes nothing, whenever it comes. A call to delete or alter one names the id that it means.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
@@ -20,6 +23,7 @@ from oncelog.core.names import check_topic_name
 from oncelog.errors import (
     InvalidPartitionsError,
     InvalidReplicationFactorError,
+    InvalidRequestError,
     InvalidTopicError,
     OncelogError,
     RequestTimedOutError,
@@ -45,6 +49,8 @@ from oncelog_runtime.ports import Compare, Put, WallClock
 
 _log = logging.getLogger(__name__)
 _CHUNK = 50
+_NONCE_MAX = 64
+_SAME_CALL_MS = 600_000
 
 
 class Commit(Protocol):
@@ -77,21 +83,47 @@ class Topics:
     # ------------------------------------------------------------ commands
 
     async def create(
-        self, name: str, partitions: int, replication_factor: int, options: Mapping[str, str], *, if_not_exists: bool
+        self,
+        name: str,
+        partitions: int,
+        replication_factor: int,
+        options: Mapping[str, str],
+        *,
+        if_not_exists: bool,
+        nonce: str = "",
     ) -> tuple[Topic, bool]:
-        """The topic, and whether this call created it. Raises the caller's mistakes by name."""
+        """The topic, and whether this call created it. Raises the caller's mistakes by name.
+
+        `nonce` empty: an older client, a copy of whose call can make an empty topic of that name.
+        """
         check_topic_name(name)
         if name.startswith("__"):
             raise InvalidTopicError("names that begin with __ are the cluster's own", topic=name)
+        if len(nonce) > _NONCE_MAX:
+            raise InvalidRequestError("a nonce is too long", limit=_NONCE_MAX)
+        topic_id = _id_of_call(name, nonce) if nonce else self._new_id()
         existing = self._view.topics.get(name)
         if existing is not None:
+            if existing.value.topic_id == topic_id:
+                return existing.value, True
+            if nonce:
+                await self._never_create(topic_id)
             if if_not_exists:
                 return existing.value, False
             raise TopicExistsError(f"the topic {name} exists", topic=name)
+        if topic_id in self._view.deleted_topics:
+            raise UnknownTopicError("what this call was about is over: make a new call to create a topic", topic=name)
         if not 1 <= partitions <= self._config.partitions_max:
             raise InvalidPartitionsError(f"1 to {self._config.partitions_max} partitions", partitions=partitions)
         factor = self._factor(replication_factor)
-        return await self._create(Topic(name, self._new_id(), partitions, factor, canonical(options))), True
+        return await self._create(Topic(name, topic_id, partitions, factor, canonical(options))), True
+
+    async def _never_create(self, topic_id: str) -> None:
+        """The call of this id found another topic: a copy of it makes none either, when that one is deleted one day."""
+        if topic_id not in self._view.deleted_topics:
+            key = deleted_topic_key(topic_id)
+            if not await self._commit([Compare(key, 0)], [Put(key, DeletedTopic("", self._clock.now_ms()).encode())]):
+                raise RequestTimedOutError("the cluster changed meanwhile: try again")
 
     def _factor(self, asked: int) -> int:
         """How many replicas; 0 = the cluster's default, which is a promise like any other: never silently fewer."""
@@ -109,7 +141,7 @@ class Topics:
 
     async def _create(self, topic: Topic) -> Topic:
         puts = [Put(topic_key(topic.name), topic.encode())]
-        compares = [Compare(topic_key(topic.name), 0)]
+        compares = [Compare(topic_key(topic.name), 0), Compare(deleted_topic_key(topic.topic_id), 0)]
         if topic.partitions <= _CHUNK:  # the usual case: everything at once
             more_compares, more_puts = self._partition_writes(topic, list(range(topic.partitions)))
             compares, puts = compares + more_compares, puts + more_puts
@@ -191,9 +223,20 @@ class Topics:
             raise UnknownTopicError(f"no topic {name!r}", topic=name, topic_id=topic_id)
         return entry
 
-    async def delete(self, name: str) -> str:
-        """Deletes a topic; returns its id. Raises `UnknownTopicError` or `InvalidTopicError`."""
-        entry = self._require_own(name, "the cluster's own topics stay")
+    async def delete(self, name: str, topic_id: str = "") -> str:
+        """Deletes a topic; returns its id. Raises `UnknownTopicError`, `InvalidTopicError` or `InvalidRequestError`.
+
+        `topic_id` empty: an older client, whose word is not enough where the name has meant another topic lately.
+        """
+        if topic_id in self._view.deleted_topics:
+            return topic_id
+        entry = self._require_own(name, "the cluster's own topics stay", topic_id)
+        if not topic_id and self._was_deleted_lately(name):
+            raise InvalidRequestError(
+                "a topic of this name was deleted a moment ago: say by topic_id which one is meant (GetMetadata tells it)",
+                topic=name,
+                topic_id=entry.value.topic_id,
+            )
         tombstone = Put(deleted_topic_key(entry.value.topic_id), DeletedTopic(name, self._clock.now_ms()).encode())
         if not await self._commit([Compare(topic_key(name), entry.mod_revision)], [tombstone], [topic_key(name)]):
             raise RequestTimedOutError("the topic changed meanwhile: try again", topic=name)
@@ -202,6 +245,13 @@ class Topics:
             await self._view.changed()
         self._changed()
         return entry.value.topic_id
+
+    def _was_deleted_lately(self, name: str) -> bool:
+        since_ms = self._clock.now_ms() - _SAME_CALL_MS
+        return any(
+            entry.value.name == name and entry.value.deleted_ms >= since_ms
+            for entry in self._view.deleted_topics.values()
+        )
 
     # ------------------------------------------------------------ keeping complete
 
@@ -293,3 +343,8 @@ class Topics:
 
     def _new_id(self) -> str:
         return f"{self._random.getrandbits(128):032x}"
+
+
+def _id_of_call(name: str, nonce: str) -> str:
+    """The id of the topic that this call creates: the same for each copy of it."""
+    return hashlib.sha256(f"{name}/{nonce}".encode()).hexdigest()[:32]
