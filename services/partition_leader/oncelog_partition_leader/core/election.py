@@ -20,13 +20,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from oncelog.types import BrokerRef
 from oncelog_partition_leader.core.replica_state import EMPTY, ReplicaState, Standing
 from oncelog_runtime.cluster import Partition
 
 Refs = tuple[BrokerRef, ...]
+EPOCHS_FORGOTTEN_MAX: Final = 1_000
+"""So many epochs are left out after a restore: leaders may have led in them, written nothing, and ended since."""
 Answers = Mapping[int, tuple[BrokerRef, ReplicaState]]
 """Broker id -> the incarnation that answered, and what it said."""
 
@@ -204,7 +206,7 @@ def elect_restored(
     return replace(
         partition,
         leader=winner,
-        leader_epoch=max(partition.leader_epoch, *(state.log.last_epoch for _, state in told)) + 1,
+        leader_epoch=max(partition.leader_epoch, *(state.epoch for _, state in told)) + EPOCHS_FORGOTTEN_MAX,
         isr=equal,
         eligible=(),
         last_known_leader=partition.leader,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from oncelog.types import BrokerRef
 from oncelog_partition_leader.core.election import (
+    EPOCHS_FORGOTTEN_MAX,
     Answers,
     Brokers,
     elect,
@@ -267,7 +270,11 @@ def test_after_a_restore_of_etcd_every_replica_is_asked_and_the_greatest_log_win
     found = elect_restored(old, answers, 50)
     assert found is not None
     assert (found.leader, found.isr, found.eligible) == (now[2], (now[2], now[3]), ())
-    assert found.leader_epoch == 5, "above every epoch that a log told"
+    assert found.leader_epoch == 4 + EPOCHS_FORGOTTEN_MAX, "above every epoch that nobody can tell any more"
+    heard = {**answers, 2: (now[2], replace(answers[2][1], known_epoch=7))}
+    above = elect_restored(old, heard, 50)
+    assert above is not None
+    assert above.leader_epoch == 7 + EPOCHS_FORGOTTEN_MAX, "a leader that wrote nothing is a leader too"
     avoided = elect_restored(old, answers, 50, avoid=(now[2],))
     assert avoided is not None
     assert avoided.leader == now[3]
