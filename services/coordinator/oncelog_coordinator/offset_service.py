@@ -50,7 +50,8 @@ class OffsetService:
         member = wire.member(request.member)
         offsets = tuple(wire.offset_value(item) for item in request.offsets)
         shard = self._shards.group_shard(member.group_id)
-        command = cmd.CommitOffsets(member, request.commit_sequence, offsets)
+        # the answer to a named call is kept, so it must be small
+        command = cmd.CommitOffsets(member, request.commit_sequence, offsets, all_or_nothing=bool(request.call.nonce))
         failed: tuple[cmd.OffsetError, ...] = await self._once.run(
             request.call, shard.life.epoch, lambda: shard.ask(command)
         )

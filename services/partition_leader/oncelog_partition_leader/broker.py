@@ -121,7 +121,7 @@ class Broker:
             self.me,
             self.contacts.opinion,
             ports.transport,
-            DiskConfirmation(ports.transport, self.view, self.me, self.tasks, config.coordinator_timeout_ms),
+            DiskConfirmation(ports.transport, self.view, self.me, self.tasks, config.coordinator_timeout_ms // 3),
             ports.tracer,
         )
         self.service.register(ports.server)

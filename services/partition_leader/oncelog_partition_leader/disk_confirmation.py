@@ -84,6 +84,12 @@ class DiskConfirmation:
                 errors = await self._call(ref, [item for item, _ in waiting])
             except OncelogError as error:
                 errors = [error] * len(waiting)
+            except Exception:  # nobody may wait for ever; whoever owns the task reports it
+                for _, answer in (*waiting, *self._waiting.pop(ref)):
+                    if not answer.done():
+                        answer.set_exception(LeaderNotAvailableError("a bug: ask again", broker=ref.broker_id))
+                        answer.exception()
+                raise
             for (_, answer), failed in zip(waiting, errors, strict=True):
                 if answer.done():
                     continue  # who asked has gone

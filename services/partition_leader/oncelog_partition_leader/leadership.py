@@ -174,6 +174,10 @@ class Leadership:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._drain)
 
+    def _ended_meanwhile(self) -> OncelogError | None:
+        """Why this leadership is over, if an append of the very step that asks has ended it."""
+        return self.ended
+
     def _drain(self) -> None:
         self._scheduled = False
         if self.ended is not None:
@@ -181,6 +185,9 @@ class Leadership:
         commands, self._inbox, self._inbox_bytes = self._inbox, [], 0
         group = _Group()
         for command in commands:
+            if (ended := self._ended_meanwhile()) is not None:
+                self._refuse([command], ended)
+                continue
             try:
                 if group.touches(command):  # decided against a state that holds what came before it
                     self._append(group)
@@ -283,6 +290,9 @@ class Leadership:
         commands, batches = group.commands, group.batches
         now_ms = self._host.clock.now_ms()
         while commands:
+            if (ended := self._ended_meanwhile()) is not None:
+                self._refuse(commands, ended)
+                return
             start_s = self._metrics.now_s()
             try:
                 appended = self.log.append_as_leader(batches, self.epoch, now_ms)

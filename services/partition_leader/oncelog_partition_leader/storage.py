@@ -177,13 +177,15 @@ class PartitionLog:
             try:
                 end = done + self._room_for(headers[done:] if done else headers)
                 self._write([batch.data for batch in appended[done:end]], headers[done:end], controls[done:end])
-            except StorageError:
+                start, done = done, end
+                for batch in appended[start:end]:
+                    self._tail.push(batch.base_offset, batch.next_offset, batch.data)
+            except Exception as error:
                 if not done:
                     raise
+                if not isinstance(error, StorageError):  # some are written: whoever gave them must not give them again
+                    self._fail(StorageError("a group was written in part", reason="bug", cause=repr(error)))
                 return appended[:done]
-            for batch in appended[done:end]:
-                self._tail.push(batch.base_offset, batch.next_offset, batch.data)
-            done = end
         return appended
 
     def append_as_follower(self, data: Buffer, leader_epoch: int) -> None:

@@ -6,7 +6,8 @@ Rule 2: `reconcile` makes what is missing and removes the partitions of deleted 
         only absent (etcd was restored, a key was lost) stays as it is.
 Rule 3: everything is checked before anything is written, and each refusal has its name.
 Rule 4: a call to create a topic names the topic's id by its nonce, and the id of a deleted topic never lives again: so a copy
-        of the call makes nothing, whenever it comes. A call to delete or alter one names the id that it means.
+        of the call makes nothing, whenever it comes (of a call that was refused: within ten minutes). A call to delete or
+        alter one names the id that it means.
 """
 
 from __future__ import annotations
@@ -301,11 +302,13 @@ class Topics:
 
     async def _forget_deleted(self) -> None:
         """Tombstones whose time is over. A broker that comes back later keeps its folders: nothing is lost by that."""
-        oldest_ms = self._clock.now_ms() - self._config.deleted_topics_retention_ms
+        now_ms = self._clock.now_ms()
+        oldest_ms, oldest_call_ms = now_ms - self._config.deleted_topics_retention_ms, now_ms - _SAME_CALL_MS
         due = [
             deleted_topic_key(topic_id)
             for topic_id, entry in self._view.deleted_topics.items()
-            if entry.value.deleted_ms < oldest_ms and not self._has_partitions(topic_id)
+            if entry.value.deleted_ms < (oldest_ms if entry.value.name else oldest_call_ms)
+            and not self._has_partitions(topic_id)
         ]
         for start in range(0, len(due), _CHUNK):
             await self._commit([], [], due[start : start + _CHUNK])

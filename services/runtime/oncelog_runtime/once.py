@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from copy import copy
 from typing import Any, Final, TypeVar
 
 from oncelog.errors import InvalidRequestError, OncelogError
@@ -43,12 +44,20 @@ class Once:
         known = self._calls.get(key)
         if known is None:
             known = self._begin(key, work)
-        outcome: T = await asyncio.shield(known)
-        return outcome
+        outcome, refusal = await asyncio.shield(known)
+        if refusal is not None:
+            raise copy(refusal)
+        result: T = outcome
+        return result
 
     def _begin(self, key: tuple[str, int], work: Callable[[], Awaitable[Any]]) -> asyncio.Task[Any]:
-        async def execute() -> Any:
-            return await work()
+        async def execute() -> tuple[Any, OncelogError | None]:
+            try:
+                return await work(), None
+            except OncelogError as error:
+                if error.retriable:
+                    raise
+                return None, copy(error)  # what was raised holds frames, and they hold the whole request
 
         task = self._calls[key] = asyncio.get_running_loop().create_task(execute(), name=f"call {key[0]}")
         task.add_done_callback(lambda done: self._ended(key, done))

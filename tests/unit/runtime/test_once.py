@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 
 import pytest
 
@@ -96,3 +98,28 @@ async def test_the_memory_is_bounded_and_a_nonce_too() -> None:
     assert work.started == 4, "the first one was forgotten"
     with pytest.raises(errors.InvalidRequestError):
         await calls.run(CallIdentity(nonce="x" * 65, term=3), 3, work)
+
+
+@pytest.mark.asyncio
+async def test_a_refusal_that_is_kept_holds_nothing_of_its_request() -> None:
+    """An exception holds the frames that it came through, and those hold the request, which may be large."""
+
+    class Request(bytearray):
+        pass
+
+    kept, requests = once(), []
+
+    async def handle() -> None:
+        request = Request(16)
+        requests.append(weakref.ref(request))
+
+        async def refuse() -> int:
+            raise errors.InvalidRequestError("too long", length=len(request))
+
+        await kept.run(CALL, 3, refuse)
+
+    for _ in range(2):  # the second one is a copy of the call
+        with pytest.raises(errors.InvalidRequestError, match="too long"):
+            await handle()
+    gc.collect()
+    assert [request() for request in requests] == [None, None]

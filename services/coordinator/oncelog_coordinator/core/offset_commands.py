@@ -26,6 +26,8 @@ class CommitOffsets:
     member: Member
     sequence: int
     offsets: tuple[OffsetValue, ...]
+    all_or_nothing: bool = False
+    """The first offset that is refused refuses all of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,6 +155,8 @@ class OffsetTable:
                     records.append(CommittedOffset(command.member.group_id, value, order, writer, now_ms))
                     order += 1
             except (OffsetMetadataTooLargeError, InvalidRequestError) as error:
+                if command.all_or_nothing:
+                    raise
                 failed.append(OffsetError(value, error))
         self._require_fits(command.member.group_id, (record.value for record in records))
         return Decision(reply=tuple(failed), records=tuple(records))
