@@ -214,4 +214,16 @@ OPERATIONS: Final[dict[str, Case]] = {
         "test_a_partition_behind_its_logs_gets_a_leader_again",
         "test_a_living_leader_whose_epoch_went_back_takes_a_higher_one",
     ),
+    "restore and more": Case(
+        "what a restore makes doubtful stays so, whatever else happens",
+        tuple(
+            f"conformance/test_restored_etcd_with_faults.py::{name}"
+            for name in (
+                "test_a_failed_log_does_not_make_an_old_value_believed",
+                "test_partitions_that_are_added_again_are_led_by_the_log_that_goes_furthest",
+                "test_partitions_that_are_truly_new_get_a_leader_after_a_restore",
+                "test_a_stalled_disk_does_not_go_in_and_out_of_an_idle_isr",
+            )
+        ),
+    ),
 }

@@ -107,7 +107,7 @@ class Broker:
             draining_is=lambda draining: ports.health.set(health.READINESS, not draining, health.NOT_DRAINING),
         )
         reader = Reader(config, ports.clock, self.replicas)
-        follower = Follower(self.replicas.partitions, self.me, self.tasks, self.bugs)
+        follower = Follower(self.replicas.partitions, self.me, self.tasks, self.bugs, self.replicas.disk_watch)
         self.healer = Healer(self.replicas.partitions, self.coordinators, config, ports.clock, self.bugs)
         self.service = BrokerService(
             config,

@@ -157,6 +157,8 @@ class Elections:
         brokers = self._brokers()
         proposals: list[Proposal] = []
         for partition_id, entry in self._view.partitions.items():
+            if self._is_doubtful(entry):
+                continue  # written anew it would be believed
             wanted = prefer(entry.value, brokers, self._min_insync(entry.value))
             if wanted is not None:
                 proposals.append((partition_id, entry.mod_revision, wanted))
@@ -174,6 +176,8 @@ class Elections:
         if in_epoch is not None and entry.value.leader_epoch != in_epoch:
             raise RequestTimedOutError("the partition changed meanwhile: look again", epoch=entry.value.leader_epoch)
         _require_replica(entry.value, to)
+        if self._is_doubtful(entry):
+            raise RequestTimedOutError("an election after the restore of etcd comes first: try again")
         wanted = transfer(entry.value, ref, self._brokers(), self._min_insync(entry.value))
         if wanted is None:
             isr = ",".join(str(ref.broker_id) for ref in entry.value.isr)

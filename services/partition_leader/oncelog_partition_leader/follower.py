@@ -26,6 +26,7 @@ from oncelog.types import BrokerRef, Buffer, PartitionId
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import types_pb2
 from oncelog.wire_errors import to_detail
+from oncelog_partition_leader.disk_watch import DiskWatch
 from oncelog_partition_leader.partition import LocalPartition
 from oncelog_runtime.bugs import Bugs
 from oncelog_runtime.tasks import TaskOwner
@@ -43,7 +44,9 @@ class Follower:
         me: Callable[[], BrokerRef],
         tasks: TaskOwner,
         bugs: Bugs,
+        disk_watch: DiskWatch,
     ) -> None:
+        self._disk_watch = disk_watch
         self._partitions = partitions
         self._me = me
         self._tasks = tasks
@@ -70,6 +73,8 @@ class Follower:
                 partition.check_session(item.leader_epoch, item.session, hello=item.hello)
                 if partition.exclusive.locked():
                     raise LeaderNotAvailableError("the replica is busy", partition=item.partition)
+                if _wants_sync(partition, item):  # also when there is nothing to sync: else it joins the ISR again
+                    self._disk_watch.require_answering()
                 if item.hello or item.reset or item.HasField("truncate_to"):
                     # A task of its own: a handler that is cancelled half-way must not leave a log half cut.
                     step = self._step(partition, item, answer, bytes(bulk) if item.reset else b"")

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 
 from oncelog.errors import OncelogError
 from oncelog.types import BrokerRef, PartitionId
@@ -17,7 +18,7 @@ from oncelog_partition_leader.core.leaving import forgotten, without
 from oncelog_partition_leader.leadership import Leadership
 from oncelog_partition_leader.registration import learned
 from oncelog_runtime.cluster import Partition, broker_key, partition_key
-from oncelog_runtime.cluster_view import ClusterView
+from oncelog_runtime.cluster_view import ClusterView, Versioned
 from oncelog_runtime.ports import Compare, MetadataStore, Put, WallClock
 
 _log = logging.getLogger(__name__)
@@ -45,10 +46,14 @@ class HandOver:
         self._min_insync_of = min_insync_of
         self._last_ms: dict[PartitionId, int] = {}
 
-    async def give_away(self, led: Sequence[Leadership], *, leaves: bool) -> None:
-        """Tries once for each. `leaves`: this broker leaves the ISR too."""
+    async def give_away(
+        self, led: Sequence[Leadership], *, leaves: bool, to: Collection[BrokerRef] | None = None
+    ) -> None:
+        """Tries once for each. `leaves`: this broker leaves the ISR too. `to`: to nobody but these, while it stays."""
+        decide: _Decide = hand_over if leaves else partial(give_up, among=to)
         for start in range(0, len(led), _AT_ONCE):
-            await asyncio.gather(*(self._give_away(leadership, leaves) for leadership in led[start : start + _AT_ONCE]))
+            chunk = led[start : start + _AT_ONCE]
+            await asyncio.gather(*(self._change(leadership.partition, decide) for leadership in chunk))
 
     def is_due(self, partition: PartitionId) -> bool:
         """False when this partition was given away a moment ago: with every disk full it would go round and round."""
@@ -73,6 +78,8 @@ class HandOver:
                     return True
                 self._view.learn([found])
                 state = Partition.decode(found.value)
+                if self._view.is_doubtful(Versioned(state, found.mod_revision)):
+                    return False  # from before a restore of etcd: written anew it would be believed
                 wanted = forgotten(state, me, self._view.live(), self._min_insync_of(state.topic))
                 if wanted is None:
                     return False
@@ -82,9 +89,6 @@ class HandOver:
                 _log.warning("leaving %s, whose log failed: %s", partition, error)
             await asyncio.sleep(_RETRY_S)
         return False
-
-    async def _give_away(self, leadership: Leadership, leaves: bool) -> None:
-        await self._change(leadership.partition, hand_over if leaves else give_up)
 
     async def _change(self, partition: PartitionId, decide: _Decide) -> None:
         """Writes what is decided about the view's entry, if it is still that, and learns what etcd then holds."""

@@ -21,6 +21,7 @@ from oncelog.ports import Transport, WallClock
 from oncelog.tracing import Tracer
 from oncelog.types import BrokerRef, PartitionId
 from oncelog_partition_leader.broker_metrics import BrokerMetrics
+from oncelog_partition_leader.checkpoints import IDENTITY
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.coordinators import Coordinators
 from oncelog_partition_leader.core.folders import folder_name
@@ -39,7 +40,7 @@ from oncelog_partition_leader.partition import LocalPartition
 from oncelog_partition_leader.removal import is_deleted, is_moved_away, sweep
 from oncelog_partition_leader.replication import Replicator
 from oncelog_partition_leader.storage import PartitionLog
-from oncelog_partition_leader.storage_recovery import set_aside
+from oncelog_partition_leader.storage_recovery import make_directory, set_aside
 from oncelog_partition_leader.topic_config import TopicConfig, effective, min_insync_of
 from oncelog_partition_leader.trash import Trash
 from oncelog_runtime import cluster
@@ -417,14 +418,20 @@ class ReplicaManager:
         if self._asides(topic, partition_id):
             self._quarantined[partition_id] = None
         await self.trash.take_back(folder_name(topic, partition_id))
-        is_new = not self._disk.exists(directory)
         first_vouched_for = self._newest_incarnation + (partition_id in self._left)
+        if partition_id in self._failed or not self._disk.exists(f"{directory}/{IDENTITY}"):
+            await self._claim_less(directory, first_vouched_for)
         try:
             log = await PartitionLog.open(self._disk, directory, config.log, self._clock.now_ms())
             if rescan:
                 await self._rescan(log)
-            if is_new or log.lost_tail or partition_id in self._failed:
-                await self._lower_claim(directory, first_vouched_for)
+            if log.lost_tail:
+                self._failed[partition_id] = None  # for the next try, which finds the tail cut
+                try:
+                    await self._lower_claim(directory, first_vouched_for)
+                except StorageError:
+                    await log.close(clean=False)
+                    raise
             self._failed.pop(partition_id, None)
             return log
         except StorageError as error:
@@ -433,9 +440,15 @@ class ReplicaManager:
             _log.error("the log of %s %s is rotten and is set aside: %s", topic, partition_id, error)
             self._quarantined[partition_id] = None
             await set_aside(self._disk, directory)
+            await self._claim_less(directory, first_vouched_for)
             log = await PartitionLog.open(self._disk, directory, config.log, self._clock.now_ms())
-            await self._lower_claim(directory, first_vouched_for)
+            self._failed.pop(partition_id, None)
             return log
+
+    async def _claim_less(self, directory: str, incarnation: int) -> None:
+        """Before the log is made: a crash, or a full disk, in between must not leave one that vouches for what it lacks."""
+        await make_directory(self._disk, directory)
+        await self._lower_claim(directory, incarnation)
 
     async def lower_claim(self, partition: LocalPartition) -> None:
         """Before a log is copied anew from its leader."""
@@ -631,7 +644,7 @@ class ReplicaManager:
         isolated = [led for led in isolated if self.hand_over.is_due(led.partition)]
         if isolated:
             _log.warning("cut off from the followers of %d partitions: one of them is to lead", len(isolated))
-            self._tasks.spawn(self.hand_over.give_away(isolated, leaves=False), "give-way")
+            self._tasks.spawn(self.hand_over.give_away(isolated, leaves=False, to=alive), "give-way")
 
     async def trim(self) -> None:
         """Retention over all partitions, one after the other."""

@@ -91,7 +91,7 @@ async def _check_identity(disk: Disk, directory: str, identity: Identity) -> Non
     `StorageError`: reason identity when all speaks for another partition, rot when nothing fits together.
     """
     path = f"{directory}/{IDENTITY}"
-    await _make_directory(disk, directory)
+    await make_directory(disk, directory)
     read = Identity.decode(disk.read_file(path)) if disk.exists(path) else None
     found, proven = read if read is not None else (None, False)
     if found == identity:
@@ -126,7 +126,7 @@ def _first_tags(disk: Disk, directory: str) -> set[int]:
     return tags
 
 
-async def _make_directory(disk: Disk, directory: str) -> None:
+async def make_directory(disk: Disk, directory: str) -> None:
     """Makes a directory and its parents, durably."""
     parts = directory.split("/")
     paths = ["/".join(parts[:end]) for end in range(1, len(parts) + 1)]

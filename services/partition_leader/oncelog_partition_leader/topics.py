@@ -317,7 +317,10 @@ class Topics:
         return any(partition.topic_id == topic_id for partition in self._view.partitions)
 
     def _partition_writes(self, topic: Topic, numbers: list[int]) -> tuple[list[Compare], list[Put]]:
-        """New partitions under their preferred leaders. Every log is empty, so all living replicas are in sync."""
+        """New partitions under their preferred leaders. Every log is empty, so all living replicas are in sync.
+
+        Partitions of a topic from before a restore of etcd may have existed, and their logs still do: a guess (`is_guess`).
+        """
         brokers = self._candidates(topic.replication_factor)
         if len(brokers) < topic.replication_factor:
             return [], []
@@ -332,7 +335,9 @@ class Topics:
             named.update(dict.fromkeys(isr))
             key = partition_key(topic.topic_id, number)
             compares.append(Compare(key, 0))
-            puts.append(Put(key, Partition(topic.name, replicas, isr[0], 0, isr).encode()))
+            new = Partition(topic.name, replicas, isr[0], 0, isr)
+            is_guess = self._view.restored_at() > 0 and topic.name in self._view.topics
+            puts.append(Put(key, (replace(new, leader=None, leader_epoch=-1) if is_guess else new).encode()))
         compares += [Compare(broker_key(ref.broker_id), ref.incarnation) for ref in named]
         return compares, puts
 

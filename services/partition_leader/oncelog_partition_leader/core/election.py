@@ -147,12 +147,19 @@ def transfer(partition: Partition, to: BrokerRef, brokers: Brokers, min_insync: 
     return _led(partition, to, isr, min_insync)
 
 
-def give_up(partition: Partition, leader: BrokerRef, live: Mapping[int, int], min_insync: int) -> Partition | None:
+def give_up(
+    partition: Partition,
+    leader: BrokerRef,
+    live: Mapping[int, int],
+    min_insync: int,
+    among: Collection[BrokerRef] | None = None,
+) -> Partition | None:
     """The partition after its leader has made room for another member of the ISR, and goes on as a follower.
 
-    None when it does not lead, or nobody else can.
+    None when it does not lead, or nobody else can. `among`: nobody but these.
     """
     others = Brokers(live, dead=(leader,)).living(partition.isr)
+    others = others if among is None else tuple(ref for ref in others if ref in among)
     if partition.leader != leader or not others:
         return None
     return transfer(partition, _preferred(partition, others), Brokers(live), min_insync)
@@ -184,8 +191,8 @@ def elect_restarted(
 
 
 def is_guess(partition: Partition) -> bool:
-    """Written by whoever brought the partition back, and could not know who is in sync: incarnation 0 for everybody."""
-    return all(ref.incarnation == 0 for ref in partition.isr)
+    """Its writer could not know who is in sync: an operator (incarnation 0 for everybody), or `Topics` (no epoch yet)."""
+    return partition.leader_epoch < 0 or all(ref.incarnation == 0 for ref in partition.isr)
 
 
 def elect_restored(

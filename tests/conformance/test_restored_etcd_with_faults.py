@@ -1,0 +1,94 @@
+"""A restore of etcd meets something else: a log that fails, partitions that are added again, a disk that hangs."""
+
+from __future__ import annotations
+
+from oncelog.errors import StorageError
+from oncelog_runtime import cluster as keys
+from tests.conformance.script import Place, Script
+from tests.conformance.test_restored_etcd import NODES, written
+
+BUMP = 1_000_000
+
+
+async def test_a_failed_log_does_not_make_an_old_value_believed(s: Script) -> None:
+    """The backup's ISR names a replica that left it since; a failed log writes the value anew."""
+    place = await s.place(flush_mode="fsync")
+    await written(s, place, "a")
+    await s.cluster.healthy()
+    backup = s.world.metadata.snapshot()
+    late = s.followers(place)[0]
+    s.kill(late)
+    await s.until(lambda: late not in s.isr(place))
+    await written(s, place, "b")
+    await s.sleep(11)
+    one, other = [node for node in NODES if node != late]
+    s.kill(one, other)
+    s.world.metadata.restore(backup, BUMP)
+    s.restart(late, one)
+    await s.sleep(20)
+    assert not s.leads(late, place)
+    s.replica(one, place).fail(StorageError("a bad sector", reason="io"))
+    await s.sleep(20)
+    assert not s.leads(late, place), "the others may have more"
+    s.restart(other)
+    await s.cluster.healthy()
+    assert await s.read(place) == ["a", "b"]
+
+
+async def test_partitions_that_are_added_again_are_led_by_the_log_that_goes_furthest(s: Script) -> None:
+    (first,) = await s.topic("t", 1, flush_mode="fsync", min_insync_replicas="2")
+    await written(s, first, "a")
+    await s.cluster.healthy()
+    backup = s.world.metadata.snapshot()
+    async with s.client() as client:
+        await client.admin.add_partitions("t", 2)
+    place = Place("t", first.topic_id, 1)
+    await written(s, place, "b")
+    await s.cluster.healthy()
+    behind = s.leader(place)
+    s.kill(behind)
+    await s.new_leader(place, behind)
+    await written(s, place, "c")
+    await s.sleep(11)
+    s.world.metadata.restore(backup, BUMP)
+    s.restart(behind)
+    await s.sleep(8)
+    async with s.client() as client:
+        await s.retry(lambda: client.admin.add_partitions("t", 2))
+    await s.sleep(10)
+    await s.cluster.healthy()
+    assert await s.read(place) == ["b", "c"]
+
+
+async def test_partitions_that_are_truly_new_get_a_leader_after_a_restore(s: Script) -> None:
+    (first,) = await s.topic("t", 1, flush_mode="fsync", min_insync_replicas="2")
+    await written(s, first, "a")
+    backup = s.world.metadata.snapshot()
+    await s.topic("gone", 1)
+    await s.sleep(11)
+    s.world.metadata.restore(backup, BUMP)
+    await s.sleep(8)
+    async with s.client() as client:
+        await s.retry(lambda: client.admin.add_partitions("t", 2))
+    place = Place("t", first.topic_id, 1)
+    await s.cluster.healthy()
+    await written(s, place, "b")
+    assert await s.read(place) == ["b"]
+
+
+async def test_a_stalled_disk_does_not_go_in_and_out_of_an_idle_isr(s: Script) -> None:
+    place = await s.place(flush_mode="fsync")
+    busy = await s.place("busy", flush_mode="fsync")
+    await s.write(place, await s.producer(), "x")
+    follower = s.followers(place)[0]
+    s.world.nodes[follower].hang_disk()
+    s.replica(follower, busy).sync.request()
+    await s.until(lambda: s.broker(follower).replicas.disk_watch.stalled)
+    await s.sleep(5)
+    revisions: set[int] = set()
+    for _ in range(400):
+        await s.sleep(0.05)
+        found = s.world.metadata.get(keys.partition_key(*place.id))
+        assert found is not None
+        revisions.add(found.mod_revision)
+    assert len(revisions) <= 3, "it left once, and comes back once"
