@@ -46,7 +46,7 @@ def test_an_aborted_transaction_is_not_seen_and_a_committed_one_is(shell: Shell,
     aborted = shell.json("produce", topic, "--transactional-id", "cli-1", "--abort", given="no\n")
     committed = shell.json("produce", topic, "--transactional-id", "cli-1", given="yes\n")
     assert (aborted["outcome"], committed["outcome"]) == ("aborted", "committed")
-    assert committed["txn_no"] == aborted["txn_no"] + 1
+    assert committed["txn_no"] > aborted["txn_no"], "each session closes a number that the one before it was given"
     assert shell.run("consume", topic, "--until-end").stdout == "yes\n"
     assert shell.run("consume", topic, "--until-end", "--read-uncommitted").stdout == "no\nyes\n"
     (described,) = shell.json("txn", "describe", "cli-1")
