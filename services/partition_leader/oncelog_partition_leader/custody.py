@@ -91,8 +91,12 @@ class Custody:
         await self._write(clean=False)
 
     async def close(self) -> None:
-        """Every log was closed cleanly: the next process finds everything, whatever happens to the machine."""
-        await self._write(clean=True)
+        """Every log was closed cleanly: the next process finds everything, whatever happens to the machine.
+
+        Nothing when the directory was never taken over: its start had failed before. Raises `StorageError`.
+        """
+        if self.directory_id:
+            await self._write(clean=True)
 
     def _holds_logs(self) -> bool:
         names = self._disk.list(self._log_dir)

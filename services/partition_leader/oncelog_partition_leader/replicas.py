@@ -570,7 +570,10 @@ class ReplicaManager:
                 all_clean = False
                 _log.warning("closing %s: %s", partition.id, error)
         if all_clean:
-            await self._custody.close()
+            try:
+                await self._custody.close()
+            except OncelogError as error:
+                _log.warning("that all logs are whole cannot be written down: %s", error)
 
     # ------------------------------------------------------------ asked by handlers
 

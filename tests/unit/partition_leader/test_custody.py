@@ -129,6 +129,14 @@ def test_claims_go_back_with_a_restored_metadata_store() -> None:
     lived(story)
 
 
+def test_a_start_that_failed_before_the_directory_was_taken_over_claims_nothing() -> None:
+    async def story(life: Life) -> None:
+        await Custody(life.disk, "logs", Random(1)).close()
+        assert not life.disk.exists(FILE)
+
+    lived(story)
+
+
 def test_a_log_vouches_for_less_than_its_directory_after_it_failed() -> None:
     async def story(life: Life) -> None:
         life.disk.make_dirs("logs/t-0-0")
