@@ -52,7 +52,7 @@ class FakeCoordinator:
 
 
 def data(topic_id: str, producer_id: int, sequence: int, txn_no: int = 1) -> bytes:
-    payload = f"{producer_id}/{sequence}".encode()
+    payload = f"{producer_id}/{sequence}".encode().ljust(16)
     return seal(
         payload,
         codec=0,
@@ -191,7 +191,7 @@ def test_a_committed_transaction_that_lost_records_is_named_and_never_silent() -
 
         async def scenario() -> None:
             await bench.start()
-            await bench.cluster.produce("t", bench.topic_id, batch(bench.topic_id, b"before"))
+            await bench.cluster.produce("t", bench.topic_id, batch(bench.topic_id, b"before".ljust(16)))
             await bench.produce(TXN_ID, 0)
             await bench.mark(outcome=types_pb2.COMMITTED, expected_records=2)
             first = await bench.fetch()

@@ -38,7 +38,7 @@ class Run:
         """Writes 0, 1, 2, ...; the next one only when the last one was acknowledged."""
         partition, done = producer_id % PARTITIONS, self.acknowledged.setdefault(producer_id, [])
         while not self.stopping:
-            payload = f"{producer_id}:{len(done)}".encode()
+            payload = f"{producer_id}:{len(done)}".encode().ljust(16)
             data = batch(self.topic_id, payload, partition, producer_id, len(done))
             if await self.attempt(partition, data):
                 done.append(payload)

@@ -151,7 +151,7 @@ class Cluster:
 def batch(
     topic_id: str, payload: bytes, partition: int = 0, producer_id: int = NO_PRODUCER_ID, sequence: int = -1
 ) -> bytes:
-    """A batch of one record; the broker never looks into its payload."""
+    """A batch of one record; the broker asks of its payload only that it has room for one: 16 bytes."""
     return seal(
         payload,
         codec=0,
@@ -180,14 +180,14 @@ def test_what_was_acknowledged_outlives_its_leader(flush: str) -> None:
             topic_id = await cluster.create("t", **{"min.insync.replicas": "2", "flush.mode": flush})
             sent = []
             for number in range(20):
-                payload = f"a{number}".encode()
+                payload = f"a{number}".encode().ljust(16)
                 assert await cluster.produce("t", topic_id, batch(topic_id, payload, 0, 7, number)) == number
                 sent.append(payload)
             first = await cluster.leader("t")
             world.nodes[cluster.names[first]].kill()
             started = world.loop.time()
             for number in range(20, 40):
-                payload = f"a{number}".encode()
+                payload = f"a{number}".encode().ljust(16)
                 await cluster.produce("t", topic_id, batch(topic_id, payload, 0, 7, number))
                 if number == 20:
                     assert world.loop.time() - started < 1.0, "fail-over takes less than a second"
@@ -207,7 +207,7 @@ def test_a_power_cut_of_everybody_loses_nothing_of_an_fsync_topic() -> None:
             topic_id = await cluster.create("t", **{"min.insync.replicas": "2", "flush.mode": "fsync"})
             sent = []
             for number in range(10):
-                payload = f"a{number}".encode()
+                payload = f"a{number}".encode().ljust(16)
                 await cluster.produce("t", topic_id, batch(topic_id, payload, 0, 7, number))
                 sent.append(payload)
             for name in cluster.names:
@@ -215,7 +215,7 @@ def test_a_power_cut_of_everybody_loses_nothing_of_an_fsync_topic() -> None:
             await asyncio.sleep(5)
             for name in cluster.names:
                 world.nodes[name].restart()
-            await cluster.produce("t", topic_id, batch(topic_id, b"after", 0, 7, 10))
+            await cluster.produce("t", topic_id, batch(topic_id, b"after".ljust(16), 0, 7, 10))
             return [*sent, b"after"], await cluster.read_all("t", topic_id)
 
         sent, read = world.run(scenario())
