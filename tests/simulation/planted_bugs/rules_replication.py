@@ -54,7 +54,7 @@ PLANTS = [
         edit(
             Follower,
             "_append",
-            ("if not partition.topic_config.fsync or partition.sync.synced_end >= answer.log_end_offset:", "if True:"),
+            ("if not _wants_sync(partition, item) or partition.sync.synced_end >= answer.log_end_offset:", "if True:"),
         ),
         "conformance/test_holes_replication.py::test_hole_03_a_follower_whose_sync_failed_is_not_elected",
     ),
