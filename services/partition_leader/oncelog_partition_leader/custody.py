@@ -71,9 +71,7 @@ class Custody:
         """Reads what the last process left, and takes the directory over. Raises `StorageError`."""
         if not self._read():
             self.directory_id = f"{self._random.getrandbits(128):032x}"
-            if self._disk.list(
-                self._log_dir
-            ):  # logs of a version that had no such file: not new, and perhaps not whole
+            if self._holds_logs():  # of a version that had no such file: not new, and perhaps not whole
                 self._claim = Claim(0, _PENDING)
         await self._write(clean=False)
 

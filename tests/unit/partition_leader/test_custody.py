@@ -51,6 +51,14 @@ def test_a_new_directory_vouches_for_nothing_that_was_before() -> None:
     lived(story)
 
 
+def test_other_files_in_a_new_directory_are_no_logs() -> None:
+    async def story(life: Life) -> None:
+        life.disk.make_dirs("logs/.trash")
+        assert await life.start(10) == Claim(known_since=10, intact_since=10)
+
+    lived(story)
+
+
 def test_kill_9_and_a_clean_stop_lose_nothing() -> None:
     async def story(life: Life) -> None:
         await life.start(10)
