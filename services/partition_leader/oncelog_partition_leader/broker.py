@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from oncelog.errors import MetadataUnavailableError, NotControllerError, StorageError
@@ -16,10 +16,12 @@ from oncelog_partition_leader.contacts import Contacts
 from oncelog_partition_leader.controller import Controller
 from oncelog_partition_leader.coordinators import Coordinators
 from oncelog_partition_leader.core.draining import out_of_sync
+from oncelog_partition_leader.core.folders import Folder
 from oncelog_partition_leader.custody import Custody
 from oncelog_partition_leader.disk_confirmation import DiskConfirmation
 from oncelog_partition_leader.drainer import Drainer
 from oncelog_partition_leader.follower import Follower
+from oncelog_partition_leader.forgotten import forgotten, held_logs
 from oncelog_partition_leader.healing import Healer
 from oncelog_partition_leader.operations_service import OperationsService
 from oncelog_partition_leader.peers import Peers
@@ -34,7 +36,7 @@ from oncelog_runtime import health
 from oncelog_runtime.bugs import Bugs, keep_running
 from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.once import Once
-from oncelog_runtime.ports import NodePorts
+from oncelog_runtime.ports import KeyValue, NodePorts
 from oncelog_runtime.restore_guard import RestoreGuard
 from oncelog_runtime.tasks import TaskOwner
 
@@ -136,10 +138,12 @@ class Broker:
             disk=ports.disk,
             beats=lambda: self.controller.is_controller,
             before_restart=self._etcd_was_restored,
+            forgets=self._forgotten,
         )
         self._joins = asyncio.Event()
         self._registered = asyncio.Event()
         self._recovered = False
+        self._held: Mapping[Folder, int] = {}
         collector = BrokerCollector(config, ports.clock, ports.disk, self.view, self.replicas, self.controller)
         ports.metrics.collect_with(collector.collect)
 
@@ -151,6 +155,7 @@ class Broker:
         """Listens, follows etcd, registers. Raises `MetadataUnavailableError` when that does not succeed."""
         await self.ports.server.start()
         await self.replicas.prepare()
+        self._held = held_logs(self.ports.disk, self.config.log_dir)
         await self.custody.open()
         self.registration.announce(
             self.config.announced(self.ports.server.listening), self.config.rack, self.custody.directory_id
@@ -206,6 +211,9 @@ class Broker:
             _log.warning(
                 "what the data directory vouches for cannot be written; it claims less than it could: %s", error
             )
+
+    def _forgotten(self, items: Sequence[KeyValue], away_ms: float) -> Iterator[str]:
+        return forgotten(self._held, items, away_ms, self.config.deleted_topics_retention_ms)
 
     def _etcd_was_restored(self) -> None:
         self.registration.begin_anew()

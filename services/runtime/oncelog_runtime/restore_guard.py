@@ -6,6 +6,7 @@
 Rule 1: etcd went back when its pulse is below one that was seen, its revision below one that was seen, or a key has an
         older mod revision than it had. All three are asked with linearizable reads; a broker remembers the first two in a
         small file, so that it also notices what happened while it was down.
+        What its logs hold and etcd lacks (`Forgets`) proves the same: a backup may be only seconds old.
 Rule 2: who notices it first writes `restored` by compare-and-swap, and everybody else sees that key change.
 Rule 3: nobody acts on a store whose revision is below one that he has seen: he writes `lift` until it is above (as etcd's own
         `--bump-revision` does at once). So no incarnation and no mod revision that this process knows ever comes twice.
@@ -19,9 +20,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Final
+from typing import Final, TypeAlias
 
 from oncelog.errors import OncelogError, StorageError
 from oncelog_runtime.cluster import LIFT_KEY, PULSE_KEY, RESTORED_KEY, ROOT
@@ -30,29 +32,38 @@ from oncelog_runtime.ports import Compare, Disk, KeyValue, Listing, MetadataStor
 
 _log = logging.getLogger(__name__)
 PULSE_S: Final = 10.0
+_PULSE_LATE: Final = 2
+"""A pulse takes at most so many times `PULSE_S` while a controller works."""
 PULSE_FILE: Final = "pulse.json"
 _RETRY_S: Final = 0.2
 _LIFTS_AT_ONCE: Final = 8
 _VERSION: Final = 1
+Forgets: TypeAlias = Callable[[Sequence[KeyValue], float], Iterable[str]]
+"""(all that etcd holds, for how many milliseconds this process was away at most) -> names of what etcd has forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The highest pulse and revision that were seen, and the mod revision of `restored` under which this process acts."""
+    """The highest pulse and revision that were seen, and the mod revision of `restored` under which this process acts.
+
+    `forgotten`: what etcd was known to have forgotten when this process last began.
+    """
 
     pulse: int = 0
     revision: int = 0
     restored: int = 0
+    forgotten: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class _Store:
-    """What a look has found. `contradicts`: a key is older than it was."""
+    """What a look has found. `contradicts`: a key is older than it was. `forgotten`: what the logs have, and etcd not."""
 
     listing: Listing
     pulse: KeyValue | None
     restored: KeyValue | None
     contradicts: bool
+    forgotten: frozenset[str]
 
     @property
     def count(self) -> int:
@@ -78,12 +89,14 @@ class RestoreGuard:
         disk: Disk | None = None,
         beats: Callable[[], bool] = lambda: False,
         before_restart: Callable[[], None] = lambda: None,
+        forgets: Forgets = lambda _items, _away_ms: (),
     ) -> None:
         self._metadata = metadata
         self._view = view
         self._disk = disk
         self._beats = beats
         self._before_restart = before_restart
+        self._forgets = forgets
         self._seen = Seen()
         self._doubted = asyncio.Event()
         view.on_doubt = self._doubted.set
@@ -95,7 +108,7 @@ class RestoreGuard:
         self._seen = self._read()
         while True:
             try:
-                return await self._look(thorough=False)
+                return await self._look(thorough=True, begins=True)
             except OncelogError as error:
                 _log.info("whether etcd was restored is not known: %s", error)
                 await asyncio.sleep(_RETRY_S)
@@ -122,33 +135,45 @@ class RestoreGuard:
 
     # ------------------------------------------------------------ looking
 
-    async def _look(self, *, thorough: bool) -> None:
-        """`thorough`: every key's mod revision is compared, not only the pulse and the store's revision."""
+    async def _look(self, *, thorough: bool, begins: bool = False) -> None:
+        """`thorough`: every key's mod revision is compared, not only the pulse and the store's revision.
+
+        `begins`: what this process's logs hold is compared, too.
+        """
         seen = replace(self._seen, revision=max(self._seen.revision, self._view.newest_revision))
-        store = await self._ask(thorough)
+        store = await self._ask(thorough, begins)
         is_behind = store.listing.revision < seen.revision
+        contradicts = is_behind or store.contradicts or bool(store.forgotten - seen.forgotten)
         is_told = store.restored_at > seen.restored
         is_older = store.count < seen.pulse or store.restored_at < seen.restored
-        if is_older or ((is_behind or store.contradicts) and not is_told):
+        if is_older or (contradicts and not is_told):
             _log.error(
                 "etcd went back: it was restored from a backup. Its pulse is %d and its revision %d; this process has seen"
-                " pulse %d and revision %d. Every process takes its view of the cluster anew",
+                " pulse %d and revision %d, and logs of which etcd knows nothing: %s. Every process takes its view of the"
+                " cluster anew",
                 *(store.count, store.listing.revision, seen.pulse, seen.revision),
+                ", ".join(sorted(store.forgotten - seen.forgotten)) or "none",
             )
             await self._lift(seen.revision)  # first, so that watches which are ahead see that `restored` changes
             await self._declare(store, seen)
         elif not is_behind and store.restored_at == self._view.restored_at(store.restored_at):
-            await self._note(Seen(store.count, max(seen.revision, store.listing.revision), store.restored_at))
+            revision = max(seen.revision, store.listing.revision)
+            await self._note(Seen(store.count, revision, store.restored_at, store.forgotten))
             return
-        await self._start_again(seen)
+        await self._start_again(replace(seen, forgotten=store.forgotten))
 
-    async def _ask(self, thorough: bool) -> _Store:
+    async def _ask(self, thorough: bool, begins: bool) -> _Store:
         known = self._view.revisions() if thorough else {}
         listing = await self._metadata.list(f"{ROOT}/" if thorough else PULSE_KEY)
         pulse = next((item for item in listing.items if item.key == PULSE_KEY), None)
         restored = await self._metadata.get(RESTORED_KEY)
         contradicts = any(item.mod_revision < known.get(item.key, 0) for item in listing.items)
-        return _Store(listing, pulse, restored, contradicts)
+        store = _Store(listing, pulse, restored, contradicts, self._seen.forgotten)
+        if not begins:
+            return store
+        pulses_missed = store.count - self._seen.pulse if self._seen.revision else math.inf
+        away_ms = pulses_missed * PULSE_S * 1000 * _PULSE_LATE
+        return replace(store, forgotten=frozenset(self._forgets(listing.items, away_ms)))
 
     async def _beat(self) -> None:
         pulse = await self._metadata.get(PULSE_KEY)
@@ -178,7 +203,8 @@ class RestoreGuard:
         self.restores += 1
         _log.warning("the view of the cluster begins anew at revision %d", listing.revision)
         restored = _revision_of(values.get(RESTORED_KEY))
-        await self._note(Seen(max(pulse, seen.pulse), max(seen.revision, listing.revision), restored))
+        revision = max(seen.revision, listing.revision)
+        await self._note(Seen(max(pulse, seen.pulse), revision, restored, seen.forgotten))
 
     async def _lifted_listing(self, above: int) -> Listing:
         """Everything, at a revision that is not below what the watch has brought meanwhile: that must not be forgotten."""
@@ -205,7 +231,8 @@ class RestoreGuard:
             return Seen()
         try:
             found = json.loads(self._disk.read_file(PULSE_FILE))
-            return Seen(int(found["pulse"]), int(found["revision"]), int(found["restored"]))
+            names = frozenset(map(str, found.get("forgotten", ())))
+            return Seen(int(found["pulse"]), int(found["revision"]), int(found["restored"]), names)
         except (ValueError, TypeError, KeyError, StorageError) as error:
             _log.error(
                 "%s cannot be read, so a restore of etcd before this start is not noticed: %s", PULSE_FILE, error
@@ -217,7 +244,8 @@ class RestoreGuard:
         is_new, self._seen = seen != self._seen, seen
         if self._disk is None or not is_new:
             return
-        value = json.dumps({"version": _VERSION, **asdict(seen)}, sort_keys=True).encode()
+        fields = {"version": _VERSION, **asdict(seen), "forgotten": sorted(seen.forgotten)}
+        value = json.dumps(fields, sort_keys=True).encode()
         try:
             await self._disk.write_atomic(PULSE_FILE, value)
         except StorageError as error:

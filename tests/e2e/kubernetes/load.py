@@ -150,7 +150,7 @@ class Load(RecordedLoad):
                 await txn.abort()
                 self.end(operation, Status.FAIL)
                 return True
-            await self.commit(txn, name)
+            await self.commit(txn, operation)
         except errors.OncelogError as error:
             return await self.end_by_outcome(txn, operation, error)
         self.end(operation, Status.OK)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from oncelog_runtime.cluster import PULSE_KEY, RESTORED_KEY, Topic, shard_epoch_key, topic_key
 from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.ports import Change, KeyValue, Listing, Put
-from oncelog_runtime.restore_guard import PULSE_FILE, PULSE_S, RestoreGuard
+from oncelog_runtime.restore_guard import PULSE_FILE, PULSE_S, Forgets, RestoreGuard
 from oncelog_runtime.sim import SimDisk, SimWorld
 
 OLD, NEW = (Topic(name, name[0] * 32, 1, 1) for name in ("old", "new"))
@@ -20,7 +20,15 @@ OLD, NEW = (Topic(name, name[0] * 32, 1, 1) for name in ("old", "new"))
 class Node:
     """A view that follows the store, and its guard."""
 
-    def __init__(self, world: SimWorld, name: str, disk: SimDisk | None = None, *, beats: bool = False) -> None:
+    def __init__(
+        self,
+        world: SimWorld,
+        name: str,
+        disk: SimDisk | None = None,
+        *,
+        beats: bool = False,
+        forgets: Forgets = lambda _items, _away_ms: (),
+    ) -> None:
         self.view = ClusterView()
         self.store = world.metadata_client(name)
         self.steps: list[str] = []
@@ -31,6 +39,7 @@ class Node:
             disk=disk,
             beats=lambda: beats,
             before_restart=lambda: self.steps.append("before restart"),
+            forgets=forgets,
         )
 
     @asynccontextmanager
@@ -123,6 +132,39 @@ def test_who_was_down_meanwhile_knows_the_pulse_from_its_file() -> None:
             assert node.guard.restores == 1
         async with Node(world, "n", disk).running() as node:
             assert node.guard.restores == 0, "said once"
+
+    run(scenario)
+
+
+def test_a_log_of_which_etcd_knows_nothing_proves_a_restore_once() -> None:
+    async def scenario(world: SimWorld) -> None:
+        disk = SimDisk(world.loop, world.random("disk"), world.plan, "n")
+        async with Node(world, "n", disk).running():
+            pass
+        for expected, found in ((1, ["a"]), (0, ["a"]), (1, ["a", "b"]), (0, ["b"])):
+            async with Node(world, "n", disk, forgets=lambda _items, _ms, found=found: found).running() as node:  # type: ignore[misc]
+                assert node.guard.restores == expected, found
+
+    run(scenario)
+
+
+def test_logs_are_asked_with_everything_that_etcd_holds_and_how_long_this_process_was_away() -> None:
+    async def scenario(world: SimWorld) -> None:
+        disk = SimDisk(world.loop, world.random("disk"), world.plan, "n")
+        asked: list[float] = []
+
+        def forgets(items: Sequence[KeyValue], away_ms: float) -> list[str]:
+            assert topic_key(OLD.name) in [item.key for item in items]
+            asked.append(away_ms)
+            return []
+
+        async with Node(world, "n", disk, forgets=forgets).running(), Node(world, "other", beats=True).running():
+            await asyncio.sleep(1)
+        async with Node(world, "other", beats=True).running():
+            await asyncio.sleep(3.5 * PULSE_S)
+        async with Node(world, "n", disk, forgets=forgets).running():
+            await asyncio.sleep(1)
+        assert asked == [float("inf"), 2 * 3 * PULSE_S * 1000]
 
     run(scenario)
 
