@@ -148,6 +148,19 @@ OPERATIONS: Final[dict[str, Case]] = {
         "an unclean election is an operator's word, and tells its price first",
         "test_an_operator_may_elect_who_is_left_and_is_told_the_price_first",
     ),
+    "election 6": Case(
+        "a leader below the minimum seals its log, and leads alone after a power cut",
+        tuple(
+            f"conformance/test_sealing.py::{name}"
+            for name in (
+                "test_the_last_member_leads_alone_after_a_power_cut",
+                "test_the_last_member_leads_alone_after_one_power_cut_more",
+                "test_nothing_is_acknowledged_before_the_seal_is_gone_from_the_disk",
+                "test_a_seal_that_was_broken_proves_nothing",
+                "test_a_seal_proves_nothing_once_another_one_has_led",
+            )
+        ),
+    ),
     "election 4": _election(
         "a registration proves nothing until its broker has answered",
         "test_a_registration_that_outlives_its_process_is_not_elected",

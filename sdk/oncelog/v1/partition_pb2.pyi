@@ -703,7 +703,7 @@ class ReplicaStatusReply(_message.Message):
     def __init__(self, partitions: _Optional[_Iterable[_Union[ReplicaState, _Mapping]]] = ...) -> None: ...
 
 class ReplicaState(_message.Message):
-    __slots__ = ("topic_id", "partition", "error", "last_epoch", "log_end_offset", "intact_since", "known_since", "high_watermark", "known_epoch")
+    __slots__ = ("topic_id", "partition", "error", "last_epoch", "log_end_offset", "intact_since", "known_since", "high_watermark", "known_epoch", "seal")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
@@ -713,6 +713,7 @@ class ReplicaState(_message.Message):
     KNOWN_SINCE_FIELD_NUMBER: _ClassVar[int]
     HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
     KNOWN_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SEAL_FIELD_NUMBER: _ClassVar[int]
     topic_id: str
     partition: int
     error: _errors_pb2.ErrorDetail
@@ -722,7 +723,18 @@ class ReplicaState(_message.Message):
     known_since: int
     high_watermark: int
     known_epoch: int
-    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., last_epoch: _Optional[int] = ..., log_end_offset: _Optional[int] = ..., intact_since: _Optional[int] = ..., known_since: _Optional[int] = ..., high_watermark: _Optional[int] = ..., known_epoch: _Optional[int] = ...) -> None: ...
+    seal: LogSeal
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., last_epoch: _Optional[int] = ..., log_end_offset: _Optional[int] = ..., intact_since: _Optional[int] = ..., known_since: _Optional[int] = ..., high_watermark: _Optional[int] = ..., known_epoch: _Optional[int] = ..., seal: _Optional[_Union[LogSeal, _Mapping]] = ...) -> None: ...
+
+class LogSeal(_message.Message):
+    __slots__ = ("incarnation", "leader_epoch", "end_offset")
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    incarnation: int
+    leader_epoch: int
+    end_offset: int
+    def __init__(self, incarnation: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., end_offset: _Optional[int] = ...) -> None: ...
 
 class AlterTopicRequest(_message.Message):
     __slots__ = ("topic", "set", "unset", "partitions", "timeout_ms", "validate_only", "topic_id", "call")

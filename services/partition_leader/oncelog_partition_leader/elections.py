@@ -45,7 +45,7 @@ from oncelog_partition_leader.core.election import (
     prefer,
     transfer,
 )
-from oncelog_partition_leader.core.replica_state import LogState, ReplicaState
+from oncelog_partition_leader.core.replica_state import LogState, ReplicaState, Seal
 from oncelog_partition_leader.topic_config import TopicConfig, min_insync_of
 from oncelog_partition_leader.topics import Commit
 from oncelog_runtime.cluster import Partition, broker_key, partition_key, topic_key
@@ -351,7 +351,15 @@ def chunks(proposals: Sequence[Proposal], compares_max: int = _COMPARES_MAX) -> 
 
 def _state_of(item: pb.ReplicaState) -> ReplicaState:
     log = LogState(item.last_epoch, item.log_end_offset)
-    return ReplicaState(log, item.intact_since, item.known_since, item.high_watermark, item.known_epoch)
+    seal = item.seal
+    return ReplicaState(
+        log,
+        item.intact_since,
+        item.known_since,
+        item.high_watermark,
+        item.known_epoch,
+        Seal(seal.incarnation, seal.leader_epoch, seal.end_offset) if item.HasField("seal") else None,
+    )
 
 
 def _require_replica(partition: Partition, broker_id: int) -> None:

@@ -470,6 +470,11 @@ class Leadership:
             self._host.taken_out(self, broker_id)
         self._after_isr_change(self.replicas.advanced())
 
+    def unsealed(self) -> None:
+        """No seal is on disk any more: see `sealing`."""
+        if self.ended is None:
+            self._after_isr_change(self.replicas.unseal())
+
     def isr_settled(self) -> None:
         """The fate of our own proposal is known."""
         if self.ended is None:

@@ -165,7 +165,8 @@ class OperationsService:
             item.answered, item.high_watermark = True, state.high_watermark
             item.last_epoch, item.log_end_offset = state.log
             if item.holder:
-                item.standing = _STANDINGS[state.standing(named[broker_id], now)]
+                standing = state.standing(named[broker_id], now, survey.partition.leader_epoch)
+                item.standing = _STANDINGS[standing]
         return reply, b""
 
     async def elect_unclean(

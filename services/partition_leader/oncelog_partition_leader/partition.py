@@ -23,6 +23,7 @@ from oncelog.errors import (
 )
 from oncelog.types import BrokerRef, Buffer, PartitionId
 from oncelog_partition_leader.core.replica_set import Isr, ReplicaSet
+from oncelog_partition_leader.core.replica_state import Seal
 from oncelog_partition_leader.core.sessions import FollowerEnd
 from oncelog_partition_leader.custody import Claim
 from oncelog_partition_leader.group_sync import GroupSync
@@ -70,6 +71,8 @@ class LocalPartition:
         self.failed: OncelogError | None = None
         self.claim = Claim()
         """What this log vouches for beside its data directory."""
+        self.seal: Seal | None = None
+        """The seal that may be on disk."""
         self.isr_seen: Isr | None = None
         """The ISR as etcd last named it."""
         self.exclusive = asyncio.Lock()
@@ -174,6 +177,7 @@ class LocalPartition:
             own_end=self.log.synced_end_offset if fsync else self.log.log_end_offset,
             now_ms=self._host.clock.monotonic_ms(),
             eligible=state.eligible,
+            is_sealed=self.seal is not None and self.seal.leader_epoch == state.leader_epoch,
         )
         self.leadership = Leadership(
             self._host,

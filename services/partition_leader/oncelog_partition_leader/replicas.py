@@ -39,6 +39,7 @@ from oncelog_partition_leader.log_config import LogConfig
 from oncelog_partition_leader.partition import LocalPartition
 from oncelog_partition_leader.removal import is_deleted, is_moved_away, sweep
 from oncelog_partition_leader.replication import Replicator
+from oncelog_partition_leader.sealing import Sealer, read_seal, remove_seal
 from oncelog_partition_leader.storage import PartitionLog
 from oncelog_partition_leader.storage_recovery import make_directory, set_aside
 from oncelog_partition_leader.topic_config import TopicConfig, effective, min_insync_of
@@ -114,6 +115,7 @@ class ReplicaManager:
         self._closing = False
         self._leaves_disk = False
         self.disk_watch = DiskWatch(ports.clock, config.disk_stall_max_ms, self._disk_stalled)
+        self._sealer = Sealer(ports.disk, self.disk_watch, tasks)
         self.metrics = BrokerMetrics(ports.metrics)
         self.bugs = bugs
         self.unopened: dict[PartitionId, OncelogError] = {}
@@ -336,6 +338,7 @@ class ReplicaManager:
         if leadership is not None and leadership.epoch == state.leader_epoch:
             leadership.isr_is(state, entry.mod_revision)
             self._isr.look(leadership)
+            self._sealer.look(partition)
         elif partition.exclusive.locked():
             self._tasks.spawn(self._when_free(partition), "wait-to-lead")
         else:
@@ -358,6 +361,7 @@ class ReplicaManager:
         self.led[leadership] = None
         self.metrics.leader_changes.inc()
         self._replicator.began(leadership)
+        self._sealer.look(partition)
 
     async def _raise_epoch(self, partition: LocalPartition, entry: Versioned[Partition]) -> None:
         above = max(partition.known_epoch, partition.log.last_epoch, entry.value.leader_epoch)
@@ -402,6 +406,7 @@ class ReplicaManager:
             else:
                 partition = LocalPartition(self, partition_id, topic.name, log, config)
                 partition.claim = read_log(self._disk, log.directory, self._newest_incarnation)
+                partition.seal = read_seal(self._disk, log.directory)
                 self.partitions[partition_id] = partition
                 break
             await asyncio.sleep(pause_s)
@@ -428,7 +433,7 @@ class ReplicaManager:
             if log.lost_tail:
                 self._failed[partition_id] = None  # for the next try, which finds the tail cut
                 try:
-                    await self._lower_claim(directory, first_vouched_for)
+                    await self._lower_claim(directory, first_vouched_for, keeps_seal=True)
                 except StorageError:
                     await log.close(clean=False)
                     raise
@@ -453,12 +458,15 @@ class ReplicaManager:
     async def lower_claim(self, partition: LocalPartition) -> None:
         """Before a log is copied anew from its leader."""
         partition.claim = await self._lower_claim(partition.log.directory, self._newest_incarnation)
+        partition.seal = None
 
-    async def _lower_claim(self, directory: str, incarnation: int) -> Claim:
+    async def _lower_claim(self, directory: str, incarnation: int, keeps_seal: bool = False) -> Claim:
         """This log may have lost what it held before this incarnation, though its data directory lost nothing.
 
-        Raises `StorageError`.
+        `keeps_seal`: it lost only what was not synced. Raises `StorageError`.
         """
+        if not keeps_seal and read_seal(self._disk, directory) is not None:
+            await remove_seal(self._disk, directory)
         claim = read_log(self._disk, directory, incarnation).lost_before(incarnation)
         await write_log(self._disk, directory, claim)
         return claim
@@ -597,7 +605,12 @@ class ReplicaManager:
         log, claim = partition.log, self._custody.claim.and_also(partition.claim)
         state = LogState(log.last_epoch, log.log_end_offset)
         return ReplicaState(
-            state, claim.intact_since, claim.known_since, partition.high_watermark, partition.known_epoch
+            state,
+            claim.intact_since,
+            claim.known_since,
+            partition.high_watermark,
+            partition.known_epoch,
+            partition.seal,
         )
 
     def min_insync_of(self, topic: str) -> int:
@@ -634,6 +647,7 @@ class ReplicaManager:
             except Exception as error:
                 self.bugs.met("task", error, f"the ISR of {leadership.partition}")
         for partition in self.partitions.values():
+            self._sealer.look(partition)
             if partition.failed is None and partition.log.failed is not None:
                 # Found by a read (a follower's feed, a snapshot): whoever read could not act on it.
                 partition.fail(partition.log.failed)

@@ -459,6 +459,8 @@ class BrokerService:
                 answer.last_epoch, answer.log_end_offset = state.log
                 answer.intact_since, answer.known_since = state.intact_since, state.known_since
                 answer.high_watermark, answer.known_epoch = state.high_watermark, state.known_epoch
+                if state.seal is not None:
+                    answer.seal.CopyFrom(pb.LogSeal(**state.seal._asdict()))
             except OncelogError as error:
                 answer.error.CopyFrom(to_detail(error))
         return reply, b""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from oncelog_partition_leader import elections
 from oncelog_partition_leader.core import election
+from oncelog_partition_leader.core.replica_set import ReplicaSet
+from oncelog_partition_leader.core.replica_state import ReplicaState
 from oncelog_partition_leader.replicas import ReplicaManager
 from tests.simulation.planted_bugs import edit, without
 
@@ -29,5 +31,19 @@ PLANTS = [
         "a replica whose log was set aside as rotten is not elected for the empty one in its place",
         edit(ReplicaManager, "status", ("if partition_id in self._quarantined:", "if False:")),
         "conformance/test_leader_epochs.py::test_a_replica_whose_log_was_set_aside_vouches_for_nothing",
+    ),
+    without(
+        "commit-while-sealed",
+        "nothing is committed before the log's seal is gone from the disk",
+        edit(ReplicaSet, "_may_commit", (" and not self.is_sealed", "")),
+        "conformance/test_sealing.py::test_nothing_is_acknowledged_before_the_seal_is_gone_from_the_disk",
+    ),
+    without(
+        "seal-of-any-epoch",
+        "a seal is good only for the leader epoch in which it was written",
+        edit(
+            ReplicaState, "_is_sealed", ("seal[:2] != (named.incarnation, leader_epoch)", "seal[0] > named.incarnation")
+        ),
+        "unit/partition_leader/core/test_replica_state.py::test_what_a_seal_proves",
     ),
 ]

@@ -23,7 +23,7 @@ PLANTS = [
             edit(
                 ReplicaSet,
                 "_may_commit",
-                ("self.enough_in_sync and not self.eligible and not outstanding", "True"),
+                ("self.may_unseal and not self.is_sealed and not outstanding", "True"),
             ),
         ],
         "unit/partition_leader/core/test_replica_set.py::test_the_watermark_stands_still_below_min_insync_and_goes_on_after_the_join",

@@ -223,7 +223,7 @@ def elect_restored(
 def _was_never_more(partition: Partition, now: BrokerRef, state: ReplicaState) -> bool:
     """This empty log is the one that the value names, not the successor of one that is lost."""
     named = [ref for ref in holders(partition) if ref.broker_id == now.broker_id and ref.incarnation]
-    return any(state.standing(ref, now) is not Standing.LOST for ref in named)
+    return any(state.standing(ref, now, partition.leader_epoch) is not Standing.LOST for ref in named)
 
 
 def silent(partition: Partition, answers: Answers) -> Refs:
@@ -250,7 +250,7 @@ def _standing(partition: Partition, answers: Answers, wanted: Standing) -> Refs:
     for ref in holders(partition):
         if ref.broker_id in answers:
             now, state = answers[ref.broker_id]
-            if state.standing(ref, now) is wanted:
+            if state.standing(ref, now, partition.leader_epoch) is wanted:
                 found.append(now)
     return tuple(found)
 

@@ -4,7 +4,8 @@ Rule 1: a follower's end counts only in its newest session with the incarnation 
         agreed (`start_session` forgets, `agree` and `acknowledge` count).
 Rule 2: the high watermark is the smallest end over the *maximal* ISR (committed and proposed), and does not move while
         the committed ISR is below `min_insync_replicas`, nor while etcd names eligible replicas: they must go on holding
-        every committed record (KIP-966), whatever the minimum is by now. It never goes back.
+        every committed record (KIP-966), whatever the minimum is by now. It never goes back. It stands still, too, while
+        the log may be sealed on disk (`sealing`).
 Rule 3: a member leaves after `lag_max_ms` without being caught up; one whose end is the log's end never leaves for it.
         A replica joins when its end has reached the high watermark *and* the start of the leader's epoch.
 Rule 4: whom somebody else (the controller) took out comes back only by a new session, and not before `REJOIN_AFTER_MS`:
@@ -63,11 +64,13 @@ class ReplicaSet:
         own_end: int,
         now_ms: int,
         eligible: Isr = (),
+        is_sealed: bool = False,
     ) -> None:
         self.me = me
         self.epoch_start = log_end
         self.committed: Isr = isr
         self.eligible: Isr = eligible
+        self.is_sealed = is_sealed
         self.mod_revision = mod_revision
         self.proposed: Isr | None = None
         self.high_watermark = high_watermark
@@ -102,6 +105,11 @@ class ReplicaSet:
     def enough_in_sync(self) -> bool:
         """The committed ISR reaches `min_insync_replicas`: `acks=all` may append."""
         return len(self.committed) >= self._min_insync
+
+    @property
+    def may_unseal(self) -> bool:
+        """What is in etcd allows to commit again."""
+        return self.enough_in_sync and not self.eligible
 
     @property
     def own_end(self) -> int:
@@ -175,6 +183,19 @@ class ReplicaSet:
         follower.owed_end = self._log_end
         follower.joins_after_ms = now_ms + REJOIN_AFTER_MS
         return is_news
+
+    def may_seal(self, synced_end: int) -> bool:
+        """Nothing can be committed now, and what was is synced."""
+        return not self.enough_in_sync and self.high_watermark <= synced_end
+
+    def seal(self) -> None:
+        """Nothing is committed from now on, until `unseal`."""
+        self.is_sealed = True
+
+    def unseal(self) -> bool:
+        """No seal is on disk any more. True when the high watermark moved."""
+        self.is_sealed = False
+        return self._advance()
 
     # ------------------------------------------------------------ membership
 
@@ -283,7 +304,7 @@ class ReplicaSet:
     def _may_commit(self) -> bool:
         """Rule 2. A proposal below the minimum may be in force already, with nobody eligible beside it."""
         outstanding = self.proposed is not None and len(self.proposed) < self._min_insync
-        return self.enough_in_sync and not self.eligible and not outstanding
+        return self.may_unseal and not self.is_sealed and not outstanding
 
     def check(self) -> None:
         """Asserts what must always hold."""

@@ -77,6 +77,32 @@ def test_the_watermark_stands_still_below_min_insync_and_goes_on_after_the_join(
     assert replicas.high_watermark == 5
 
 
+def test_the_watermark_stands_still_until_the_seal_is_gone() -> None:
+    replicas = leading(A, min_insync=2)
+    replicas.wrote(5, 5, 1)
+    assert replicas.may_seal(5)
+    replicas.seal()
+    replicas.start_session(B, 1, 1)
+    replicas.acknowledge(B, 1, 5, 2)
+    replicas.resolve((A, B), 6, 3)
+    assert replicas.may_unseal
+    assert not replicas.advanced(), "the next process would take the seal's word"
+    assert replicas.unseal()
+    assert replicas.high_watermark == 5
+
+
+def test_what_is_committed_and_not_synced_is_not_sealed(full: ReplicaSet) -> None:
+    full.wrote(5, 5, 1)
+    for follower in (B, C):
+        full.acknowledge(follower, 1, 5, 1)
+    assert not full.may_seal(5), "the ISR is not below its minimum"
+    full.resolve((A,), 6, 3, (B, C))
+    full.require_in_sync(2)
+    assert full.high_watermark == 5
+    assert not full.may_seal(4)
+    assert full.may_seal(5)
+
+
 def test_while_a_join_is_in_flight_the_larger_set_counts(full: ReplicaSet) -> None:
     replicas = leading(A, B)
     replicas.start_session(B, 1, 0)
