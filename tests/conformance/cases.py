@@ -71,6 +71,7 @@ HOLES: Final[dict[int, Case]] = {
     2: _replicas(
         "a restarted process takes the place of the one that was meant",
         "test_hole_02_a_leader_that_comes_back_from_a_power_cut_does_not_go_on",
+        "test_hole_02_a_leader_that_is_heard_again_before_the_next_election_does_not_go_on",
         "test_hole_02_a_follower_that_comes_back_from_a_power_cut_is_not_elected",
     ),
     3: _replicas(
