@@ -81,6 +81,7 @@ OPERATIONS: Final[dict[str, Case]] = {
     "move 3": _move(
         "a log is deleted only when etcd itself says that it belongs elsewhere",
         "test_a_view_that_lags_deletes_no_log_that_counts_again",
+        "test_a_view_that_lags_for_longer_than_the_trash_keeps_a_log_deletes_none",
         "test_a_replica_that_moved_away_while_its_broker_was_down_is_removed",
     ),
     "move 4": _move("moves that make no sense are refused", "test_moves_that_make_no_sense_are_refused"),
