@@ -111,6 +111,7 @@ OPERATIONS: Final[dict[str, Case]] = {
     "ahead 2": _ahead(
         "to a later life of the shard that number may be open",
         "test_a_session_goes_on_under_a_later_coordinator",
+        "test_offsets_that_a_later_coordinator_commits_are_seen_at_once",
         "test_an_abort_under_a_later_coordinator_reaches_every_expected_partition",
         "test_a_later_session_never_gets_a_number_that_may_be_open",
         "test_a_later_run_never_gets_a_number_that_may_be_open",

@@ -1,4 +1,4 @@
-"""Plants apply, leave no trace, and are caught: holes by all of their scripts here, rules by `make planted`."""
+"""Plants apply, leave no trace, and are caught: holes and pairs by all of their scripts here, rules by `make planted`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from tests.simulation.planted_bugs import Plant, all_plants, edit, plant_named
 REQUIRED = {f"hole-{number:02}" for number in (1, 2, 3, 5, 6, 7, 9, 10, 11, 12, 17, 21)}
 QUICK = ("doubt-forgotten", "no-dir-sync", "equal-epoch-leads")
 """Rules whose loss nothing noticed before they had tests of their own."""
+SCRIPTED = [planted for planted in all_plants() if planted.kind != "rule" and planted.scripts]
+"""Their scripts are all conformance scripts, which run in this process."""
 
 
 def _fails(script: str) -> bool:
@@ -31,8 +33,8 @@ def _fails(script: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize("planted", [p for p in all_plants() if p.kind == "hole"], ids=lambda planted: planted.name)
-def test_a_planted_hole_is_caught_by_each_of_its_scripts(planted: Plant) -> None:
+@pytest.mark.parametrize("planted", SCRIPTED, ids=lambda planted: planted.name)
+def test_a_planted_hole_or_pair_is_caught_by_each_of_its_scripts(planted: Plant) -> None:
     assert not [script for script in planted.scripts if _fails(script)], "a script fails without the plant"
     with planted.planted():
         silent = [script for script in planted.scripts if not _fails(script)]
