@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import logging
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,7 @@ from tests.simulation import planted_bugs
 from tests.simulation.planted import failing
 from tests.simulation.planted_bugs import Plant, all_plants, edit, plant_named
 
+_TESTS = Path(__file__).parents[1]
 REQUIRED = {f"hole-{number:02}" for number in (1, 2, 3, 5, 6, 7, 9, 10, 11, 12, 17, 21)}
 QUICK = ("doubt-forgotten", "no-dir-sync", "equal-epoch-leads")
 """Rules whose loss nothing noticed before they had tests of their own."""
@@ -45,6 +48,15 @@ def test_a_planted_hole_or_pair_is_caught_by_each_of_its_scripts(planted: Plant)
 def test_every_plant_still_finds_what_it_changes(planted: Plant) -> None:
     with planted.planted():
         pass
+
+
+@pytest.mark.parametrize("planted", all_plants(), ids=lambda planted: planted.name)
+def test_every_script_of_a_plant_exists(planted: Plant) -> None:
+    for script in planted.scripts:
+        path, _, name = script.partition("::")
+        tree = ast.parse((_TESTS / path).read_text())
+        functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+        assert name in functions, f"there is no {script}"
 
 
 @pytest.mark.parametrize("name", QUICK)
