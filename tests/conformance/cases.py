@@ -116,6 +116,7 @@ HOLES: Final[dict[int, Case]] = {
     12: _coordinator(
         "a marker that ends nothing is a no-op",
         "test_hole_12_a_deposed_leader_does_not_say_that_a_marker_is_in",
+        "test_hole_12_a_late_copy_of_a_marker_is_known_whatever_session_came_since",
         "test_hole_12_a_late_copy_does_not_open_an_ended_transaction_again",
     ),
     13: _producers(
