@@ -71,6 +71,7 @@ HOLES: Final[dict[int, Case]] = {
     2: _replicas(
         "a restarted process takes the place of the one that was meant",
         "test_hole_02_a_leader_that_comes_back_from_a_power_cut_does_not_go_on",
+        "test_hole_02_a_leader_that_is_heard_again_before_the_next_election_does_not_go_on",
         "test_hole_02_a_follower_that_comes_back_from_a_power_cut_is_not_elected",
     ),
     3: _replicas(
@@ -115,6 +116,7 @@ HOLES: Final[dict[int, Case]] = {
     12: _coordinator(
         "a marker that ends nothing is a no-op",
         "test_hole_12_a_deposed_leader_does_not_say_that_a_marker_is_in",
+        "test_hole_12_a_late_copy_of_a_marker_is_known_whatever_session_came_since",
         "test_hole_12_a_late_copy_does_not_open_an_ended_transaction_again",
     ),
     13: _producers(

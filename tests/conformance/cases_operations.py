@@ -81,6 +81,7 @@ OPERATIONS: Final[dict[str, Case]] = {
     "move 3": _move(
         "a log is deleted only when etcd itself says that it belongs elsewhere",
         "test_a_view_that_lags_deletes_no_log_that_counts_again",
+        "test_a_view_that_lags_for_longer_than_the_trash_keeps_a_log_deletes_none",
         "test_a_replica_that_moved_away_while_its_broker_was_down_is_removed",
     ),
     "move 4": _move("moves that make no sense are refused", "test_moves_that_make_no_sense_are_refused"),
@@ -110,6 +111,7 @@ OPERATIONS: Final[dict[str, Case]] = {
     "ahead 2": _ahead(
         "to a later life of the shard that number may be open",
         "test_a_session_goes_on_under_a_later_coordinator",
+        "test_offsets_that_a_later_coordinator_commits_are_seen_at_once",
         "test_an_abort_under_a_later_coordinator_reaches_every_expected_partition",
         "test_a_later_session_never_gets_a_number_that_may_be_open",
         "test_a_later_run_never_gets_a_number_that_may_be_open",
@@ -121,7 +123,10 @@ OPERATIONS: Final[dict[str, Case]] = {
     ),
     "epoch 1": Case(
         "nobody leads in an epoch in which a log has batches, whatever etcd says",
-        ("conformance/test_leader_epochs.py::test_nobody_leads_in_an_epoch_in_which_a_log_has_batches",),
+        (
+            "conformance/test_leader_epochs.py::test_nobody_leads_in_an_epoch_in_which_a_log_has_batches",
+            "conformance/test_leader_epochs.py::test_an_epoch_that_is_given_a_second_time_gives_no_offset_a_second_time",
+        ),
     ),
     "rot 1": Case(
         "a replica whose log was set aside vouches for nothing",

@@ -70,6 +70,19 @@ async def test_a_session_goes_on_under_a_later_coordinator(s: Script) -> None:
     assert await s.read(place) == ["first", "second", "third"]
 
 
+async def test_offsets_that_a_later_coordinator_commits_are_seen_at_once(s: Script) -> None:
+    """Nobody counts offsets, so only the doubt tells that coordinator that this number has any."""
+    place = await s.place()
+    writer = await s.session("t")
+    await s.send_offsets(writer, "g", place, 1, sequence=1)
+    assert (await s.end(writer, visible=True)).outcome == COMMITTED
+    writer, owner = writer.next(), s.owner("t")
+    await s.send_offsets(writer, "g", place, 2, sequence=1)
+    s.kill(owner)
+    assert (await s.end(writer, visible=True)).outcome == COMMITTED
+    assert await s.committed_offset("g", place) == 2
+
+
 async def test_an_abort_under_a_later_coordinator_reaches_every_expected_partition(s: Script) -> None:
     place = await s.place()
     writer = await answered_and_forgotten(s, place)

@@ -193,6 +193,21 @@ async def test_hole_12_a_deposed_leader_does_not_say_that_a_marker_is_in(s: Scri
         await s.mark(old, s.marker_request(writer, place), timeout_ms=3_000)
 
 
+async def test_hole_12_a_late_copy_of_a_marker_is_known_whatever_session_came_since(s: Script) -> None:
+    """Taken for new, it would find none of the records that it says must be there."""
+    place = await s.place()
+    markers = s.watch(methods.WRITE_TXN_MARKERS)
+    for value in ("x", "y"):
+        writer = await s.session("t")
+        await s.write(place, writer, value)
+        await s.end(writer, counts={place: 1}, visible=True)
+    end = await s.latest(place)
+    (await markers.caught()).deliver_late()
+    await s.sleep(1)
+    assert await s.read(place) == ["x", "y"]
+    assert await s.latest(place) == end, "nothing was written"
+
+
 async def test_hole_12_a_late_copy_does_not_open_an_ended_transaction_again(s: Script) -> None:
     place = await s.place()
     writer = await s.session("t")

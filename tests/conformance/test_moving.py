@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -239,43 +239,88 @@ def followers_of(s: Script, place: Place) -> set[int]:
     return set(leadership.replicas.followers) if leadership is not None else set()
 
 
-def freeze_view(s: Script, node: str) -> Callable[[], None]:
-    """What this broker sees of etcd stands still until the returned function is called; its own reads still work."""
-    view, waiting = s.broker(node).view, list[Any]()
-    change, listed = view.change, view.listed
-    view.change = waiting.append  # type: ignore[method-assign]
-    view.listed = waiting.append  # type: ignore[method-assign,assignment]
+class FrozenView:
+    """What this broker sees of etcd stands still until it is thawed; its own reads still work."""
 
-    def thaw() -> None:
-        view.change, view.listed = change, listed  # type: ignore[method-assign]
-        for event in waiting:
+    def __init__(self, s: Script, node: str) -> None:
+        self._view = s.broker(node).view
+        self._original = self._view.change, self._view.listed
+        self._waiting: list[Any] = []
+        self._view.change = self._waiting.append  # type: ignore[method-assign,assignment]
+        self._view.listed = self._waiting.append  # type: ignore[method-assign,assignment]
+
+    @property
+    def behind(self) -> int:
+        """How many events it has not seen."""
+        return len(self._waiting)
+
+    def show(self, events: int) -> None:
+        """It sees the oldest of these events, and stands still again."""
+        change, listed = self._original
+        shown, self._waiting[:events] = self._waiting[:events], []
+        for event in shown:
             listed(event) if isinstance(event, Listing) else change(event)
 
-    return thaw
+    def thaw(self) -> None:
+        """It sees everything."""
+        self._view.change, self._view.listed = self._original  # type: ignore[method-assign]
+        self.show(self.behind)
 
 
-@FOUR
-async def test_a_view_that_lags_deletes_no_log_that_counts_again(s: Script) -> None:
-    """Moved away and back while one broker saw nothing of it: it took part all the time, and must keep its log."""
+async def moved_away_and_back(s: Script) -> tuple[Place, str, FrozenView, int]:
+    """A replica moves away and back, and its broker sees nothing of it: it takes part all the time.
+
+    Returns the partition with two records, the broker, its view, and after how many events that view has it away.
+    """
     place, writer = await fast_place(s)
     new, old = outsider(s, place), replicas(s, place)
     gone = next(f"broker-{broker}" for broker in old[1:] if f"broker-{broker}" != controller(s))
     between = tuple(new if f"broker-{broker}" == gone else broker for broker in old)
-    thaw = freeze_view(s, gone)
+    view = FrozenView(s, gone)
     await reassign(s, place, between)
     await s.until(lambda: replicas(s, place) == between and moving(s) == 0)
+    until_away = view.behind
     await reassign(s, place, old)
     await s.until(lambda: replicas(s, place) == old and moving(s) == 0)
     await s.retry(lambda: s.write(place, writer, "y", seq=1))
     assert gone in s.isr(place)
     s.hold(methods.REPLICATE, source=s.leader(place), target=gone)  # what it has lost it would not get back
-    thaw()
+    return place, gone, view, until_away
+
+
+async def is_the_last_one(s: Script, place: Place, node: str) -> None:
+    """All other replicas die, and this one is the whole ISR."""
+    s.kill(*(f"broker-{broker}" for broker in replicas(s, place) if f"broker-{broker}" != node))
+    await s.until(lambda: s.isr(place) == {node}, "the last one of the ISR")
+
+
+async def read_when_two_are_back(s: Script, place: Place) -> list[str]:
+    """What is there once the preferred replica is in sync again."""
+    first = f"broker-{replicas(s, place)[0]}"
+    s.restart(first)
+    await s.rejoined(first, place)
+    return await s.read(place)
+
+
+@FOUR
+async def test_a_view_that_lags_deletes_no_log_that_counts_again(s: Script) -> None:
+    """It took part all the time, and must keep its log when it sees that it was away."""
+    place, gone, view, _ = await moved_away_and_back(s)
+    view.thaw()
     await s.sleep(0.5)
-    s.kill(*(f"broker-{broker}" for broker in old if f"broker-{broker}" != gone))
-    await s.until(lambda: s.isr(place) == {gone}, "the last one of the ISR")
-    s.restart(f"broker-{old[0]}")
-    await s.rejoined(f"broker-{old[0]}", place)
-    assert await s.read(place) == ["x", "y"]
+    await is_the_last_one(s, place, gone)
+    assert await read_when_two_are_back(s, place) == ["x", "y"]
+
+
+@cluster(brokers=4, replica_balance_enabled=False, trash_retention_ms=1_000, retention_interval_ms=500)
+async def test_a_view_that_lags_for_longer_than_the_trash_keeps_a_log_deletes_none(s: Script) -> None:
+    """It sees that it was away, and for a while not that it is back: what went to the trash is gone by then."""
+    place, gone, view, until_away = await moved_away_and_back(s)
+    view.show(until_away)
+    await is_the_last_one(s, place, gone)
+    await s.sleep(2)
+    view.thaw()
+    assert await read_when_two_are_back(s, place) == ["x", "y"]
 
 
 @FOUR

@@ -2,7 +2,9 @@
 
 Rule 1: the budget of losses (`losses.py`) decides which power cuts and lost volumes are fair; for `kill -9`, pauses, cuts
         and full or hung disks there is no limit.
-Rule 2: `active` names the kinds of fault that are under way, for whoever measures what works meanwhile.
+Rule 2: what a fault changed is as before when the faults are over. A clock that is hours behind would refuse the
+        timestamps of every client for ever.
+Rule 3: `active` names the kinds of fault that are under way, for whoever measures what works meanwhile.
 """
 
 from __future__ import annotations
@@ -69,6 +71,7 @@ class ClusterFaults(FaultDriver):
         self._budget = budget
         self._durable = durable
         self._was_restored = False
+        self._leapt: Counter[SimNode] = Counter()
 
     def start(self) -> None:
         """Also stops and restarts nodes in peace now and then, if they are disturbed at all."""
@@ -106,6 +109,9 @@ class ClusterFaults(FaultDriver):
         for node in self._world.nodes.values():
             node.disk.capacity = None
             node.thaw_disk()
+        for node, ms in self._leapt.items():
+            node.clock.step(-ms)
+        self._leapt.clear()
 
     async def _repeat(self, name: str, mean_ms: float, inject: Callable[[], Awaitable[bool]]) -> None:
         async def noted() -> bool:
@@ -295,7 +301,9 @@ class ClusterFaults(FaultDriver):
 
     async def _leap_clock(self) -> bool:
         node = self._random.choice(list(self._world.nodes.values()))
-        node.clock.step(self._random.randint(-_LEAP_MAX_MS, _LEAP_MAX_MS))
+        ms = self._random.randint(-_LEAP_MAX_MS, _LEAP_MAX_MS)
+        node.clock.step(ms)
+        self._leapt[node] += ms
         return True
 
     # ------------------------------------------------------------ who

@@ -5,6 +5,7 @@ Rule: a copy is judged by the two topics at the end: the same values in the same
 
 from __future__ import annotations
 
+import asyncio
 from random import Random
 from typing import Final
 
@@ -13,6 +14,7 @@ from oncelog.client.client import Client
 from oncelog.client.consumer import Consumer
 from oncelog.client.producer import Producer
 from tests.simulation.history import Key, Records
+from tests.simulation.recorded import RETRY_S
 from tests.simulation.topics import COPY, PARTITIONS, WORK
 from tests.simulation.workload import Workload
 
@@ -20,10 +22,13 @@ _GROUP: Final = "copiers"
 
 
 class Copier:
-    """`committed` counts its transactions. After `finish_at` was given it ends when it has copied all of it."""
+    """`committed` counts its transactions, `trouble` is its last error. After `finish_at` was given it ends when it has
+    copied all of it.
+    """
 
     def __init__(self, workload: Workload) -> None:
         self.committed = 0
+        self.trouble: errors.OncelogError | None = None
         self.ends: dict[Key, int] | None = None
         self._workload = workload
         self._is_done = False
@@ -42,6 +47,8 @@ class Copier:
                     await self._session(client, random)
                 except errors.OncelogError as error:
                     self._workload.causes[f"copier {type(error).__name__}"] += 1
+                    self.trouble = error
+                    await asyncio.sleep(RETRY_S)
         finally:
             await client.close()
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, fields, replace
 from random import Random
 from typing import Any, Final
@@ -183,7 +184,7 @@ class Scenario:
         await cluster.healthy(_HEAL_MS)
         await self._succeeds_again(workload)
         workload.stopping = True
-        async with asyncio.timeout(_HEAL_MS / 1000):
+        async with _phase(lambda: "the clients end their work"):
             await asyncio.gather(*running)
         self.verdict.violations.extend(hostile.accepted)
         await self._judge(cluster, workload, copier, copying)
@@ -259,7 +260,7 @@ class Scenario:
             copier.finish_at(
                 {(WORK, p): o.last_stable_offset for p, o in (await client.admin.partition_offsets(WORK)).items()}
             )
-        async with asyncio.timeout(_HEAL_MS / 1000):
+        async with _phase(lambda: f"the copier copies what is left; its last error: {copier.trouble!r}"):
             await copying
         await settled(cluster, _HEAL_MS)  # its last commit may be decided and not visible yet
         copied = await final_read(cluster, [(COPY, p) for p in range(PARTITIONS)])
@@ -281,6 +282,19 @@ class Scenario:
         count["copier commits"] += copier.committed
         self.verdict.causes.update(workload.causes)
         self.verdict.sights = watcher.checked
+
+
+@asynccontextmanager
+async def _phase(what: Callable[[], str]) -> AsyncIterator[None]:
+    """A part of the end of a run, which must be over within `_HEAL_MS`. Raises `TimeoutError` with its name."""
+    limit = asyncio.timeout(_HEAL_MS / 1000)
+    try:
+        async with limit:
+            yield
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        raise TimeoutError(f"not over within {_HEAL_MS} ms: {what()}") from error
 
 
 def _plan(seed: int, faster_by: int) -> FaultPlan:

@@ -1,9 +1,11 @@
-"""Plants apply, leave no trace, and are caught: holes by all of their scripts here, rules by `make planted`."""
+"""Plants apply, leave no trace, and are caught: holes and pairs by all of their scripts here, rules by `make planted`."""
 
 from __future__ import annotations
 
+import ast
 import importlib
 import logging
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +14,12 @@ from tests.simulation import planted_bugs
 from tests.simulation.planted import failing
 from tests.simulation.planted_bugs import Plant, all_plants, edit, plant_named
 
+_TESTS = Path(__file__).parents[1]
 REQUIRED = {f"hole-{number:02}" for number in (1, 2, 3, 5, 6, 7, 9, 10, 11, 12, 17, 21)}
 QUICK = ("doubt-forgotten", "no-dir-sync", "equal-epoch-leads")
 """Rules whose loss nothing noticed before they had tests of their own."""
+SCRIPTED = [planted for planted in all_plants() if planted.kind != "rule" and planted.scripts]
+"""Their scripts are all conformance scripts, which run in this process."""
 
 
 def _fails(script: str) -> bool:
@@ -31,8 +36,8 @@ def _fails(script: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize("planted", [p for p in all_plants() if p.kind == "hole"], ids=lambda planted: planted.name)
-def test_a_planted_hole_is_caught_by_each_of_its_scripts(planted: Plant) -> None:
+@pytest.mark.parametrize("planted", SCRIPTED, ids=lambda planted: planted.name)
+def test_a_planted_hole_or_pair_is_caught_by_each_of_its_scripts(planted: Plant) -> None:
     assert not [script for script in planted.scripts if _fails(script)], "a script fails without the plant"
     with planted.planted():
         silent = [script for script in planted.scripts if not _fails(script)]
@@ -43,6 +48,15 @@ def test_a_planted_hole_is_caught_by_each_of_its_scripts(planted: Plant) -> None
 def test_every_plant_still_finds_what_it_changes(planted: Plant) -> None:
     with planted.planted():
         pass
+
+
+@pytest.mark.parametrize("planted", all_plants(), ids=lambda planted: planted.name)
+def test_every_script_of_a_plant_exists(planted: Plant) -> None:
+    for script in planted.scripts:
+        path, _, name = script.partition("::")
+        tree = ast.parse((_TESTS / path).read_text())
+        functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+        assert name in functions, f"there is no {script}"
 
 
 @pytest.mark.parametrize("name", QUICK)

@@ -33,6 +33,8 @@ class Run:
     topic_id: str = ""
     stopping: bool = False
     acknowledged: dict[int, list[bytes]] = field(default_factory=dict)
+    epochs: dict[int, int] = field(default_factory=dict)
+    """The newest leader epoch that anybody named, by partition."""
 
     async def producer(self, producer_id: int) -> None:
         """Writes 0, 1, 2, ...; the next one only when the last one was acknowledged."""
@@ -60,6 +62,7 @@ class Run:
         return not answer.HasField("error")
 
     async def leader(self, partition: int) -> int | None:
+        """As the SDK, it never goes back to an older epoch: that leader's log may lack what a newer one acknowledged."""
         for number in range(len(self.cluster.names)):
             try:
                 reply, _ = await self.cluster.call(
@@ -68,7 +71,10 @@ class Run:
             except OncelogError:
                 continue
             partitions = reply.topics[0].partitions
-            if partition < len(partitions) and partitions[partition].HasField("leader"):
+            if partition >= len(partitions) or partitions[partition].leader_epoch < self.epochs.get(partition, -1):
+                continue
+            self.epochs[partition] = partitions[partition].leader_epoch
+            if partitions[partition].HasField("leader"):
                 return int(partitions[partition].leader.broker_id)
         return None
 
@@ -122,6 +128,9 @@ def test_nothing_acknowledged_is_lost_and_replicas_become_identical(seed: int, f
             await driver.stop()
             before = {producer_id: len(done) for producer_id, done in run.acknowledged.items()}
             await asyncio.sleep(15)
+            for producer in producers:
+                if producer.done():
+                    producer.result()  # it ends before it is told to only by what it raised
             for producer_id, done in run.acknowledged.items():
                 assert len(done) > before[producer_id], f"producer {producer_id} makes no progress after the faults"
             run.stopping = True

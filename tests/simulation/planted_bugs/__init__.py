@@ -54,9 +54,9 @@ def without(name: str, rule: str, change: Planted | Sequence[Planted], *scripts:
     return Plant(name, rule, scripts, planted, kind)
 
 
-def unguarded(name: str, rule: str, *changes: Planted) -> Plant:
-    """A `Plant` of a rule and of the guard that stands behind it."""
-    return without(name, rule, changes, kind="pair")
+def unguarded(name: str, rule: str, *changes: Planted, scripts: Sequence[str] = ()) -> Plant:
+    """A `Plant` of a rule and of the guard that stands behind it. `scripts` must fail without both."""
+    return without(name, rule, changes, *scripts, kind="pair")
 
 
 @contextmanager

@@ -1,4 +1,7 @@
-"""Election and leadership go by the broker's name: a restarted process stands in for the one that the ISR names."""
+"""Election and leadership go by the broker's name: a restarted process stands in for the one that the ISR names.
+
+Only who has answered in its present incarnation is elected, so this shows when the restarted one has answered already.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,6 @@ def _planted() -> Iterator[None]:
 PLANT = plant(
     2,
     "leadership and ISR entries name (broker, incarnation)",
-    "test_holes_replication::test_hole_02_a_leader_that_comes_back_from_a_power_cut_does_not_go_on",
+    "test_holes_replication::test_hole_02_a_leader_that_is_heard_again_before_the_next_election_does_not_go_on",
     "test_holes_replication::test_hole_02_a_follower_that_comes_back_from_a_power_cut_is_not_elected",
 )(_planted)

@@ -1,4 +1,7 @@
-"""The log of a replica is deleted on the word of the broker's own view, which may lag behind a move back."""
+"""The log of a replica leaves its place on the word of the broker's own view, which may lag behind a move back.
+
+The trash gives it back when the view hears of that soon, so this shows when the trash has been emptied before.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,6 @@ def _planted() -> Iterator[None]:
 
 PLANT = plant(
     27,
-    "a replica is deaf first, then asks etcd, then deletes its log",
-    "test_moving::test_a_view_that_lags_deletes_no_log_that_counts_again",
+    "a replica is deaf first, then asks etcd, then gives its log away",
+    "test_moving::test_a_view_that_lags_for_longer_than_the_trash_keeps_a_log_deletes_none",
 )(_planted)

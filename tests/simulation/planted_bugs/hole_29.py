@@ -1,4 +1,7 @@
-"""A later life of a shard takes the number that was enrolled ahead for one that nobody has opened."""
+"""A later life of a shard takes the number that was enrolled ahead for one that nobody has opened.
+
+It then decides that number for nobody. That no later session gets it is guarded twice: see `number-given-twice`.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +32,7 @@ def _planted() -> Iterator[None]:
 PLANT = plant(
     29,
     "a number that was enrolled ahead may be open when the shard begins a new life",
-    "test_enrolled_ahead::test_a_later_session_never_gets_a_number_that_may_be_open",
+    "test_enrolled_ahead::test_offsets_that_a_later_coordinator_commits_are_seen_at_once",
     "test_enrolled_ahead::test_an_abort_under_a_later_coordinator_reaches_every_expected_partition",
+    "test_enrolled_ahead::test_a_question_does_not_end_a_living_transaction",
 )(_planted)

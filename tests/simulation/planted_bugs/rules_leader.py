@@ -87,7 +87,7 @@ PLANTS = [
             )
             for method, epoch in (("begin", "opened.session_epoch"), ("end", "session_epoch"))
         ],
-        "unit/partition_leader/core/test_producer_state.py::test_hole_12_an_ended_transaction_never_opens_again",
+        "conformance/test_holes_coordinator.py::test_hole_12_a_late_copy_of_a_marker_is_known_whatever_session_came_since",
     ),
     without(
         "marker-no-session-fence",

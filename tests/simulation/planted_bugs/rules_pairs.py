@@ -6,6 +6,7 @@ deposed leader, since below a high watermark all logs are equal; and a cut that 
 
 from __future__ import annotations
 
+from oncelog_coordinator.core import transaction_state
 from oncelog_partition_leader import storage
 from oncelog_partition_leader.core.election import Brokers
 from oncelog_partition_leader.core.producer_state import ProducerStates
@@ -15,7 +16,7 @@ from oncelog_partition_leader.follower import Follower
 from oncelog_partition_leader.isr import IsrKeeper
 from oncelog_partition_leader.leadership import Leadership
 from oncelog_partition_leader.partition import LocalPartition
-from tests.simulation.planted_bugs import edit, unguarded
+from tests.simulation.planted_bugs import edit, hole_29, unguarded
 
 PLANTS = [
     unguarded(
@@ -67,5 +68,16 @@ PLANTS = [
             "_decide_transactional",
             ("known is not None and name.txn_no <= known.ended_up_to", "False"),
         ),
+    ),
+    unguarded(
+        "number-given-twice",
+        "a number that may be open is aborted before the next session; and a session closes the number before its own",
+        hole_29.PLANT.planted,
+        edit(
+            transaction_state,
+            "_closed_for_successor",
+            ("return close_unknown(closed, closed.last_txn_no + 1, now_ms, limits)", "return closed"),
+        ),
+        scripts=["conformance/test_enrolled_ahead.py::test_a_later_session_never_gets_a_number_that_may_be_open"],
     ),
 ]
