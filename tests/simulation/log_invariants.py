@@ -185,7 +185,7 @@ class NothingIsSetAside:
         """Looks at a log when it is seen first."""
         if before is None and not self._is_damaged():
             for broker in self._brokers():
-                aside = now.partition.id in broker.replicas._quarantined
+                aside = now.partition.id in broker.replicas._opener._quarantined
                 assert not (broker.me() == now.broker and aside), f"set aside as rotten, and nothing was damaged: {now}"
 
 

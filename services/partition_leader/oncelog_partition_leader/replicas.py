@@ -21,13 +21,11 @@ from oncelog.ports import Transport, WallClock
 from oncelog.tracing import Tracer
 from oncelog.types import BrokerRef, PartitionId
 from oncelog_partition_leader.broker_metrics import BrokerMetrics
-from oncelog_partition_leader.checkpoints import IDENTITY
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.coordinators import Coordinators
-from oncelog_partition_leader.core.folders import folder_name
-from oncelog_partition_leader.core.replica_state import EMPTY, LogState, ReplicaState
+from oncelog_partition_leader.core.replica_state import ReplicaState
 from oncelog_partition_leader.core.transactions import TxnSession
-from oncelog_partition_leader.custody import Claim, Custody, read_log, write_log
+from oncelog_partition_leader.custody import Custody
 from oncelog_partition_leader.disk_watch import DiskWatch
 from oncelog_partition_leader.epoch_raising import raise_epoch
 from oncelog_partition_leader.giving_way import give_way
@@ -36,12 +34,11 @@ from oncelog_partition_leader.isr import IsrKeeper
 from oncelog_partition_leader.leadership import Leadership
 from oncelog_partition_leader.leftovers import Leftovers
 from oncelog_partition_leader.log_config import LogConfig
+from oncelog_partition_leader.log_opening import LogOpener
 from oncelog_partition_leader.partition import LocalPartition
 from oncelog_partition_leader.removal import is_deleted, is_moved_away, sweep
 from oncelog_partition_leader.replication import Replicator
-from oncelog_partition_leader.sealing import Sealer, read_seal, remove_seal
-from oncelog_partition_leader.storage import PartitionLog
-from oncelog_partition_leader.storage_recovery import make_directory, set_aside
+from oncelog_partition_leader.sealing import Sealer
 from oncelog_partition_leader.topic_config import TopicConfig, effective, min_insync_of
 from oncelog_partition_leader.trash import Trash
 from oncelog_runtime import cluster
@@ -107,11 +104,11 @@ class ReplicaManager:
         self._looking = False
         self._opening: dict[PartitionId, None] = {}
         self._raising: dict[PartitionId, None] = {}
-        self._quarantined: dict[PartitionId, None] = {}
+        self._opener = LogOpener(
+            ports.disk, config.log_dir, self.trash, ports.clock, custody, lambda: self._newest_incarnation
+        )
         self._slots = asyncio.Semaphore(_OPEN_AT_ONCE)
         self._failed_under: dict[PartitionId, BrokerRef] = {}
-        self._failed: dict[PartitionId, None] = {}
-        self._left: dict[PartitionId, None] = {}
         self._closing = False
         self._leaves_disk = False
         self.disk_watch = DiskWatch(ports.clock, config.disk_stall_max_ms, self._disk_stalled)
@@ -222,7 +219,7 @@ class ReplicaManager:
         under, name = self._failed_under[partition.id], partition.id
         try:
             async with asyncio.timeout(_CLAIM_S):
-                await self._lower_claim(partition.log.directory, under.incarnation + 1)
+                await self._opener.lower_claim(partition.log.directory, under.incarnation + 1)
         except (OncelogError, TimeoutError) as error:
             _log.warning("what is left of the log of %s cannot be written down: %r", name, error)
         forgotten = under.incarnation > 0 and await self.hand_over.forget(name)
@@ -230,7 +227,7 @@ class ReplicaManager:
             return  # opened anew under a new incarnation
         if forgotten:
             del self._failed_under[name]
-            self._left[name] = None
+            self._opener.left(name)
             await self._reopen(name)
         else:
             self._renew(f"the log of {partition.topic}-{name.partition} failed, and nobody else can lead it")
@@ -241,7 +238,7 @@ class ReplicaManager:
         """This broker is somebody else now: nothing that names the old incarnation holds any more."""
         for partition in list(self.partitions.values()):
             partition.stop_leading()
-        self._left.clear()
+        self._opener.registered()
         for partition_id, under in list(self._failed_under.items()):
             if under != ref:
                 del self._failed_under[partition_id]
@@ -325,10 +322,8 @@ class ReplicaManager:
         partition.isr_seen = state.isr
         if partition.failed is not None:
             return
-        if me in state.isr and partition.id in self._left:
-            self._tasks.spawn(self._vouch_again(partition), "vouch-again")
-        if me in state.isr and partition.id in self._quarantined:
-            self._tasks.spawn(self._forget_quarantine(partition), "forget-quarantine")
+        if me in state.isr and self._opener.owes(partition.id):
+            self._tasks.spawn(self._opener.in_sync(partition), "in-sync-again")
         if state.leader != me or not me.incarnation:
             partition.saw_epoch(state.leader_epoch)
             if partition.leadership is not None and partition.leadership.epoch <= state.leader_epoch:
@@ -381,7 +376,7 @@ class ReplicaManager:
 
     def directory_of(self, topic: str, partition_id: PartitionId) -> str:
         """Where a partition's log lies."""
-        return f"{self._config.log_dir}/{folder_name(topic, partition_id)}"
+        return self._opener.directory_of(topic, partition_id)
 
     def _is_used(self, partition_id: PartitionId) -> bool:
         return partition_id in self.partitions or partition_id in self._opening
@@ -397,7 +392,7 @@ class ReplicaManager:
             try:
                 config = effective(topic.config, self.defaults)
                 async with self._slots:
-                    log = await self._open_log(partition_id, topic.name, config, rescan)
+                    log = await self._opener.open(partition_id, topic.name, config.log, rescan=rescan)
             except OncelogError as error:
                 _log.error("the log of %s cannot be opened, it is tried again in %.1f s: %s", name, pause_s, error)
                 self.unopened[partition_id] = error
@@ -405,8 +400,7 @@ class ReplicaManager:
                 self.unopened[partition_id] = self.bugs.met("open", error, name)
             else:
                 partition = LocalPartition(self, partition_id, topic.name, log, config)
-                partition.claim = read_log(self._disk, log.directory, self._newest_incarnation)
-                partition.seal = read_seal(self._disk, log.directory)
+                self._opener.opened(partition)
                 self.partitions[partition_id] = partition
                 break
             await asyncio.sleep(pause_s)
@@ -415,102 +409,17 @@ class ReplicaManager:
         self._opening.pop(partition_id, None)
         self._apply(partition_id)
 
-    async def _open_log(
-        self, partition_id: PartitionId, topic: str, config: TopicConfig, rescan: bool = False
-    ) -> PartitionLog:
-        """`rescan`: a reader met rot, maybe below what recovery looks at, so every batch is checked before it is used."""
-        directory = self.directory_of(topic, partition_id)
-        if self._asides(topic, partition_id):
-            self._quarantined[partition_id] = None
-        await self.trash.take_back(folder_name(topic, partition_id))
-        first_vouched_for = self._newest_incarnation + (partition_id in self._left)
-        if partition_id in self._failed or not self._disk.exists(f"{directory}/{IDENTITY}"):
-            await self._claim_less(directory, first_vouched_for)
-        try:
-            log = await PartitionLog.open(self._disk, directory, config.log, self._clock.now_ms())
-            if rescan:
-                await self._rescan(log)
-            if log.lost_tail:
-                self._failed[partition_id] = None  # for the next try, which finds the tail cut
-                try:
-                    await self._lower_claim(directory, first_vouched_for, keeps_seal=True)
-                except StorageError:
-                    await log.close(clean=False)
-                    raise
-            self._failed.pop(partition_id, None)
-            return log
-        except StorageError as error:
-            if error.context.get("reason") != "rot":
-                raise
-            _log.error("the log of %s %s is rotten and is set aside: %s", topic, partition_id, error)
-            self._quarantined[partition_id] = None
-            await set_aside(self._disk, directory)
-            await self._claim_less(directory, first_vouched_for)
-            log = await PartitionLog.open(self._disk, directory, config.log, self._clock.now_ms())
-            self._failed.pop(partition_id, None)
-            return log
-
-    async def _claim_less(self, directory: str, incarnation: int) -> None:
-        """Before the log is made: a crash, or a full disk, in between must not leave one that vouches for what it lacks."""
-        await make_directory(self._disk, directory)
-        await self._lower_claim(directory, incarnation)
-
     async def lower_claim(self, partition: LocalPartition) -> None:
         """Before a log is copied anew from its leader."""
-        partition.claim = await self._lower_claim(partition.log.directory, self._newest_incarnation)
-        partition.seal = None
-
-    async def _lower_claim(self, directory: str, incarnation: int, keeps_seal: bool = False) -> Claim:
-        """This log may have lost what it held before this incarnation, though its data directory lost nothing.
-
-        `keeps_seal`: it lost only what was not synced. Raises `StorageError`.
-        """
-        if not keeps_seal and read_seal(self._disk, directory) is not None:
-            await remove_seal(self._disk, directory)
-        claim = read_log(self._disk, directory, incarnation).lost_before(incarnation)
-        await write_log(self._disk, directory, claim)
-        return claim
-
-    async def _vouch_again(self, partition: LocalPartition) -> None:
-        """A log that had lost something is in the ISR again, under the same incarnation."""
-        if self._left.pop(partition.id, "absent") is not None:
-            return
-        directory, incarnation = partition.log.directory, self._me().incarnation
-        try:
-            await write_log(self._disk, directory, read_log(self._disk, directory, incarnation))
-        except OncelogError as error:
-            _log.warning("the log of %s vouches for less than it could: %s", partition.id, error)
+        await self._opener.will_be_reset(partition)
 
     @property
     def _newest_incarnation(self) -> int:
         """Ours, or, before this process has one, the lowest that it can get."""
         return self._me().incarnation or self._view.revision + 1
 
-    @staticmethod
-    async def _rescan(log: PartitionLog) -> None:
-        """Raises `StorageError` (rot), and then the log is closed."""
-        try:
-            async for _ in log.scrub():
-                pass
-        except StorageError:
-            await log.close(clean=False)
-            raise
-
-    def _asides(self, topic: str, partition_id: PartitionId) -> list[str]:
-        directory = self.directory_of(topic, partition_id)
-        name = directory.rpartition("/")[2]
-        kept = [found for found in self._disk.list(self._config.log_dir) if found.startswith(f"{name}.quarantined-")]
-        return [f"{self._config.log_dir}/{found}" for found in kept]
-
-    async def _forget_quarantine(self, partition: LocalPartition) -> None:
-        """The replica was repaired from a healthy one: it is in the ISR."""
-        if self._quarantined.pop(partition.id, "absent") is None:
-            for directory in self._asides(partition.topic, partition.id):
-                self._disk.remove(directory)
-            await self._disk.sync_dir(self._config.log_dir)
-
     async def _reopen(self, partition_id: PartitionId) -> None:
-        self._failed[partition_id] = None
+        self._opener.failed(partition_id)
         partition = self.partitions.pop(partition_id, None)
         if partition is None:
             return
@@ -538,7 +447,7 @@ class ReplicaManager:
         self._opening.pop(partition.id, None)
         if deleted:
             _log.info("%s: the topic was deleted", name)
-            self._quarantined.pop(partition.id, None)
+            self._opener.forget(partition.id)
             await self.leftovers.trash_all(self.leftovers.of(partition.id))
         else:
             _log.error("%s: etcd does not know the topic, but nobody has deleted it; its log is closed and kept", name)
@@ -554,7 +463,7 @@ class ReplicaManager:
                     await partition.close(clean=False)
                 for folder in self.leftovers.of(partition_id):
                     await self.trash.put(folder.name, self._clock.now_ms())
-                self._quarantined.pop(partition_id, None)
+                self._opener.forget(partition_id)
             elif partition is not None and (partition.failed is None or partition_id in self._failed_under):
                 self.partitions[partition_id] = partition
             elif partition is not None:  # it failed, and there is a new incarnation since: opened anew
@@ -599,19 +508,7 @@ class ReplicaManager:
         if partition is None or partition.failed is not None or partition.exclusive.locked():
             why = self.unopened.get(partition_id)
             raise StorageError("the log is not open", reason="opening", cause=why.message if why is not None else "")
-        if partition_id in self._quarantined:  # what stands in its place begins with nothing
-            incarnation = self._me().incarnation
-            return ReplicaState(EMPTY, incarnation, incarnation, known_epoch=partition.known_epoch)
-        log, claim = partition.log, self._custody.claim.and_also(partition.claim)
-        state = LogState(log.last_epoch, log.log_end_offset)
-        return ReplicaState(
-            state,
-            claim.intact_since,
-            claim.known_since,
-            partition.high_watermark,
-            partition.known_epoch,
-            partition.seal,
-        )
+        return self._opener.status(partition)
 
     def min_insync_of(self, topic: str) -> int:
         """`min_insync_replicas` of a topic by name."""

@@ -6,7 +6,7 @@ from oncelog_partition_leader import elections
 from oncelog_partition_leader.core import election
 from oncelog_partition_leader.core.replica_set import ReplicaSet
 from oncelog_partition_leader.core.replica_state import ReplicaState
-from oncelog_partition_leader.replicas import ReplicaManager
+from oncelog_partition_leader.log_opening import LogOpener
 from tests.simulation.planted_bugs import edit, without
 
 PLANTS = [
@@ -29,7 +29,7 @@ PLANTS = [
     without(
         "quarantine-electable",
         "a replica whose log was set aside as rotten is not elected for the empty one in its place",
-        edit(ReplicaManager, "status", ("if partition_id in self._quarantined:", "if False:")),
+        edit(LogOpener, "status", ("if partition.id in self._quarantined:", "if False:")),
         "conformance/test_leader_epochs.py::test_a_replica_whose_log_was_set_aside_vouches_for_nothing",
     ),
     without(
