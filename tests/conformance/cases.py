@@ -177,6 +177,7 @@ HOLES: Final[dict[int, Case]] = {
     24: _replicas(
         "which acknowledgements count",
         "test_hole_24_a_late_message_of_an_older_session_counts_for_nothing",
+        "test_hole_24_a_late_copy_of_a_cut_cuts_nothing_that_came_since",
         "unit/partition_leader/core/test_replica_set.py::"
         "test_acknowledgements_of_an_older_session_or_incarnation_do_not_count",
     ),

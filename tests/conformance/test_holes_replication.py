@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -26,6 +28,13 @@ def controller(s: Script) -> str:
     item = s.world.metadata.get(keys.CONTROLLER_KEY)
     assert item is not None
     return f"broker-{keys.decode_ref(item.value).broker_id}"
+
+
+def cuts_in(place: Place) -> Callable[[Any, bytes], bool]:
+    """For taps: a leader has this partition cut."""
+    return lambda request, _: any(
+        item.topic_id == place.topic_id and item.HasField("truncate_to") for item in request.partitions
+    )
 
 
 async def acknowledged(s: Script, place: Place, *args: object, **how: object) -> bool:
@@ -309,6 +318,37 @@ async def test_hole_24_a_late_message_of_an_older_session_counts_for_nothing(s: 
     await s.sleep(0.5)
     assert s.replica(follower, place).log.log_end_offset == before == 3
     assert bytes_of(s, leader, place, 3) == bytes_of(s, follower, place, 3)
+
+
+async def with_a_tail_that_must_be_cut(s: Script, place: Place) -> None:
+    """The leader writes a record that nobody else gets, and is killed."""
+    leader, writer = s.leader(place), await s.producer()
+    end, held = s.replica(leader, place).log.log_end_offset, s.hold(methods.REPLICATE, source=leader)
+    s.start(s.write(place, writer, "never acknowledged", timeout_ms=20_000))
+    await s.until(lambda: s.replica(leader, place).log.log_end_offset > end)
+    s.kill(leader)
+    held.close()
+
+
+async def test_hole_24_a_late_copy_of_a_cut_cuts_nothing_that_came_since(s: Script) -> None:
+    place, writer = await s.place(), await s.producer()
+    await s.write(place, writer, "x")
+    old, others = s.leader(place), s.followers(place)
+    await with_a_tail_that_must_be_cut(s, place)
+    new = await s.new_leader(place, old)
+    await s.retry(lambda: s.write(place, writer, "y", seq=1))
+    cuts = s.watch(methods.REPLICATE, source=new, target=old, match=cuts_in(place))
+    s.restart(old)
+    await s.rejoined(old, place)
+    await s.write(place, writer, "z", seq=2)
+    s.hold(methods.REPLICATE, source=new, target=old)  # what it loses now it does not get again
+    (await cuts.caught()).deliver_late()
+    await s.sleep(0.1)
+    s.kill(*others)
+    await s.until(lambda: s.isr(place) == {old} and s.leads(old, place), "the last one of the ISR")
+    s.restart(*others)
+    await s.rejoined(others[0], place)
+    assert await s.read(place) == ["x", "y", "z"]
 
 
 async def test_hole_25_a_killed_member_does_not_hold_the_watermark(s: Script) -> None:

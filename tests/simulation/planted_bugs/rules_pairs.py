@@ -25,6 +25,9 @@ PLANTS = [
         edit(LocalPartition, "check_session", ("elif hello or (epoch, session) != self._session:", "elif False:")),
         edit(Follower, "_append", ("if item.base_offset != partition.log.log_end_offset:", "if False:")),
         edit(storage, "check_chunk", ("if header.base_offset != offset:", "if False:")),
+        scripts=[
+            "conformance/test_holes_replication.py::test_hole_24_a_late_message_of_an_older_session_counts_for_nothing"
+        ],
     ),
     unguarded(
         "truncate-after-data",
@@ -38,6 +41,9 @@ PLANTS = [
             ),
         ),
         edit(LocalPartition, "check_session", ("elif hello or (epoch, session) != self._session:", "elif False:")),
+        scripts=[
+            "conformance/test_holes_replication.py::test_hole_24_a_late_copy_of_a_cut_cuts_nothing_that_came_since"
+        ],
     ),
     unguarded(
         "join-without-registration",
@@ -58,6 +64,9 @@ PLANTS = [
             "_write_chunk",
             ("[Compare(broker_key(ref.broker_id), ref.incarnation) for ref in named]", "[]"),
         ),
+        scripts=[
+            "conformance/test_elections_below_min_isr.py::test_killed_followers_come_back_to_a_leader_that_lost_power",
+        ],
     ),
     unguarded(
         "stale-verified",
@@ -68,6 +77,9 @@ PLANTS = [
             "_decide_transactional",
             ("known is not None and name.txn_no <= known.ended_up_to", "False"),
         ),
+        scripts=[
+            "conformance/test_holes_coordinator.py::test_hole_12_a_late_copy_does_not_open_an_ended_transaction_again"
+        ],
     ),
     unguarded(
         "number-given-twice",
