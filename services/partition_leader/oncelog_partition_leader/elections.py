@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from oncelog import methods
@@ -45,6 +45,7 @@ from oncelog_partition_leader.core.election import (
     prefer,
     transfer,
 )
+from oncelog_partition_leader.core.proposals import Proposal, chunks
 from oncelog_partition_leader.core.replica_state import LogState, ReplicaState, Seal
 from oncelog_partition_leader.topic_config import TopicConfig, min_insync_of
 from oncelog_partition_leader.topics import Commit
@@ -57,12 +58,7 @@ _log = logging.getLogger(__name__)
 _RETRY_S = 0.01
 _AGAIN_S = 0.1
 _AGAIN_MAX_S = 2.0
-_COMPARES_MAX = 120
-"""etcd takes 128 in one transaction, and the controller adds its own key."""
-
 Entry = Versioned[Partition]
-Proposal = tuple[PartitionId, int, Partition]
-"""(partition, mod revision that it replaces, new value)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,22 +327,6 @@ class Elections:
             return []
         known = [item for item in reply.partitions if not item.HasField("error")]
         return [(PartitionId(item.topic_id, item.partition), _state_of(item)) for item in known]
-
-
-def chunks(proposals: Sequence[Proposal], compares_max: int = _COMPARES_MAX) -> Iterator[list[Proposal]]:
-    """Proposals that fit into one commit each: a comparison for each partition, each topic and each broker of an ISR."""
-    chunk: list[Proposal] = []
-    named: dict[BrokerRef | str, None] = {}
-    for proposal in proposals:
-        value = proposal[2]
-        wanted: dict[BrokerRef | str, None] = {**named, value.topic: None, **dict.fromkeys(value.isr)}
-        if chunk and len(wanted) + len(chunk) + 1 > compares_max:
-            yield chunk
-            chunk, wanted = [], {value.topic: None, **dict.fromkeys(value.isr)}
-        chunk.append(proposal)
-        named = wanted
-    if chunk:
-        yield chunk
 
 
 def _state_of(item: pb.ReplicaState) -> ReplicaState:

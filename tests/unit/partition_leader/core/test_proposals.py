@@ -1,9 +1,9 @@
-"""How elections are grouped into commits; what they decide is in core/test_election.py, what they do in tests/conformance."""
+"""How new values of partitions are grouped into commits."""
 
 from __future__ import annotations
 
 from oncelog.types import BrokerRef, PartitionId
-from oncelog_partition_leader.elections import Proposal, chunks
+from oncelog_partition_leader.core.proposals import Proposal, chunks
 from oncelog_runtime.cluster import Partition
 
 
