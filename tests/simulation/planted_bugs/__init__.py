@@ -2,7 +2,7 @@
 
     hole_NN.py    the holes of the protocol, one file each
     rules_*.py    rules of leader, replication, elections, storage, coordinator and client, by area
-    rules_pairs   guards that stand one behind the other: only without both of them something breaks
+    rules_pairs   guards that stand one behind the other, taken out together
 
 Rule 1: a plant changes one rule: it replaces a function of production code, or edits a line of one; the rest runs as it is.
 Rule 2: a plant that no longer finds what it changes fails loudly: it would be a test of nothing.

@@ -1,4 +1,4 @@
-"""Guards that stand one behind the other. Each alone can be lost and nothing breaks; a test must notice when both are.
+"""Guards that stand one behind the other: a test must notice when both are lost. Some of them guard something else alone.
 
 Of two such rules the second guard is no check but a property, so there is no pair to plant: a reader may be served by a
 deposed leader, since below a high watermark all logs are equal; and a cut that is too short is asked for again.
