@@ -14,6 +14,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
 
+from tests import archives
 from tests.chart.tools import ROOT, Document, label
 
 _FREE: Final = {
@@ -71,7 +72,7 @@ def unpack(revision: str, folder: Path) -> Path:
         ["git", "archive", revision, "helm/oncelog"], cwd=ROOT, capture_output=True, timeout=60, check=True
     ).stdout
     with tarfile.open(fileobj=BytesIO(archive)) as tar:
-        tar.extractall(folder, filter="data")
+        archives.unpack(tar, folder)
     return folder / "helm" / "oncelog"
 
 

@@ -14,6 +14,8 @@ from typing import Final
 
 import pytest
 
+from tests import archives
+
 ROOT: Final = Path(__file__).resolve().parents[2]
 SOURCES: Final = (
     "sdk",
@@ -48,7 +50,7 @@ def unpack(folder: Path) -> Path:
     command = ["git", "archive", "--format=tar", "-o", str(archive), previous_commit(), *SOURCES]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     with tarfile.open(archive) as tar:
-        tar.extractall(target, filter="data")
+        archives.unpack(tar, target)
     return target
 
 

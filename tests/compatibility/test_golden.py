@@ -19,6 +19,7 @@ from oncelog_partition_leader.log_config import LogConfig
 from oncelog_partition_leader.storage import PartitionLog
 from oncelog_runtime import cluster
 from oncelog_runtime.adapters.os_disk import OsDisk
+from tests import archives
 from tests.compatibility.freeze import ETCD, EXPECTED, LOGS, TOPIC
 
 NOW_MS = 1_800_000_000_000
@@ -29,7 +30,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A broker's logs, as N-1 left them after a clean stop."""
     folder = tmp_path_factory.mktemp("golden")
     with tarfile.open(LOGS) as archive:
-        archive.extractall(folder / "logs", filter="data")
+        archives.unpack(archive, folder / "logs")
     return folder
 
 

@@ -201,6 +201,17 @@ OPERATIONS: Final[dict[str, Case]] = {
         "test_a_follower_whose_disk_is_full_leaves_at_once_and_returns_once",
         "test_a_full_disk_below_the_minimum_is_said_at_once",
     ),
+    "retention 1": Case(
+        "one clock that is wrong by days deletes nothing",
+        tuple(
+            f"conformance/test_retention.py::{name}"
+            for name in (
+                "test_a_leader_whose_clock_is_days_ahead_deletes_nothing",
+                "test_what_is_old_by_most_clocks_is_deleted_whatever_the_leaders_clock_says",
+                "test_a_broker_whose_clock_is_days_ahead_keeps_its_trash",
+            )
+        ),
+    ),
     "deleted 1": _deleted(
         "the log of a deleted topic goes to the trash, also when its broker was down, and is removed after a while",
         "test_a_deleted_topic_goes_to_the_trash_and_is_removed_after_the_grace",

@@ -681,12 +681,14 @@ class PingRequest(_message.Message):
     def __init__(self, hold_ms: _Optional[int] = ..., suspect: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ...) -> None: ...
 
 class PingReply(_message.Message):
-    __slots__ = ("broker", "hears_suspect")
+    __slots__ = ("broker", "hears_suspect", "now_ms")
     BROKER_FIELD_NUMBER: _ClassVar[int]
     HEARS_SUSPECT_FIELD_NUMBER: _ClassVar[int]
+    NOW_MS_FIELD_NUMBER: _ClassVar[int]
     broker: _types_pb2.BrokerRef
     hears_suspect: bool
-    def __init__(self, broker: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ..., hears_suspect: bool = ...) -> None: ...
+    now_ms: int
+    def __init__(self, broker: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ..., hears_suspect: bool = ..., now_ms: _Optional[int] = ...) -> None: ...
 
 class ReplicaStatusRequest(_message.Message):
     __slots__ = ("broker", "partitions")

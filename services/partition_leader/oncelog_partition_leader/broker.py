@@ -95,6 +95,7 @@ class Broker:
             renew=self.registration.renew,
             unreachable=self.peers.unreachable,
             silent=self.contacts.silent,
+            cluster_now_ms=self.contacts.cluster_now_ms,
             bugs=self.bugs,
         )
         self.scrubber = Scrubber(config, ports.clock, ports.random, self.replicas.partitions)

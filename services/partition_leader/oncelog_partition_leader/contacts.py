@@ -1,6 +1,6 @@
 """The brokers that this one reaches, kept by the watch that every broker keeps on every other one (`peers`).
 
-Rule: nothing is decided here; see `core.reachability`.
+Rule: nothing is decided here; see `core.reachability` and `core.cluster_clock`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from oncelog.types import BrokerRef
 from oncelog_partition_leader.config import BrokerConfig
+from oncelog_partition_leader.core.cluster_clock import ClusterClock
 from oncelog_partition_leader.core.reachability import Reachability
 from oncelog_runtime import cluster
 from oncelog_runtime.cluster_view import ClusterView
@@ -24,6 +25,8 @@ class Contacts:
         self._reach = Reachability(
             config.broker_id, silence_max_ms=config.peer_silence_max_ms, lease_ms=config.session_timeout_ms
         )
+        self._clocks = ClusterClock()
+        self._broker_id = config.broker_id
         self._tick_ms = config.tick_ms
         self._ticked_ms = clock.monotonic_ms()
         self._listeners: list[Callable[[BrokerRef], None]] = []
@@ -35,8 +38,9 @@ class Contacts:
 
     # ------------------------------------------------------------ what happened
 
-    def answered(self, ref: BrokerRef) -> None:
-        """It has answered, under this incarnation."""
+    def answered(self, ref: BrokerRef, its_now_ms: int = 0) -> None:
+        """It has answered, under this incarnation. `its_now_ms`: its wall clock; 0 = it does not say."""
+        self._clocks.told(ref.broker_id, its_now_ms, self._clock.monotonic_ms())
         if self._reach.answered(ref, self._clock.monotonic_ms()):
             for listener in self._listeners:
                 listener(ref)
@@ -77,6 +81,11 @@ class Contacts:
     def opinion(self, ref: BrokerRef) -> bool | None:
         """Whether this broker hears it, for another one that asks; None: not known."""
         return self._reach.opinion(ref, self._clock.monotonic_ms())
+
+    def cluster_now_ms(self) -> int:
+        """What time it is by most brokers' clocks; see `ClusterClock`."""
+        others = [broker_id for broker_id in self._view.live() if broker_id != self._broker_id]
+        return self._clocks.now_ms(self._clock.now_ms(), self._clock.monotonic_ms(), others)
 
     def hears_majority(self) -> bool:
         """See `Reachability.hears_majority`."""

@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class Leftovers:
-    """`is_used(partition)`: a log that is open, or being opened or closed."""
+    """`is_used(partition)`: a log that is open, or being opened or closed. `cluster_now_ms()`: see `ClusterClock`."""
 
     def __init__(
         self,
@@ -34,6 +34,7 @@ class Leftovers:
         metadata: MetadataStore,
         view: ClusterView,
         clock: WallClock,
+        cluster_now_ms: Callable[[], int],
         is_used: Callable[[PartitionId], bool],
     ) -> None:
         self._disk = disk
@@ -41,6 +42,7 @@ class Leftovers:
         self._metadata = metadata
         self._view = view
         self._clock = clock
+        self._cluster_now_ms = cluster_now_ms
         self._is_used = is_used
         self._told: dict[str, None] = {}
         self.trash = trash
@@ -59,7 +61,7 @@ class Leftovers:
             if await is_deleted(self._metadata, topic_id):
                 await self.trash_all(folders)
         try:
-            await self.trash.purge(self._clock.now_ms())
+            await self.trash.purge(self._cluster_now_ms())
         except StorageError as error:
             _log.warning("emptying the trash: %s", error)
         self._tell()
@@ -71,9 +73,13 @@ class Leftovers:
             if is_known or self._is_used(folder.partition):
                 continue
             try:
-                await self.trash.put(folder.name, self._clock.now_ms())
+                await self.put_away(folder)
             except StorageError as error:
                 _log.warning("moving %s to the trash: %s", folder.name, error)
+
+    async def put_away(self, folder: Folder) -> None:
+        """To the trash, for the whole grace, though this broker's clock may be behind. Raises `StorageError`."""
+        await self.trash.put(folder.name, max(self._clock.now_ms(), self._cluster_now_ms()))
 
     def of(self, partition: PartitionId) -> list[Folder]:
         """The folders of one partition: its log, and those that were set aside."""

@@ -94,7 +94,7 @@ class Peers:
                 await asyncio.sleep(_AGAIN_S)  # restarted; etcd will say so
                 continue
             self._suspects.pop(ref, None)
-            self._contacts.answered(ref)
+            self._contacts.answered(ref, reply.now_ms)
             request = pb.PingRequest(hold_ms=self._config.peer_hold_ms)
         self._watched.pop(ref, None)
 

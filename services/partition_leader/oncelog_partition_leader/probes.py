@@ -64,7 +64,7 @@ class Prober:
             if reply.broker.incarnation > ref.incarnation:
                 return Probe.GONE
             if reply.broker.incarnation == ref.incarnation:
-                self._contacts.answered(ref)
+                self._contacts.answered(ref, reply.now_ms)
             return Probe.ANSWERED
         return Probe.SILENT
 

@@ -74,6 +74,7 @@ class ReplicaManager:
         renew: Callable[[str], None],
         unreachable: Callable[[BrokerRef, OncelogError], None],
         silent: Callable[[int], Collection[BrokerRef]],
+        cluster_now_ms: Callable[[], int],
         bugs: Bugs,
     ) -> None:
         self._config = config
@@ -89,6 +90,7 @@ class ReplicaManager:
         self._renew = renew
         self._unreachable = unreachable
         self._silent = silent
+        self._cluster_now_ms = cluster_now_ms
         self._custody = custody
         self.defaults = TopicConfig(
             min_insync_replicas=config.min_insync_replicas,
@@ -99,7 +101,7 @@ class ReplicaManager:
         self.hand_over = HandOver(ports.metadata, view, ports.clock, me, self.min_insync_of)
         self.trash = Trash(ports.disk, config.log_dir, config.trash_retention_ms)
         self.leftovers = Leftovers(
-            ports.disk, config.log_dir, self.trash, ports.metadata, view, ports.clock, self._is_used
+            ports.disk, config.log_dir, self.trash, ports.metadata, view, ports.clock, cluster_now_ms, self._is_used
         )
         self._looking = False
         self._opening: dict[PartitionId, None] = {}
@@ -462,7 +464,7 @@ class ReplicaManager:
                 if partition is not None:
                     await partition.close(clean=False)
                 for folder in self.leftovers.of(partition_id):
-                    await self.trash.put(folder.name, self._clock.now_ms())
+                    await self.leftovers.put_away(folder)
                 self._opener.forget(partition_id)
             elif partition is not None and (partition.failed is None or partition_id in self._failed_under):
                 self.partitions[partition_id] = partition
@@ -561,10 +563,10 @@ class ReplicaManager:
             self._tasks.spawn(self.hand_over.give_away(isolated, leaves=False, to=alive), "give-way")
 
     async def trim(self) -> None:
-        """Retention over all partitions, one after the other."""
+        """Retention over all partitions, one after the other. By most brokers' clocks: a leader's deletions are everybody's."""
         for partition in list(self.partitions.values()):
             try:
-                await partition.trim(self._clock.now_ms())
+                await partition.trim(self._cluster_now_ms())
             except StorageError as error:
                 if partition.log.failed is not None:
                     partition.fail(error)

@@ -437,7 +437,7 @@ class BrokerService:
         """Who is here; after a while, if asked so. And whether a suspect answers this broker, as far as it knows."""
         if request.hold_ms > 0:
             await asyncio.sleep(min(request.hold_ms, _HOLD_MAX_MS) / 1000)
-        reply = pb.PingReply(broker=to_ref(self._me()))
+        reply = pb.PingReply(broker=to_ref(self._me()), now_ms=self._clock.now_ms())
         if request.HasField("suspect"):
             hears = self._opinion(BrokerRef(request.suspect.broker_id, request.suspect.incarnation))
             if hears is not None:

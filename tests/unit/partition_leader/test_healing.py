@@ -84,3 +84,22 @@ def test_a_partition_that_takes_nothing_is_left_but_one_refused_marker_stops_nob
     odd = FakeLeadership([2, 3], {2: InvalidTxnStateError()})
     heal(stuck, odd)
     assert (stuck.closed, odd.closed) == ([], [3])
+
+
+def test_a_clock_that_is_behind_delays_no_healing() -> None:
+    leadership = FakeLeadership([2], {})
+    leadership.log.producers.open_transactions[0] = OpenTransaction(TxnName(2, 1), 2, 0, 2, 1_000_000_000_000_000)
+    coordinators = FakeCoordinators()
+    with SimWorld(1) as world:
+        clock = world.node("a").clock
+        config = BrokerConfig(node_id=1, transaction_resolve_after_ms=60_000)
+        healer = Healer({}, cast(Any, coordinators), config, clock, Bugs(NodeMetrics(), clock))
+
+        async def scenario() -> None:
+            where = SimpleNamespace(leadership=leadership, topic="t", id=leadership.partition)
+            for expected in ([], [], [2]):
+                await healer.heal(cast(Any, where))
+                assert leadership.closed == expected
+                await asyncio.sleep(30)
+
+        world.run(scenario())
