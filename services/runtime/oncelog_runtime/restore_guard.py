@@ -85,6 +85,7 @@ class RestoreGuard:
         self._beats = beats
         self._before_restart = before_restart
         self._seen = Seen()
+        self._has_begun = False
         self._doubted = asyncio.Event()
         view.on_doubt = self._doubted.set
         self.restores = 0
@@ -95,7 +96,9 @@ class RestoreGuard:
         self._seen = self._read()
         while True:
             try:
-                return await self._look(thorough=False)
+                await self._look(thorough=False)
+                self._has_begun = True
+                return
             except OncelogError as error:
                 _log.info("whether etcd was restored is not known: %s", error)
                 await asyncio.sleep(_RETRY_S)
@@ -137,10 +140,18 @@ class RestoreGuard:
             )
             await self._lift(seen.revision)  # first, so that watches which are ahead see that `restored` changes
             await self._declare(store, seen)
-        elif not is_behind and store.restored_at == self._view.restored_at(store.restored_at):
+        elif not is_behind and not self._acts_under_another(store):
             await self._note(Seen(store.count, max(seen.revision, store.listing.revision), store.restored_at))
             return
         await self._start_again(seen)
+
+    def _acts_under_another(self, store: _Store) -> bool:
+        """What this process knows, or has claimed since `begin`, is from before the restore that the store names.
+
+        The view's first listing may come after that restore, and an older claim of this process does not show in it.
+        """
+        claims_are_old = self._has_begun and store.restored_at != self._seen.restored
+        return claims_are_old or store.restored_at != self._view.restored_at(store.restored_at)
 
     async def _ask(self, thorough: bool) -> _Store:
         known = self._view.revisions() if thorough else {}
