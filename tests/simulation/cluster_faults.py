@@ -31,6 +31,7 @@ _ISOLATION_MAX_S: Final = 8.0
 _HANG_MAX_S: Final = 6.0
 _FULL_MAX_S: Final = 4.0
 _BACKUP_MAX_S: Final = 6.0
+_LOOK_S: Final = 0.05
 _LEAP_MAX_MS: Final = 6 * 3_600_000
 _LEASE_MAX_S: Final = 2.0
 """A registration outlives its process by at least this."""
@@ -203,8 +204,17 @@ class ClusterFaults(FaultDriver):
         store = self._world.metadata
         backup = store.snapshot()
         await asyncio.sleep(self._random.random() * _BACKUP_MAX_S)
+        await self._until_noticed(backup.revision)
         store.restore(backup, self._random.choice([0, 1_000_000]))
         return True
+
+    async def _until_noticed(self, revision: int) -> None:
+        """Waits until most brokers run and have seen more than the backup holds: else nobody may notice (decision 0020)."""
+        is_cut, sees = self._world.metadata.is_cut, 0
+        while 2 * sees <= len(self._brokers()):
+            await asyncio.sleep(_LOOK_S)
+            knowing = [name for name, broker in self._cluster.brokers() if broker.view.newest_revision > revision]
+            sees = sum(self._cluster.node(name).is_up and not is_cut(name) for name in knowing)
 
     async def _isolate(self) -> bool:
         names = [node.name for node in self._brokers()]

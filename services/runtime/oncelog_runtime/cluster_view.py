@@ -209,7 +209,10 @@ class ClusterView:
         if self._contradicts(listing):
             self.on_doubt()
             return
+        is_first = not self.revision
         self._enter(listing)
+        if is_first and self.restored is not None:
+            self.on_doubt()  # perhaps it was restored after this process had claimed something
 
     def restart(self, listing: Listing) -> None:
         """Everything under the root after a restore: it replaces what is here, whatever its revision. Epochs of shards stay."""

@@ -98,6 +98,7 @@ class RestoreGuard:
         self._before_restart = before_restart
         self._forgets = forgets
         self._seen = Seen()
+        self._has_begun = False
         self._doubted = asyncio.Event()
         view.on_doubt = self._doubted.set
         self.restores = 0
@@ -108,7 +109,9 @@ class RestoreGuard:
         self._seen = self._read()
         while True:
             try:
-                return await self._look(thorough=True, begins=True)
+                await self._look(thorough=True)
+                self._has_begun = True
+                return
             except OncelogError as error:
                 _log.info("whether etcd was restored is not known: %s", error)
                 await asyncio.sleep(_RETRY_S)
@@ -135,13 +138,13 @@ class RestoreGuard:
 
     # ------------------------------------------------------------ looking
 
-    async def _look(self, *, thorough: bool, begins: bool = False) -> None:
+    async def _look(self, *, thorough: bool) -> None:
         """`thorough`: every key's mod revision is compared, not only the pulse and the store's revision.
 
-        `begins`: what this process's logs hold is compared, too.
+        Before the process has begun, what its logs hold is compared, too.
         """
         seen = replace(self._seen, revision=max(self._seen.revision, self._view.newest_revision))
-        store = await self._ask(thorough, begins)
+        store = await self._ask(thorough)
         is_behind = store.listing.revision < seen.revision
         contradicts = is_behind or store.contradicts or bool(store.forgotten - seen.forgotten)
         is_told = store.restored_at > seen.restored
@@ -156,20 +159,28 @@ class RestoreGuard:
             )
             await self._lift(seen.revision)  # first, so that watches which are ahead see that `restored` changes
             await self._declare(store, seen)
-        elif not is_behind and store.restored_at == self._view.restored_at(store.restored_at):
+        elif not is_behind and not self._acts_under_another(store):
             revision = max(seen.revision, store.listing.revision)
             await self._note(Seen(store.count, revision, store.restored_at, store.forgotten))
             return
         await self._start_again(replace(seen, forgotten=store.forgotten))
 
-    async def _ask(self, thorough: bool, begins: bool) -> _Store:
+    def _acts_under_another(self, store: _Store) -> bool:
+        """What this process knows, or has claimed since `begin`, is from before the restore that the store names.
+
+        The view's first listing may come after that restore, and an older claim of this process does not show in it.
+        """
+        claims_are_old = self._has_begun and store.restored_at != self._seen.restored
+        return claims_are_old or store.restored_at != self._view.restored_at(store.restored_at)
+
+    async def _ask(self, thorough: bool) -> _Store:
         known = self._view.revisions() if thorough else {}
         listing = await self._metadata.list(f"{ROOT}/" if thorough else PULSE_KEY)
         pulse = next((item for item in listing.items if item.key == PULSE_KEY), None)
         restored = await self._metadata.get(RESTORED_KEY)
         contradicts = any(item.mod_revision < known.get(item.key, 0) for item in listing.items)
         store = _Store(listing, pulse, restored, contradicts, self._seen.forgotten)
-        if not begins:
+        if self._has_begun:
             return store
         pulses_missed = store.count - self._seen.pulse if self._seen.revision else math.inf
         away_ms = pulses_missed * PULSE_S * 1000 * _PULSE_LATE

@@ -169,6 +169,32 @@ def test_logs_are_asked_with_everything_that_etcd_holds_and_how_long_this_proces
     run(scenario)
 
 
+def test_who_claimed_something_before_a_restore_starts_again_though_its_first_listing_came_after_it() -> None:
+    """Else its incarnation stayed older than the restore, and no election could ever believe its answer."""
+
+    async def scenario(world: SimWorld) -> None:
+        async with Node(world, "a", beats=True).running() as a:
+            late = Node(world, "late")
+            await late.guard.begin()
+            backup = world.metadata.snapshot()
+            world.metadata.commit((), (put(OLD),), ())
+            await asyncio.sleep(1)
+            world.metadata.restore(backup, 1_000_000)
+            await asyncio.sleep(1)
+            assert a.guard.restores == 1
+            tasks = [asyncio.create_task(late.view.follow(late.store)), asyncio.create_task(late.guard.run())]
+            await asyncio.sleep(1)
+            assert late.guard.restores == 1, "at once, not with the next look"
+            assert "before restart" in late.steps
+            await asyncio.sleep(2 * PULSE_S)
+            assert late.guard.restores == 1
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    run(scenario)
+
+
 def test_what_the_watch_brought_while_everything_was_listed_is_not_forgotten() -> None:
     async def scenario(world: SimWorld) -> None:
         async with Node(world, "n").running() as node:
