@@ -252,6 +252,7 @@ OPERATIONS: Final[dict[str, Case]] = {
                 "test_partitions_that_are_added_again_are_led_by_the_log_that_goes_furthest",
                 "test_partitions_that_are_truly_new_get_a_leader_after_a_restore",
                 "test_a_stalled_disk_does_not_go_in_and_out_of_an_idle_isr",
+                "test_a_restore_that_only_the_logs_show_is_noticed_before_anybody_is_elected",
             )
         ),
     ),

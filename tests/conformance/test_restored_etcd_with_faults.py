@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from oncelog.errors import StorageError
+from oncelog_partition_leader.checkpoints import LEADER_EPOCHS
+from oncelog_partition_leader.core.folders import folder_name
 from oncelog_runtime import cluster as keys
+from oncelog_runtime.restore_guard import PULSE_FILE
 from tests.conformance.script import Place, Script
 from tests.conformance.test_restored_etcd import NODES, written
 
@@ -92,3 +95,29 @@ async def test_a_stalled_disk_does_not_go_in_and_out_of_an_idle_isr(s: Script) -
         assert found is not None
         revisions.add(found.mod_revision)
     assert len(revisions) <= 3, "it left once, and comes back once"
+
+
+async def test_a_restore_that_only_the_logs_show_is_noticed_before_anybody_is_elected(s: Script) -> None:
+    """A backup of seconds ago, put back while every process is down; the tables of epochs on disk are behind the logs."""
+    place = await s.place(flush_mode="fsync")
+    await written(s, place, "a")
+    await s.cluster.healthy()
+    backup = s.world.metadata.snapshot()
+    old = s.leader(place)
+    s.kill(old)
+    new = await s.new_leader(place, old)
+    await written(s, place, "b")
+    others = [name for name in s.world.nodes if name not in NODES]
+    s.kill(*[name for name in s.world.nodes if name != old])  # coordinators would notice, too
+    for node in NODES:
+        disk = s.world.nodes[node].disk
+        disk.remove(PULSE_FILE)
+        disk.remove(f"logs/{folder_name(place.topic, place.id)}/{LEADER_EPOCHS}")
+    s.world.metadata.restore(backup, BUMP)
+    s.restart(old, new)
+    await s.sleep(20)
+    assert s.world.metadata.get(keys.RESTORED_KEY) is not None
+    assert not s.leads(old, place)
+    s.restart(*[node for node in NODES if node not in (old, new)], *others)
+    await s.cluster.healthy()
+    assert await s.read(place) == ["a", "b"]

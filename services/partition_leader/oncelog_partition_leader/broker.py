@@ -80,6 +80,7 @@ class Broker:
             self.contacts,
             prober,
             self.tasks,
+            forgotten=self._contradicted,
         )
         self.peers = Peers(
             config, ports.transport, self.view, self.controller, self.contacts, prober, self.tasks, self.me
@@ -215,6 +216,9 @@ class Broker:
 
     def _forgotten(self, items: Sequence[KeyValue], away_ms: float) -> Iterator[str]:
         return forgotten(self._held, items, away_ms, self.config.deleted_topics_retention_ms)
+
+    def _contradicted(self, what: str) -> None:
+        self.guard.contradicted(what)
 
     def _etcd_was_restored(self) -> None:
         self.registration.begin_anew()

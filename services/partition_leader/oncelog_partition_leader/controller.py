@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from random import Random
 
 from oncelog.errors import MetadataUnavailableError, OncelogError, StaleControllerEpochError
@@ -54,6 +55,7 @@ class Controller:
         contacts: Contacts,
         prober: Prober,
         tasks: TaskOwner,
+        forgotten: Callable[[str], None],
     ) -> None:
         self._config = config
         self._metadata = metadata
@@ -75,7 +77,9 @@ class Controller:
         self._probing: dict[BrokerRef, None] = {}
         self._overthrow: BrokerRef | None = None
         self._rebalance_at_ms = 0
-        self.elections = Elections(config, metadata, transport, view, tasks, self.commit, self._brokers, self._wake.set)
+        self.elections = Elections(
+            config, metadata, transport, view, tasks, self.commit, self._brokers, self._wake.set, forgotten
+        )
         self.topics = Topics(config, view, random, clock, self.commit, self._topics_changed)
         self.mover = Mover(config, metadata, view, self.commit)
         self.balancer = Balancer(config, view, clock, self.mover, self.commit)

@@ -7,7 +7,8 @@ Rule 1: one commit holds for as many partitions as etcd allows (`chunks`). It co
         commit that did not hold is tried partition by partition.
 Rule 2: questions to replicas run beside the controller's task. Their answers count only for the value of the partition for
         which they were asked, and the view is looked at again afterwards.
-        A value from before the last restore of etcd, or a guess, is not believed (`elect_restored`).
+        A value from before the last restore of etcd, or a guess, is not believed (`elect_restored`). An answer with a later
+        epoch than etcd has proves a restore that nobody has noticed.
 Rule 3: a partition that cannot be led now is looked at again when a broker or the partition changes in etcd, and, while
         it waits for brokers that are registered, soon (`_AGAIN_S`) and then less and less often.
 """
@@ -76,7 +77,10 @@ class Survey:
 
 
 class Elections:
-    """See the module. `brokers()` is what the controller knows of the brokers now; `wake()` has it step again."""
+    """See the module. `brokers()` is what the controller knows of the brokers now; `wake()` has it step again.
+
+    `forgotten(what)` is told of proofs that etcd was restored.
+    """
 
     def __init__(
         self,
@@ -88,6 +92,7 @@ class Elections:
         commit: Commit,
         brokers: Callable[[], Brokers],
         wake: Callable[[], None],
+        forgotten: Callable[[str], None],
     ) -> None:
         self._defaults = TopicConfig(min_insync_replicas=config.min_insync_replicas)
         self._timeout_ms = config.replicate_timeout_ms
@@ -98,6 +103,7 @@ class Elections:
         self._commit = commit
         self._brokers = brokers
         self._wake = wake
+        self._forgotten = forgotten
         self._changed: dict[PartitionId, None] = {}
         self._all_changed = True
         self._asking: dict[PartitionId, None] = {}
@@ -265,6 +271,8 @@ class Elections:
             proposals: list[Proposal] = []
             for partition_id, entry in entries.items():
                 told = answers.get(partition_id, {})
+                if await self._knows_less(partition_id, entry, told):
+                    continue
                 if self._is_doubtful(entry):
                     wanted = elect_restored(entry.value, told, self._view.restored_at(), brokers.avoid)
                 else:
@@ -282,6 +290,18 @@ class Elections:
                 self._asking.pop(partition_id, None)
                 self.look_at(partition_id)
             self._wake()
+
+    async def _knows_less(self, partition_id: PartitionId, entry: Entry, told: Answers) -> bool:
+        """etcd has forgotten an epoch of which a log tells: it was restored, and whom the value names proves nothing."""
+        epoch = max((state.epoch for _, state in told.values()), default=-1)
+        if epoch <= entry.value.leader_epoch or self._is_doubtful(entry):
+            return False
+        found = await self._metadata.get(partition_key(*partition_id))
+        if found is None or found.mod_revision != entry.mod_revision:
+            self._view.learn([] if found is None else [found])  # the view was behind
+        else:
+            self._forgotten(f"epoch {epoch} of {entry.value.topic}-{partition_id.partition}")
+        return True
 
     def _is_doubtful(self, entry: Entry) -> bool:
         return self._view.is_doubtful(entry) or is_guess(entry.value)

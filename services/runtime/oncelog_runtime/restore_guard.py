@@ -99,6 +99,7 @@ class RestoreGuard:
         self._forgets = forgets
         self._seen = Seen()
         self._has_begun = False
+        self._contradictions: dict[str, None] = {}
         self._doubted = asyncio.Event()
         view.on_doubt = self._doubted.set
         self.restores = 0
@@ -115,6 +116,11 @@ class RestoreGuard:
             except OncelogError as error:
                 _log.info("whether etcd was restored is not known: %s", error)
                 await asyncio.sleep(_RETRY_S)
+
+    def contradicted(self, what: str) -> None:
+        """Somebody has proof that etcd has forgotten this: it is looked at once."""
+        self._contradictions[what] = None
+        self._doubted.set()
 
     async def run(self) -> None:
         """Looks now and then, and at once when the view is in doubt."""
@@ -146,7 +152,8 @@ class RestoreGuard:
         seen = replace(self._seen, revision=max(self._seen.revision, self._view.newest_revision))
         store = await self._ask(thorough)
         is_behind = store.listing.revision < seen.revision
-        contradicts = is_behind or store.contradicts or bool(store.forgotten - seen.forgotten)
+        forgotten = (store.forgotten - seen.forgotten) | self._contradictions.keys()
+        contradicts = is_behind or store.contradicts or bool(forgotten)
         is_told = store.restored_at > seen.restored
         is_older = store.count < seen.pulse or store.restored_at < seen.restored
         if is_older or (contradicts and not is_told):
@@ -155,7 +162,7 @@ class RestoreGuard:
                 " pulse %d and revision %d, and logs of which etcd knows nothing: %s. Every process takes its view of the"
                 " cluster anew",
                 *(store.count, store.listing.revision, seen.pulse, seen.revision),
-                ", ".join(sorted(store.forgotten - seen.forgotten)) or "none",
+                ", ".join(sorted(forgotten)) or "none",
             )
             await self._lift(seen.revision)  # first, so that watches which are ahead see that `restored` changes
             await self._declare(store, seen)
@@ -209,6 +216,7 @@ class RestoreGuard:
         listing = await self._lifted_listing(seen.revision)
         values = {item.key: item for item in listing.items}
         pulse = int(values[PULSE_KEY].value) if PULSE_KEY in values else 0
+        self._contradictions.clear()
         self._before_restart()
         self._view.restart(listing)
         self.restores += 1

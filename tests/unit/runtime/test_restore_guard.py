@@ -195,6 +195,18 @@ def test_who_claimed_something_before_a_restore_starts_again_though_its_first_li
     run(scenario)
 
 
+def test_a_contradiction_is_declared_at_once_and_once() -> None:
+    async def scenario(world: SimWorld) -> None:
+        async with Node(world, "n").running() as node, Node(world, "other").running() as other:
+            node.guard.contradicted("epoch 7 of t-0")
+            await asyncio.sleep(1)
+            assert (node.guard.restores, other.guard.restores) == (1, 1)
+            await asyncio.sleep(2 * PULSE_S)
+            assert (node.guard.restores, other.guard.restores) == (1, 1)
+
+    run(scenario)
+
+
 def test_what_the_watch_brought_while_everything_was_listed_is_not_forgotten() -> None:
     async def scenario(world: SimWorld) -> None:
         async with Node(world, "n").running() as node:
