@@ -86,9 +86,10 @@ def test_the_work_of_a_transaction_is_seen(observed: LocalCluster) -> None:
     eventually(observed, "oncelog_txn_total", 1, outcome="aborted")
     eventually(observed, "oncelog_txn_duration_seconds_count", 3)
     eventually(observed, "oncelog_txn_commit_phase_seconds_count", 3, phase="decide")
-    eventually(observed, "oncelog_txn_commit_phase_seconds_count", 3, phase="mark")
     eventually(observed, "oncelog_txn_open", 0)
     eventually(observed, "oncelog_txn_completing", 0)
+    # A life of the shard that ends early leaves its markers to the next one, which sends and counts them again.
+    assert total(observed, "oncelog_txn_commit_phase_seconds_count", phase="mark") >= 3
     eventually(observed, "oncelog_partition_lso_lag", 0, topic=topic)
     batches = total(observed, "oncelog_produce_phase_seconds_count", phase="queue")
     assert batches >= 5
