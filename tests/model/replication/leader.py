@@ -71,7 +71,6 @@ def _following(state: State, rules: Rules, fsync: bool) -> Steps:
         if broker.process != "up" or leads is None:
             continue
         yield from _append(state, index, broker, leads)
-        yield from seals.steps(state, index, broker, leads, rules)
         for follower in BROKERS:
             if follower != index and state.answers(follower, index):
                 yield from _replicate(state, index, leads, follower, rules, fsync)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tests.model.explorer import Broken, Step
-from tests.model.replication import elections, faults, invariants, leader
+from tests.model.replication import elections, faults, invariants, leader, seals
 from tests.model.replication.rules import Rules
 from tests.model.replication.scenarios import Scenario
 from tests.model.replication.state import BROKERS, NOBODY, Acked, Broker, Entry, Leadership, Seal, Session, State, Value
@@ -52,6 +52,8 @@ class Replication:
                 yield from only
                 return
         yield from leader.steps(state, self.rules, self.scenario.fsync)
+        if self.scenario.seals:
+            yield from seals.steps(state, self.rules)
         yield from elections.steps(state, self.rules)
         yield from faults.recoveries(state)
         yield from faults.faults(state, self.scenario.fsync)

@@ -20,7 +20,8 @@ ALONE: Refs = (1, 0, 0)
 @dataclass(frozen=True)
 class Scenario:
     """One bound.  A leads, and the members of `isr` hold one acknowledged record; another replica lacks it, unless the ISR
-    is below `min_insync`: then it is eligible.  `appends` is how many records follow.  With `old_seal` B led in the epoch
+    is below `min_insync`: then it is eligible.  `appends` is how many records follow.  Without `seals` no leader ever gets to
+    seal its log, which spares states.  With `old_seal` B led in the epoch
     before, sealed its log when that was empty, and was deposed without being restarted."""
 
     name: str
@@ -29,6 +30,7 @@ class Scenario:
     isr: Refs = ALL
     min_insync: int = 2
     fsync: bool = False
+    seals: bool = True
     old_seal: bool = False
 
 
@@ -39,8 +41,8 @@ ONE_FAULT = Scenario(
 )
 """A record is on its way through everything that one fault can set off."""
 
-POWER = Scenario("two power cuts", Budget(faults=2, power_cuts=2), isr=PAIR)
-"""Both members of an ISR lose power, and one of them its record; what is sealed in time is not lost."""
+POWER = Scenario("two power cuts", Budget(faults=2, power_cuts=2), isr=PAIR, seals=False)
+"""Both members of an ISR lose power before they have sealed anything, and one of them its record."""
 
 SEALED = Scenario("a leader below the minimum loses power", Budget(faults=1, power_cuts=1), appends=1, isr=ALONE)
 """It may have sealed its log, and then have come back to the minimum, and have acknowledged a record."""
@@ -99,8 +101,8 @@ TWO_FAULTS = Scenario(
 )
 """Without further records."""
 
-OLD_SEAL = replace(POWER, name="two power cuts, and an old seal", old_seal=True)
-"""Who was sealed in an epoch before loses power as a follower."""
+OLD_SEAL = replace(POWER, name="two power cuts, and seals", seals=True, old_seal=True)
+"""Who is left seals its log in time, or not; and who was sealed in an epoch before loses power as a follower."""
 
 SEALED_TWICE = replace(
     SEALED, name="a leader below the minimum loses power twice", budget=Budget(faults=2, power_cuts=2)

@@ -39,7 +39,14 @@ def forgotten(state: State, rules: Rules) -> State:
     return state._replace(brokers=brokers)
 
 
-def steps(state: State, index: int, broker: Broker, leads: Leadership, rules: Rules) -> Steps:
+def steps(state: State, rules: Rules) -> Steps:
+    """What leaders may do with their seals now."""
+    for index, broker in enumerate(state.brokers):
+        if broker.process == "up" and broker.leads is not None:
+            yield from _of_leader(state, index, broker, broker.leads, rules)
+
+
+def _of_leader(state: State, index: int, broker: Broker, leads: Leadership, rules: Rules) -> Steps:
     """A leader seals below the minimum, by what it believes; and removes the seal when it could commit again."""
     enough = count(leads.isr) >= leads.min_insync
     if is_sealed(broker, leads):
