@@ -1,6 +1,6 @@
 """Replication of one partition as an exhaustive model: elections, ISR, high watermark, epochs, and what disks lose.
 
-Read in this order: `state` (who remembers what), `rules` (what may be taken out), `leader` (leaders and followers),
+Read in this order: `state` (who remembers what), `rules` (what may be taken out), `leader` (leaders and followers), `seals`,
 `elections` (the controller, as pure functions), `faults` (what the adversary may do), `invariants` (the promise, stated
 exactly), `scenarios` (the bounds) and `alike` (why a search need not visit every state).  The explorer is the one of
 `tests.model`.
@@ -14,5 +14,7 @@ What the model taught, and its bounds:
   are not in it, nor is a reassignment.
 - That only who has answered is elected (`elects_only_heard`) breaks no promise when it is taken out, since everybody who is
   not elected stays eligible: it is there so that nobody waits for a dead leader's lease.
-- Two holes are known and stay (`scenarios.KNOWN_HOLES`).
+- A leader's seal is durable and written in one step (`seals`), at any time below the minimum or never.  None is written once
+  no power cut can come.
+- Three holes are known and stay (`scenarios.KNOWN_HOLES`).  Two of them are narrowed by seals.
 """

@@ -2,7 +2,7 @@
 
 Rules of this file: nothing in the model depends on the names of brokers, so two states which differ by them alone are
 alike.  Incarnations are only asked whether they are equal, and what their log is worth now; epochs only which is
-greater.  So the key says these things and no numbers.
+greater.  So the key says these things and no numbers.  What is synced only matters while a power cut may come.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ def _ranks(state: State) -> dict[int, int]:
             epochs.add(broker.leads.epoch)
         for entry in broker.log:
             epochs.add(entry.epoch)
+        if broker.seal is not None:
+            epochs.add(broker.seal.epoch)
         for _, entry in broker.lost:
             epochs.add(entry.epoch)
     for acked in state.acked:
@@ -98,10 +100,22 @@ def _seen_alone(state: State, index: int, epochs: dict[int, int], codes: dict[in
         index == state.cut,
         epochs[leads.epoch] if leads is not None else -1,
         epochs[broker.known_epoch] if broker.process != "down" else -1,
-        broker.synced,
+        broker.synced if state.budget.power_cuts else 0,
+        _sealed(state, broker, epochs, codes),
         tuple([(epochs[entry.epoch], entry.value) for entry in broker.log]),
         tuple(sorted([(offset, entry.value) for offset, entry in broker.lost])) if broker.lost else (),
     )
+
+
+def _sealed(state: State, broker: Broker, epochs: dict[int, int], codes: dict[int, int]) -> tuple[int, ...]:
+    """A seal of an incarnation that is named nowhere proves nothing; nor does one of a log that is and stays intact."""
+    seal, leads = broker.seal, broker.leads
+    if seal is None or seal.incarnation not in codes:
+        return ()
+    stays_intact = seal.incarnation >= broker.intact_since and not state.budget.power_cuts
+    if stays_intact and (leads is None or leads.epoch != seal.epoch):
+        return ()
+    return (codes[seal.incarnation], epochs[seal.epoch], seal.end)
 
 
 def _leading(

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from tests.model.explorer import Step
+from tests.model.replication import seals
 from tests.model.replication.rules import Rules
 from tests.model.replication.state import BROKERS, NOBODY, Broker, Refs, State, Value, count, name, parts, show, who
 
@@ -44,8 +45,10 @@ def eligible_after(isr: Refs, eligible: Refs, after: Refs, min_insync: int, rule
     return tuple(0 if now else was or kept for was, kept, now in zip(isr, eligible, after, strict=True))
 
 
-def soundness(ref: int, broker: Broker, rules: Rules) -> Soundness:
-    """What a broker's answer says of the log that it held in the incarnation which ISR or eligible set names."""
+def soundness(ref: int, epoch: int, broker: Broker, rules: Rules) -> Soundness:
+    """What a broker's answer says of the log that it held in the incarnation which ISR or eligible set of an epoch names."""
+    if rules.seal_counts_as_intact and seals.proves(broker, ref, epoch, rules):
+        return "INTACT"
     if ref >= broker.intact_since:
         return "INTACT"
     if ref < broker.born:
@@ -133,6 +136,7 @@ def _elect(state: State, rules: Rules) -> Steps:
 def candidates(state: State, rules: Rules) -> dict[int, tuple[int, bool]]:
     """The members of ISR and eligible set which are sound, by broker: (incarnation, whether it may be elected)."""
     found: dict[int, tuple[int, bool]] = {}
+    epoch = state.value.epoch
     for index, ref in enumerate(members(state.value)):
         registered = state.registered[index]
         if not ref or not registered:
@@ -141,8 +145,9 @@ def candidates(state: State, rules: Rules) -> dict[int, tuple[int, bool]]:
             heard = state.heard[index] or not rules.elects_only_heard
             if heard or not rules.isr_only_heard:
                 found[index] = (ref, heard)
-        elif state.answers(index, state.controller) and soundness(ref, state.brokers[index], rules) == "INTACT":
-            found[index] = (registered, True)
+        elif state.answers(index, state.controller):
+            if soundness(ref, epoch, state.brokers[index], rules) == "INTACT":
+                found[index] = (registered, True)
     return found
 
 
@@ -158,14 +163,14 @@ def _still_registered(state: State) -> bool:
 
 def _elect_unclean(state: State, rules: Rules) -> Steps:
     """Nobody is sound: the greatest of the unclean logs, once everybody has answered."""
-    refs = members(state.value)
+    refs, epoch = members(state.value), state.value.epoch
     asked = [index for index in BROKERS if refs[index]]
     answered = [
         index for index in asked if state.answers(index, state.controller) and state.registered[index] != refs[index]
     ]
     if answered != asked and rules.waits_for_all:
         return
-    unclean = [index for index in answered if soundness(refs[index], state.brokers[index], rules) == "UNCLEAN"]
+    unclean = [index for index in answered if soundness(refs[index], epoch, state.brokers[index], rules) == "UNCLEAN"]
     if not unclean:
         return
     ends = {index: (state.brokers[index].last_epoch, len(state.brokers[index].log)) for index in unclean}
@@ -181,7 +186,7 @@ def _elected(state: State, leader: int, isr: Refs, rules: Rules, how: str) -> tu
     eligible = eligible_after(value.isr, value.eligible, isr, state.controller_min, rules)
     about = (who(state.controller), name(leader, isr[leader]), how, epoch, show(isr), show(eligible))
     step = Step("controller {0} elects {1} ({2}), epoch {3}: ISR {4}, eligible {5}", about)
-    after = state._replace(value=Value(leader, isr[leader], epoch, isr, eligible))
+    after = seals.forgotten(state._replace(value=Value(leader, isr[leader], epoch, isr, eligible)), rules)
     return step, after._replace(overthrown=state.overthrown or (_still_registered(state) and _leader_is_well(state)))
 
 

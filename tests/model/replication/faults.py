@@ -113,7 +113,7 @@ def _power_cuts(state: State, index: int, broker: Broker, fsync: bool) -> Steps:
 def _volume_losses(state: State, index: int, broker: Broker) -> Steps:
     if after := _spend(state, "volumes"):
         incarnation = broker.incarnation + 1
-        empty = _losing(_stopped(broker), 0)._replace(synced=0, intact_since=incarnation, born=incarnation)
+        empty = _losing(_stopped(broker), 0)._replace(synced=0, seal=None, intact_since=incarnation, born=incarnation)
         yield Step("{0} loses its volume", (who(index),), True), forgiven(after.with_broker(index, empty))
 
 

@@ -7,8 +7,9 @@ always is.  Kills, freezes, cuts, lost leases and etcd's lost answers never are.
 
 - **lost**: the leader of the newest epoch leads without such a record.
 - **given twice**: two records were promised for one offset, or stand in two logs at one offset and epoch.
-- **leaderless**: at rest nobody leads without an operator, though there is such a record, or an intact member of ISR or
-  eligible set is up, or all of them are up and one is not empty.
+- **leaderless**: at rest nobody leads without an operator, though there is such a record, or somebody is unused.
+- **unused**: at rest nobody leads, though an intact member of ISR or eligible set is up (or one that has sealed its log), or
+  all of them are up and one is not empty.
 - **no writes**: at rest enough brokers are up, and not everything is committed.
 - **overthrown**: a leader that reaches a majority was deposed because somebody else could not reach it.
 """
@@ -25,6 +26,7 @@ from tests.model.replication.state import BROKERS, NOBODY, Broker, State, count,
 LOST = "lost"
 GIVEN_TWICE = "given twice"
 LEADERLESS = "leaderless"
+UNUSED = "unused"
 NO_WRITES = "no writes"
 OVERTHROWN = "overthrown"
 
@@ -43,8 +45,10 @@ def broken_at_rest(state: State) -> Iterator[Broken]:
     if leader is None:
         if state.acked:
             yield Broken(LEADERLESS, "nobody leads, though what is promised is not lost")
-        elif _could_lead(state):
-            yield Broken(LEADERLESS, "nobody leads, though somebody could without losing anything")
+        if _could_lead(state):
+            why = "nobody leads, though somebody could without losing anything"
+            yield Broken(UNUSED, why)
+            yield Broken(LEADERLESS, why)
         return
     up = sum(broker.process == "up" for broker in state.brokers)
     leads = leader.leads
@@ -93,7 +97,7 @@ def _could_lead(state: State) -> bool:
     refs = members(state.value)
     asked = [index for index in BROKERS if refs[index]]
     answers = {
-        index: soundness(refs[index], state.brokers[index], ALL_RULES)
+        index: soundness(refs[index], state.value.epoch, state.brokers[index], ALL_RULES)
         for index in asked
         if state.brokers[index].process == "up"
     }

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.model.explorer import Step
+from tests.model.replication import seals
 from tests.model.replication.elections import eligible_after
 from tests.model.replication.rules import Rules
 from tests.model.replication.state import (
@@ -200,6 +201,8 @@ def _advance(state: State, index: int, broker: Broker, leads: Leadership, rules:
     if rules.watermark_needs_min_isr and count(leads.isr) < leads.min_insync:
         return
     if rules.watermark_needs_no_eligible and leads.eligible != NOBODY:
+        return
+    if rules.seal_is_broken_first and seals.is_sealed(broker, leads):
         return
     if rules.small_proposal_stops_watermark and leads.proposed and count(leads.proposed) < leads.min_insync:
         return

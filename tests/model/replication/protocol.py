@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tests.model.explorer import Broken, Step
-from tests.model.replication import elections, faults, invariants, leader
+from tests.model.replication import elections, faults, invariants, leader, seals
 from tests.model.replication.rules import Rules
 from tests.model.replication.scenarios import Scenario
-from tests.model.replication.state import BROKERS, NOBODY, Acked, Broker, Entry, Leadership, Session, State, Value
+from tests.model.replication.state import BROKERS, NOBODY, Acked, Broker, Entry, Leadership, Seal, Session, State, Value
 
 FIRST = Entry(1, 0)
 
@@ -28,11 +28,12 @@ class Replication:
         synced = int(scenario.fsync)
         has = Broker((FIRST,), synced, known_epoch=1)
         has_not = Broker((), 0, known_epoch=1)
+        seal = Seal(incarnation=1, epoch=0, end=0) if scenario.old_seal else None
         brokers = [has if isr[index] or eligible[index] else has_not for index in BROKERS]
         sessions = tuple(Session(1, 1) if index and brokers[index] is has else None for index in BROKERS)
         leads = Leadership(1, 1, 0, isr, eligible, minimum, sessions, high_watermark=1)
         yield State(
-            brokers=(has._replace(leads=leads), *brokers[1:]),
+            brokers=(has._replace(leads=leads), brokers[1]._replace(seal=seal), brokers[2]),
             value=Value(0, 1, 1, isr, eligible),
             registered=(1, 1, 1),
             controller=2,
@@ -51,6 +52,8 @@ class Replication:
                 yield from only
                 return
         yield from leader.steps(state, self.rules, self.scenario.fsync)
+        if self.scenario.seals:
+            yield from seals.steps(state, self.rules)
         yield from elections.steps(state, self.rules)
         yield from faults.recoveries(state)
         yield from faults.faults(state, self.scenario.fsync)

@@ -60,6 +60,23 @@ class Rules:
     old_epoch_never_leads: bool = True
     """Nobody leads in an epoch that its log has seen.  Else offsets are given again in one epoch when etcd was restored."""
 
+    # --- seals ---
+
+    seal_counts_as_intact: bool = True
+    """A leader that sealed its log below the minimum is intact after a power cut.  Else the seal proves nothing."""
+
+    sealed_is_synced: bool = True
+    """What is sealed was synced first.  Else it is only written."""
+
+    seal_tells_its_end: bool = True
+    """A log that is shorter than its seal says is not intact.  Else the seal is good for whatever is left."""
+
+    seal_is_broken_first: bool = True
+    """Nothing is committed before the seal is durably removed.  Else it is removed some time after."""
+
+    seal_is_of_one_epoch: bool = True
+    """A seal is good as long as etcd names the leader epoch in which it was written.  Else for as long as it is there."""
+
     # --- the high watermark ---
 
     watermark_needs_min_isr: bool = True

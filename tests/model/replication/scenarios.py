@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tests.model.replication.invariants import GIVEN_TWICE, LEADERLESS, LOST, NO_WRITES, OVERTHROWN
+from tests.model.replication.invariants import GIVEN_TWICE, LEADERLESS, LOST, NO_WRITES, OVERTHROWN, UNUSED
 from tests.model.replication.state import Budget, Refs
 
 ALL: Refs = (1, 1, 1)
@@ -20,7 +20,9 @@ ALONE: Refs = (1, 0, 0)
 @dataclass(frozen=True)
 class Scenario:
     """One bound.  A leads, and the members of `isr` hold one acknowledged record; another replica lacks it, unless the ISR
-    is below `min_insync`: then it is eligible.  `appends` is how many records follow."""
+    is below `min_insync`: then it is eligible.  `appends` is how many records follow.  Without `seals` no leader ever gets to
+    seal its log, which spares states.  With `old_seal` B led in the epoch
+    before, sealed its log when that was empty, and was deposed without being restarted."""
 
     name: str
     budget: Budget
@@ -28,6 +30,8 @@ class Scenario:
     isr: Refs = ALL
     min_insync: int = 2
     fsync: bool = False
+    seals: bool = True
+    old_seal: bool = False
 
 
 ONE_FAULT = Scenario(
@@ -37,8 +41,11 @@ ONE_FAULT = Scenario(
 )
 """A record is on its way through everything that one fault can set off."""
 
-POWER = Scenario("two power cuts", Budget(faults=2, power_cuts=2), isr=PAIR)
-"""Both members of an ISR lose power, and one of them its record."""
+POWER = Scenario("two power cuts", Budget(faults=2, power_cuts=2), isr=PAIR, seals=False)
+"""Both members of an ISR lose power before they have sealed anything, and one of them its record."""
+
+SEALED = Scenario("a leader below the minimum loses power", Budget(faults=1, power_cuts=1), appends=1, isr=ALONE)
+"""It may have sealed its log, and then have come back to the minimum, and have acknowledged a record."""
 
 DISK = Scenario("a kill and a lost volume", Budget(faults=2, kills=1, volumes=1))
 """What an empty disk must not do, when the intact ones are slow to come back."""
@@ -64,7 +71,7 @@ RAISED = Scenario("the minimum is raised", Budget(faults=2, minimums=1, volumes=
 RESTORED = Scenario("etcd is restored", Budget(faults=2, kills=1, restores=1), appends=1)
 """From a backup that was made before the last election, while all brokers are stopped."""
 
-SCENARIOS = (ONE_FAULT, POWER, DISK, KILLS, CUT, GONERS, LOWERED, RESTORED)
+SCENARIOS = (ONE_FAULT, POWER, SEALED, DISK, KILLS, CUT, GONERS, LOWERED, RESTORED)
 
 FSYNC = Scenario(
     "fsync: power cuts and a lost volume", Budget(3, power_cuts=2, volumes=1), appends=1, isr=PAIR, fsync=True
@@ -94,15 +101,33 @@ TWO_FAULTS = Scenario(
 )
 """Without further records."""
 
-DEEP = (PAGE_CACHE, RAISED, FSYNC, ZOMBIE, LOST_REQUEST, DISAGREED, TWO_FAULTS)
+OLD_SEAL = replace(POWER, name="two power cuts, and seals", seals=True, old_seal=True)
+"""Who is left seals its log in time, or not; and who was sealed in an epoch before loses power as a follower."""
+
+SEALED_TWICE = replace(
+    SEALED, name="a leader below the minimum loses power twice", budget=Budget(faults=2, power_cuts=2)
+)
+"""It seals its log in two epochs, or another one does."""
+
+SEALED_LOWERED = replace(
+    SEALED, name="a leader below the minimum loses power, or needs nobody", budget=Budget(2, power_cuts=1, minimums=1)
+)
+"""The minimum is lowered to what is left, so the seal is broken without anybody coming back."""
+
+DEEP = (OLD_SEAL, SEALED_TWICE, SEALED_LOWERED, PAGE_CACHE, RAISED, FSYNC, ZOMBIE, LOST_REQUEST, DISAGREED, TWO_FAULTS)
+
+LAST_ONE = Scenario("one is gone, the last one loses power", Budget(faults=2, goners=1, power_cuts=1), isr=PAIR)
+"""Who is left leads alone if it has sealed its log, and waits for ever if power was lost before."""
 
 KNOWN_HOLES = (
     (replace(RESTORED, name="etcd is restored, two records", appends=2), GIVEN_TWICE),
+    (LAST_ONE, LEADERLESS),
     (Scenario("fsync: one is gone, two lose power", Budget(3, goners=1, power_cuts=2), fsync=True), LEADERLESS),
 )
 """What happens with all rules on.  The first: a broker that is still down knows a newer epoch than the restored etcd and all
-who answer, so the epoch is given again.  The second: everybody who lost power holds what is acknowledged, since it was
-synced, and yet waits for the one that is gone; an operator must act."""
+who answer, so the epoch is given again.  The others: who lost power holds what is acknowledged, and yet waits for the one
+that is gone; an operator must act.  Seals narrow these two and close none: whoever has sealed its log leads alone, but power
+may be lost before, or while the ISR is still at its minimum."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +150,10 @@ ABLATIONS = (
     Ablation(("majority_declares_dead",), CUT, OVERTHROWN),
     Ablation(("config_is_compared",), DISAGREED, LEADERLESS),
     Ablation(("epoch_above_told", "refusals_are_told"), RESTORED, LEADERLESS),
+    Ablation(("seal_counts_as_intact",), LAST_ONE, UNUSED),
+    Ablation(("sealed_is_synced", "seal_tells_its_end"), SEALED, LOST),
+    Ablation(("seal_is_broken_first",), SEALED, LOST),
+    Ablation(("seal_is_of_one_epoch",), OLD_SEAL, LOST),
     Ablation(("watermark_needs_min_isr",), RAISED, LEADERLESS),
     Ablation(("watermark_needs_no_eligible",), LOWERED, LOST),
     Ablation(("minimum_is_heard_in_order",), DISAGREED, LEADERLESS),
@@ -143,6 +172,8 @@ SPARE = (
     Ablation(("old_epoch_never_leads",), RESTORED, ""),
     Ablation(("epoch_above_told",), RESTORED, ""),
     Ablation(("refusals_are_told",), RESTORED, ""),
+    Ablation(("sealed_is_synced",), SEALED, ""),
+    Ablation(("seal_tells_its_end",), SEALED, ""),
 )
 """Rules without which nothing is found, since another one stands behind each: whoever is not elected stays eligible, and of
 "the epoch is above all that is told", "a refusal is told" and "nobody leads in an old epoch" two are enough here."""

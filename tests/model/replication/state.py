@@ -58,6 +58,14 @@ class Leadership(NamedTuple):
     high_watermark: int = 0
 
 
+class Seal(NamedTuple):
+    """A leader's word on its own disk: in this epoch it commits nothing more, and its log is synced up to `end`."""
+
+    incarnation: int
+    epoch: int
+    end: int
+
+
 Process = Literal["up", "frozen", "down", "gone"]
 """A frozen process says nothing, and goes on later; one that is gone never comes back, nor does its disk."""
 
@@ -66,7 +74,8 @@ class Broker(NamedTuple):
     """One broker.  `synced` is how much of its log a power cut spares.
 
     `intact_since` and `born` are the incarnations of `broker.json`: since when nothing was lost, and since when this
-    data directory is in use.  `lost` is remembered by nobody: the records which faults took from it and which it has
+    data directory is in use.  `seal` is on the disk, so it outlives the process; of a leader in the seal's epoch it also says
+    that nothing is committed now.  `lost` is remembered by nobody: the records which faults took from it and which it has
     not got back, with their offsets.
     """
 
@@ -78,6 +87,7 @@ class Broker(NamedTuple):
     incarnation: int = 1
     intact_since: int = 1
     born: int = 1
+    seal: Seal | None = None
     lost: frozenset[tuple[int, Entry]] = frozenset()
 
     @property
@@ -216,6 +226,10 @@ def show(refs: Refs) -> str:
 def _show_broker(index: int, broker: Broker) -> str:
     log = " ".join(f"{entry.value}(epoch {entry.epoch})" for entry in broker.log) or "empty"
     text = f"{name(index, broker.incarnation)} {broker.process}, intact since {broker.intact_since}, log: {log}"
+    if broker.seal is not None:
+        text += (
+            f"; sealed as {NAMES[index]}{broker.seal.incarnation} in epoch {broker.seal.epoch} up to {broker.seal.end}"
+        )
     if broker.leads is not None:
         leads = broker.leads
         text += f"; leads in epoch {leads.epoch}, believes ISR {show(leads.isr)}, high watermark {leads.high_watermark}"

@@ -8,20 +8,21 @@ model could have a leader that answers.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from oncelog.types import BrokerRef
 from oncelog_partition_leader.core.election import Brokers, elect, elect_restarted, needs_answers
-from oncelog_partition_leader.core.replica_state import LogState, ReplicaState
+from oncelog_partition_leader.core.replica_state import LogState, ReplicaState, Seal
 from oncelog_runtime.cluster import Partition
 from tests.model.explorer import Broken, explore
 from tests.model.replication import elections
 from tests.model.replication.alike import key
 from tests.model.replication.protocol import Replication
 from tests.model.replication.rules import ALL_RULES
-from tests.model.replication.scenarios import CUT, DISK, POWER, Scenario
-from tests.model.replication.state import BROKERS, Refs, State, Value
+from tests.model.replication.scenarios import CUT, DISK, LAST_ONE, OLD_SEAL, POWER, SEALED, Scenario
+from tests.model.replication.state import BROKERS, Broker, Refs, State, Value
 
 DIFFERS = "differs"
 
@@ -75,11 +76,16 @@ def _answers(state: State) -> dict[int, tuple[BrokerRef, ReplicaState]]:
     return {
         index: (
             BrokerRef(index, broker.incarnation),
-            ReplicaState(LogState(broker.last_epoch, len(broker.log)), broker.intact_since, broker.born),
+            _said(broker),
         )
         for index, broker in enumerate(state.brokers)
         if members[index] and state.answers(index, state.controller)
     }
+
+
+def _said(broker: Broker) -> ReplicaState:
+    seal = None if broker.seal is None else Seal(*broker.seal)
+    return ReplicaState(LogState(broker.last_epoch, len(broker.log)), broker.intact_since, broker.born, seal=seal)
 
 
 def _value(partition: Partition) -> Value:
@@ -95,7 +101,7 @@ def _value(partition: Partition) -> Value:
     )
 
 
-@pytest.mark.parametrize("scenario", [POWER, DISK, CUT], ids=lambda scenario: scenario.name)
+@pytest.mark.parametrize("scenario", [POWER, replace(SEALED, appends=0), DISK, CUT], ids=lambda scenario: scenario.name)
 def test_production_decides_as_the_model(scenario: Scenario) -> None:
     found = explore(Compared(scenario, ALL_RULES), key=key)
     assert not found.violations, "\n\n".join(map(str, found.violations.values()))
@@ -105,4 +111,11 @@ def test_production_decides_as_the_model(scenario: Scenario) -> None:
 @pytest.mark.parametrize("rule", ["eligible_is_kept", "power_cut_is_noticed", "waits_for_all"])
 def test_another_rule_would_be_seen(rule: str) -> None:
     found = explore(Compared(POWER, ALL_RULES.without(rule)), until=frozenset({DIFFERS}), key=key)
+    assert DIFFERS in found.violations
+
+
+@pytest.mark.parametrize("rule", ["seal_counts_as_intact", "seal_is_of_one_epoch"])
+def test_another_rule_of_seals_would_be_seen(rule: str) -> None:
+    scenario = LAST_ONE if rule == "seal_counts_as_intact" else OLD_SEAL
+    found = explore(Compared(scenario, ALL_RULES.without(rule)), until=frozenset({DIFFERS}), key=key)
     assert DIFFERS in found.violations

@@ -15,7 +15,7 @@ import pytest
 from tests.model.explorer import Broken, explore
 from tests.model.replication.alike import key
 from tests.model.replication.explore import Found, search
-from tests.model.replication.invariants import acting_leader
+from tests.model.replication.invariants import LEADERLESS, acting_leader
 from tests.model.replication.protocol import Replication
 from tests.model.replication.rules import ALL_RULES, Rules
 from tests.model.replication.scenarios import (
@@ -23,6 +23,7 @@ from tests.model.replication.scenarios import (
     DEEP,
     KILLS,
     KNOWN_HOLES,
+    LAST_ONE,
     ONE_FAULT,
     SCENARIOS,
     SLOW,
@@ -69,6 +70,13 @@ def test_every_rule_is_taken_out_somewhere() -> None:
 def test_a_known_hole_is_still_there(scenario: Scenario, finds: str) -> None:
     """Whoever closes it makes this fail, and moves the scenario to those in which no promise is broken."""
     assert finds in search(scenario, until=finds).violations
+
+
+def test_who_has_sealed_its_log_does_not_wait() -> None:
+    """The known hole is only there for a leader that lost power before it had sealed."""
+    found = explored(LAST_ONE)
+    assert found.complete
+    assert found.violations.keys() == {LEADERLESS}
 
 
 # --- the claim is about something -----------------------------------------------------------------------------------
