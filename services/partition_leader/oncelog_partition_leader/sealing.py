@@ -71,12 +71,13 @@ class Sealer:
     async def _sync_and_seal(self, partition: LocalPartition, leadership: Leadership) -> None:
         end_offset = partition.log.log_end_offset
         await partition.sync.wait(end_offset)
-        if leadership.ended is not None or not leadership.replicas.may_seal(end_offset):
-            return  # looked at again with the next change of the ISR, or soon
-        leadership.replicas.seal()
-        partition.seal = Seal(leadership.replicas.me.incarnation, leadership.epoch, end_offset)
-        with self._watch.sync(is_waited_for=False):
-            await write_seal(self._disk, partition.log.directory, partition.seal)
+        async with partition.exclusive:  # nobody leads or opens this log anew while the file is written
+            if leadership.ended is not None or not leadership.replicas.may_seal(end_offset):
+                return  # looked at again with the next change of the ISR, or soon
+            leadership.replicas.seal()
+            partition.seal = Seal(leadership.replicas.me.incarnation, leadership.epoch, end_offset)
+            with self._watch.sync(is_waited_for=False):
+                await write_seal(self._disk, partition.log.directory, partition.seal)
 
     async def _unseal(self, partition: LocalPartition, leadership: Leadership) -> None:
         try:
