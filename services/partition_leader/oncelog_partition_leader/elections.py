@@ -270,9 +270,11 @@ class Elections:
             answers = await self._ask_all(entries, whom)
             proposals: list[Proposal] = []
             for partition_id, entry in entries.items():
+                if await self._knows_less(partition_id, entry, answers.get(partition_id, {})):
+                    await self._pause()
+                    return  # whatever else etcd says may be as old
+            for partition_id, entry in entries.items():
                 told = answers.get(partition_id, {})
-                if await self._knows_less(partition_id, entry, told):
-                    continue
                 if self._is_doubtful(entry):
                     wanted = elect_restored(entry.value, told, self._view.restored_at(), brokers.avoid)
                 else:
@@ -292,7 +294,7 @@ class Elections:
             self._wake()
 
     async def _knows_less(self, partition_id: PartitionId, entry: Entry, told: Answers) -> bool:
-        """etcd has forgotten an epoch of which a log tells: it was restored, and whom the value names proves nothing."""
+        """etcd, or only the view, is behind an epoch of which a log tells. If etcd is, it was restored: that is told."""
         epoch = max((state.epoch for _, state in told.values()), default=-1)
         if epoch <= entry.value.leader_epoch or self._is_doubtful(entry):
             return False

@@ -97,7 +97,7 @@ class HandOver:
         proposals = [proposal for proposal in decided if proposal is not None]
         for is_internal in (False, True):
             for chunk in chunks([one for one in proposals if (one[2].topic in INTERNAL_TOPICS) is is_internal]):
-                if not await self._change_together(chunk):
+                if len(chunk) == 1 or not await self._change_together(chunk):
                     await self._change_each(chunk)
 
     async def _change_together(self, chunk: Sequence[Proposal]) -> bool:

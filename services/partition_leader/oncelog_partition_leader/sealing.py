@@ -86,8 +86,9 @@ class Sealer:
         except StorageError as error:
             partition.fail(error)
         else:
-            partition.seal = None
-            leadership.unsealed()
+            if partition.leadership is leadership:  # else a later one may have sealed the log again
+                partition.seal = None
+                leadership.unsealed()
         finally:
             del self._busy[leadership]
 

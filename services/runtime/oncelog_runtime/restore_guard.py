@@ -159,7 +159,7 @@ class RestoreGuard:
         if is_older or (contradicts and not is_told):
             _log.error(
                 "etcd went back: it was restored from a backup. Its pulse is %d and its revision %d; this process has seen"
-                " pulse %d and revision %d, and logs of which etcd knows nothing: %s. Every process takes its view of the"
+                " pulse %d and revision %d; etcd has forgotten of what logs hold: %s. Every process takes its view of the"
                 " cluster anew",
                 *(store.count, store.listing.revision, seen.pulse, seen.revision),
                 ", ".join(sorted(forgotten)) or "none",
