@@ -138,6 +138,14 @@ class Table(RuleBasedStateMachine):
             self.send(cmd.Commit("t", run, reply.txn_no, cmd.BatchName(app, batch, attempt), winners))
 
     @precondition(lambda self: any(self.owed.values()))
+    @rule(data=st.data())
+    def markers_are_committed(self, data: st.DataObject) -> None:
+        """Readers see them, and they stay owed: a power cut could take them away."""
+        number = data.draw(st.sampled_from([n for n, targets in self.owed.items() if targets]))
+        partitions = tuple(t for t in sorted(self.owed[number], key=str) if not isinstance(t, str))
+        self.driver.do(cmd.MarkersCommitted("t", number, partitions))
+
+    @precondition(lambda self: any(self.owed.values()))
     @rule(data=st.data(), everything=st.booleans())
     def markers(self, data: st.DataObject, everything: bool) -> None:
         number = data.draw(st.sampled_from([n for n, targets in self.owed.items() if targets]))

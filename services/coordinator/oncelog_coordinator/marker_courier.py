@@ -53,7 +53,9 @@ class Receipt:
     after_ms: int = 0
     """How long the first marker waits for others that go with it ..."""
     at_once_from: int = 1
-    """... unless so many of one transactional id wait, which may have few decided transactions that are not forgotten."""
+    """... unless so many transactions of one id wait, each of which stands in every record of that id ..."""
+    at_once_from_markers: int = 256
+    """... or so many markers altogether."""
 
 
 def backoff_ms(tries: int) -> int:
@@ -108,6 +110,8 @@ class MarkerCourier:
             asyncio.get_running_loop().call_later(self._receipt.after_ms / 1000, self._gathered)
 
     def _is_urgent(self) -> bool:
+        if len(self._waiting) >= self._receipt.at_once_from_markers:
+            return True
         numbers: dict[str, set[int]] = defaultdict(set)
         for key in self._waiting:
             numbers[key.transactional_id].add(key.txn_no)

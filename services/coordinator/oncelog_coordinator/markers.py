@@ -37,9 +37,9 @@ from oncelog_runtime.tasks import TaskOwner
 
 _log = logging.getLogger(__name__)
 
-_SYNCED: Final = Receipt(on_disk=True, after_ms=50, at_once_from=3)
-"""Committed markers wait for each other before they are asked whether they are on disk. At most five decided transactions of an
-id are not forgotten, so three of them do not wait: two more can follow while the disks are asked."""
+_SYNCED: Final = Receipt(on_disk=True, after_ms=1_000, at_once_from=32)
+"""Committed markers wait for each other before they are asked whether they are on disk: nobody waits for that, and each time
+costs every replica a sync. Thirty-two transactions of an id do not wait: they stand in each record that it writes meanwhile."""
 
 
 class GroupKey(NamedTuple):

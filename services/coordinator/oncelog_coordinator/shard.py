@@ -98,7 +98,8 @@ class Shard:
 
     def look_at_clock(self) -> None:
         """Called now and then."""
-        self.vitality.look(self._clock.now_ms())
+        if self.vitality.failed_in_a_row:
+            self.vitality.look(self._clock.now_ms())
         if self._life is not None:
             self._life.look_at_clock()
 

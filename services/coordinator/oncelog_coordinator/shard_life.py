@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -41,6 +41,10 @@ _TICK_AGAIN_MS = 1_000
 """A look at the clock that failed is tried again after this long, not in a loop without end."""
 _YIELD_EVERY = 500
 """Records applied in a replay before others get a turn."""
+
+
+_Items = dict[str, "LogRecord | bytes | None"]
+"""What goes into one append, by key: encoded, or a lazy record as it is."""
 
 
 class BrokenCoreError(Exception):
@@ -156,7 +160,7 @@ class ShardLife:
         self._clock = clock
         self._inbox: deque[_Asked] = deque()
         self._taken: list[_Asked] = []
-        self._lazy: dict[str, bytes | None] = {}
+        self._lazy: _Items = {}
         self._lazy_since_ms = 0
         self._no_tick_before_ms = 0
         self._steps: deque[_Step] = deque()
@@ -230,8 +234,8 @@ class ShardLife:
         return self._is_tick_due() or self._is_lazy_due()
 
     def _is_tick_due(self) -> bool:
-        due_ms, now_ms = self.table.next_deadline_ms(), self._clock.now_ms()
-        return due_ms is not None and max(due_ms, self._no_tick_before_ms) <= now_ms
+        due_ms = self.table.next_deadline_ms()
+        return due_ms is not None and max(due_ms, self._no_tick_before_ms) <= self._clock.now_ms()
 
     def _is_lazy_due(self) -> bool:
         return bool(self._lazy) and self._clock.now_ms() - self._lazy_since_ms >= self._config.lazy_flush_ms
@@ -261,7 +265,7 @@ class ShardLife:
         """Decides what waits, without an await, so no lock is needed; then one append for all of it."""
         now_ms = self._clock.now_ms()
         step = _Step(None)
-        items: dict[str, bytes | None] = {}
+        items: _Items = {}
         if self._is_tick_due():
             self._decide(_Asked(Tick(), None), now_ms, step, items)
         for _ in range(self._config.commands_per_append):
@@ -280,7 +284,7 @@ class ShardLife:
         self._append(step, items)
         self._taken.clear()
 
-    def _decide(self, asked: _Asked, now_ms: int, step: _Step, items: dict[str, bytes | None]) -> None:
+    def _decide(self, asked: _Asked, now_ms: int, step: _Step, items: _Items) -> None:
         """Decides and applies one command."""
         reply: Any
         try:
@@ -314,11 +318,11 @@ class ShardLife:
         step.spans.append(span)
         return span.traceparent
 
-    def _take(self, asked: _Asked, decision: Decision, step: _Step, items: dict[str, bytes | None]) -> None:
+    def _take(self, asked: _Asked, decision: Decision, step: _Step, items: _Items) -> None:
         """Applies a decision. What raises in the middle ends the life; its command is not worth another one."""
         try:
-            encoded = [(record, record.encode()) for record in decision.records]
-            self._apply(decision, encoded, step, items, self._group_commit(asked, decision, step))
+            values = [record if decision.lazy else record.encode() for record in decision.records]
+            self._apply(decision, values, step, items, self._group_commit(asked, decision, step))
         except Exception as error:
             refusal = self._met(error, asked)
             if asked.answer is not None and not asked.answer.done():
@@ -337,15 +341,17 @@ class ShardLife:
     def _apply(
         self,
         decision: Decision,
-        encoded: list[tuple[LogRecord, bytes | None]],
+        values: Sequence[LogRecord | bytes | None],
         step: _Step,
-        items: dict[str, bytes | None],
+        items: _Items,
         context: str,
     ) -> None:
-        """The newest record of a key replaces older ones of the same append: it holds all that they say."""
-        for record, value in encoded:
+        """The newest record of a key replaces older ones of the same append: it holds all that they say. A lazy one is encoded
+        only when it is logged, since most of them are replaced.
+        """
+        for record, value in zip(decision.records, values, strict=True):
             self.table.apply(record)
-            step.size += len(record.key) + len(value or b"")
+            step.size += len(record.key) + (len(value) if isinstance(value, bytes) else 0)
             if decision.lazy and record.key not in items:
                 self._lazy_since_ms = self._lazy_since_ms if self._lazy else self._clock.now_ms()
                 self._lazy[record.key] = value
@@ -359,13 +365,13 @@ class ShardLife:
         step.effects.extend((effect, context) for effect in decision.effects)
         step.confirm |= decision.confirm
 
-    def _append(self, step: _Step, items: dict[str, bytes | None]) -> None:
+    def _append(self, step: _Step, items: _Items) -> None:
         if items:
             if self._tracer is not None:  # the log's task is made for these commands
                 for span in step.spans:
                     span.set({span_names.COMMANDS: len(self._taken), span_names.RECORDS: len(items)})
                 work_for([span.traceparent for span in step.spans])
-            step.committed = self._log.append(list(items.items()))
+            step.committed = self._log.append([(key, _encoded(value)) for key, value in items.items()])
             self._steps.append(step)
             self._changed.set()
         elif self._steps:
@@ -425,6 +431,10 @@ class ShardLife:
                 answer.set_exception(self._ended)
                 answer.exception()
         await self._log.close()
+
+
+def _encoded(value: LogRecord | bytes | None) -> bytes | None:
+    return value if value is None or isinstance(value, bytes) else value.encode()
 
 
 def _item(record: EpochRecord) -> LogItem:

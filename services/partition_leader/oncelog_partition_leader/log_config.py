@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from oncelog.errors import ConfigError
+from oncelog_partition_leader.core.segment import SegmentLimits
 
 FLUSH_REPLICATED: Final = "replicated"
 FLUSH_FSYNC: Final = "fsync"
@@ -56,6 +57,13 @@ class LogConfig:
             raise ConfigError("flush_mode is replicated or fsync", flush_mode=self.flush_mode)
         if self.cleanup_policy not in _CLEANUP_POLICIES:
             raise ConfigError("cleanup_policy is delete, compact, or both", cleanup_policy=self.cleanup_policy)
+
+    @property
+    def segment_limits(self) -> SegmentLimits:
+        """When a segment of this log ends."""
+        return SegmentLimits(
+            segment_bytes=self.segment_bytes, segment_ms=self.segment_ms, index_bytes=self.segment_index_bytes
+        )
 
 
 def _check(name: str, value: int, smallest: int, largest: int) -> None:

@@ -43,7 +43,7 @@ from oncelog_partition_leader.checkpoints import (
 from oncelog_partition_leader.core.aborted_index import AbortedEntry
 from oncelog_partition_leader.core.producer_state import ProducerStates
 from oncelog_partition_leader.core.retention import segments_to_delete
-from oncelog_partition_leader.core.segment import SegmentLimits, run_that_fits
+from oncelog_partition_leader.core.segment import run_that_fits
 from oncelog_partition_leader.incoming import Appended, check_chunk, stamp
 from oncelog_partition_leader.log_config import LogConfig
 from oncelog_partition_leader.log_reader import first_at, locate, read_batches, scrub_piece, segment_of
@@ -69,6 +69,7 @@ class PartitionLog:
     def __init__(self, disk: Disk, directory: str, config: LogConfig, state: Recovered) -> None:
         self._disk = disk
         self._config = config
+        self._limits = config.segment_limits
         self._tag = state.tag
         self._segments = state.segments
         self._point = state.point
@@ -152,6 +153,7 @@ class PartitionLog:
     def reconfigure(self, config: LogConfig) -> None:
         """New limits from now on; the expiry of producers changes at the next opening."""
         self._config = config
+        self._limits = config.segment_limits
 
     # ------------------------------------------------------------ appends
 
@@ -208,15 +210,11 @@ class PartitionLog:
 
     def _room_for(self, headers: Sequence[BatchHeader]) -> int:
         """How many of these batches the last segment takes; a new one is begun when it takes none."""
-        config = self._config
-        limits = SegmentLimits(
-            segment_bytes=config.segment_bytes, segment_ms=config.segment_ms, index_bytes=config.segment_index_bytes
-        )
-        count = run_that_fits(self._segments[-1].index, headers, limits)
+        count = run_that_fits(self._segments[-1].index, headers, self._limits)
         if count:
             return count
         self._roll()
-        return run_that_fits(self._segments[-1].index, headers, limits)
+        return run_that_fits(self._segments[-1].index, headers, self._limits)
 
     def _write(
         self, buffers: Sequence[Buffer], headers: Sequence[BatchHeader], controls: Sequence[Control | None]

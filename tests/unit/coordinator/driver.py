@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 from oncelog.errors import OncelogError
@@ -17,6 +18,10 @@ TOPIC = "a" * 32
 P0 = PartitionId(TOPIC, 0)
 P1 = PartitionId(TOPIC, 1)
 P2 = PartitionId(TOPIC, 2)
+
+
+def _without_visible(record: TransactionRecord) -> TransactionRecord:
+    return replace(record, decided=tuple(replace(item, was_visible=False) for item in record.decided))
 
 
 class Driver:
@@ -66,8 +71,8 @@ class Driver:
         return self.durable(), volatile, self.table.next_deadline_ms()
 
     def durable(self) -> dict[str, bytes]:
-        """All records as bytes, by key."""
-        found = {e.record.key: e.record.encode() for e in self.table.index.entries.values()}
+        """All records as bytes, by key, but for what was visible: a life hears that and logs it with the next record."""
+        found = {e.record.key: _without_visible(e.record).encode() for e in self.table.index.entries.values()}
         found.update({o.key: o.encode() for o in self.table.index.orphans.values()})
         return found
 

@@ -79,12 +79,14 @@ def is_next(record: TransactionRecord, txn_no: int) -> bool:
 
 def require_room(record: TransactionRecord, limits: Limits) -> None:
     """Raises `ConcurrentTransactionsError` while too many transactions of an id, too large ones, or one too old,
-    wait for markers.
+    wait for markers or for the disks that hold them.
 
     What is open counts as if it waited: the caller is about to end it.
     """
-    pending = len(record.decided) + (record.open is not None)
-    if pending >= limits.max_pending_transactions or sizes.pending_bytes(record) > limits.max_pending_bytes:
+    unsynced = len(record.decided) + (record.open is not None)
+    pending = unsynced - sum(item.was_visible for item in record.decided)
+    is_full = pending >= limits.max_pending_transactions or unsynced >= limits.max_unsynced_transactions
+    if is_full or sizes.pending_bytes(record) > limits.max_pending_bytes:
         raise ConcurrentTransactionsError(
             "too many transactions of this id wait for their markers", retry_after_ms=RETRY_AFTER_MS, pending=pending
         )

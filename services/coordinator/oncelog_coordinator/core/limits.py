@@ -12,16 +12,19 @@ class Limits:
     transaction_max_timeout_ms: int = 900_000
     """Largest time-out that InitProducerId accepts; above: InvalidTransactionTimeoutError."""
     max_pending_transactions: int = 5
-    """Open and decided-but-unmarked numbers of one id; at the bound the next one waits (ConcurrentTransactions)."""
+    """Open numbers of one id and decided ones that were never visible; at the bound the next one waits
+    (ConcurrentTransactions)."""
+    max_unsynced_transactions: int = 64
+    """Open and decided numbers of one id whose markers are not all on disk; at the bound the next one waits."""
     max_number_span: int = 1_000
-    """How far a new number may be above the oldest one whose markers are not all in; further on it waits
+    """How far a new number may be above the oldest one whose markers are not all on disk; further on it waits
     (ConcurrentTransactions). Leaders remember 1,024 numbers, so none of them ever has to guess whether it has a marker."""
     max_partitions: int = 10_000
     """Partitions and groups of one transaction; above: ResourceExhaustedError."""
     max_enrolled_bytes: int = 768 << 10
     """Bytes of the names of one transaction's partitions and groups in a record; above: PolicyViolationError."""
     max_pending_bytes: int = 3 << 20
-    """Bytes of all that waits for markers under one id; above, the next one waits (ConcurrentTransactions)."""
+    """Bytes of all whose markers are not on disk under one id; above, the next one waits (ConcurrentTransactions)."""
     max_participants: int = 100_000
     """Participants of one transaction; above: ResourceExhaustedError."""
     max_winners: int = 20_000

@@ -9,8 +9,8 @@ Rule 3: values are tuples in a fixed order, so equal states have equal bytes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from oncelog.errors import CorruptMessageError
@@ -136,7 +136,7 @@ class OpenTransaction:
 
 @dataclass(frozen=True, slots=True)
 class DecidedTransaction:
-    """A transaction with an outcome, until every marker is in. `winners` None: every producer of the name."""
+    """A transaction with an outcome, until every marker is on disk. `winners` None: every producer of the name."""
 
     txn_no: int
     outcome: Outcome
@@ -144,6 +144,9 @@ class DecidedTransaction:
     targets: tuple[Target, ...] = ()
     groups: tuple[str, ...] = ()
     winners: tuple[int, ...] | None = None
+    was_visible: bool = field(default=False, compare=False)
+    """Every marker was committed once. A power cut of all replicas can take one away until it is on disk, so a later life of
+    the shard sends them again."""
 
     def expected_on(self, topic_id: str, partition: int) -> int:
         """Records that must be on a partition; -1 = not counted."""
@@ -284,7 +287,7 @@ class TransactionRecord:
     """All that is known of one transactional id.
 
     Numbers up to `last_txn_no` were opened or closed. `outcomes` is one letter per number, ending with the newest decided
-    one; `decided` holds those whose markers are not all in (also when their letter was dropped). `expected` belongs to
+    one; `decided` holds those whose markers are not all on disk (also when their letter was dropped). `expected` belongs to
     the number that follows the newest decided one, be it open or not.
     """
 
@@ -354,10 +357,13 @@ class TransactionRecord:
 
     def encode(self) -> bytes:
         """The value."""
-        expected = {"expected": self.expected.to_json()} if self.expected else {}
+        more: dict[str, Any] = {"expected": self.expected.to_json()} if self.expected else {}
+        visible = [item.to_json() for item in self.decided if item.was_visible]
+        if visible:
+            more["visible"] = visible
         return dump(
             {
-                **expected,
+                **more,
                 "id": self.transactional_id,
                 "pid": self.producer_id,
                 "session": self.session_epoch,
@@ -366,7 +372,7 @@ class TransactionRecord:
                 "last": self.last_txn_no,
                 "dead": self.dead,
                 "open": None if self.open is None else self.open.to_json(),
-                "decided": [item.to_json() for item in self.decided],
+                "decided": [item.to_json() for item in self.decided if not item.was_visible],
                 "outcomes": self.outcomes,
                 "ahead": list(self.aborted_ahead),
                 "sessions": [[s.nonce, s.producer_epoch, s.next_txn_no] for s in self.sessions],
@@ -388,7 +394,7 @@ class TransactionRecord:
             last_txn_no=value["last"],
             dead=value["dead"],
             open=None if opened is None else OpenTransaction.from_json(opened),
-            decided=tuple(DecidedTransaction.from_json(item) for item in value["decided"]),
+            decided=_decided(value["decided"], value.get("visible", ())),
             outcomes=value["outcomes"],
             aborted_ahead=tuple(value["ahead"]),
             sessions=tuple(Session(*item) for item in value["sessions"]),
@@ -396,6 +402,13 @@ class TransactionRecord:
             tokens=tuple(Token(*item) for item in value["tokens"]),
             expected=Expected.from_json(value["expected"]) if "expected" in value else NOTHING_EXPECTED,
         )
+
+
+def _decided(waiting: Sequence[Any], visible: Sequence[Any]) -> tuple[DecidedTransaction, ...]:
+    """A version that does not know "visible" refuses more than five under "decided", and takes the others for complete."""
+    found = [DecidedTransaction.from_json(item) for item in waiting]
+    found += [replace(DecidedTransaction.from_json(item), was_visible=True) for item in visible]
+    return tuple(sorted(found, key=lambda item: item.txn_no))
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ def may_exceed(partitions: int, groups: int, bound: int) -> bool:
 
 
 def pending_bytes(record: TransactionRecord) -> int:
-    """Bytes of everything that waits for markers."""
+    """Bytes of everything that waits for markers, or for the disks that hold them."""
     return sum(map(_decided_bytes, record.decided))
 
 

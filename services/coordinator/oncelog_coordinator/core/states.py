@@ -5,9 +5,9 @@ Numbers are never reused, so a state only moves down this list:
 
     EMPTY            nothing is recorded of this number yet
     ONGOING          opened by Enrol or Join; partitions may be added
-    PREPARE_COMMIT   the outcome is durable, markers travel (at most 5 numbers of an id at a time)
+    PREPARE_COMMIT   the outcome is durable, markers travel (to at most 5 numbers of an id at a time) and reach the disks
     PREPARE_ABORT
-    COMPLETE_COMMIT  every marker is in
+    COMPLETE_COMMIT  every marker is on disk
     COMPLETE_ABORT
     DEAD             the id expired: its outcomes are forgotten, its producer id, last number and tokens are not
 

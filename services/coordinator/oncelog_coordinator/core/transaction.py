@@ -82,7 +82,7 @@ class TransactionTable:
         return transactional_id in self.index.entries
 
     def pending(self, now_ms: int) -> tuple[cmd.SendMarkers, ...]:
-        """Phase two of every decided transaction whose markers are not all in."""
+        """Phase two of every decided transaction whose markers are not all on disk."""
         del now_ms
         return tuple(send_markers(record, item) for record in self.index.records() for item in record.decided)
 
@@ -163,10 +163,7 @@ class TransactionTable:
             entry.forced = note
             return
         if isinstance(note, MarkersIn):
-            if any(item.txn_no == note.txn_no for item in entry.record.decided):
-                entry.markers_in.setdefault(note.txn_no, set()).update(note.targets)
-                if note.on_disk:
-                    entry.markers_done.setdefault(note.txn_no, set()).update(note.targets)
+            entry.take_markers(note)
             return
         opened = entry.record.open
         if opened is None or opened.txn_no != note.txn_no:
@@ -200,7 +197,9 @@ def check_record(record: TransactionRecord, limits: Limits) -> None:
     pending = [item.txn_no for item in record.decided]
     assert pending == sorted(set(pending)), "decided transactions are in order, each once"
     assert all(0 < n <= record.last_decided for n in pending)
-    assert len(pending) + (record.open is not None) <= limits.max_pending_transactions
+    unsynced = len(pending) + (record.open is not None)
+    assert unsynced <= limits.max_unsynced_transactions
+    assert unsynced - sum(item.was_visible for item in record.decided) <= limits.max_pending_transactions
     assert all(item.targets or item.groups for item in record.decided), "nothing to mark, yet not complete"
     assert len(record.outcomes) <= min(limits.kept_outcomes, record.last_decided)
     assert all(n > record.last_txn_no for n in record.aborted_ahead)
@@ -233,8 +232,9 @@ def _assert_legal(old: TransactionRecord, new: TransactionRecord) -> None:
         after = new.token_of(token.app_id)
         assert after is not None, "a token is never forgotten"
         assert after.batch_id >= token.batch_id, "a token never goes back"
-    moved = {item.txn_no for item in old.decided} | set(range(max(1, old.last_txn_no), new.last_txn_no + 1))
-    for number in sorted(moved):
+    stays = {item.txn_no: item for item in new.decided}
+    moved = {item.txn_no for item in old.decided if stays.get(item.txn_no) is not item}
+    for number in sorted(moved | set(range(max(1, old.last_txn_no), new.last_txn_no + 1))):
         before, after_state = old.state_of(number), new.state_of(number)
         if TxnState.DEAD in (before, after_state):
             continue

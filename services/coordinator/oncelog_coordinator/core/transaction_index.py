@@ -8,7 +8,7 @@ Rule 2: volatile facts (participants, last sign of life, markers that are in) ma
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from oncelog.errors import InvalidPidMappingError
 from oncelog.types import PartitionId
@@ -78,6 +78,20 @@ class Entry:
     markers_done: dict[int, set[MarkerTarget]] = field(default_factory=dict)
     forced: ForcedAbort | None = None
 
+    def take_markers(self, note: MarkersIn) -> None:
+        """Keeps what is known of a decided transaction's markers; of a complete one nothing is kept."""
+        decided = next((item for item in self.record.decided if item.txn_no == note.txn_no), None)
+        if decided is None:
+            return
+        self.markers_in.setdefault(note.txn_no, set()).update(note.targets)
+        if note.on_disk:
+            self.markers_done.setdefault(note.txn_no, set()).update(note.targets)
+        if not decided.was_visible and not self.missing(decided):
+            seen = replace(decided, was_visible=True)
+            self.record = replace(
+                self.record, decided=tuple(seen if item is decided else item for item in self.record.decided)
+            )
+
     def missing(self, decided: DecidedTransaction) -> set[MarkerTarget]:
         """Targets of a decided transaction that show no marker yet, as far as is known."""
         return _targets_of(decided) - self.markers_in.get(decided.txn_no, set())
@@ -103,7 +117,7 @@ class TransactionIndex:
         self.open: dict[str, None] = {}
         """Ids with an open transaction."""
         self.completing: dict[str, None] = {}
-        """Ids with decided transactions whose markers are not all in."""
+        """Ids with decided transactions whose markers are not all on disk."""
         self.ids: dict[int, str] = {}
         """Producer id -> transactional id."""
         self.loaded_at_ms: int | None = None
