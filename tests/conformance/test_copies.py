@@ -181,7 +181,7 @@ async def whole_transaction(s: Script, client: Client) -> None:
         await txn.send("work", value=b"n", partition=0)
         await txn.send_offsets({TopicPartition("work", 0): 1}, GroupMetadata("g"))
         await txn.commit(wait="visible")
-    await s.sleep(0.5)  # its markers are asked for on disk
+    await s.sleep(3)  # its markers are asked for on disk
 
 
 async def work_topic(s: Script, _client: Client) -> None:

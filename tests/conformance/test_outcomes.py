@@ -94,7 +94,7 @@ async def torn_by_a_power_cut(s: Script, *, after_ms: int) -> tuple[list[Any], l
 
 
 async def test_a_transaction_that_is_complete_survives_a_power_cut_of_all_replicas(s: Script) -> None:
-    assert await torn_by_a_power_cut(s, after_ms=1_000) == (["p1"], ["p2"])
+    assert await torn_by_a_power_cut(s, after_ms=3_000) == (["p1"], ["p2"])
 
 
 async def test_one_that_loses_a_part_before_it_is_complete_is_named(s: Script) -> None:
@@ -119,7 +119,7 @@ async def test_followers_of_version_0_1_which_cannot_say_what_is_on_disk_count_a
     writer = await s.session("t")
     await s.write(place, writer, "x")
     await s.end(writer, counts={place: 1}, visible=True)
-    await s.sleep(1)
+    await s.sleep(3)
     known = await s.ask("t", methods.DESCRIBE_TRANSACTION, co.DescribeTransactionRequest(transactional_id="t"))
     assert known.transaction.state == "COMPLETE_COMMIT"
 

@@ -94,41 +94,41 @@ class MarkerCourier:
         self._on_gone = on_gone
         self._before_call = before_call
         self._waiting: dict[MarkerKey, pa.TxnMarker] = {}
+        self._numbers: dict[str, set[int]] = defaultdict(set)
+        """By id: which transactions were taken since markers were last sent."""
         self._tries: dict[MarkerKey, int] = {}
         self._busy: dict[str, None] = {}
         self._proving: dict[str, list[Carried]] = {}
-        self._gathering = False
+        self._gathering: asyncio.TimerHandle | None = None
         self._closed = False
 
     def carry(self, markers: Iterable[Carried]) -> None:
         """Takes these, and delivers them soon."""
-        self._waiting.update(markers)
+        for key, marker in markers:
+            self._waiting[key] = marker
+            self._numbers[key.transactional_id].add(key.txn_no)
         if not self._receipt.after_ms or self._is_urgent():
             self._kick()
-        elif not self._gathering:
-            self._gathering = True
-            asyncio.get_running_loop().call_later(self._receipt.after_ms / 1000, self._gathered)
+        elif self._gathering is None:
+            self._gathering = asyncio.get_running_loop().call_later(self._receipt.after_ms / 1000, self._kick)
 
     def _is_urgent(self) -> bool:
         if len(self._waiting) >= self._receipt.at_once_from_markers:
             return True
-        numbers: dict[str, set[int]] = defaultdict(set)
-        for key in self._waiting:
-            numbers[key.transactional_id].add(key.txn_no)
-        return any(len(waiting) >= self._receipt.at_once_from for waiting in numbers.values())
+        return any(len(numbers) >= self._receipt.at_once_from for numbers in self._numbers.values())
 
     def close(self) -> None:
         """Starts nothing more; calls that are under way belong to the owner of the tasks."""
         self._closed = True
 
-    def _gathered(self) -> None:
-        self._gathering = False
-        self._kick()
-
     def _kick(self) -> None:
         """Sends what waits to every leader that is not being spoken to."""
         if self._closed:
             return
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
+        self._numbers.clear()
         by_address: dict[str, list[MarkerKey]] = defaultdict(list)
         for key in list(self._waiting):
             try:
@@ -161,7 +161,7 @@ class MarkerCourier:
             self._later(markers)
         finally:
             self._busy.pop(address, None)
-        if not self._gathering or self._is_urgent():
+        if self._gathering is None or self._is_urgent():
             self._kick()
 
     async def _call(self, address: str, markers: list[Carried]) -> None:

@@ -37,9 +37,9 @@ from oncelog_runtime.tasks import TaskOwner
 
 _log = logging.getLogger(__name__)
 
-_SYNCED: Final = Receipt(on_disk=True, after_ms=1_000, at_once_from=32)
-"""Committed markers wait for each other before they are asked whether they are on disk: nobody waits for that, and each time
-costs every replica a sync. Thirty-two transactions of an id do not wait: they stand in each record that it writes meanwhile."""
+_SYNCED: Final = Receipt(on_disk=True, after_ms=2_000, at_once_from=48)
+"""Committed markers wait for each other before they are asked whether they are on disk: nobody waits for that, and it costs
+every replica a sync. Forty-eight transactions of an id do not wait: they stand in each record that it writes meanwhile."""
 
 
 class GroupKey(NamedTuple):

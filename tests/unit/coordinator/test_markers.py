@@ -139,7 +139,7 @@ def test_108_one_call_per_leader_with_everything_in_it(world: SimWorld) -> None:
     async def scenario(place: Place) -> None:
         place.cluster.lead("user", USER_TOPIC_ID, 2, 1)
         place.sender.run(send(0, 1, 2, winners=(4, 6)))
-        await asyncio.sleep(2)
+        await asyncio.sleep(3)
 
     place = run(world, scenario)
     calls = [(address, request.on_disk) for address, _, request in place.transport.calls]
@@ -160,7 +160,7 @@ def test_a_marker_is_done_only_when_it_is_on_disk(world: SimWorld) -> None:
         await asyncio.sleep(0.005)
         assert place.life.told == [MarkersCommitted("t", 1, (PartitionId(USER_TOPIC_ID, 0),))]
         place.fail[BROKER] = [errors.RequestTimedOutError("a slow disk")]
-        await asyncio.sleep(2)
+        await asyncio.sleep(3)
 
     place = run(world, scenario)
     assert len(place.taken) == len(place.synced) == 1
@@ -172,7 +172,7 @@ def test_every_failure_is_tried_again_and_only_where_it_failed(world: SimWorld) 
         place.fail[BROKER] = [errors.NetworkError(), errors.RequestTimedOutError()]
         place.answer = {1: errors.NotLeaderError()}
         place.sender.run(send(0, 1))
-        await asyncio.sleep(2)
+        await asyncio.sleep(3)
 
     place = run(world, scenario)
     assert place.life.partitions() == [0, 1]
@@ -183,10 +183,10 @@ def test_a_leaderless_partition_delays_nobody_else(world: SimWorld) -> None:
     async def scenario(place: Place) -> None:
         place.cluster.lead("user", USER_TOPIC_ID, 0, None)
         place.sender.run(send(0, 1))
-        await asyncio.sleep(2)
+        await asyncio.sleep(3)
         assert place.life.partitions() == [1]
         place.cluster.lead("user", USER_TOPIC_ID, 0, 1)
-        await asyncio.sleep(2)
+        await asyncio.sleep(3)
 
     place = run(world, scenario)
     assert place.life.partitions() == [0, 1]
@@ -203,7 +203,7 @@ def test_a_slow_leader_delays_nobody_else(world: SimWorld) -> None:
         place.cluster.lead("user", USER_TOPIC_ID, 2, 1)
         place.sender.run(send(0, 2))
         place.sender.run(send(2, n=2))
-        await asyncio.sleep(2)
+        await asyncio.sleep(3)
 
     place = run(world, scenario)
     assert place.life.partitions() == [2, 2]
@@ -214,7 +214,7 @@ def test_92_a_partition_that_is_not_seen_keeps_its_marker(world: SimWorld) -> No
         key = cluster.partition_key(USER_TOPIC_ID, 1)
         place.cluster.view.change(_deleted(key, place.cluster.revision + 1))
         place.sender.run(send(1))
-        await asyncio.sleep(2)
+        await asyncio.sleep(3)
         assert place.life.told == []
         place.cluster.revision += 1
         place.cluster.lead("user", USER_TOPIC_ID, 1, 0)
@@ -240,7 +240,7 @@ def test_13_only_proof_of_deletion_ends_a_marker(world: SimWorld, proof: str) ->
             place.sender.run(send(0))
         else:
             place.sender.run(send(PARTITIONS + 4))
-        await asyncio.sleep(2)
+        await asyncio.sleep(3)
 
     place = run(world, scenario)
     assert place.life.partitions() == ([0] if proof == "topic deleted" else [PARTITIONS + 4])
@@ -258,7 +258,7 @@ def test_a_topic_that_a_restored_etcd_does_not_know_still_gets_its_marker(world:
         if deleted:
             place.cluster.items[cluster.deleted_topic_key(topic.topic_id)] = cluster.DeletedTopic("user", 1).encode()
         place.sender.run(send(0))
-        await asyncio.sleep(2)
+        await asyncio.sleep(3)
 
     place = run(world, scenario)
     assert place.life.partitions() == [0]
@@ -269,7 +269,7 @@ def test_an_unknown_topic_at_a_leader_is_no_proof(world: SimWorld) -> None:
     async def scenario(place: Place) -> None:
         place.answer = {0: errors.UnknownTopicError()}
         place.sender.run(send(0))
-        await asyncio.sleep(2)
+        await asyncio.sleep(3)
 
     place = run(world, scenario)
     assert len(place.taken) == 1
@@ -287,10 +287,10 @@ def test_groups_get_their_marker_from_the_owner_of_their_shard(world: SimWorld) 
 
         place.transport.serve(COORDINATOR, methods.WRITE_GROUP_MARKERS, write)
         place.sender.run(send(groups=("g",)))
-        await asyncio.sleep(2)
+        await asyncio.sleep(3)
         assert taken == [], "nobody owns the shard"
         place.cluster.own(cluster.KIND_GROUP, shard_for("g", PARTITIONS))
-        await asyncio.sleep(2)
+        await asyncio.sleep(3)
 
     place = run(world, scenario)
     assert place.life.told == [MarkersDone("t", 1, groups=("g",))]
@@ -339,7 +339,7 @@ def test_14_a_group_shard_asks_and_believes_no_older_coordinator(
         effects = GroupEffects(life, 0, place.transport, place.cluster.view, 1_000)  # type: ignore[arg-type]
         for _ in range(2):
             effects.run(AskOutcome("g", 9, 1, 1, 6))
-        await asyncio.sleep(2)
+        await asyncio.sleep(3)
         await effects.close()
 
     run(world, scenario)

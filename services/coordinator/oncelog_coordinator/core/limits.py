@@ -14,7 +14,7 @@ class Limits:
     max_pending_transactions: int = 5
     """Open numbers of one id and decided ones that were never visible; at the bound the next one waits
     (ConcurrentTransactions)."""
-    max_unsynced_transactions: int = 64
+    max_unsynced_transactions: int = 128
     """Open and decided numbers of one id whose markers are not all on disk; at the bound the next one waits."""
     max_number_span: int = 1_000
     """How far a new number may be above the oldest one whose markers are not all on disk; further on it waits
