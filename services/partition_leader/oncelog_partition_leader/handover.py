@@ -1,7 +1,7 @@
 """A broker gives partitions away, by the same compare-and-swap as any election: while it drains, or when its disk is full,
 stalled, or has lost a log.
 
-Rule 1: partitions are given away some at a time, in one commit to etcd, with a pause: whoever leads them next takes milliseconds
+Rule 1: partitions are given away some at a time, in one commit to etcd, with a pause: who leads them next takes milliseconds
         for each, in which it answers nobody. When one of them has changed meanwhile, each is tried by itself. Partitions of
         users come first, since producers wait.
 Rule 2: who drains stays in the ISR (it goes on as a follower); whose disk takes nothing more leaves it.
