@@ -38,6 +38,8 @@ class Sight:
     leadership: Leadership | None
     high_watermark: int
     log_end: int
+    on_disk: tuple[int, int, int]
+    """What the log says of its disk: synced end, recovery point, log start."""
 
     def __str__(self) -> str:
         role = "follows" if self.leadership is None else f"leads epoch {self.leadership.epoch}"
@@ -69,9 +71,9 @@ class MarksAreInOrder:
         """See the class."""
         log = now.partition.log
         assert now.high_watermark <= now.log_end, f"high watermark above the log end: {now}"
+        assert log.log_start_offset <= now.high_watermark, f"log start {log.log_start_offset} too high: {now}"
         if now.leadership is not None:
             stable = log.last_stable_offset(now.high_watermark)
-            assert log.log_start_offset <= now.high_watermark, f"log start {log.log_start_offset} too high: {now}"
             assert stable <= now.high_watermark, f"LSO {stable} above the high watermark: {now}"
 
 
@@ -160,6 +162,11 @@ class AcknowledgedIsCommitted:
         )
 
 
+def _on_disk(partition: LocalPartition) -> tuple[int, int, int]:
+    log = partition.log
+    return log.synced_end_offset, log._point.end_offset, log.log_start_offset
+
+
 class Watcher:
     """Hooks the invariants into a cluster. `checked` counts what they saw: a watcher that saw nothing proves nothing.
 
@@ -198,7 +205,11 @@ class Watcher:
 
     def reached(self, key: Key) -> int:
         """The highest high watermark of a partition, of any leader so far."""
-        return self._acknowledged.reached(self._partition(key))
+        return self.reached_in(self._partition(key))
+
+    def reached_in(self, partition: PartitionId) -> int:
+        """The same, of a partition by its id."""
+        return self._acknowledged.reached(partition)
 
     def _partition(self, key: Key) -> PartitionId:
         item = self._cluster.world.metadata.get(topic_key(key[0]))
@@ -227,6 +238,7 @@ class Watcher:
                 and sight.leadership is leadership
                 and sight.high_watermark == partition.high_watermark
                 and sight.log_end == partition.log.log_end_offset
+                and sight.on_disk == _on_disk(partition)
             ):
                 continue
             if partition.failed is None and not partition.exclusive.locked():
@@ -248,7 +260,7 @@ class Watcher:
         )
         before = self._sights.get(partition)
         self.checked += 1
-        now = Sight(broker.me(), partition, leadership, high_watermark, log_end)
+        now = Sight(broker.me(), partition, leadership, high_watermark, log_end, _on_disk(partition))
         self._sights[partition] = now
         for invariant in self._invariants:
             invariant.see(before, now)

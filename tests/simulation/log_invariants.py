@@ -17,6 +17,8 @@ from oncelog.core.control import Marker, control_of
 from oncelog.core.header import BatchHeader, read_header
 from oncelog.types import BrokerRef, PartitionId
 from oncelog_partition_leader.broker import Broker
+from oncelog_partition_leader.core.replica_set import UNKNOWN, Follower
+from oncelog_partition_leader.leadership import Leadership
 from oncelog_partition_leader.partition import LocalPartition
 from tests.simulation.cluster import SimCluster
 from tests.simulation.invariants import Sight, Watcher
@@ -189,6 +191,53 @@ class NothingIsSetAside:
                 assert not (broker.me() == now.broker and aside), f"set aside as rotten, and nothing was damaged: {now}"
 
 
+class DerivedEndsWithTheLog:
+    """No leader epoch begins and no aborted transaction ends above the end of the log: a cut takes them along."""
+
+    def see(self, before: Sight | None, now: Sight) -> None:
+        """Looks after each cut, and when a log is seen first."""
+        if before is not None and before.log_end <= now.log_end:
+            return
+        log = now.partition.log
+        if log.epochs.entries:
+            epoch, start = log.epochs.entries[-1]
+            assert start < now.log_end or start <= log.log_start_offset, f"epoch {epoch} begins at {start}: {now}"
+        above = log.aborted_between(now.log_end, 1 << 62)
+        assert not above, f"{above[0]} is in the aborted index: {now}"
+
+
+class CountsInItsSession:
+    """What a leader counts for a follower that lives was told in a session that this follower has begun (hole 24)."""
+
+    def __init__(self, replicas: Replicas) -> None:
+        self._replicas = replicas
+
+    def see(self, before: Sight | None, now: Sight) -> None:
+        """Looks at each acknowledgement of a new leadership from now on."""
+        if now.leadership is not None and (before is None or before.leadership is not now.leadership):
+            self._look_at_acknowledgements(now.partition.id, now.leadership)
+
+    def _look_at_acknowledgements(self, where: PartitionId, leadership: Leadership) -> None:
+        replicas, acknowledge = leadership.replicas, leadership.replicas.acknowledge
+
+        def acknowledged(ref: BrokerRef, session: int, end: int, now_ms: int) -> bool:
+            moved = acknowledge(ref, session, end, now_ms)
+            counted = replicas.followers.get(ref.broker_id)
+            if counted is not None and counted.end != UNKNOWN:
+                self._check(where, leadership.epoch, counted)
+            return moved
+
+        replicas.acknowledge = acknowledged  # type: ignore[method-assign]
+
+    def _check(self, where: PartitionId, epoch: int, counted: Follower) -> None:
+        for ref, partition in self._replicas(where):
+            if ref == counted.ref:
+                begun = partition._session
+                assert begun >= (epoch, counted.session), (
+                    f"{where}: {counted} counts, and the follower is in (epoch, session) {begun}"
+                )
+
+
 _DAMAGE = ("rot_every_ms", "bit_flip_every_ms", "lose_volume_every_ms", "lose_volume")
 
 
@@ -205,6 +254,8 @@ def watch_logs(watcher: Watcher, cluster: SimCluster, written_off: Container[Par
     watcher.add(MinimumIsInSync())
     watcher.add(CommittedIsHeld(living, written_off))
     watcher.add(StableIsWhatTheLogSays())
+    watcher.add(DerivedEndsWithTheLog())
+    watcher.add(CountsInItsSession(living))
     watcher.add(
         NothingIsSetAside(
             lambda: (broker for _, broker in cluster.brokers()), lambda: any(injected.get(name) for name in _DAMAGE)

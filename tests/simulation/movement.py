@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from oncelog_partition_leader.checkpoints import RecoveryPoint
 from oncelog_partition_leader.core.replica_set import ReplicaSet
 from oncelog_partition_leader.partition import LocalPartition
 from oncelog_partition_leader.storage import PartitionLog
 
 _WATCHED: Final[dict[type, frozenset[str]]] = {
     LocalPartition: frozenset({"leadership", "failed", "_follower_watermark"}),
-    PartitionLog: frozenset({"_log_end"}),
+    PartitionLog: frozenset({"_log_end", "_synced_end"}),
+    RecoveryPoint: frozenset({"end_offset", "log_start_offset"}),
     ReplicaSet: frozenset({"high_watermark"}),
 }
 

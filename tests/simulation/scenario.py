@@ -27,11 +27,13 @@ from tests.simulation.checker import check
 from tests.simulation.cluster import SimCluster
 from tests.simulation.cluster_faults import ClusterFaults
 from tests.simulation.copier import Copier, differences
+from tests.simulation.disk_claims import watch_disks
 from tests.simulation.history import Operation
 from tests.simulation.hostile import Hostile
 from tests.simulation.invariants import Watcher
 from tests.simulation.log_invariants import watch_logs
 from tests.simulation.losses import LossBudget
+from tests.simulation.opened_logs import watch_openings
 from tests.simulation.operator import Operator
 from tests.simulation.replicas import differing, leaders_of, settled
 from tests.simulation.side_work import PASSING, TRIMMED, TRIMMED_CONFIG, TRIMMED_PARTITIONS, SideWork
@@ -148,6 +150,8 @@ class Scenario:
         budget = LossBudget(cluster.world.metadata, self._is_judged, lambda topic: topic == TRIMMED and not self.fsync)
         watcher = Watcher(cluster, budget.written_off)
         watch_logs(watcher, cluster, budget.written_off)
+        watch_disks(watcher, cluster)
+        watch_openings(watcher, cluster)
         workload = Workload(cluster, self.topics, watcher.acknowledged)
         job, copier = SparkJob(workload, "spark"), Copier(workload)
         side = SideWork(workload, budget.is_written_off, watcher.reached)

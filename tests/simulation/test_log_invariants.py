@@ -1,11 +1,18 @@
-"""The little model of a log's transactions, by which the stable offset of leaders is judged."""
+"""The little model of a log's transactions, by which leaders are judged; and what is derived from a log, or counted."""
 
 from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from oncelog.core.header import read_header
-from tests.simulation.log_invariants import TransactionModel
+from oncelog.types import BrokerRef, PartitionId
+from oncelog_partition_leader.core.leader_epochs import LeaderEpochs
+from oncelog_partition_leader.core.replica_set import ReplicaSet
+from tests.simulation.invariants import Sight
+from tests.simulation.log_invariants import CountsInItsSession, DerivedEndsWithTheLog, TransactionModel
 from tests.unit.partition_leader.log_helpers import batch, marker
 
 
@@ -49,3 +56,46 @@ def test_the_marker_of_an_older_coordinator_is_a_violation_until_the_newer_one_i
     append(model, marker((9, 1), coordinator_epoch=1, shard=2))
     model.cut(newest)
     append(model, marker((1, 3), coordinator_epoch=3))
+
+
+def sight(log_end: int, leadership: Any = None, **log: Any) -> Sight:
+    """A partition with just these parts."""
+    derived = {"log_start_offset": 0, "epochs": LeaderEpochs(), "aborted_between": lambda start, end: []}
+    partition: Any = SimpleNamespace(id=PartitionId("t", 0), topic="orders", log=SimpleNamespace(**derived | log))
+    return Sight(BrokerRef(1, 7), partition, leadership, 0, log_end, (0, 0, 0))
+
+
+def test_an_epoch_or_an_aborted_transaction_above_the_end_of_the_log_is_a_violation() -> None:
+    epochs = LeaderEpochs()
+    epochs.assign(1, 0, 5)
+    epochs.assign(2, 5, 8)
+    DerivedEndsWithTheLog().see(None, sight(8, epochs=epochs))
+    with pytest.raises(AssertionError, match="epoch 2 begins at 5"):
+        DerivedEndsWithTheLog().see(sight(8), sight(5, epochs=epochs))
+    with pytest.raises(AssertionError, match="aborted index"):
+        DerivedEndsWithTheLog().see(sight(8), sight(5, aborted_between=lambda start, end: [start]))
+
+
+def test_an_acknowledgement_counts_only_in_a_session_that_the_follower_has_begun() -> None:
+    other, me = BrokerRef(2, 9), BrokerRef(1, 7)
+    replicas = ReplicaSet(
+        me,
+        (1, 2),
+        (me, other),
+        mod_revision=1,
+        min_insync_replicas=2,
+        lag_max_ms=1_000,
+        high_watermark=0,
+        log_end=5,
+        own_end=5,
+        now_ms=0,
+    )
+    follower: Any = SimpleNamespace(_session=(3, 1))
+    leadership = SimpleNamespace(epoch=3, replicas=replicas)
+    CountsInItsSession(lambda _: iter([(other, follower)])).see(None, sight(5, leadership))
+    replicas.start_session(other, 1, 0)
+    assert replicas.acknowledge(other, 1, 2, 0)
+    replicas.start_session(other, 2, 0)
+    assert not replicas.acknowledge(other, 1, 5, 0)
+    with pytest.raises(AssertionError, match="and the follower is in"):
+        replicas.acknowledge(other, 2, 5, 0)  # the follower has never heard of this session

@@ -378,6 +378,21 @@ class SimDisk:
             total = crc32(bytes(self._files[path].data), crc32(path.encode(), total))
         return total
 
+    def platter(self, path: str) -> bytes | None:
+        """What every power cut would leave of a file now; None when it may leave nothing under this name."""
+        inode = self._files.get(path)
+        if inode is None or self._durable_files.get(path) is not inode or not self._rooted(_parent(path)):
+            return None
+        return bytes(inode.data[: inode.synced])
+
+    def in_cache(self, path: str) -> bytes:
+        """A file as its process sees it, for whoever only looks: nothing fails and nothing is counted."""
+        return bytes(self._files[path].data)
+
+    def is_named(self, path: str) -> bool:
+        """Whether there is such a file now, or may be one after a power cut."""
+        return path in self._files or path in self._durable_files
+
     def flip_bit(self, path: str, position: int, bit: int = 0) -> None:
         """Rot: the platter holds another byte than was written."""
         self._files[path].data[position] ^= 1 << bit
