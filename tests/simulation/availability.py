@@ -55,11 +55,20 @@ EXTRA_MS: Final[dict[str, tuple[int, str]]] = {
     "lease_loss_every_ms": (3_000, "a broker that lost its lease registers again, and joins every ISR anew"),
     "relist": (1_000, "a watch begins again with a listing"),
     "restore_etcd_every_ms": (15_000, "every broker must notice it, and all replicas of a partition are asked"),
+    "corrupt_wire": (1_000, "each broken batch costs a back-off of the link to that follower"),
     "operator": (3_000, "leaders and replicas move"),
 }
 """What a fault adds to the bound of the runs that have it, and why."""
 _STOPPING: Final = "not stopping"
-_DISK_ERRORS: Final = ("short_write", "disk_full", "append_error", "read_error", "sync_error", "rot_every_ms")
+_DISK_ERRORS: Final = (
+    "short_write",
+    "disk_full",
+    "append_error",
+    "read_error",
+    "sync_error",
+    "rot_every_ms",
+    "fail_sync_every_ms",
+)
 
 
 def bound_of(plan: FaultPlan, hard: HardPlan, *, has_operator: bool) -> int:

@@ -28,6 +28,7 @@ from tests.simulation.losses import LossBudget
 _STOP_MAX_S: Final = 5.0
 _FREEZE_MAX_MS: Final = 10_000
 _ISOLATION_MAX_S: Final = 8.0
+_LONELY_MAX_S: Final = 8.0
 _HANG_MAX_S: Final = 6.0
 _FULL_MAX_S: Final = 4.0
 _BACKUP_MAX_S: Final = 6.0
@@ -73,6 +74,7 @@ class ClusterFaults(FaultDriver):
         self._durable = durable
         self._was_restored = False
         self._leapt: Counter[SimNode] = Counter()
+        self._noise = cluster.world.random("corrupt wire")
 
     def start(self) -> None:
         """Also stops and restarts nodes in peace now and then, if they are disturbed at all."""
@@ -81,6 +83,8 @@ class ClusterFaults(FaultDriver):
         disturbing = [r for r in (self._plan.kill_every_ms, self._plan.crash_every_ms, self._plan.pause_every_ms) if r]
         self._world.network.repeat = self._hard.repeat_admin
         self._world.network.repeated = frozenset(spec.name for spec in _ADMINISTRATIVE)
+        if self._hard.corrupt_wire:
+            self._world.network.damage = self._turn_a_bit
         rates["clean_restart"] = min(disturbing, default=0.0)
         for name, inject in self._kinds().items():
             if rates[name]:
@@ -98,6 +102,8 @@ class ClusterFaults(FaultDriver):
             "cut_any_power_every_ms": self._crash,
             "hang_disk_every_ms": self._hang_disk,
             "fill_disk_every_ms": self._fill_disk,
+            "fail_sync_every_ms": self._fail_sync,
+            "lonely_kill_every_ms": self._kill_alone,
             "rot_every_ms": self._rot,
             "leap_clock_every_ms": self._leap_clock,
             "restore_etcd_every_ms": self._restore_etcd,
@@ -105,10 +111,12 @@ class ClusterFaults(FaultDriver):
 
     async def stop(self) -> None:
         """Also gives every disk its room and its answers back."""
+        self._world.network.damage = lambda method, payload: payload
         self._world.network.repeat = 0.0
         await super().stop()
         for node in self._world.nodes.values():
             node.disk.capacity = None
+            node.disk.fails_sync_of = ""
             node.thaw_disk()
         for node, ms in self._leapt.items():
             node.clock.step(-ms)
@@ -227,6 +235,37 @@ class ClusterFaults(FaultDriver):
         self._world.network.heal()
         return True
 
+    async def _kill_alone(self) -> bool:
+        """What a leader took meanwhile is on its disk alone when it comes back to another leader's log."""
+        node = self._pick_broker()
+        if node is None:
+            return False
+        others = [other.name for other in self._brokers() if other is not node]
+        self._disturbed += 1
+        try:
+            self._world.network.partition([node.name], others)
+            await asyncio.sleep(self._random.random() * _LONELY_MAX_S)
+            if self._random.random() < 0.5 and node.main_task is not None:
+                self._cluster.ask_to_stop(node.name)
+                await asyncio.wait([node.main_task], timeout=_STOP_MAX_S)
+            if not node.life.dead:
+                node.kill()
+            self._world.network.heal()
+            await asyncio.sleep(self._random.random() * self._plan.restart_after_max_ms / 1000)
+        finally:  # also when the faults are over: nobody else brings a node back that stopped by itself
+            node.restart()
+            self._disturbed -= 1
+        return True
+
+    def _turn_a_bit(self, method: str, payload: bytes) -> bytes:
+        """Of what a leader sends to a follower, now and then: the checksums of links and cards miss some."""
+        if method != methods.REPLICATE.name or not payload or self._noise.random() >= self._hard.corrupt_wire:
+            return payload
+        self._world.loop.note_fault("corrupt_wire")
+        turned = bytearray(payload)
+        turned[self._noise.randrange(len(turned))] ^= 1 << self._noise.randrange(8)
+        return bytes(turned)
+
     # ------------------------------------------------------------ power and disks
 
     async def _crash(self) -> bool:
@@ -296,6 +335,16 @@ class ClusterFaults(FaultDriver):
         finally:
             node.disk.capacity = None
             self._disturbed -= 1
+        return True
+
+    async def _fail_sync(self) -> bool:
+        """The next one of some log there. That replica counts for nothing until it was opened anew, and joined again."""
+        node = self._pick_broker()
+        partition = partition_of(self._random.choice(self._world.metadata.list(PARTITIONS).items).key)
+        if node is None or not self._budget.may_rot(_id_of(node), partition):
+            return False
+        self._budget.rotted(_id_of(node), partition)
+        node.disk.fails_sync_of = "-{}-{}/".format(*partition)
         return True
 
     async def _rot(self) -> bool:

@@ -13,6 +13,7 @@ from typing import Final
 _SHARE: Final = 0.2
 """Of all seeds have each kind."""
 _EVERY_MS: Final = (1_500.0, 6_000.0)
+_PROBABILITIES: Final = {"repeat_admin": (0.0, 0.5), "corrupt_wire": (0.001, 0.02)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,10 @@ class HardPlan:
     """A power cut whenever the budget of losses allows it, however small the ISRs are."""
     hang_disk_every_ms: float = 0.0
     fill_disk_every_ms: float = 0.0
+    fail_sync_every_ms: float = 0.0
+    """One sync of a log fails, and what was not synced of it never reaches the platter."""
+    lonely_kill_every_ms: float = 0.0
+    """One broker is cut off from the others, with etcd and its clients reachable, and is stopped or killed after a while."""
     rot_every_ms: float = 0.0
     leap_clock_every_ms: float = 0.0
     """A wall clock jumps by hours."""
@@ -42,18 +47,27 @@ class HardPlan:
     """A client sends requests that cannot be."""
     repeat_admin: float = 0.0
     """Not a rate: the probability with which an administrative request is delivered again, much later."""
+    corrupt_wire: float = 0.0
+    """Not a rate: the probability with which a bit turns in what a leader sends to a follower."""
 
 
 ON: Final = (
     "blackout",
+    "corrupt_wire",
     "cut_any_power",
     "etcd_outage",
+    "fail_sync",
     "fill_disk",
     "freeze",
     "hang_disk",
+    "hostile",
     "isolate",
     "leap_clock",
+    "lonely_kill",
     "lose_volume",
+    "repeat_admin",
+    "restore_etcd",
+    "rot",
     "stale_registrations",
 )
 """What is drawn."""
@@ -67,8 +81,11 @@ def draw(seed: int, forced: tuple[str, ...] = ()) -> HardPlan:
         share, size = random.random(), random.random()
         name = kind.name.removesuffix("_every_ms")
         if name in forced or (seed and name in ON and share < _SHARE):
-            least, most = (0.0, 0.5) if kind.name == "repeat_admin" else _EVERY_MS
+            least, most = _PROBABILITIES.get(kind.name, _EVERY_MS)
             rates[kind.name] = least + size * (most - least)
+    if "restore_etcd_every_ms" in rates and "leap_clock" not in forced:
+        # After a restore only clocks can tell which epochs of shards were given (decision 0020).
+        rates.pop("leap_clock_every_ms", None)
     return replace(HardPlan(), **rates)
 
 

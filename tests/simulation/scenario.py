@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from oncelog import errors
 from oncelog_runtime.sim.faults import FaultPlan
-from tests.simulation import availability, hard_plan, topics
+from tests.simulation import availability, hard_plan, measurements, topics
 from tests.simulation.availability import PROBE, Availability, Measured
 from tests.simulation.checker import Final as FinalRead
 from tests.simulation.checker import check
@@ -33,6 +33,7 @@ from tests.simulation.hostile import Hostile
 from tests.simulation.invariants import Watcher
 from tests.simulation.log_invariants import watch_logs
 from tests.simulation.losses import LossBudget
+from tests.simulation.measurements import Measurements
 from tests.simulation.opened_logs import watch_openings
 from tests.simulation.operator import Operator
 from tests.simulation.replicas import differing, leaders_of, settled
@@ -112,6 +113,7 @@ class Scenario:
             small_segments=self.small_segments,
             may_lose_nothing=not (self.hard.lose_volume_every_ms or self.hard.rot_every_ms),
         )
+        self.measures = bool(seed) and Random(f"{seed}:measurements").random() < measurements.SHARE
         self.faster = draw.choice([2, 4, 8])
         self.cancel_handler = 0.3 if draw.random() < 0.2 else 0.0  # as grpc.aio does to handlers of unary calls
         more = Random(f"{seed}:operations")
@@ -222,9 +224,10 @@ class Scenario:
     async def _create_topics(self, cluster: SimCluster) -> None:
         flush_mode = {"flush.mode": "fsync" if self.fsync else "replicated"}
         probe = {"min.insync.replicas": "2", **flush_mode}
+        others = [measurements.topic(fsync=self.fsync)] if self.measures else []
         trimmed = [SimTopic(TRIMMED, TRIMMED_PARTITIONS, 3, TRIMMED_CONFIG | flush_mode, 0)] if self.trims else []
         async with cluster.client("setup") as client:
-            for topic in (*self.topics, SimTopic(PROBE, availability.PARTITIONS, 3, probe, 0), *trimmed):
+            for topic in (*self.topics, SimTopic(PROBE, availability.PARTITIONS, 3, probe, 0), *trimmed, *others):
                 await topic.create(client)
 
     def _processes(self, workload: Workload, job: SparkJob, side: SideWork) -> list[Coroutine[Any, Any, None]]:
@@ -234,6 +237,8 @@ class Scenario:
             beside.append(side.topic_maker("maker"))
         if self.trims:
             beside.append(side.operator("operator", may_change_flush_mode=not self.fsync))
+        if self.measures:
+            beside.append(Measurements(workload).main("measurer"))
         return [
             *beside,
             *(workload.sender(f"sender-{i}") for i in range(self.senders)),

@@ -175,6 +175,8 @@ class SimDisk:
         self.capacity: int | None = None
         self.name = name
         self.dead = False
+        self.fails_sync_of = ""
+        """The next sync of a log's file whose path has this part fails; empty = none does."""
         self._random = random
         self._files: dict[str, _Inode] = {}
         self._dirs: dict[str, None] = {"": None}
@@ -447,6 +449,9 @@ class SimDisk:
         await self._hang.over()
         self.plugged()
         self.loop.trace(f"sync {self.name} {path}")
+        if self.fails_sync_of and self.fails_sync_of in path and path.endswith(".log"):
+            self.fails_sync_of = ""
+            return True
         return self._hits("sync_error")
 
     def used(self) -> int:

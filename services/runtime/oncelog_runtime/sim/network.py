@@ -213,6 +213,8 @@ class SimNetwork:
         self.repeated: frozenset[str] = frozenset()
         """Methods whose requests are delivered again much later with the probability `repeat`, whatever the plan says."""
         self.repeat = 0.0
+        self.damage: Callable[[str, bytes], bytes] = lambda method, payload: payload
+        """What becomes of the payload of a request (method, payload) on its way."""
         self.delivered = 0
         self._random = random
         self._listeners: dict[str, SimServer] = {}
@@ -350,6 +352,7 @@ class SimNetwork:
         call = link.inbox.popleft()
         link.due -= 1
         link.starting = True
+        call.payload = self.damage(call.method, call.payload)
         self.delivered += 1
         self.loop.trace(f"{link.client.host}>{link.address} {call.method} {crc32(call.payload, crc32(call.header))}")
 

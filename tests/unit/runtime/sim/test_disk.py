@@ -267,3 +267,55 @@ def test_an_append_to_a_disk_that_blocks_writes_stops_the_process() -> None:
         return [*found, len(steps), int(node.is_up)]
 
     assert on_node(1, scenario) == [1, 0, 3, 1]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_platter_is_what_a_power_cut_leaves_at_least(seed: int) -> None:
+    async def scenario(node: SimNode) -> tuple[bytes | None, bytes]:
+        disk = node.disk
+        file = disk.open("a", create=True)
+        file.append([b"s" * 1000])
+        await file.sync()
+        assert disk.platter("a") is None, "its name may be lost"
+        await disk.sync_dir("")
+        file.append([b"u" * 1000])
+        assert disk.in_cache("a") == b"s" * 1000 + b"u" * 1000
+        left = disk.platter("a")
+        node.crash()
+        return left, node.restart().disk.read_file("a")
+
+    left, found = on_node(seed, scenario)
+    assert left == b"s" * 1000
+    assert found.startswith(left)
+
+
+def test_a_removed_name_may_come_back_and_a_new_file_has_nothing_on_the_platter() -> None:
+    async def scenario(node: SimNode) -> None:
+        disk = node.disk
+        disk.open("a", create=True)
+        await disk.sync_dir("")
+        disk.remove("a")
+        assert disk.is_named("a")
+        disk.open("a", create=True)
+        assert disk.platter("a") is None
+        disk.remove("a")
+        await disk.sync_dir("")
+        assert not disk.is_named("a")
+
+    on_node(1, scenario)
+
+
+def test_one_sync_of_such_a_file_fails_and_no_later_one_makes_it_durable() -> None:
+    async def scenario(node: SimNode) -> tuple[str, bytes | None]:
+        disk = node.disk
+        for name in ("a.log", "b"):
+            disk.open(name, create=True).append([b"u" * 1000])
+        await disk.sync_dir("")
+        disk.fails_sync_of = ".log"
+        await disk.open("b").sync()
+        with pytest.raises(StorageError):
+            await disk.open("a.log").sync()
+        await disk.open("a.log").sync()
+        return disk.fails_sync_of, disk.platter("a.log")
+
+    assert on_node(1, scenario) == ("", b"")

@@ -227,3 +227,18 @@ def test_a_bug_in_a_handler_fails_the_run_and_answers_the_caller() -> None:
 
         with pytest.raises(AssertionError, match="KeyError"):
             world.run(scenario())
+
+
+def test_a_payload_may_be_damaged_on_its_way() -> None:
+    recorder = Recorder()
+    with SimWorld(1) as world:
+        world.node("s", recorder.main)
+        client = world.client()
+        world.network.damage = lambda method, payload: payload.replace(b"a", b"b")
+
+        async def scenario() -> Buffer:
+            await asyncio.sleep(0.1)
+            _, payload = await client.call("s:9092", PING, b"", b"banana", 1_000)
+            return payload
+
+        assert bytes(world.run(scenario())) == b"bbnbnb"
