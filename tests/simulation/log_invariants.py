@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import NamedTuple
 
 from oncelog.core.control import Marker, control_of
@@ -94,6 +95,8 @@ class TransactionModel:
     """By marker offset."""
     coordinators: list[tuple[int, int, int]] = field(default_factory=list)
     """(offset, transaction shard, coordinator epoch) of each marker."""
+    leader_epochs: list[tuple[int, int]] = field(default_factory=list)
+    """(leader epoch, start offset), as a log's own table."""
 
     def cut(self, offset: int) -> None:
         """The log now ends here."""
@@ -103,11 +106,24 @@ class TransactionModel:
         self.open = {name: first for name, first in self.open.items() if first < offset}
         while self.coordinators and self.coordinators[-1][0] >= offset:
             self.coordinators.pop()
+        while self.leader_epochs and self.leader_epochs[-1][1] >= offset:
+            self.leader_epochs.pop()
         self.end = offset
+
+    def agreed_with(self, leader_epochs: list[tuple[int, int]], log_start: int, log_end: int) -> int:
+        """How far a log with this table of epochs is the model's: in one epoch from one start two logs are equal."""
+        mine, theirs = _above(self.leader_epochs, log_start), _above(leader_epochs, log_start)
+        for one, other in zip_longest(mine, theirs):
+            if one != other:
+                starts = [entry[1] for entry in (one, other) if entry is not None]
+                return min(*starts, self.end, log_end)
+        return min(self.end, log_end)
 
     def append(self, header: BatchHeader, batch: memoryview) -> None:
         """One more batch."""
         name = (header.txn_producer_id, header.txn_no)
+        if not self.leader_epochs or self.leader_epochs[-1][0] != header.leader_epoch:
+            self.leader_epochs.append((header.leader_epoch, header.base_offset))
         if not header.is_control:
             if header.is_transactional:
                 self.open.setdefault(name, header.base_offset)
@@ -134,6 +150,12 @@ class TransactionModel:
         return min(firsts, default=None)
 
 
+def _above(leader_epochs: list[tuple[int, int]], log_start: int) -> list[tuple[int, int]]:
+    """The table of a log that begins here."""
+    begun = [(epoch, log_start) for epoch, start in leader_epochs if start <= log_start]
+    return begun[-1:] + [entry for entry in leader_epochs if entry[1] > log_start]
+
+
 class StableIsWhatTheLogSays:
     """The last stable offset of a leader is the one that follows from its log; coordinators' epochs never fall there."""
 
@@ -147,11 +169,10 @@ class StableIsWhatTheLogSays:
         if leadership is None or model is None or leadership.epoch < model.epoch:
             return
         if leadership.epoch > model.epoch:
+            # What the model has of epochs that this leader never saw is not in its log, and it may have others instead.
+            log = partition.log
             start = leadership.replicas.epoch_start
-            if start > model.end:
-                self._models[partition.id] = None  # appended by a leader that was never seen: it lived for one step
-                return
-            model.cut(start)
+            model.cut(model.agreed_with(log.epochs.entries, log.log_start_offset, start))
             model.epoch = leadership.epoch
         if model.end < now.log_end:
             if not partition.log.is_cached(model.end):

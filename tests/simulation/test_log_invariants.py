@@ -99,3 +99,14 @@ def test_an_acknowledgement_counts_only_in_a_session_that_the_follower_has_begun
     assert not replicas.acknowledge(other, 1, 5, 0)
     with pytest.raises(AssertionError, match="and the follower is in"):
         replicas.acknowledge(other, 2, 5, 0)  # the follower has never heard of this session
+
+
+def test_a_new_leader_may_lack_an_epoch_of_the_model_and_have_an_older_tail_instead() -> None:
+    model = TransactionModel(end=30, leader_epochs=[(0, 0), (1, 20)])
+    assert model.agreed_with([(0, 0), (1, 20)], 0, 25) == 25
+    assert model.agreed_with([(0, 0), (1, 20), (2, 30)], 0, 30) == 30
+    assert model.agreed_with([(0, 0)], 0, 40) == 20
+    assert model.agreed_with([(0, 0), (3, 10)], 0, 40) == 10
+    assert model.agreed_with([(0, 12), (1, 20)], 12, 28) == 28, "retention took what was below"
+    model.cut(20)
+    assert model.leader_epochs == [(0, 0)]
