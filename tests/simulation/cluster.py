@@ -7,7 +7,7 @@ disk failed, etcd did not answer) is started again, as Kubernetes would; it coun
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Final
 
 from oncelog import errors
@@ -34,6 +34,8 @@ Service = Broker | CoordinatorNode | PidAllocator
 class SimCluster:
     """`services[name]` is the living service object of a node, absent while the node is down or starts.
 
+    `coordinator`: options of coordinators; all others are brokers'.
+
     `doors`: brokers and coordinators have a listener for clients and one for clients outside, on ports of `DOORS`.
     """
 
@@ -46,11 +48,13 @@ class SimCluster:
         coordinators: int = 2,
         allocators: int = 1,
         doors: bool = False,
+        coordinator: Mapping[str, int] | None = None,
         **broker: Any,
     ) -> None:
         self.world = SimWorld(seed, plan)
         self.services: dict[str, Service] = {}
         self._broker_options = broker
+        self._coordinator_options = coordinator or {}
         more = DOORS if doors else {}
         self._ports = more
         self._door_options: dict[str, Any] = {f"{name}_listen_port": port for name, port in more.items()}
@@ -81,7 +85,8 @@ class SimCluster:
         return lambda ports: Broker(config, ports)
 
     def _make_coordinator(self, ports: NodePorts) -> Service:
-        config = CoordinatorConfig(check_invariants=True, group_resolve_after_ms=3_000, **self._door_options)
+        options: dict[str, Any] = {**self._door_options, **self._coordinator_options}
+        config = CoordinatorConfig(check_invariants=True, group_resolve_after_ms=3_000, **options)
         return CoordinatorNode(config, ports)
 
     @staticmethod

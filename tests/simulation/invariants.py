@@ -201,17 +201,18 @@ class Watcher:
 
     def acknowledged(self, key: Key, offset: int) -> None:
         """For the workload, of a topic that is never deleted: see `AcknowledgedIsCommitted`."""
-        self._acknowledged.acknowledged(self._partition(key), offset)
+        self._acknowledged.acknowledged(self.partition(key), offset)
 
     def reached(self, key: Key) -> int:
         """The highest high watermark of a partition, of any leader so far."""
-        return self.reached_in(self._partition(key))
+        return self._acknowledged.reached(self.partition(key))
 
     def reached_in(self, partition: PartitionId) -> int:
-        """The same, of a partition by its id."""
+        """The same, also of a partition whose topic is gone."""
         return self._acknowledged.reached(partition)
 
-    def _partition(self, key: Key) -> PartitionId:
+    def partition(self, key: Key) -> PartitionId:
+        """Of a topic that is there."""
         item = self._cluster.world.metadata.get(topic_key(key[0]))
         assert item is not None, f"{key[0]} is gone from etcd"
         return PartitionId(Topic.decode(item.value).topic_id, key[1])

@@ -9,6 +9,7 @@ Rule 2: what cannot be seen without reading a disk is not judged: such a partiti
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
 from itertools import zip_longest
@@ -18,9 +19,11 @@ from oncelog.core.control import Marker, control_of
 from oncelog.core.header import BatchHeader, read_header
 from oncelog.types import BrokerRef, PartitionId
 from oncelog_partition_leader.broker import Broker
+from oncelog_partition_leader.checkpoints import SEAL
 from oncelog_partition_leader.core.replica_set import UNKNOWN, Follower
 from oncelog_partition_leader.leadership import Leadership
 from oncelog_partition_leader.partition import LocalPartition
+from oncelog_runtime.sim.disk import SimDisk
 from tests.simulation.cluster import SimCluster
 from tests.simulation.invariants import Sight, Watcher
 
@@ -40,6 +43,21 @@ class MinimumIsInSync:
         assert len(replicas.committed) >= replicas.min_insync_replicas, (
             f"the watermark moved below min_insync_replicas, ISR {replicas.committed}: {now}"
         )
+
+
+class NothingIsCommittedUnderSeal:
+    """While a leader commits, no disk says of this epoch that nothing is committed in it: a power cut would make that a lie."""
+
+    def see(self, before: Sight | None, now: Sight) -> None:
+        """See the class."""
+        if not _moved(before, now):
+            return
+        assert now.leadership is not None
+        log = now.partition.log
+        assert isinstance(log._disk, SimDisk)
+        on_disk = log._disk._durable_files.get(f"{log.directory}/{SEAL}")
+        seal = json.loads(on_disk.data) if on_disk is not None else {}
+        assert seal.get("leader_epoch") != now.leadership.epoch, f"the watermark moved under {seal}: {now}"
 
 
 class CommittedIsHeld:
@@ -95,6 +113,10 @@ class TransactionModel:
     """By marker offset."""
     coordinators: list[tuple[int, int, int]] = field(default_factory=list)
     """(offset, transaction shard, coordinator epoch) of each marker."""
+    marked: dict[tuple[int, int], int] = field(default_factory=dict)
+    """Offset of the marker by (txn_producer_id, txn_no)."""
+    sessions: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    """(offset, session epoch) wherever it rose, by txn_producer_id."""
     leader_epochs: list[tuple[int, int]] = field(default_factory=list)
     """(leader epoch, start offset), as a log's own table."""
 
@@ -106,6 +128,10 @@ class TransactionModel:
         self.open = {name: first for name, first in self.open.items() if first < offset}
         while self.coordinators and self.coordinators[-1][0] >= offset:
             self.coordinators.pop()
+        self.marked = {name: at for name, at in self.marked.items() if at < offset}
+        for rises in self.sessions.values():
+            while rises and rises[-1][0] >= offset:
+                rises.pop()
         while self.leader_epochs and self.leader_epochs[-1][1] >= offset:
             self.leader_epochs.pop()
         self.end = offset
@@ -126,7 +152,7 @@ class TransactionModel:
             self.leader_epochs.append((header.leader_epoch, header.base_offset))
         if not header.is_control:
             if header.is_transactional:
-                self.open.setdefault(name, header.base_offset)
+                self._data(header, name)
         elif isinstance(marker := control_of(batch), Marker):
             newest = max((epoch for _, shard, epoch in self.coordinators if shard == header.txn_shard), default=-1)
             assert marker.coordinator_epoch >= newest, (
@@ -134,10 +160,33 @@ class TransactionModel:
             )
             if marker.coordinator_epoch > newest:
                 self.coordinators.append((header.base_offset, header.txn_shard, marker.coordinator_epoch))
-            first = self.open.pop(name, None)
-            if first is not None:
-                self.ended.append((name, _Transaction(first, header.base_offset)))
+            self._mark(header, name, marker)
         self.end = header.next_offset
+
+    def _data(self, header: BatchHeader, name: tuple[int, int]) -> None:
+        newest = self._newest_session(name[0])
+        assert header.producer_epoch >= newest, (
+            f"session {header.producer_epoch} of {name} writes at {header.base_offset}, after one of {newest}"
+        )
+        assert name not in self.marked, f"{name} writes at {header.base_offset}, and ended at {self.marked[name]}"
+        self._session(header.base_offset, name[0], header.producer_epoch)
+        self.open.setdefault(name, header.base_offset)
+
+    def _mark(self, header: BatchHeader, name: tuple[int, int], marker: Marker) -> None:
+        at = self.marked.setdefault(name, header.base_offset)
+        assert at == header.base_offset, f"{name} has a marker at {at}, and one more at {header.base_offset}"
+        self._session(header.base_offset, name[0], marker.session_epoch)
+        first = self.open.pop(name, None)
+        if first is not None:
+            self.ended.append((name, _Transaction(first, header.base_offset)))
+
+    def _newest_session(self, producer_id: int) -> int:
+        rises = self.sessions.get(producer_id)
+        return rises[-1][1] if rises else -1
+
+    def _session(self, offset: int, producer_id: int, epoch: int) -> None:
+        if epoch > self._newest_session(producer_id):
+            self.sessions.setdefault(producer_id, []).append((offset, epoch))
 
     def first_unstable(self, high_watermark: int) -> int | None:
         """First offset of a transaction that is open, or whose marker is not below the high watermark."""
@@ -157,7 +206,10 @@ def _above(leader_epochs: list[tuple[int, int]], log_start: int) -> list[tuple[i
 
 
 class StableIsWhatTheLogSays:
-    """The last stable offset of a leader is the one that follows from its log; coordinators' epochs never fall there."""
+    """The last stable offset of a leader is the one that follows from its log.
+
+    Coordinators' epochs never fall there; a transaction has one marker; nobody writes in a session that was fenced.
+    """
 
     def __init__(self) -> None:
         self._models: dict[PartitionId, TransactionModel | None] = {}
@@ -178,7 +230,7 @@ class StableIsWhatTheLogSays:
             if not partition.log.is_cached(model.end):
                 self._models[partition.id] = None
                 return
-            for header, batch in _batches(partition, model.end, now.log_end):
+            for header, batch in batches_between(partition, model.end, now.log_end):
                 model.append(header, batch)
         unstable = model.first_unstable(now.high_watermark)
         expected = now.high_watermark if unstable is None else min(unstable, now.high_watermark)
@@ -188,7 +240,7 @@ class StableIsWhatTheLogSays:
             assert stable == expected, f"the last stable offset is {stable}, by the log {expected}: {now}"
 
 
-def _batches(partition: LocalPartition, start: int, end: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+def batches_between(partition: LocalPartition, start: int, end: int) -> Iterator[tuple[BatchHeader, memoryview]]:
     """Each batch, from memory."""
     data, position = memoryview(partition.log.read(start, 1 << 30, end)), 0
     while position < len(data):
@@ -273,6 +325,7 @@ def watch_logs(watcher: Watcher, cluster: SimCluster, written_off: Container[Par
                 yield broker.me(), partition
 
     watcher.add(MinimumIsInSync())
+    watcher.add(NothingIsCommittedUnderSeal())
     watcher.add(CommittedIsHeld(living, written_off))
     watcher.add(StableIsWhatTheLogSays())
     watcher.add(DerivedEndsWithTheLog())

@@ -18,16 +18,20 @@ from dataclasses import dataclass, field, fields, replace
 from random import Random
 from typing import Any, Final
 
-from oncelog import errors
+from oncelog import errors, methods
 from oncelog_runtime.sim.faults import FaultPlan
 from tests.simulation import availability, hard_plan, measurements, topics
 from tests.simulation.availability import PROBE, Availability, Measured
+from tests.simulation.blackout import Blackout
+from tests.simulation.block_watch import watch_blocks
 from tests.simulation.checker import Final as FinalRead
 from tests.simulation.checker import check
 from tests.simulation.cluster import SimCluster
 from tests.simulation.cluster_faults import ClusterFaults
 from tests.simulation.copier import Copier, differences
+from tests.simulation.decision_invariants import watch_decisions
 from tests.simulation.disk_claims import watch_disks
+from tests.simulation.group_work import GroupWork
 from tests.simulation.history import Operation
 from tests.simulation.hostile import Hostile
 from tests.simulation.invariants import Watcher
@@ -40,7 +44,7 @@ from tests.simulation.replicas import differing, leaders_of, settled
 from tests.simulation.side_work import PASSING, TRIMMED, TRIMMED_CONFIG, TRIMMED_PARTITIONS, SideWork
 from tests.simulation.spark_job import SparkJob
 from tests.simulation.topics import COPY, PARTITIONS, WORK, SimTopic
-from tests.simulation.workload import Workload, final_read
+from tests.simulation.workload import Workload, final_read, hasty
 
 _WORK_S: Final = (6.0, 12.0)
 _HEAL_MS: Final = 60_000
@@ -52,6 +56,12 @@ _SUCCESS_MS: Final = 20_000
 _KINDS: Final = ("send", "txn", "batch", "poll")
 _REPLAY_MAX_MS: Final = 12_000.0
 _EVIDENCE_MAX: Final = 5
+_HASTY_SHARE: Final = 0.4
+"""Of all runs have clients with short time-outs."""
+_GROUP_SHARE: Final = 0.3
+"""Of all runs have a group whose position is committed inside transactions and plainly."""
+_DARK_SHARE: Final = 0.3
+"""Of all runs end with a power cut of all brokers."""
 
 
 @dataclass(slots=True)
@@ -105,6 +115,11 @@ class Scenario:
         if self.hard.restore_etcd_every_ms:  # an operator makes such changes again, as the documentation says
             self.operations_every_ms, self.grows, self.passing_topics = 0.0, False, False
         services = Random(f"{seed}:services")
+        tuning = Random(f"{seed}:tuning")
+        self.coordinator = {
+            "marker_timeout_ms": tuning.choice([5_000, 5_000, 1_000, 300]) if seed else 5_000,
+            "producer_ids_prefetch": tuning.choice([100, 100, 400, 1_000]) if seed else 100,
+        }
         self.coordinators = 3 if seed and services.random() < 0.25 else 2
         self.allocators = 2 if seed and services.random() < 0.3 else 1
         self.topics = topics.draw(
@@ -113,6 +128,11 @@ class Scenario:
             small_segments=self.small_segments,
             may_lose_nothing=not (self.hard.lose_volume_every_ms or self.hard.rot_every_ms),
         )
+        haste = Random(f"{seed}:haste")
+        self.haste = hasty(haste) if seed and haste.random() < _HASTY_SHARE else None
+        self.has_group = bool(seed) and Random(f"{seed}:group").random() < _GROUP_SHARE
+        has_rot = self.hard.rot_every_ms > 0  # a rotten log is set aside, with what it alone had kept
+        self.ends_dark = bool(seed) and not has_rot and Random(f"{seed}:blackout").random() < _DARK_SHARE
         self.measures = bool(seed) and Random(f"{seed}:measurements").random() < measurements.SHARE
         self.faster = draw.choice([2, 4, 8])
         self.cancel_handler = 0.3 if draw.random() < 0.2 else 0.0  # as grpc.aio does to handlers of unary calls
@@ -129,7 +149,8 @@ class Scenario:
         try:
             doors = verdict.seed % 2 == 1  # half of all clusters have listeners for clients
             options = {"retention_interval_ms": _RETENTION_MS, "scrub_interval_ms": _SCRUB_MS}
-            services = {"coordinators": self.coordinators, "allocators": self.allocators}
+            services: dict[str, Any] = {"coordinators": self.coordinators, "allocators": self.allocators}
+            services["coordinator"] = self.coordinator
             with SimCluster(verdict.seed, doors=doors, **services, **options) as cluster:
                 try:
                     cluster.world.run(self._whole(cluster))
@@ -151,12 +172,14 @@ class Scenario:
         await self._create_topics(cluster)
         budget = LossBudget(cluster.world.metadata, self._is_judged, lambda topic: topic == TRIMMED and not self.fsync)
         watcher = Watcher(cluster, budget.written_off)
+        watch_blocks(cluster)
         watch_logs(watcher, cluster, budget.written_off)
         watch_disks(watcher, cluster)
         watch_openings(watcher, cluster)
-        workload = Workload(cluster, self.topics, watcher.acknowledged)
+        workload = Workload(cluster, self.topics, watcher.acknowledged, watch_decisions(watcher, cluster))
         job, copier = SparkJob(workload, "spark"), Copier(workload)
         side = SideWork(workload, budget.is_written_off, watcher.reached)
+        group = GroupWork(workload)
         hostile = Hostile(workload, self.hard.hostile_every_ms)
         faults = ClusterFaults(
             cluster,
@@ -168,10 +191,14 @@ class Scenario:
             durable=self.fsync,
         )
         cluster.world.set_plan(self.plan)
+        if self.haste is not None:  # "not written" is said of what was refused; a late copy of it could be taken yet
+            cluster.world.network.never_copied = frozenset({methods.PRODUCE.name})
         bound_ms = availability.bound_of(self.plan, self.hard, has_operator=self.operations_every_ms > 0 or self.grows)
         probing = Availability(workload, budget, faults.active, bound_ms)
         running = [cluster.world.spawn(work) for work in self._processes(workload, job, side)]
         running += [cluster.world.spawn(probing.prober(p)) for p in range(availability.PARTITIONS)]
+        if self.has_group:
+            running.append(cluster.world.spawn(group.main("mixer")))
         if self.hard.hostile_every_ms:
             running.append(cluster.world.spawn(hostile.main()))
         watching = cluster.world.spawn(probing.watch())
@@ -196,8 +223,20 @@ class Scenario:
         await self._judge(cluster, workload, copier, copying)
         if self.trims:
             self.verdict.violations.extend(await side.check(leaders_of(cluster, TRIMMED)))
-        self.verdict.violations.extend(side.problems)
+        self.verdict.violations.extend([*side.problems, *group.problems])
+        self.verdict.operations["group's rounds"] += group.rounds
+        if self.ends_dark:
+            await self._end_dark(cluster, budget, watcher)
         self._count(workload, job, copier, side, watcher)
+
+    async def _end_dark(self, cluster: SimCluster, budget: LossBudget, watcher: Watcher) -> None:
+        """Nothing that is judged by the history happens after this."""
+        keys = [key for topic in self.topics for key in topic.keys]
+        blackout = Blackout(cluster, budget, watcher.reached_in, cluster.world.random("blackout"), keys)
+        kept = await blackout.strike()
+        await cluster.healthy(_HEAL_MS)
+        blackout.judge(kept)
+        self.verdict.violations.extend(blackout.problems)
 
     @staticmethod
     def _is_judged(topic: str) -> bool:
@@ -233,6 +272,9 @@ class Scenario:
     def _processes(self, workload: Workload, job: SparkJob, side: SideWork) -> list[Coroutine[Any, Any, None]]:
         shared = "shared" if self.shared_id else ""
         beside = [side.trimmed_writer("trimmer")] if self.trims else []
+        if self.haste is not None:
+            beside += [workload.sender(f"hasty-sender-{i}", self.haste) for i in range(2)]
+            beside.append(workload.transactor("hasty-transactor", timeouts=self.haste))
         if self.passing_topics:
             beside.append(side.topic_maker("maker"))
         if self.trims:

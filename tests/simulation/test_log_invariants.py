@@ -11,8 +11,16 @@ from oncelog.core.header import read_header
 from oncelog.types import BrokerRef, PartitionId
 from oncelog_partition_leader.core.leader_epochs import LeaderEpochs
 from oncelog_partition_leader.core.replica_set import ReplicaSet
+from oncelog_partition_leader.core.replica_state import Seal
+from oncelog_partition_leader.sealing import remove_seal, write_seal
+from oncelog_runtime.sim.world import SimWorld
 from tests.simulation.invariants import Sight
-from tests.simulation.log_invariants import CountsInItsSession, DerivedEndsWithTheLog, TransactionModel
+from tests.simulation.log_invariants import (
+    CountsInItsSession,
+    DerivedEndsWithTheLog,
+    NothingIsCommittedUnderSeal,
+    TransactionModel,
+)
 from tests.unit.partition_leader.log_helpers import batch, marker
 
 
@@ -56,6 +64,53 @@ def test_the_marker_of_an_older_coordinator_is_a_violation_until_the_newer_one_i
     append(model, marker((9, 1), coordinator_epoch=1, shard=2))
     model.cut(newest)
     append(model, marker((1, 3), coordinator_epoch=3))
+
+
+def test_a_session_that_a_marker_fenced_writes_no_more() -> None:
+    model = TransactionModel()
+    append(model, batch(1, 0, 2, epoch=0, txn=(1, 1)))
+    fence = append(model, marker((1, 1), commit=False, session_epoch=1))
+    with pytest.raises(AssertionError, match="session 0"):
+        append(model, batch(1, 0, 1, epoch=0, txn=(1, 2)))
+    model.cut(fence)
+    append(model, batch(1, 2, 1, epoch=0, txn=(1, 1)))
+
+
+def test_a_transaction_has_one_marker_and_no_data_behind_it() -> None:
+    model = TransactionModel()
+    append(model, batch(1, 0, 2, txn=(1, 1)))
+    at = append(model, marker((1, 1)))
+    with pytest.raises(AssertionError, match="one more"):
+        append(model, marker((1, 1)))
+    with pytest.raises(AssertionError, match="and ended at"):
+        append(model, batch(1, 2, 1, txn=(1, 1)))
+    model.cut(at)
+    append(model, marker((1, 1)))
+
+
+def test_a_watermark_that_moves_under_a_seal_is_seen() -> None:
+    with SimWorld("seal") as world:
+        disk = world.node("broker-0").disk
+
+        async def write(epoch: int) -> None:
+            disk.make_dirs("logs/t")
+            await write_seal(disk, "logs/t", Seal(7, epoch, 10))
+            await disk.sync_dir("logs")
+
+        def move(to: int) -> None:
+            before, now = (Sight(BrokerRef(0, 7), partition, leadership, at, 20, (0, 0, 0)) for at in (to - 1, to))
+            NothingIsCommittedUnderSeal().see(before, now)
+
+        partition: Any = SimpleNamespace(id=PartitionId("id", 0), topic="t")
+        partition.log = SimpleNamespace(_disk=disk, directory="logs/t")
+        leadership: Any = SimpleNamespace(epoch=3)
+        world.run(write(2))
+        move(11)
+        world.run(write(3))
+        with pytest.raises(AssertionError, match="the watermark moved under"):
+            move(12)
+        world.run(remove_seal(disk, "logs/t"))
+        move(13)
 
 
 def sight(log_end: int, leadership: Any = None, **log: Any) -> Sight:

@@ -19,9 +19,16 @@ from tests.simulation.recorded import RecordedLoad, Session, encode, read_to
 from tests.simulation.topics import SimTopic
 
 API_TIMEOUT_MS: Final = 10_000
+Timeouts = dict[str, int]
+PATIENT: Final[Timeouts] = {"delivery_timeout_ms": 8_000, "request_timeout_ms": 1_500}
 _SNAPSHOT_PAUSE_S: Final = 3.0
 _LARGE_SHARE: Final = 0.03
 _LARGE_BYTES: Final = 30_000
+
+
+def hasty(random: Random) -> Timeouts:
+    """Of a client that gives up while a fail-over is under way, and is left in doubt by every slow answer."""
+    return {"delivery_timeout_ms": random.randint(400, 1_500), "request_timeout_ms": random.randint(100, 400)}
 
 
 class Workload(RecordedLoad):
@@ -32,6 +39,7 @@ class Workload(RecordedLoad):
         cluster: SimCluster,
         topics: Sequence[SimTopic],
         on_acknowledged: Callable[[Key, int], None] | None = None,
+        on_visible: Callable[[int, int, set[Key]], None] | None = None,
     ) -> None:
         super().__init__(History(), pause_max_s=0.4)
         self.cluster = cluster
@@ -43,6 +51,7 @@ class Workload(RecordedLoad):
         self.named: list[tuple[str, int, Operation]] = []
         self.causes: Counter[str] = Counter()
         self._on_acknowledged = on_acknowledged
+        self._on_visible = on_visible
 
     def now_ms(self) -> int:
         """Virtual milliseconds."""
@@ -72,6 +81,12 @@ class Workload(RecordedLoad):
         if self._on_acknowledged is not None:
             self._on_acknowledged(key, offset)
 
+    async def commit(self, txn: Any, operation: Operation, **options: Any) -> None:
+        """Tells the invariants what is said to be visible."""
+        await super().commit(txn, operation, **options)
+        if operation.is_visible and operation.session is not None and self._on_visible is not None:
+            self._on_visible(operation.session[1], txn.txn_no, {key for key, _ in operation.writes})
+
     async def for_ever(self, name: str, session: Session) -> None:
         """One session after the other, with one client, until `stopping`."""
         random = self.cluster.world.random(name)
@@ -80,31 +95,29 @@ class Workload(RecordedLoad):
 
     # ------------------------------------------------------------ plain sends
 
-    async def sender(self, name: str) -> None:
+    async def sender(self, name: str, timeouts: Timeouts = PATIENT) -> None:
         """An idempotent producer: single sends, some of them at the same time."""
-        await self.for_ever(name, self._send_many)
+        await self.for_ever(name, lambda client, own, random: self._send_many(client, own, random, timeouts))
 
-    async def _send_many(self, client: Client, name: str, random: Random) -> None:
-        async with client.producer(delivery_timeout_ms=8_000, request_timeout_ms=1_500) as producer:
+    async def _send_many(self, client: Client, name: str, random: Random, timeouts: Timeouts) -> None:
+        async with client.producer(**timeouts) as producer:
             await self.send_some(producer, name, random, random.randint(3, 25))
 
     # ------------------------------------------------------------ transactions
 
-    async def transactor(self, name: str, transactional_id: str = "") -> None:
+    async def transactor(self, name: str, transactional_id: str = "", timeouts: Timeouts = PATIENT) -> None:
         """A transactional producer: commits most, aborts some, begins a new session now and then."""
         id_ = transactional_id or name
-        await self.for_ever(name, lambda client, own, random: self._transactions(client, own, id_, random))
+        await self.for_ever(name, lambda client, own, random: self._transactions(client, own, id_, random, timeouts))
 
-    async def _transactions(self, client: Client, name: str, id_: str, random: Random) -> None:
-        options: dict[str, Any] = {"compression_type": random.choice(["none", "zstd", "lz4"])}
+    async def _transactions(self, client: Client, name: str, id_: str, random: Random, timeouts: Timeouts) -> None:
+        options: dict[str, Any] = {"compression_type": random.choice(["none", "zstd", "lz4"]), **timeouts}
         async with client.consumer(auto_offset_reset="earliest", fetch_max_wait_ms=20) as consumer:
             await consumer.assign([random.choice(self.keys)])
             init = self.begin(name, "init")
             async with client.producer(
                 transactional_id=id_,
                 transaction_timeout_ms=4_000,
-                delivery_timeout_ms=8_000,
-                request_timeout_ms=1_500,
                 **options,
             ) as producer:
                 init.session = _session_of(producer, id_)

@@ -1,0 +1,55 @@
+"""Markers are judged by the committed records of coordinators: the judge knows each way in which they can differ."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from oncelog.core.control import Marker
+from oncelog.types import PartitionId
+from oncelog_coordinator.core.records import DecidedTransaction, Expected, OrphanRecord, Target, TransactionRecord
+from oncelog_coordinator.core.states import Outcome
+from tests.simulation.decision_invariants import Decisions
+
+HERE = PartitionId("0123456789abcdef0123456789abcdef", 3)
+COMMITTED = DecidedTransaction(4, Outcome.COMMITTED, 2, (Target(*HERE, 7),))
+RECORD = TransactionRecord("orders", 9, session_epoch=2, last_txn_no=4, decided=(COMMITTED,), outcomes="AAAC")
+
+
+def decisions(*records: TransactionRecord | OrphanRecord) -> Decisions:
+    found = Decisions()
+    for record in records:
+        found.take(record.key, record.encode())
+    return found
+
+
+def test_a_marker_says_what_was_decided() -> None:
+    found, marker = decisions(RECORD), Marker(True, 1, 2, None, 7)
+    assert found.problem((9, 4), HERE, marker) == ""
+    assert "expects 7" in found.problem((9, 4), HERE, replace(marker, expected_records=-1))
+    for other in (replace(marker, committed=False), replace(marker, session_epoch=1), replace(marker, winners=(9,))):
+        assert "the decision was" in found.problem((9, 4), HERE, other)
+
+
+def test_what_nobody_decided_has_no_marker_unless_it_is_recorded_as_aborted() -> None:
+    abort = Marker(False, 1, 2)
+    found = decisions(replace(RECORD, aborted_ahead=(6,)), OrphanRecord(11, (3,)))
+    assert found.problem((9, 5), HERE, abort) == found.problem((12, 1), HERE, abort) == "nobody has decided it"
+    assert found.problem((9, 6), HERE, replace(abort, committed=True)) == "nobody has decided it"
+    assert found.problem((9, 6), HERE, abort) == found.problem((11, 3), HERE, abort) == ""
+
+
+def test_a_transaction_is_complete_when_its_record_no_longer_has_it() -> None:
+    found, done = decisions(RECORD), replace(RECORD, decided=())
+    assert found.take(done.key, done.encode()) == [(9, 4)]
+    assert found.problem((9, 4), HERE, Marker(True, 1, 2, None, 7)) == "", "a leader that lost it gets it again"
+
+
+def test_a_new_session_expects_nothing() -> None:
+    found = decisions(RECORD)
+    expecting = replace(RECORD, expected=Expected((HERE,)))
+    found.take(expecting.key, expecting.encode())
+    later = replace(expecting, session_epoch=3)
+    with pytest.raises(AssertionError, match="a new session"):
+        found.take(later.key, later.encode())
