@@ -83,9 +83,6 @@ def draw(seed: int, forced: tuple[str, ...] = ()) -> HardPlan:
         if name in forced or (seed and name in ON and share < _SHARE):
             least, most = _PROBABILITIES.get(kind.name, _EVERY_MS)
             rates[kind.name] = least + size * (most - least)
-    if "restore_etcd_every_ms" in rates and "leap_clock" not in forced:
-        # After a restore only clocks can tell which epochs of shards were given (decision 0020).
-        rates.pop("leap_clock_every_ms", None)
     return replace(HardPlan(), **rates)
 
 

@@ -11,11 +11,12 @@ LogItem = tuple[str, bytes | None]
 
 
 class LogLostError(Exception):
-    """The log takes nothing more from this life. `fenced`: a newer epoch was seen there."""
+    """The log takes nothing more from this life. `fenced`: a newer epoch was seen there: `newest_epoch`, 0 = not told."""
 
-    def __init__(self, message: str, *, fenced: bool = False) -> None:
+    def __init__(self, message: str, *, fenced: bool = False, newest_epoch: int = 0) -> None:
         super().__init__(message)
         self.fenced = fenced
+        self.newest_epoch = newest_epoch
 
 
 class LogPort(Protocol):

@@ -10,7 +10,8 @@ Rule 4: shards go to the coordinator that `core/assignment.py` names.  An ownerl
         handed over only after the set of coordinators has stood for a while.
 Rule 5: an epoch is at least the number of quarters of a second since 2025, and lives do not follow each other faster than
         that. So an etcd that was restored from a backup, which forgets epochs, still yields higher ones than all before
-        (docs/decisions/0020-restored-etcd.md). After a restore everything begins anew, as after the end of the lease.
+        (docs/decisions/0020-restored-etcd.md), unless an owner's clock was ahead: then the log fences the next owner, which
+        goes on above the log's epoch. After a restore everything begins anew, as after the end of the lease.
 Rule 6: who drains is not registered and owns nothing (`drain.py`), unless nobody else is there.
 """
 
@@ -51,8 +52,10 @@ _AHEAD_MAX = 2
 """Lives that may follow each other at once."""
 _FLOOR_START_MS = 1_735_689_600_000
 """2025-01-01."""
+_EPOCH_MAX = (1 << 31) - 1
+"""Epochs have 31 bits."""
 _FLOOR_MAX = (1 << 31) - (1 << 24)
-"""Epochs have 31 bits. Reached in 2041; the floor stands still then."""
+"""Reached in 2041; the floor stands still then."""
 
 
 class _LeaseGoneError(Exception):
@@ -300,15 +303,17 @@ class ShardOwnership:
             self._owned[key] = _Owned(shard, task, won, epoch)
             self.shards[key] = shard
 
-    async def next_epoch(self, kind: str, number: int) -> int | None:
+    async def next_epoch(self, kind: str, number: int, above: int = 0) -> int | None:
         """A higher epoch for a shard that begins another life; None when this process does not own it any more.
+
+        `above`: a life was fenced by this epoch. Where etcd still names this process the owner, it has forgotten that one.
 
         Raises `MetadataUnavailableError` when that is not known.
         """
         entry = self._owned.get((kind, number))
         if entry is None:
             return None
-        epoch = entry.epoch + 1
+        epoch = max(entry.epoch, above if above < _EPOCH_MAX else 0) + 1
         if epoch > _epoch_floor(self._clock.now_ms()) + _AHEAD_MAX:
             await asyncio.sleep(_EPOCH_MS / 1000)
         try:

@@ -44,7 +44,7 @@ class EffectRunner(Protocol):
 
 
 class Shard:
-    """`run` is its task. `next_epoch(kind, number)` returns None when somebody else owns the shard."""
+    """`run` is its task. `next_epoch(kind, number, above)` returns None when somebody else owns the shard."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Shard:
         make_table: Callable[[], Table],
         open_log: Callable[[str, int, int], LogPort],
         make_runner: Callable[[Shard, ShardLife], EffectRunner],
-        next_epoch: Callable[[str, int], Awaitable[int | None]],
+        next_epoch: Callable[[str, int, int], Awaitable[int | None]],
         tracer: Tracer | None = None,
         metrics: LifeMetrics | None = None,
     ) -> None:
@@ -68,6 +68,8 @@ class Shard:
         self._open_log = open_log
         self._make_runner = make_runner
         self._next_epoch = next_epoch
+        self._newest_epoch = 0
+        """That the log was written in, as far as is known: above etcd's after a restore, when an owner's clock was ahead."""
         self._tracer = tracer
         self._metrics = metrics
         self._life: ShardLife | None = None
@@ -159,6 +161,7 @@ class Shard:
         self._last_error = str(cause) if isinstance(cause, OncelogError | LogLostError) else repr(cause)
         if isinstance(cause, LogLostError):
             _log.warning("shard %s in epoch %d lost its log: %s", self.name, epoch, cause)
+            self._newest_epoch = max(self._newest_epoch, cause.newest_epoch)
             if cause.fenced:
                 return NotCoordinatorError("a newer owner of the shard exists", shard=self.name)
         else:
@@ -171,7 +174,7 @@ class Shard:
     async def _win_epoch(self) -> int | None:
         while True:
             try:
-                return await self._next_epoch(self.kind, self.number)
+                return await self._next_epoch(self.kind, self.number, self._newest_epoch)
             except OncelogError as error:
                 _log.warning("shard %s cannot win an epoch: %s", self.name, error)
                 await asyncio.sleep(self._config.retry_backoff_max_ms / 1000)

@@ -133,7 +133,12 @@ class ShardLog:
     def _judge(self, error: OncelogError, deadline_ms: int) -> None:
         """Returns when the same batch may be sent again; else raises `LogLostError`."""
         if error.code in _FENCED:
-            raise LogLostError(f"a newer owner writes {self._topic}-{self._shard}: {error}", fenced=True)
+            newest = error.context.get("newest", "")
+            raise LogLostError(
+                f"a newer owner writes {self._topic}-{self._shard}: {error}",
+                fenced=True,
+                newest_epoch=int(newest) if newest.isdecimal() else 0,
+            )
         if self._lost is not None:
             raise self._lost
         if not error.retriable and error.code not in _REPEATABLE:

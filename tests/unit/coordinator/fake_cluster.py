@@ -147,7 +147,7 @@ class FakeLeader:
         writer, epoch = header.producer_id, header.producer_epoch
         known = self.epochs.get(writer, -1)
         if epoch < known:
-            raise InvalidProducerEpochError()
+            raise InvalidProducerEpochError(newest=known)
         following = self.sequences.get(writer, 0) if epoch == known else 0
         if header.base_sequence < following:
             return True

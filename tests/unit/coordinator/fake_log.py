@@ -40,7 +40,7 @@ class FakePartition:
             await self._gate.wait()
         await asyncio.sleep(0.001)
         if epoch < self.epoch:
-            raise LogLostError("fenced", fenced=True)
+            raise LogLostError("fenced", fenced=True, newest_epoch=self.epoch)
         if self.refuse:
             raise LogLostError("refused")
         self.epoch = epoch

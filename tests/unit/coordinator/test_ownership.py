@@ -277,6 +277,9 @@ def test_another_life_needs_the_ownership(world: SimWorld) -> None:
         await asyncio.sleep(1)
         assert await ownership.next_epoch("txn", 1) == epoch + 1
         assert await ownership.next_epoch("txn", 1) == epoch + 2
+        assert await ownership.next_epoch("txn", 1, epoch) == epoch + 3
+        assert await ownership.next_epoch("txn", 1, epoch + 90) == epoch + 91, "the log knows an epoch that etcd forgot"
+        assert await ownership.next_epoch("txn", 1, (1 << 31) - 1) == epoch + 92, "there is none above that one"
         client = world.metadata_client()
         await client.commit(deletes=[cluster.shard_owner_key("txn", 1)])
         assert await ownership.next_epoch("txn", 1) is None

@@ -89,8 +89,8 @@ class Host:
         self.effects.append(Effects())
         return self.effects[-1]
 
-    async def _next_epoch(self, kind: str, number: int) -> int | None:
-        return self.shard.epoch + 1 if self.owner else None
+    async def _next_epoch(self, kind: str, number: int, above: int) -> int | None:
+        return max(self.shard.epoch, above) + 1 if self.owner else None
 
     async def begin(self, epoch: int = 1) -> Host:
         self.task = asyncio.get_running_loop().create_task(self.shard.run(epoch))
@@ -136,6 +136,21 @@ def run(world: SimWorld, scenario: Scenario, **config: Any) -> Host:
 
     world.run(whole())
     return host
+
+
+def test_an_owner_whose_epoch_the_log_has_outgrown_goes_on_above_it(world: SimWorld) -> None:
+    """etcd was restored, and the owner before had a clock that was hours ahead."""
+    partition = FakePartition()
+    partition.epoch = 90_000
+    host = Host(world, partition)
+
+    async def whole() -> None:
+        await host.begin(7)
+        assert host.shard.epoch == 90_001
+        assert host.shard.lives == 2
+        await host.end()
+
+    world.run(whole())
 
 
 # ---------------------------------------------------------------- one life

@@ -165,7 +165,7 @@ def test_76_a_newer_owner_fences_this_one(world: SimWorld) -> None:
         new = await place.begin(2)
         with pytest.raises(LogLostError) as info:
             await old.append([("a", b"late")])
-        assert info.value.fenced
+        assert (info.value.fenced, info.value.newest_epoch) == (True, 2)
         with pytest.raises(LogLostError):
             await old.append([("a", b"later")])
         assert ("a", b"late") not in await read(new)
