@@ -5,6 +5,7 @@ lost, since the partition waits for everybody who may hold it, and the greatest 
 back may lead: it has all that was ever committed.
 
 Rule 1: what a disk kept is read before anybody starts: whole batches with good checksums, up to the first that is none.
+        A tail that had been replaced already, by batches of a later leader epoch on another disk, is no loss.
 Rule 2: nobody is back before the registrations of all have run out. While those of the others still live, who is back first
         leaves the ISR, and is not waited for any more: what only its disk kept may then be lost.
 """
@@ -12,7 +13,7 @@ Rule 2: nobody is back before the registrations of all have run out. While those
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from random import Random
 from typing import Final
 
@@ -109,9 +110,11 @@ class Blackout:
             start = leaders[0].log.log_start_offset
             has = {header.base_offset: bytes(data) for header, data in iter_batches(bytes_from(leaders[0].log, start))}
             end = self._promised.get(partition_id, NEVER)
+            kept_anywhere = {data for logs in kept.values() for data in logs.get(partition_id, {}).values()}
             for name, logs in kept.items():
                 log = logs.get(partition_id, {})
                 lost = [at for at, data in log.items() if start <= at < end and has.get(at) != data]
+                lost = [at for at in lost if not _was_replaced(at, log[at], has, kept_anywhere)]
                 if lost:
                     where = f"{leaders[0].topic}-{partition_id.partition}"
                     self.problems.append(f"lost-in-blackout: {where}: the disk of {name} had kept offsets {lost[:5]}")
@@ -127,6 +130,16 @@ def _logs(disk: SimDisk) -> Iterator[tuple[PartitionId, Kept]]:
             files.setdefault(folder.partition, []).append(path)
     for partition_id, paths in files.items():
         yield partition_id, _batches([bytes(disk._files[path].data) for path in paths])
+
+
+def _was_replaced(at: int, data: bytes, has: Kept, kept_anywhere: Container[bytes]) -> bool:
+    """The leader has a batch of a later epoch there, which some disk had kept."""
+    epoch = read_header(data, 0).leader_epoch
+    for base_offset, other in has.items():
+        header = read_header(other, 0)
+        if base_offset <= at < header.next_offset:
+            return header.leader_epoch > epoch and other in kept_anywhere
+    return False
 
 
 def _batches(segments: list[bytes]) -> Kept:

@@ -72,8 +72,13 @@ def _position_of(disk: SimDisk, segment: Segment, offset: int) -> int:
 
 
 def stored_log_start(disk: SimDisk, directory: str) -> int:
-    """The log start of the last whole record in the recovery point's file, as a power cut would leave it."""
-    data, found = disk.platter(f"{directory}/{RECOVERY_POINT}") or b"", 0
+    """The lowest log start that a power cut may leave in the recovery point's file."""
+    return min(_last_log_start(data) for data in disk.platters(f"{directory}/{RECOVERY_POINT}"))
+
+
+def _last_log_start(data: bytes) -> int:
+    """Of the last whole record."""
+    found = 0
     for position in range(0, len(data) - _POINT.size + 1, _POINT.size):
         _, log_start, checksum = _POINT.unpack_from(data, position)
         if crc32c(data[position : position + 16]) != checksum:

@@ -32,14 +32,23 @@ Replicas = Callable[[PartitionId], Iterator[tuple[BrokerRef, LocalPartition]]]
 
 
 class MinimumIsInSync:
-    """A high watermark moves only while as many replicas as `min_insync_replicas` asks for are in the ISR (KIP-966)."""
+    """A high watermark moves only while as many replicas as `min_insync_replicas` asks for are in the ISR (KIP-966).
+
+    A step in which the ISR changed tells nothing: the watermark may have moved before that.
+    """
+
+    def __init__(self) -> None:
+        self._isrs: dict[PartitionId, tuple[Leadership, int]] = {}
 
     def see(self, before: Sight | None, now: Sight) -> None:
         """See the class."""
-        if not _moved(before, now):
+        if now.leadership is None:
             return
-        assert now.leadership is not None
         replicas = now.leadership.replicas
+        isr = (now.leadership, replicas.mod_revision)
+        seen, self._isrs[now.partition.id] = self._isrs.get(now.partition.id), isr
+        if not _moved(before, now) or seen != isr:
+            return
         assert len(replicas.committed) >= replicas.min_insync_replicas, (
             f"the watermark moved below min_insync_replicas, ISR {replicas.committed}: {now}"
         )

@@ -70,6 +70,8 @@ class _Owned:
     task: asyncio.Task[None]
     revision: int
     epoch: int
+    is_renewed: bool = False
+    """A write of a higher epoch is under way."""
 
 
 class ShardOwnership:
@@ -225,6 +227,8 @@ class ShardOwnership:
             async with asyncio.TaskGroup() as group:  # not `gather`: when one fails, none may go on in the background
                 for key in missing[start : start + _TAKEOVERS_AT_ONCE]:
                     group.create_task(self._take(key))
+        for key in [key for key, entry in self._owned.items() if self._is_outgrown(key, entry)]:
+            await self._hand_over(key)  # to itself: after a restore of etcd somebody had heard of a higher epoch
         for key in self._strays():
             await self._delete_owner_key(key, self._view.revision_of(shard_owner_key(*key)))
         await self._tell_troubles()
@@ -267,6 +271,9 @@ class ShardOwnership:
             for kind, count in counts.items()
             for shard, address in assign(kind, count, members).items()
         }
+
+    def _is_outgrown(self, key: ShardKey, entry: _Owned) -> bool:
+        return not entry.is_renewed and self._view.shard_epochs.get(key, 0) > entry.epoch
 
     def _is_free(self, key: ShardKey) -> bool:
         return key not in self._owned and self._view.revision_of(shard_owner_key(*key)) == 0
@@ -316,10 +323,13 @@ class ShardOwnership:
         epoch = max(entry.epoch, above if above < _EPOCH_MAX else 0) + 1
         if epoch > _epoch_floor(self._clock.now_ms()) + _AHEAD_MAX:
             await asyncio.sleep(_EPOCH_MS / 1000)
+        entry.is_renewed = True  # the watch may show this write before its answer is here
         try:
             won = await self._write_ownership((kind, number), entry.revision, entry.revision, epoch)
         except _LeaseGoneError as error:
             raise MetadataUnavailableError(str(error)) from error  # asked again: the same write is recognised then
+        finally:
+            entry.is_renewed = False
         if not won:
             return None
         entry.revision, entry.epoch = won, epoch

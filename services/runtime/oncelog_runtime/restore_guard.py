@@ -13,6 +13,8 @@ Rule 3: nobody acts on a store whose revision is below one that he has seen: he 
 Rule 4: then everything that this process knows is taken from a new listing: `before_restart` (what it claimed is over), and
         `ClusterView.restart`. Every write of a partition's value compares `restored` (`ClusterView.restored_is`), so nothing
         written after it comes from somebody who has not noticed.
+Rule 5: epochs of shards that this process has heard of are written back: clients and leaders have heard of them, too, and obey
+        no owner below. Time alone (`Ownership`, rule 5) does not give higher ones after an owner whose clock was ahead.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Final, TypeAlias
 
 from oncelog.errors import OncelogError, StorageError
-from oncelog_runtime.cluster import LIFT_KEY, PULSE_KEY, RESTORED_KEY, ROOT
+from oncelog_runtime.cluster import LIFT_KEY, PULSE_KEY, RESTORED_KEY, ROOT, SHARDS, shard_epoch_key
 from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.ports import Compare, Disk, KeyValue, Listing, MetadataStore, Put
 
@@ -225,10 +227,24 @@ class RestoreGuard:
         revision = max(seen.revision, listing.revision)
         await self._note(Seen(max(pulse, seen.pulse), revision, restored, seen.forgotten))
 
+    async def _write_back_shard_epochs(self) -> None:
+        """Rule 5. Repeated where somebody else writes at the same time, until etcd holds no lower one."""
+        behind = dict(self._view.shard_epochs)
+        while behind:
+            found = {item.key: item for item in (await self._metadata.list(SHARDS)).items}
+            for shard, epoch in list(behind.items()):
+                key = shard_epoch_key(*shard)
+                item = found.get(key)
+                if item is not None and int(item.value) >= epoch:
+                    del behind[shard]
+                else:
+                    await self._metadata.commit([Compare(key, _revision_of(item))], [Put(key, str(epoch).encode())])
+
     async def _lifted_listing(self, above: int) -> Listing:
         """Everything, at a revision that is not below what the watch has brought meanwhile: that must not be forgotten."""
         while True:
             await self._lift(max(above, self._view.newest_revision))
+            await self._write_back_shard_epochs()
             listing = await self._metadata.list(f"{ROOT}/")
             if listing.revision >= self._view.newest_revision:
                 return listing

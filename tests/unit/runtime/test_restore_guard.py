@@ -116,6 +116,25 @@ def test_everybody_starts_again_once_and_no_revision_comes_twice(bump: int) -> N
     run(scenario)
 
 
+def test_epochs_of_shards_that_somebody_heard_of_are_written_back() -> None:
+    """The last owner's clock was hours ahead, so time gives no higher one; etcd's newer ones stay."""
+
+    async def scenario(world: SimWorld) -> None:
+        ahead, behind, unknown = (shard_epoch_key("txn", shard) for shard in range(3))
+        world.metadata.commit((), (Put(ahead, b"500"), Put(behind, b"500")), ())
+        async with Node(world, "a", beats=True).running(), Node(world, "b").running():
+            backup = world.metadata.snapshot()
+            world.metadata.commit((), (Put(ahead, b"90000"),), ())
+            world.metadata.commit((), (Put(unknown, b"90001"),), ())
+            await asyncio.sleep(1)
+            world.metadata.restore(backup, 0)
+            world.metadata.commit((), (Put(behind, b"501"),), ())
+            await asyncio.sleep(2 * PULSE_S)
+        assert [int(world.metadata.get(key).value) for key in (ahead, behind, unknown)] == [90_000, 501, 90_001]  # type: ignore[union-attr]
+
+    run(scenario)
+
+
 def test_who_was_down_meanwhile_knows_the_pulse_from_its_file() -> None:
     async def scenario(world: SimWorld) -> None:
         disk = SimDisk(world.loop, world.random("disk"), world.plan, "n")

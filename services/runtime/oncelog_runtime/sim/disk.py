@@ -387,6 +387,17 @@ class SimDisk:
             return None
         return bytes(inode.data[: inode.synced])
 
+    def platters(self, path: str) -> tuple[bytes, ...]:
+        """What power cuts may leave of a file now: also the one that was replaced while the new name is not synced."""
+        replaced = self._durable_files.get(path)
+        if replaced is None or not self._rooted(_parent(path)):
+            return (b"",)
+        inodes = [
+            replaced,
+            *(inode for inode in (self._files.get(path),) if inode is not None and inode is not replaced),
+        ]
+        return tuple(bytes(inode.data[: inode.synced]) for inode in inodes)
+
     def in_cache(self, path: str) -> bytes:
         """A file as its process sees it, for whoever only looks: nothing fails and nothing is counted."""
         return bytes(self._files[path].data)
