@@ -96,6 +96,11 @@ class MarkerCourier:
         self._waiting: dict[MarkerKey, pa.TxnMarker] = {}
         self._numbers: dict[str, set[int]] = defaultdict(set)
         """By id: which transactions were taken since markers were last sent."""
+        self._taken = 0
+        """Markers taken since then."""
+        self._left: set[str] = set()
+        """Leaders that were busy when more was due to them: asked again as soon as they have answered."""
+        self._kicks_soon = False
         self._tries: dict[MarkerKey, int] = {}
         self._busy: dict[str, None] = {}
         self._proving: dict[str, list[Carried]] = {}
@@ -107,28 +112,40 @@ class MarkerCourier:
         for key, marker in markers:
             self._waiting[key] = marker
             self._numbers[key.transactional_id].add(key.txn_no)
+            self._taken += 1
         if not self._receipt.after_ms or self._is_urgent():
-            self._kick()
+            self._kick_soon()
         elif self._gathering is None:
             self._gathering = asyncio.get_running_loop().call_later(self._receipt.after_ms / 1000, self._kick)
 
     def _is_urgent(self) -> bool:
-        if len(self._waiting) >= self._receipt.at_once_from_markers:
+        if self._taken >= self._receipt.at_once_from_markers:
             return True
         return any(len(numbers) >= self._receipt.at_once_from for numbers in self._numbers.values())
 
     def close(self) -> None:
         """Starts nothing more; calls that are under way belong to the owner of the tasks."""
         self._closed = True
+        if self._gathering is not None:
+            self._gathering.cancel()
+
+    def _kick_soon(self) -> None:
+        """Once for all that is taken in this turn: a new life takes thousands."""
+        if not self._kicks_soon:
+            self._kicks_soon = True
+            asyncio.get_running_loop().call_soon(self._kick)
 
     def _kick(self) -> None:
         """Sends what waits to every leader that is not being spoken to."""
+        self._kicks_soon = False
         if self._closed:
             return
         if self._gathering is not None:
             self._gathering.cancel()
             self._gathering = None
         self._numbers.clear()
+        self._left.clear()
+        self._taken = 0
         by_address: dict[str, list[MarkerKey]] = defaultdict(list)
         for key in list(self._waiting):
             try:
@@ -142,6 +159,8 @@ class MarkerCourier:
                 self._later([(key, self._waiting.pop(key))])
             elif address not in self._busy and len(by_address[address]) < _MARKERS_PER_CALL:
                 by_address[address].append(key)
+            else:
+                self._left.add(address)
         for address, keys in by_address.items():
             if keys:
                 self._busy[address] = None
@@ -161,7 +180,7 @@ class MarkerCourier:
             self._later(markers)
         finally:
             self._busy.pop(address, None)
-        if self._gathering is None or self._is_urgent():
+        if address in self._left or self._gathering is None:
             self._kick()
 
     async def _call(self, address: str, markers: list[Carried]) -> None:

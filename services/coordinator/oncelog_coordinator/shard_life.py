@@ -274,7 +274,7 @@ class ShardLife:
             self._taken.append(self._inbox.popleft())
             self._decide(self._taken[-1], now_ms, step, items)
         if self._lazy and (items or step.confirm or self._is_lazy_due()):
-            items = {**self._lazy, **items}  # a newer record of the same key replaces the lazy one
+            items = {**self._lazy_items(items), **items}
             self._lazy.clear()
         if step.confirm and not items:
             key, value = _item(EpochRecord(self.epoch))
@@ -283,6 +283,21 @@ class ShardLife:
             self.table.check()
         self._append(step, items)
         self._taken.clear()
+
+    def _lazy_items(self, newer: _Items) -> _Items:
+        """Lazy records that go into the next append. Where they are too many bytes for one, most go ahead of it: each stands
+        alone. A newer record of the same key replaces a lazy one.
+        """
+        items: _Items = {}
+        size = 0
+        for key in [key for key in self._lazy if key not in newer]:
+            value = _encoded(self._lazy[key])
+            items[key] = value
+            size += len(key) + len(value or b"")
+            if size > self._config.append_bytes:
+                self._log.append([(key, _encoded(value)) for key, value in items.items()])
+                items, size = {}, 0
+        return items
 
     def _decide(self, asked: _Asked, now_ms: int, step: _Step, items: _Items) -> None:
         """Decides and applies one command."""

@@ -5,6 +5,7 @@ Rule 2: a batch keeps its sequence for ever.  After an error that leaves the out
         in the order of their sequences, until the deadline; the leader answers a second copy like the first.
 Rule 3: after the deadline, or an error that no repetition cures, the log is lost: the life ends, and the next one begins
         with a higher epoch, so that what may still be under way can never land behind the replay (hole 1).
+        So does an epoch record of which the leader knows an old copy: etcd was restored, and gave an epoch a second time.
 Rule 4: replay reads up to this life's own epoch record, and no further; a leader that has it has all before it.
 """
 
@@ -116,7 +117,8 @@ class ShardLog:
             try:
                 if batch is None:
                     batch = self._encode(items, sequence)
-                await self._produce(batch)
+                if await self._produce(batch) < 0 and sequence == 0:
+                    raise self._fenced(self._epoch, "another life had this epoch")
                 return
             except OncelogError as error:
                 self._judge(error, deadline_ms)
@@ -134,17 +136,17 @@ class ShardLog:
         """Returns when the same batch may be sent again; else raises `LogLostError`."""
         if error.code in _FENCED:
             newest = error.context.get("newest", "")
-            raise LogLostError(
-                f"a newer owner writes {self._topic}-{self._shard}: {error}",
-                fenced=True,
-                newest_epoch=int(newest) if newest.isdecimal() else 0,
-            )
+            raise self._fenced(int(newest) if newest.isdecimal() else 0, str(error))
         if self._lost is not None:
             raise self._lost
         if not error.retriable and error.code not in _REPEATABLE:
             raise LogLostError(f"{self._topic}-{self._shard} refuses the append: {error}")
         if self._clock.now_ms() >= deadline_ms:
             raise LogLostError(f"{self._topic}-{self._shard} took no append in time: {error}")
+
+    def _fenced(self, newest_epoch: int, why: str) -> LogLostError:
+        message = f"a newer owner writes {self._topic}-{self._shard}: {why}"
+        return LogLostError(message, fenced=True, newest_epoch=newest_epoch)
 
     def _encode(self, items: list[LogItem], sequence: int) -> bytes:
         partition = self._partition()
@@ -160,7 +162,8 @@ class ShardLog:
             partition=partition.partition,
         )
 
-    async def _produce(self, batch: bytes) -> None:
+    async def _produce(self, batch: bytes) -> int:
+        """Its base offset; -1: the leader takes it for a repeat of something so old that it has forgotten where that is."""
         partition = self._partition()
         timeout_ms = self._config.append_timeout_ms
         request = pa.ProduceRequest(
@@ -174,6 +177,7 @@ class ShardLog:
         (answer,) = reply.partitions
         if answer.HasField("error"):
             raise from_detail(answer.error)
+        return int(answer.base_offset)
 
     # ------------------------------------------------------------ replay
 

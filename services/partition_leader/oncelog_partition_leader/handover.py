@@ -1,9 +1,8 @@
 """A broker gives partitions away, by the same compare-and-swap as any election: while it drains, or when its disk is full,
 stalled, or has lost a log.
 
-Rule 1: partitions are given away some at a time, in one commit to etcd, with a pause: who leads them next takes milliseconds
-        for each, in which it answers nobody. When one of them has changed meanwhile, each is tried by itself. Partitions of
-        users come first, since producers wait.
+Rule 1: what is given away together is written together: it stops writes for one commit, not for one per partition.
+        When one of them has changed meanwhile, each is tried by itself. Partitions of users come first: producers wait.
 Rule 2: who drains stays in the ISR (it goes on as a follower); whose disk takes nothing more leaves it.
 """
 
@@ -28,9 +27,6 @@ from oncelog_runtime.ports import Compare, MetadataStore, Put, WallClock
 
 _log = logging.getLogger(__name__)
 _AT_ONCE = 50
-_TOGETHER = 5
-_PAUSE_S = 0.03
-_PAUSES_MAX = 100
 _AGAIN_MS = 10_000
 _RETRY_S = 0.2
 _Decide = Callable[[Partition, BrokerRef, Mapping[int, int], int], Partition | None]
@@ -100,11 +96,9 @@ class HandOver:
         decided = [self._decided(partition, decide) for partition in partitions]
         proposals = [proposal for proposal in decided if proposal is not None]
         for is_internal in (False, True):
-            of_kind = [one for one in proposals if (one[2].topic in INTERNAL_TOPICS) is is_internal]
-            for chunk in chunks(of_kind, partitions_max=max(_TOGETHER, len(of_kind) // _PAUSES_MAX)):
+            for chunk in chunks([one for one in proposals if (one[2].topic in INTERNAL_TOPICS) is is_internal]):
                 if len(chunk) == 1 or not await self._change_together(chunk):
                     await self._change_each(chunk)
-                await asyncio.sleep(_PAUSE_S)
 
     async def _change_together(self, chunk: Sequence[Proposal]) -> bool:
         try:

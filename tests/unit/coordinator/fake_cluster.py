@@ -121,6 +121,8 @@ class FakeLeader:
         self.end = 0
         self.epochs: dict[int, int] = {}
         self.sequences: dict[int, int] = {}
+        self.kept: dict[tuple[int, int, int], int] = {}
+        """Base offsets of the last five batches, by (writer, epoch, first sequence)."""
         self.refuse: list[OncelogError] = []
         self.lose_replies = 0
         self.fetch_batches = 1
@@ -135,6 +137,7 @@ class FakeLeader:
             if self.refuse:
                 raise self.refuse.pop(0)
             answer.duplicate = self._append(bytes(payload))
+            answer.base_offset = self.kept.get(_name(payload), -1)
         except OncelogError as error:
             answer.error.CopyFrom(to_detail(error))
         if self.lose_replies:
@@ -154,6 +157,7 @@ class FakeLeader:
         if header.base_sequence > following:
             raise OutOfOrderSequenceError()
         self.epochs[writer], self.sequences[writer] = epoch, following + header.record_count
+        self.kept = dict([*self.kept.items(), (_name(data), self.end)][-5:])
         self.batches.append(stamp_prefix(self.end, header.batch_length, 1, 5) + data[36:])
         self.end += header.record_count
         return False
@@ -175,6 +179,11 @@ class FakeLeader:
             topic_id=item.topic_id, partition=item.partition, length=len(bulk), next_offset=following
         )
         return pa.FetchReply(partitions=[answer]), bulk
+
+
+def _name(data: Buffer) -> tuple[int, int, int]:
+    ((header, _),) = iter_batches(data)
+    return header.producer_id, header.producer_epoch, header.base_sequence
 
 
 __all__ = ["Cluster", "FakeLeader", "FakeTransport", "NotLeaderError"]

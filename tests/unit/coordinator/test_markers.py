@@ -209,6 +209,37 @@ def test_a_slow_leader_delays_nobody_else(world: SimWorld) -> None:
     assert place.life.partitions() == [2, 2]
 
 
+def test_what_a_slow_leader_kept_waiting_goes_as_soon_as_it_has_answered(world: SimWorld) -> None:
+    """Also when few enough came since that they would wait for others."""
+    asked: list[int] = []
+
+    async def scenario(place: Place) -> None:
+        async def slowly(request: Any, _payload: Buffer) -> tuple[Any, Buffer]:
+            if request.on_disk:
+                asked.append(len(request.markers))
+                await asyncio.sleep(1)
+            return pa.WriteTxnMarkersReply(markers=[pa.TxnMarkerReply() for _ in request.markers]), b""
+
+        place.transport.serve(BROKER, methods.WRITE_TXN_MARKERS, slowly)
+        for n in range(1, 2 * 48 + 20):
+            place.sender.run(send(0, n=n))
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(1)
+
+    run(world, scenario)
+    assert asked == [48, 67]
+
+
+def test_a_new_life_takes_thousands_of_markers_in_one_call(world: SimWorld) -> None:
+    async def scenario(place: Place) -> None:
+        for n in range(1, 901):
+            place.sender.run(send(0, n=n))
+        await asyncio.sleep(0.1)
+
+    place = run(world, scenario)
+    assert [len(request.markers) for _, _, request in place.transport.calls if not request.on_disk] == [900]
+
+
 def test_92_a_partition_that_is_not_seen_keeps_its_marker(world: SimWorld) -> None:
     async def scenario(place: Place) -> None:
         key = cluster.partition_key(USER_TOPIC_ID, 1)

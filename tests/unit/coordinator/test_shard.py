@@ -112,8 +112,8 @@ class Host:
         return session
 
 
-def name(session: cmd.SessionReply, n: int) -> cmd.TxnName:
-    return cmd.TxnName("t", session.producer_id, n, session.producer_epoch)
+def name(session: cmd.SessionReply, n: int, tid: str = "t") -> cmd.TxnName:
+    return cmd.TxnName(tid, session.producer_id, n, session.producer_epoch)
 
 
 @pytest.fixture
@@ -178,6 +178,29 @@ def test_everything_that_waits_shares_one_append_and_the_newest_record_of_a_key(
         assert all(len(items) == 1 for _, items in host.partition.batches)
 
     run(world, scenario)
+
+
+def test_many_lazy_records_go_ahead_of_the_append_that_takes_them_along(world: SimWorld) -> None:
+    """An append of all of them could be larger than a leader takes."""
+
+    async def scenario(host: Host) -> None:
+        for number in range(12):
+            session = await host.shard.ask(cmd.InitProducerId(f"t{number}", 60_000, "", 1000 + number))
+            named = name(session, 1, f"t{number}")
+            await host.shard.ask(cmd.Enrol(named, (P0,)))
+            await host.shard.ask(cmd.End(named, True))
+        before = len(host.partition.batches)
+        for number in range(12):
+            host.shard.life.tell(cmd.MarkersDone(f"t{number}", 1, (P0,)))
+        await host.shard.ask(cmd.InitProducerId("one more", 60_000, "", 2000))
+        logged = [items for _, items in host.partition.batches[before:]]
+        assert sorted(key for items in logged for key, _ in items) == sorted(
+            ["txn:one more", *(f"txn:t{number}" for number in range(12))]
+        )
+        assert len(logged) > 2
+        assert max(sum(len(key) + len(value or b"") for key, value in items) for items in logged) < 2_000
+
+    run(world, scenario, append_bytes=1_000)
 
 
 def test_nobody_is_told_uncommitted_state_not_even_by_a_reading_or_a_refusal(world: SimWorld) -> None:

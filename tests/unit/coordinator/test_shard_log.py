@@ -159,6 +159,28 @@ def test_a_new_leader_is_found(world: SimWorld) -> None:
     run(world, scenario)
 
 
+def test_an_epoch_that_the_log_has_had_already_is_not_begun_again(world: SimWorld) -> None:
+    """etcd was restored, and the epoch after the backup's is given a second time: the leader takes all for old repeats."""
+
+    async def scenario(place: Place) -> None:
+        first = await place.begin(7)
+        for number in range(9):
+            await first.append([("a", b"%d" % number)])
+        with pytest.raises(LogLostError) as info:
+            await place.begin(7)
+        assert (info.value.fenced, info.value.newest_epoch) == (True, 7)
+
+    run(world, scenario)
+
+
+def test_an_epoch_record_whose_answer_was_lost_is_sent_again(world: SimWorld) -> None:
+    async def scenario(place: Place) -> None:
+        place.leader.lose_replies = 1
+        assert await read(await place.begin(7)) == [epoch_item(7)]
+
+    run(world, scenario)
+
+
 def test_76_a_newer_owner_fences_this_one(world: SimWorld) -> None:
     async def scenario(place: Place) -> None:
         old = await place.begin(1)

@@ -88,7 +88,10 @@ def require_room(record: TransactionRecord, limits: Limits) -> None:
     is_full = pending >= limits.max_pending_transactions or unsynced >= limits.max_unsynced_transactions
     if is_full or sizes.pending_bytes(record) > limits.max_pending_bytes:
         raise ConcurrentTransactionsError(
-            "too many transactions of this id wait for their markers", retry_after_ms=RETRY_AFTER_MS, pending=pending
+            "too many transactions of this id wait for their markers, or for the disks of replicas that hold them",
+            retry_after_ms=RETRY_AFTER_MS,
+            pending=pending,
+            unsynced=unsynced,
         )
     if record.decided and record.last_txn_no + 1 - record.decided[0].txn_no >= limits.max_number_span:
         raise ConcurrentTransactionsError(

@@ -15,16 +15,14 @@ Proposal = tuple[PartitionId, int, Partition]
 """(partition, mod revision that it replaces, new value)."""
 
 
-def chunks(
-    proposals: Sequence[Proposal], compares_max: int = COMPARES_MAX, partitions_max: int = COMPARES_MAX
-) -> Iterator[list[Proposal]]:
+def chunks(proposals: Sequence[Proposal], compares_max: int = COMPARES_MAX) -> Iterator[list[Proposal]]:
     """Proposals that fit into one commit each: a comparison for each partition, each topic and each broker of an ISR."""
     chunk: list[Proposal] = []
     named: dict[BrokerRef | str, None] = {}
     for proposal in proposals:
         value = proposal[2]
         wanted: dict[BrokerRef | str, None] = {**named, value.topic: None, **dict.fromkeys(value.isr)}
-        if chunk and (len(chunk) >= partitions_max or len(wanted) + len(chunk) + 1 > compares_max):
+        if chunk and len(wanted) + len(chunk) + 1 > compares_max:
             yield chunk
             chunk, wanted = [], {value.topic: None, **dict.fromkeys(value.isr)}
         chunk.append(proposal)

@@ -38,4 +38,3 @@ def test_a_commit_holds_as_much_as_it_may() -> None:
 
 def test_what_does_not_fit_goes_alone() -> None:
     assert [len(chunk) for chunk in chunks(proposals(3, 9, 1), compares_max=1)] == [1, 1, 1]
-    assert [len(chunk) for chunk in chunks(proposals(12, 3, 1), partitions_max=5)] == [5, 5, 2]
