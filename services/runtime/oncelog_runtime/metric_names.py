@@ -185,7 +185,7 @@ STORAGE: Final = _gauge(
 
 TXN_OPEN: Final = _gauge("oncelog_txn_open", COORDINATOR, "Open transactions of the shards owned here.")
 TXN_COMPLETING: Final = _gauge(
-    "oncelog_txn_completing", COORDINATOR, "Decided transactions of which not every marker is written yet."
+    "oncelog_txn_completing", COORDINATOR, "Decided transactions of which not every marker is on disk yet."
 )
 TXN_IDS: Final = _gauge("oncelog_transactional_ids", COORDINATOR, "Transactional ids known to the shards owned here.")
 TXN_OLDEST: Final = _gauge(
