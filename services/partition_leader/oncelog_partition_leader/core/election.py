@@ -4,7 +4,8 @@ Rule 1: members of the ISR and eligible replicas (`Partition.eligible`) hold eve
         lost nothing since the incarnation that names them. Nobody else is ever elected, except by an operator's word
         (`elect_unclean`). Every election raises the leader epoch, above each epoch that a log told.
 Rule 2: a broker is elected only after it has answered this controller in its present incarnation: a registration may
-        outlive its process by the time of a lease, and proves nothing.
+        outlive its process by the time of a lease, and proves nothing. Nor is anybody taken out beside a leader that has not
+        answered: if that one has lost power, too, everybody in the ISR is still to be asked.
 Rule 3: whoever writes another ISR writes the eligible replicas with it (`reshaped`): below `min_insync_replicas` nothing is
         committed, so whoever leaves stays eligible; at the minimum and above nobody is (KIP-966).
 Rule 4: the ISR is never emptied. When nobody in it can lead, it stays as it is and the partition waits.
@@ -114,7 +115,11 @@ def elect(partition: Partition, brokers: Brokers, min_insync: int) -> Partition 
     """The partition as it should be, or None when it is so or nobody can lead without being asked first."""
     isr = brokers.living(partition.isr)
     if partition.leader is not None and partition.leader in isr:
-        return None if isr == partition.isr else reshaped(partition, isr, min_insync)
+        return (
+            None
+            if isr == partition.isr or not brokers.heard(partition.leader)
+            else reshaped(partition, isr, min_insync)
+        )
     candidates = brokers.answering(partition.isr) or brokers.answering(partition.eligible)
     if not candidates:
         return None

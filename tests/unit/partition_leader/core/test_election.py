@@ -63,6 +63,13 @@ def test_a_restarted_follower_leaves_the_isr_without_an_election() -> None:
     assert (changed.leader, changed.leader_epoch, changed.isr) == (A, 4, (A, C))
 
 
+def test_nobody_is_taken_out_beside_a_leader_that_has_not_answered() -> None:
+    """Its registration may outlive it: when all lost power, the restarted follower's log may be the longest."""
+    restarted = {**ALL, 2: 99}
+    assert elect(partition(A, A, B), Brokers(restarted, heard=lambda ref: ref != A), MIN) is None
+    assert elect(partition(A, A, B), Brokers(restarted), MIN) is not None
+
+
 def test_who_is_proven_dead_is_dropped_though_it_is_registered() -> None:
     elected = elect(partition(A, A, B), Brokers(ALL, [A]), MIN)
     assert elected is not None
