@@ -61,6 +61,7 @@ class Drainer:
         self._draining_is = draining_is
         self._working = False
         self._clearing = False
+        self._giving = asyncio.Lock()
         view.listen(self._saw)
 
     # ------------------------------------------------------------ questions
@@ -220,6 +221,10 @@ class Drainer:
             await self._resign()
         except OncelogError as error:
             _log.warning("giving up the controller's role: %s", error)
+        async with self._giving:  # `leave` and `_work` at the same time would each spoil what the other one writes
+            await self._give_leaderships_away()
+
+    async def _give_leaderships_away(self) -> None:
         was_active = self.active
         led = sorted(self._replicas.led, key=lambda leadership: leadership.topic in INTERNAL_TOPICS)
         together = max(_TOGETHER, -(-len(led) // _PAUSES_MAX))
