@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack
 from typing import Any, Final
 
 from oncelog import errors
@@ -183,9 +184,12 @@ class SimCluster:
         brokers = sum(name.startswith("broker-") for name in self.world.nodes)
         deadline = self.world.loop.time() + within_ms / 1000
         problem: object = "nobody answered"
-        async with self.client("health", default_api_timeout_ms=2_000) as client:
+        async with AsyncExitStack() as stack:
+            client: Client | None = None
             while self.world.loop.time() < deadline:
                 try:
+                    if client is None:
+                        client = await stack.enter_async_context(self.client("health", default_api_timeout_ms=2_000))
                     health = await client.admin.cluster_health()
                     if health.healthy and len(health.brokers) == brokers:
                         return
