@@ -31,6 +31,8 @@ TRIMMED_CONFIG: Final = {
 }
 TRIMMED_PARTITIONS: Final = 2
 _PAUSE_MAX_S: Final = 0.3
+_READ_MAX_S: Final = 30.0
+"""Longer than a partition of one replica may be without its broker. A log that lost its end is never read to it."""
 _RECORD_BYTES: Final = 120
 _RETAINED_BYTES: Final = 2_500
 """Retention leaves at least this much: 4,000, less a largest batch that it may have counted and that was never committed."""
@@ -140,7 +142,12 @@ class SideWork:
                     await producer.send_and_wait(topic, encode(value), partition=0)
                     acknowledged.add(value)
             await asyncio.sleep(random.random() * _PAUSE_MAX_S)
-            found = await self._read(client, topic)
+            async with asyncio.timeout(_READ_MAX_S):
+                found = await self._read(client, topic)
+        except TimeoutError:
+            if not self._is_written_off(created.topic_id):
+                self.problems.append(f"unreadable: {topic} {created.topic_id} ends before the end that it had told")
+            return
         except errors.UnknownTopicError as error:
             self.problems.append(f"topic-vanished: {topic} {created.topic_id} was deleted by nobody: {error}")
             return
