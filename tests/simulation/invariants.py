@@ -145,10 +145,14 @@ class AcknowledgedIsCommitted:
         self._watermarks: dict[PartitionId, int] = {}
 
     def see(self, before: Sight | None, now: Sight) -> None:
-        """Remembers the highest of all leaders' watermarks."""
+        """Remembers the highest of all leaders' watermarks. One that ended in this step may have moved its own before that."""
+        where = now.partition.id
+        reached = [self._watermarks.get(where, 0)]
         if now.leadership is not None:
-            where = now.partition.id
-            self._watermarks[where] = max(self._watermarks.get(where, 0), now.high_watermark)
+            reached.append(now.high_watermark)
+        if before is not None and before.leadership is not None:
+            reached.append(before.leadership.replicas.high_watermark)
+        self._watermarks[where] = max(reached)
 
     def reached(self, partition: PartitionId) -> int:
         """The highest high watermark of any leader so far."""
