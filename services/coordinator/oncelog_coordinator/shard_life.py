@@ -288,16 +288,16 @@ class ShardLife:
         """Lazy records that go into the next append. Where they are too many bytes for one, most go ahead of it: each stands
         alone. A newer record of the same key replaces a lazy one.
         """
-        items: _Items = {}
+        items: list[LogItem] = []
         size = 0
         for key in [key for key in self._lazy if key not in newer]:
             value = _encoded(self._lazy[key])
-            items[key] = value
+            items.append((key, value))
             size += len(key) + len(value or b"")
             if size > self._config.append_bytes:
-                self._log.append([(key, _encoded(value)) for key, value in items.items()])
-                items, size = {}, 0
-        return items
+                self._log.append(items)
+                items, size = [], 0
+        return dict(items)
 
     def _decide(self, asked: _Asked, now_ms: int, step: _Step, items: _Items) -> None:
         """Decides and applies one command."""

@@ -29,6 +29,7 @@ from oncelog_runtime.tasks import TaskOwner
 _log = logging.getLogger(__name__)
 _LOOK_S: Final = 0.1
 _TOGETHER: Final = 5
+"""Leaderships given away in one commit, with `_PAUSE_S` after it; more where that would be more than `_PAUSES_MAX` pauses."""
 _PAUSE_S: Final = 0.03
 _PAUSES_MAX: Final = 100
 _RETRY_AFTER_MS: Final = 500

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from oncelog import errors
-from oncelog.types import PartitionId
 from oncelog_coordinator.core import commands as cmd
 from oncelog_coordinator.core.decision import TransactionEnded
 from oncelog_coordinator.core.limits import Limits
-from oncelog_coordinator.core.records import Target, parse
+from oncelog_coordinator.core.records import Target
 from oncelog_coordinator.core.states import TxnState
 from oncelog_coordinator.core.transaction_state import ProducerIdNeededError
 from tests.unit.coordinator.driver import P0, P1, P2, Driver, name
@@ -223,54 +222,6 @@ def test_pipelining_is_bounded_by_five(driver: Driver) -> None:
         driver.enrol(session, 6, P0)
     driver.mark(3, P0)
     driver.enrol(session, 6, P0)
-
-
-def _visible(driver: Driver, session: cmd.SessionReply, n: int, *partitions: PartitionId) -> None:
-    """Number n is committed, and all of its markers are, too."""
-    driver.enrol(session, n, *partitions)
-    driver.end(session, n)
-    for partition in partitions:
-        driver.do(cmd.MarkersCommitted("t", n, (partition,)))
-
-
-def test_visible_transactions_wait_for_the_disks_without_holding_the_next_one_up() -> None:
-    driver = Driver(Limits(max_unsynced_transactions=9))
-    session = driver.init()
-    for n in range(1, 9):
-        _visible(driver, session, n, P0, P1)
-    driver.enrol(session, 9, P0)
-    driver.end(session, 9)
-    with pytest.raises(errors.ConcurrentTransactionsError):  # nine of them could need their markers again
-        driver.enrol(session, 10, P0)
-    driver.mark(4, P0, P1)
-    driver.enrol(session, 10, P0)
-
-
-def test_a_later_life_sends_the_markers_of_visible_transactions_again_and_goes_on() -> None:
-    driver = Driver()
-    session = driver.init()
-    for n in range(1, 9):
-        _visible(driver, session, n, P0)
-    driver.enrol(session, 9, P0)
-    later = driver.replayed()
-    effects = later.table.pending(later.now_ms)
-    assert [effect.txn_no for effect in effects] == [1, 2, 3, 4, 5, 6, 7, 8]
-    assert not later.outcome(7).visible, "a power cut of all replicas may have taken its marker away"
-    later.end(session, 9)
-    later.enrol(session, 10, P0)
-
-
-def test_a_record_shows_versions_before_visible_no_more_transactions_than_they_take() -> None:
-    driver = Driver()
-    session = driver.init()
-    for n in range(1, 12):
-        _visible(driver, session, n, P0)
-    for n in range(12, 16):
-        driver.enrol(session, n, P0)
-        driver.end(session, n)
-    value = parse(driver.log[-1][1] or b"")
-    assert [item["n"] for item in value["decided"]] == [12, 13, 14, 15], "at most five"
-    assert [item["n"] for item in value["visible"]] == list(range(1, 12)), "complete to such a version"
 
 
 def test_too_many_partitions_are_refused() -> None:

@@ -269,6 +269,19 @@ def test_a_coordinator_outlives_its_lease(world: SimWorld) -> None:
     run(world, 1, scenario)
 
 
+def test_a_shard_below_an_epoch_that_somebody_wrote_back_is_taken_again_above_it(world: SimWorld) -> None:
+    """After a restore of etcd: brokers and clients have heard of that epoch, and obey no lower one."""
+
+    async def scenario(nodes: Cluster) -> None:
+        await nodes.until(nodes.settled, "owners")
+        await world.metadata_client().commit(puts=[Put(cluster.shard_epoch_key("txn", 1), b"90000000")])
+        await nodes.until(lambda: ("txn", 1, 90_000_001) in nodes.lives, "a life above it")
+        await nodes.until(nodes.settled, "owners again")
+        assert nodes.nodes["c0"].view.owner_of("txn", 1) is not None
+
+    run(world, 1, scenario)
+
+
 def test_another_life_needs_the_ownership(world: SimWorld) -> None:
     async def scenario(nodes: Cluster) -> None:
         await nodes.until(nodes.settled, "owners")

@@ -115,11 +115,9 @@ def elect(partition: Partition, brokers: Brokers, min_insync: int) -> Partition 
     """The partition as it should be, or None when it is so or nobody can lead without being asked first."""
     isr = brokers.living(partition.isr)
     if partition.leader is not None and partition.leader in isr:
-        return (
-            None
-            if isr == partition.isr or not brokers.heard(partition.leader)
-            else reshaped(partition, isr, min_insync)
-        )
+        if isr == partition.isr or not brokers.heard(partition.leader):
+            return None
+        return reshaped(partition, isr, min_insync)
     candidates = brokers.answering(partition.isr) or brokers.answering(partition.eligible)
     if not candidates:
         return None

@@ -109,7 +109,7 @@ class ReplicaSet:
     @property
     def may_unseal(self) -> bool:
         """What is in etcd allows to commit again."""
-        return not self.eligible and len(self.committed) >= self._min_insync
+        return self.enough_in_sync and not self.eligible
 
     @property
     def own_end(self) -> int:
