@@ -40,6 +40,7 @@ OPERATIONS: Final[dict[str, Case]] = {
         "leaderships and the controller's role go, replicas stay",
         "test_a_drained_broker_leads_nothing_and_stays_in_every_isr",
         "test_a_clean_stop_drains_first",
+        "test_leaderships_are_given_away_five_at_a_time_and_users_first",
     ),
     "drain 2": _drain(
         "one at a time, and who is gone blocks nobody",

@@ -139,6 +139,30 @@ async def test_a_clean_stop_drains_first(s: Script) -> None:
     assert await s.read(place) == ["x", "y"]
 
 
+async def test_leaderships_are_given_away_five_at_a_time_and_users_first(s: Script) -> None:
+    """Who leads them next answers nobody while it takes them."""
+    node = s.leader((await s.topic("work", 24))[0])
+    metadata, commits, me = s.world.metadata, [], s.broker(node).me()
+    commit = metadata.commit
+
+    def noted(compares: Any, puts: Any, deletes: Any) -> Any:
+        known = {put.key: metadata.get(put.key) for put in puts if put.key.startswith(keys.PARTITIONS)}
+        before = [keys.Partition.decode(item.value) for item in known.values() if item is not None]
+        given = [state.topic in keys.INTERNAL_TOPICS for state in before if state.leader == me]
+        result = commit(compares, puts, deletes)
+        if given and result.succeeded:
+            commits.append(given)
+        return result
+
+    metadata.commit = noted  # type: ignore[method-assign]
+    s.cluster.ask_to_stop(node)
+    await s.world.nodes[node].stopped()
+    assert max(map(len, commits)) == 5
+    order = [is_internal for given in commits for is_internal in given]
+    assert order[:5] == [False] * 5
+    assert order == sorted(order), "users' first"
+
+
 @cluster(brokers=2, internal_topic_replication_factor=2, default_replication_factor=2)
 async def test_a_cluster_of_two_skips_the_drain(s: Script) -> None:
     reply = await drain(s, "broker-0")
