@@ -6,7 +6,9 @@ back may lead: it has all that was ever committed.
 
 Rule 1: what a disk kept is read before anybody starts: whole batches with good checksums, up to the first that is none.
         A tail that had been replaced already, by batches of a later leader epoch on another disk, is no loss.
-Rule 2: the first is back before or after the registrations of the others have run out.
+Rule 2: only the disks of the ISR and of eligible replicas are waited for: a replica that the controller had taken out, because
+        its registration had run out, may have kept a record that no disk of the others had yet.
+Rule 3: the first is back before or after the registrations of the others have run out.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from oncelog.core.batch import iter_batches
 from oncelog.core.header import HEADER_BYTES, check_body, read_header
 from oncelog.types import PartitionId
 from oncelog_partition_leader.core.folders import parse_folder
+from oncelog_runtime.cluster import PARTITIONS, Partition
+from oncelog_runtime.cluster_view import partition_of
 from oncelog_runtime.sim.disk import SimDisk
 from oncelog_runtime.sim.node import SimNode
 from tests.simulation.cluster import SimCluster
@@ -79,8 +83,18 @@ class Blackout:
             task.cancel()
         await asyncio.gather(*writing, return_exceptions=True)
         await asyncio.sleep(self._random.random() * _OUTAGE_MAX_S)
+        held = self._held()  # now: what the controller wrote in its last moments has reached the store
         await self._restart(brokers)
-        return kept
+        return {name: {p: log for p, log in logs.items() if (name, p) in held} for name, logs in kept.items()}
+
+    def _held(self) -> dict[tuple[str, PartitionId], None]:
+        """Which brokers are in the ISR, or eligible, of which partitions."""
+        held: dict[tuple[str, PartitionId], None] = {}
+        for item in self._cluster.world.metadata.list(PARTITIONS).items:
+            state = Partition.decode(item.value)
+            for member in (*state.isr, *state.eligible):
+                held[f"broker-{member.broker_id}", partition_of(item.key)] = None
+        return held
 
     async def _restart(self, brokers: list[SimNode]) -> None:
         self._random.shuffle(brokers)

@@ -23,7 +23,6 @@ from typing import Final
 from oncelog.core.control import Control, control_of
 from oncelog.core.header import BatchHeader
 from oncelog.errors import (
-    CorruptMessageError,
     FencedLeaderEpochError,
     OffsetOutOfRangeError,
     OncelogError,
@@ -418,7 +417,7 @@ class PartitionLog:
             return await self._disk.run(
                 lambda: replay_states(self._disk, self.directory, config, segments, self._tag, offset).snapshot()
             )
-        except CorruptMessageError as error:
+        except OncelogError as error:
             raise self._rotten(error) from error
 
     # ------------------------------------------------------------ cuts
@@ -448,6 +447,7 @@ class PartitionLog:
     async def _cut(self, segment: Segment, offset: int, position: int) -> None:
         self._tail.clear()
         self._checkpoints.clear()
+        self._synced_end = min(self._synced_end, offset)
         log_start = min(self.log_start_offset, offset)
         await self._point.store(min(self._point.end_offset, offset), log_start)
         for end_offset in snapshot_offsets(self._disk, self.directory):
@@ -465,7 +465,6 @@ class PartitionLog:
         await segment.file.sync()
         self._begin_file(segment)
         await self._disk.sync_dir(self.directory)
-        self._synced_end = min(self._synced_end, offset)
 
     def _begin_file(self, cut: Segment) -> None:
         """Nothing is appended to a file that was cut: what was there may come back after a crash."""
@@ -491,7 +490,7 @@ class PartitionLog:
 
         try:
             self.producers = await self._disk.run(rebuild)
-        except CorruptMessageError as error:
+        except OncelogError as error:  # of any kind: a turned bit may also be an unknown magic byte
             raise self._rotten(error) from error
         self.producers.log_start_offset = self.log_start_offset
 

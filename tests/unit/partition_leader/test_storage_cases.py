@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -312,6 +313,20 @@ async def _s12(disk: SimDisk) -> None:
         follower.append_as_follower(good, 1)
         disk.remove(DIRECTORY)
         disk.remove(follower.directory)
+
+
+def test_12_a_cut_that_meets_a_flipped_bit_fails_the_log_as_rot() -> None:
+    async def cut_above(position: int, disk: SimDisk) -> None:
+        log = await _written(disk, config=replace(SMALL, segment_bytes=10_000), synced=4)
+        disk.flip_bit(ACTIVE, position, position % 8)
+        with pytest.raises(StorageError) as refusal:
+            await log.truncate_to(3)
+        assert refusal.value.context["reason"] == "rot"
+        assert log.failed is not None, "a log that is cut half is used no more"
+        assert log.synced_end_offset <= log.log_end_offset
+
+    for position in range(200):
+        run(partial(cut_above, position))
 
 
 @case(31)
