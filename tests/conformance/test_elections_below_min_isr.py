@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from oncelog import errors
+from oncelog.types import BrokerRef
 from oncelog_runtime import cluster as keys
 from oncelog_runtime.cluster import Partition
 from tests.conformance.script import Place, Script
@@ -127,6 +128,28 @@ async def test_a_registration_that_outlives_its_process_is_not_elected(s: Script
     assert dead is not None, "the old registration of broker-0 is still there"
     assert dead.mod_revision not in {ref.incarnation for ref in s.state(place).isr}
     s.restart("broker-0")
+    await whole(s, place)
+
+
+async def test_a_follower_whose_registration_ran_out_joins_no_isr_before_it_is_registered_anew(s: Script) -> None:
+    """It has everything by the time; but nobody could elect who is not registered."""
+    place = await s.place()
+    await written(s, place)
+    leader, (lost, other) = s.leader(place), s.followers(place)
+    first = s.broker(lost).me()
+    s.expire_registration(lost)
+    await s.until(lambda: s.broker(lost).me() != first and first not in s.state(place).isr, within_s=20)
+    again = s.broker(lost).me()
+    followers = s.replica(leader, place).require_leadership().replicas.followers
+    await s.until(lambda: followers[again.broker_id].end == len(VALUES), "it has everything, and may join in a second")
+    assert again not in s.state(place).isr
+    s.cut_from_etcd(lost)
+    s.expire_registration(lost)
+    seen: set[BrokerRef] = set()
+    s.world.loop.add_step_hook(lambda: seen.update(s.state(place).isr))
+    await s.sleep(10)
+    assert seen == {s.broker(leader).me(), s.broker(other).me()}
+    s.heal_etcd(lost)
     await whole(s, place)
 
 

@@ -128,6 +128,12 @@ class Trouble(Looking):
         """Ends every cut of the network."""
         self.world.network.heal()
 
+    def expire_registration(self, node: str) -> None:
+        """etcd takes a broker's lease away: it is not registered any more, and registers anew if it reaches etcd."""
+        item = self.world.metadata.get(keys.broker_key(int(node.rpartition("-")[2])))
+        assert item is not None
+        self.world.metadata.expire_lease(item.lease_id)
+
     def expire_ownership(self, node: str) -> None:
         """etcd takes a coordinator's lease away: its registration and its shards are free."""
         item = self.world.metadata.get(f"{keys.COORDINATORS}{self.world.nodes[node].address}")

@@ -54,6 +54,10 @@ PLANTS = [
             "_update",
             ("for r in isr if r not in before.value.isr]", "for r in ()]"),
         ),
+        scripts=[
+            "conformance/test_elections_below_min_isr.py::"
+            "test_a_follower_whose_registration_ran_out_joins_no_isr_before_it_is_registered_anew"
+        ],
     ),
     unguarded(
         "elect-without-registration",
