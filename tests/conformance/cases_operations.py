@@ -170,7 +170,7 @@ OPERATIONS: Final[dict[str, Case]] = {
     "election 4": _election(
         "a registration proves nothing until its broker has answered",
         "test_a_registration_that_outlives_its_process_is_not_elected",
-        "test_a_follower_whose_registration_ran_out_joins_no_isr_before_it_is_registered_anew",
+        "test_a_follower_that_is_not_registered_joins_no_isr",
     ),
     "cut 1": _cut(
         "one broker alone takes no role, and loses what it leads",

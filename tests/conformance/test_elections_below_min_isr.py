@@ -131,7 +131,7 @@ async def test_a_registration_that_outlives_its_process_is_not_elected(s: Script
     await whole(s, place)
 
 
-async def test_a_follower_whose_registration_ran_out_joins_no_isr_before_it_is_registered_anew(s: Script) -> None:
+async def test_a_follower_that_is_not_registered_joins_no_isr(s: Script) -> None:
     """It has everything by the time; but nobody could elect who is not registered."""
     place = await s.place()
     await written(s, place)

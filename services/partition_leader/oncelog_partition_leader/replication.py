@@ -107,7 +107,9 @@ class Feed:
         if self.next_offset >= log.log_end_offset:
             return b""
         data = log.read(max(self.next_offset, log.log_start_offset), max(room, 1), log.log_end_offset)
-        first, next_offset = span_of(data) if len(data) else (-1, -1)  # empty: everything was deleted, up to the log end
+        first, next_offset = (
+            span_of(data) if len(data) else (-1, -1)
+        )  # empty: everything was deleted, up to the log end
         if first != item.base_offset:
             raise OffsetOutOfRangeError("the log no longer has what comes next", offset=item.base_offset)
         self.next_offset = next_offset

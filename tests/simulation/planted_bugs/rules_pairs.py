@@ -54,10 +54,7 @@ PLANTS = [
             "_update",
             ("for r in isr if r not in before.value.isr]", "for r in ()]"),
         ),
-        scripts=[
-            "conformance/test_elections_below_min_isr.py::"
-            "test_a_follower_whose_registration_ran_out_joins_no_isr_before_it_is_registered_anew"
-        ],
+        scripts=["conformance/test_elections_below_min_isr.py::test_a_follower_that_is_not_registered_joins_no_isr"],
     ),
     unguarded(
         "elect-without-registration",
