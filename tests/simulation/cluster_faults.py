@@ -341,7 +341,7 @@ class ClusterFaults(FaultDriver):
         """The next one of some log there. That replica counts for nothing until it was opened anew, and joined again."""
         node = self._pick_broker()
         partition = partition_of(self._random.choice(self._world.metadata.list(PARTITIONS).items).key)
-        if node is None or not self._budget.may_rot(_id_of(node), partition):
+        if node is None or not self._budget.may_rot(partition):
             return False
         self._budget.rotted(_id_of(node), partition)
         node.disk.fails_sync_of = "-{}-{}/".format(*partition)
@@ -351,11 +351,13 @@ class ClusterFaults(FaultDriver):
         """A bit of a log turns, where others still hold it."""
         node = self._pick_broker()
         item = self._random.choice(self._world.metadata.list(PARTITIONS).items)
-        if node is None or not self._budget.may_rot(_id_of(node), partition_of(item.key)):
+        if node is None or not self._budget.may_rot(partition_of(item.key)):
             return False
-        if not node.disk.flip_some_bit(self._random, within="-{}-{}/".format(*partition_of(item.key)), suffix=".log"):
+        within = "-{}-{}/".format(*partition_of(item.key))
+        rot = node.disk.flip_some_bit(self._random, within=within, suffix=".log")
+        if rot is None:
             return False
-        self._budget.rotted(_id_of(node), partition_of(item.key))
+        self._budget.rotted(_id_of(node), partition_of(item.key), lambda: rot.is_there)
         return True
 
     async def _leap_clock(self) -> bool:

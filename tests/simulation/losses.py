@@ -2,7 +2,8 @@
 
 The promise: a record that was acknowledged with acks=all survives as long as fewer than `min_insync_replicas` of those
 that held it lose what they had. In `fsync` mode only an empty volume (or rot) is a loss; in `replicated` mode a power
-cut is one as well. A loss is over when that replica is in the ISR again, under a later incarnation.
+cut is one as well. A loss is over when that replica is in the ISR again, under a later incarnation; rot that nobody has
+met yet is not over.
 
 Rule 1: only who holds everything committed can lose it: the members of the ISR and the eligible replicas.
 Rule 2: a fault that would break the budget of a judged partition is not injected. Other partitions (topics that come
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterator
 
 from oncelog.types import PartitionId
 from oncelog_partition_leader.topic_config import TopicConfig, effective
-from oncelog_runtime.cluster import INTERNAL_TOPICS, PARTITIONS, Partition, Topic, topic_key
+from oncelog_runtime.cluster import INTERNAL_TOPICS, PARTITIONS, Partition, Topic, partition_key, topic_key
 from oncelog_runtime.cluster_view import partition_of
 from oncelog_runtime.sim.metadata import SimMetadata
 
@@ -37,6 +38,8 @@ class LossBudget:
         self._may_soften = may_soften
         self._lost: dict[PartitionId, dict[int, int]] = {}
         """By partition: the brokers whose replica lost something, and the revision at which it did."""
+        self._rot: dict[tuple[PartitionId, int], list[Callable[[], bool]]] = {}
+        """By partition and broker: whether what rotted there is still in its log."""
 
     def may_cut_power(self, broker_id: int) -> bool:
         """Whether a power cut of this broker breaks no promise; partitions that are not judged are no reason."""
@@ -46,9 +49,10 @@ class LossBudget:
         """The same for everything that it stored. Nothing is written off for it: such a partition never has a leader again."""
         return self._may_lose(broker_id, lambda state: True, spares_all=True)
 
-    def may_rot(self, broker_id: int, partition: PartitionId) -> bool:
-        """The same for one replica."""
-        return all(self._is_allowed(p, s) for p, s in self._held(broker_id) if p == partition)
+    def may_rot(self, partition: PartitionId) -> bool:
+        """The same for one replica, in the ISR or not: one that is outside may join with the rot in its log."""
+        item = self._store.get(partition_key(*partition))
+        return item is None or self._is_allowed(partition, Partition.decode(item.value))
 
     def power_was_cut(self, broker_id: int) -> None:
         """Call it with the cut."""
@@ -58,9 +62,13 @@ class LossBudget:
         """Call it with the loss."""
         self._note(broker_id, lambda state: True)
 
-    def rotted(self, broker_id: int, partition: PartitionId) -> None:
-        """Call it with the flip. It counts until the replica was set aside and filled again."""
+    def rotted(self, broker_id: int, partition: PartitionId, is_there: Callable[[], bool] = lambda: False) -> None:
+        """Call it with the flip. It counts until the replica was set aside and filled again.
+
+        A restart that does not read the rotten part brings the replica back into the ISR with it: `is_there` tells.
+        """
         self._lost.setdefault(partition, {})[broker_id] = self._store.revision
+        self._rot.setdefault((partition, broker_id), []).append(is_there)
 
     def is_written_off(self, topic_id: str) -> bool:
         """Some partition of this topic lost more than the promise covers."""
@@ -103,7 +111,8 @@ class LossBudget:
         lost = self._lost.get(partition, {})
         joined = {ref.broker_id: ref.incarnation for ref in state.isr}
         for broker_id in [b for b, revision in lost.items() if joined.get(b, 0) > revision]:
-            del lost[broker_id]
+            if not any(is_there() for is_there in self._rot.get((partition, broker_id), ())):
+                del lost[broker_id]
         return lost
 
     def _is_durable(self, state: Partition) -> bool:

@@ -76,8 +76,28 @@ def test_a_topic_that_is_not_judged_is_written_off() -> None:
 def test_rot_counts_until_the_replica_was_filled_again() -> None:
     store = store_with("fsync")
     budget = budget_of(store)
-    assert budget.may_rot(0, WHERE)
+    assert budget.may_rot(WHERE)
     budget.rotted(0, WHERE)
-    assert not budget.may_rot(1, WHERE)
+    assert not budget.may_rot(WHERE)
     assert not budget.may_lose_volume(1)
     assert budget.holders(WHERE, Partition.decode(store.get(partition_key(*WHERE)).value)) == [1, 2]
+
+
+def test_rot_of_a_replica_outside_of_the_isr_counts_too() -> None:
+    store = store_with("fsync")
+    budget = budget_of(store)
+    put_isr(store, (1, 1), (2, 1))
+    budget.rotted(0, WHERE)
+    put_isr(store, (0, 1), (2, 1))
+    assert not budget.may_rot(WHERE), "it joined with the rot in its log"
+
+
+def test_rot_that_a_restart_did_not_read_counts_on() -> None:
+    store = store_with("fsync")
+    budget = budget_of(store)
+    rot = [True]
+    budget.rotted(0, WHERE, lambda: bool(rot))
+    put_isr(store, (0, store.revision + 1), (1, 1), (2, 1))
+    assert not budget.may_rot(WHERE), "its replica is in the ISR with the rot in it"
+    rot.clear()
+    assert budget.may_rot(WHERE)

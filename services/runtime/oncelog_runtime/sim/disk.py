@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Final, TypeVar
 from zlib import crc32
@@ -164,6 +165,22 @@ class SimFile:
         self._open()
         if self._broken:
             raise StorageError("the file is broken since a failed sync", reason="broken", path=self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Rot:
+    """A byte that is another one than was written."""
+
+    disk: SimDisk
+    path: str
+    position: int
+    byte: int
+
+    @property
+    def is_there(self) -> bool:
+        """Nobody has cut, removed or replaced it."""
+        file = self.disk._files.get(self.path)
+        return file is not None and self.position < len(file.data) and file.data[self.position] == self.byte
 
 
 class SimDisk:
@@ -411,18 +428,19 @@ class SimDisk:
         self._files[path].data[position] ^= 1 << bit
         self.loop.trace(f"flip {self.name} {path} {position} {bit}")
 
-    def flip_some_bit(self, random: Random, within: str = "", suffix: str = "") -> bool:
-        """Flips a bit of a synced byte in some file with such a path; False when there is none."""
+    def flip_some_bit(self, random: Random, within: str = "", suffix: str = "") -> Rot | None:
+        """Flips a bit of a synced byte in some file with such a path; None when there is none."""
         paths = [
             path
             for path in sorted(self._files)
             if self._files[path].synced and within in path and path.endswith(suffix)
         ]
         if not paths:
-            return False
+            return None
         path = random.choice(paths)
-        self.flip_bit(path, random.randrange(self._files[path].synced), random.randrange(8))
-        return True
+        position = random.randrange(self._files[path].synced)
+        self.flip_bit(path, position, random.randrange(8))
+        return Rot(self, path, position, self._files[path].data[position])
 
     # ------------------------------------------------------------ called by files
 

@@ -285,4 +285,4 @@ class FaultDriver:
 
     async def _flip(self) -> bool:
         node = self._random.choice(list(self._world.nodes.values()))
-        return node.disk.flip_some_bit(self._random)
+        return node.disk.flip_some_bit(self._random) is not None
