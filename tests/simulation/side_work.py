@@ -31,8 +31,9 @@ TRIMMED_CONFIG: Final = {
 }
 TRIMMED_PARTITIONS: Final = 2
 _PAUSE_MAX_S: Final = 0.3
-_READ_MAX_S: Final = 30.0
-"""Longer than a partition of one replica may be without its broker. A log that lost its end is never read to it."""
+_READ_MAX_S: Final = 75.0
+"""Longer than a partition of one replica may be without its broker, and than two fetches whose answers were lost take to
+time out (30 s each). A log that lost its end is never read to it."""
 _RECORD_BYTES: Final = 120
 _RETAINED_BYTES: Final = 2_500
 """Retention leaves at least this much: 4,000, less a largest batch that it may have counted and that was never committed."""
