@@ -207,10 +207,40 @@ class UnknownMemberError(AbortableTransactionError):
     code = ErrorCode.UNKNOWN_MEMBER_ID
 
 
+class TopicAuthorizationError(CallerError):
+    """This principal may not do this to the topic; see `oncelog acl check`."""
+
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+class GroupAuthorizationError(CallerError):
+    """This principal may not do this to the group; see `oncelog acl check`."""
+
+    code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
 class ClusterAuthorizationError(CallerError):
-    """This call belongs to the cluster's own services."""
+    """This call belongs to the cluster's own services, or to principals that an ACL on the cluster names."""
 
     code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+class TransactionalIdAuthorizationError(CallerError):
+    """This principal may not do this to the transactional id; see `oncelog acl check`."""
+
+    code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+class AuthenticationError(CallerError):
+    """The cluster does not believe who this client says it is: correct its token, password or certificate."""
+
+    code = ErrorCode.AUTHENTICATION_FAILED
+
+
+class TokenExpiredError(RetriableError):
+    """The token is over: the next connection needs a new one."""
+
+    code = ErrorCode.TOKEN_EXPIRED
 
 
 class InvalidTimestampError(CallerError):

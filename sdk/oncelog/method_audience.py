@@ -36,6 +36,13 @@ CLIENT: Final[frozenset[str]] = frozenset(
         methods.SURVEY_REPLICAS,
         methods.ELECT_UNCLEAN,
         methods.DECOMMISSION_BROKERS,
+        methods.CREATE_ACLS,
+        methods.DELETE_ACLS,
+        methods.LIST_ACLS,
+        methods.CHECK_ACL,
+        methods.ALTER_USER,
+        methods.DELETE_USER,
+        methods.LIST_USERS,
         methods.INIT_PRODUCER_ID,
         methods.ENROL_PARTITIONS,  # producers enrol ahead
         methods.END_TRANSACTION,

@@ -17,6 +17,7 @@ from oncelog.types import Buffer
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pa
 from oncelog.v1 import pid_allocator_pb2 as al
+from oncelog.v1 import security_pb2 as se
 
 Req = TypeVar("Req", bound=Message)
 Rep = TypeVar("Rep", bound=Message)
@@ -87,6 +88,13 @@ SURVEY_REPLICAS: Final = _leader("SurveyReplicas", pa.SurveyReplicasRequest, pa.
 ELECT_UNCLEAN: Final = _leader("ElectUnclean", pa.ElectUncleanRequest, pa.ElectUncleanReply)
 TRANSFER_LEADERSHIP: Final = _leader("TransferLeadership", pa.TransferLeadershipRequest, pa.TransferLeadershipReply)
 DECOMMISSION_BROKERS: Final = _leader("DecommissionBrokers", pa.DecommissionBrokersRequest, pa.DecommissionBrokersReply)
+CREATE_ACLS: Final = _leader("CreateAcls", se.CreateAclsRequest, se.CreateAclsReply)
+DELETE_ACLS: Final = _leader("DeleteAcls", se.DeleteAclsRequest, se.DeleteAclsReply)
+LIST_ACLS: Final = _leader("ListAcls", se.ListAclsRequest, se.ListAclsReply)
+CHECK_ACL: Final = _leader("CheckAcl", se.CheckAclRequest, se.CheckAclReply)
+ALTER_USER: Final = _leader("AlterUser", se.AlterUserRequest, se.AlterUserReply)
+DELETE_USER: Final = _leader("DeleteUser", se.DeleteUserRequest, se.DeleteUserReply)
+LIST_USERS: Final = _leader("ListUsers", se.ListUsersRequest, se.ListUsersReply)
 REPLICATE: Final = _leader("Replicate", pa.ReplicateRequest, pa.ReplicateReply, rb="batches")
 WRITE_TXN_MARKERS: Final = _leader("WriteTxnMarkers", pa.WriteTxnMarkersRequest, pa.WriteTxnMarkersReply)
 SYNC_REPLICA: Final = _leader("SyncReplica", pa.SyncReplicaRequest, pa.SyncReplicaReply)

@@ -49,15 +49,19 @@ class Frame(_message.Message):
     def __init__(self, correlation_id: _Optional[int] = ..., kind: _Optional[_Union[FrameKind, str]] = ..., method: _Optional[str] = ..., timeout_ms: _Optional[int] = ..., traceparent: _Optional[str] = ..., header: _Optional[bytes] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., payload: _Optional[bytes] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("protocol_min", "protocol_max", "software", "cluster_id", "features")
+    __slots__ = ("protocol_min", "protocol_max", "software", "cluster_id", "features", "mechanism", "authentication")
     PROTOCOL_MIN_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_MAX_FIELD_NUMBER: _ClassVar[int]
     SOFTWARE_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     FEATURES_FIELD_NUMBER: _ClassVar[int]
+    MECHANISM_FIELD_NUMBER: _ClassVar[int]
+    AUTHENTICATION_FIELD_NUMBER: _ClassVar[int]
     protocol_min: int
     protocol_max: int
     software: str
     cluster_id: str
     features: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, protocol_min: _Optional[int] = ..., protocol_max: _Optional[int] = ..., software: _Optional[str] = ..., cluster_id: _Optional[str] = ..., features: _Optional[_Iterable[str]] = ...) -> None: ...
+    mechanism: str
+    authentication: bytes
+    def __init__(self, protocol_min: _Optional[int] = ..., protocol_max: _Optional[int] = ..., software: _Optional[str] = ..., cluster_id: _Optional[str] = ..., features: _Optional[_Iterable[str]] = ..., mechanism: _Optional[str] = ..., authentication: _Optional[bytes] = ...) -> None: ...

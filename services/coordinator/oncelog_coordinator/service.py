@@ -18,7 +18,6 @@ from google.protobuf.message import Message
 from oncelog import methods
 from oncelog.core.names import check_group_id, check_transactional_id
 from oncelog.errors import InvalidRequestError, NotCoordinatorError
-from oncelog.ports import Handler
 from oncelog.types import Buffer
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog_coordinator import wire
@@ -29,18 +28,18 @@ from oncelog_coordinator.pid_pool import PidPool
 from oncelog_coordinator.shard import Shard
 from oncelog_runtime.cluster import KIND_TXN
 from oncelog_runtime.ports import RpcServer
+from oncelog_runtime.security.gate import handler_of
 
 _LOOK_AGAIN_S: Final = 0.02
 
 
 def register(server: RpcServer, spec: methods.MethodSpec[Any, Any], call: Callable[[Any], Awaitable[Message]]) -> None:
-    """Serves one method."""
+    """Serves one method, for those who may."""
 
-    async def handle(header: bytes, _payload: Buffer) -> tuple[bytes, Buffer]:
-        return (await call(spec.decode_request(header))).SerializeToString(), b""
+    async def serve(request: Any, _payload: Buffer) -> tuple[Message, Buffer]:
+        return await call(request), b""
 
-    handler: Handler = handle
-    server.register(spec.name, handler)
+    server.register(spec.name, handler_of(spec, serve))
 
 
 class TransactionService:

@@ -20,13 +20,13 @@ from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.controller import Controller
 from oncelog_partition_leader.describing import count_records, describe
 from oncelog_partition_leader.replicas import ReplicaManager
-from oncelog_partition_leader.service import Serve, handler_of
 from oncelog_partition_leader.topic_config import LEGAL, described
 from oncelog_partition_leader.topic_readiness import wait_until_known, wait_until_usable
 from oncelog_runtime.cluster import Topic
 from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.once import Once
 from oncelog_runtime.ports import RpcServer
+from oncelog_runtime.security.gate import Serve, handler_of
 
 
 class AdminService:

@@ -19,10 +19,11 @@ from oncelog_partition_leader.core.election import holders
 from oncelog_partition_leader.core.replica_state import Standing
 from oncelog_partition_leader.drainer import Drainer
 from oncelog_partition_leader.metadata import to_ref
-from oncelog_partition_leader.service import Serve, handler_of, require_controller
+from oncelog_partition_leader.service import require_controller
 from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.once import Once
 from oncelog_runtime.ports import RpcServer
+from oncelog_runtime.security.gate import Serve, handler_of
 
 _STANDINGS: Final = {
     Standing.INTACT: pb.REPLICA_INTACT,

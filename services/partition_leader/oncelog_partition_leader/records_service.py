@@ -20,10 +20,11 @@ from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import types_pb2
 from oncelog.wire_errors import from_detail
 from oncelog_partition_leader.config import BrokerConfig
-from oncelog_partition_leader.service import BrokerService, handler_of
+from oncelog_partition_leader.service import BrokerService
 from oncelog_runtime.cluster import Topic
 from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.ports import RpcServer
+from oncelog_runtime.security.gate import handler_of
 
 _AT_ONCE = 8
 _RECORDS_BYTES_MAX = 1 << 20

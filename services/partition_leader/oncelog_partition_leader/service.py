@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 from oncelog import methods, span_names, tracing
@@ -26,7 +26,7 @@ from oncelog.errors import (
     StaleBrokerEpochError,
 )
 from oncelog.methods import MethodSpec
-from oncelog.ports import Handler, Transport
+from oncelog.ports import Transport
 from oncelog.trace_context import TRACEPARENT
 from oncelog.types import BrokerRef, Buffer, PartitionId
 from oncelog.v1 import partition_pb2 as pb
@@ -53,11 +53,11 @@ from oncelog_runtime.cluster import INTERNAL_TOPICS, SHARD_WRITER_BASE
 from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.listeners import asked_on
 from oncelog_runtime.ports import RpcServer, WallClock
+from oncelog_runtime.security.gate import Serve, handler_of
 
 _HOLD_MAX_MS = 10_000
 _SAME_CALL_MS = 600_000
 Outcome = asyncio.Future[Written] | OncelogError
-Serve = Callable[[Any, Buffer], Awaitable[tuple[Any, Buffer]]]
 
 
 class BrokerService:
@@ -472,16 +472,6 @@ def require_controller(controller: Controller, view: ClusterView) -> None:
         entry = view.controller
         known = entry.value.broker_id if entry is not None else -1
         raise NotControllerError("this broker is not the controller", controller=known)
-
-
-def handler_of(spec: MethodSpec[Any, Any], serve: Serve) -> Handler:
-    """A method as the server wants it: bytes in, bytes out."""
-
-    async def handle(header: bytes, payload: Buffer) -> tuple[bytes, Buffer]:
-        reply, bulk = await serve(spec.decode_request(header), payload)
-        return reply.SerializeToString(), bulk
-
-    return handle
 
 
 def _check_marker(request: pb.WriteTxnMarkersRequest, item: pb.TxnMarker) -> None:

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 
 from oncelog import methods
 from oncelog.errors import CoordinatorLoadInProgressError, OncelogError
-from oncelog.ports import Handler
 from oncelog.types import Buffer
 from oncelog.v1 import pid_allocator_pb2 as pb
 from oncelog_pid_allocator.config import PidAllocatorConfig
@@ -23,6 +22,7 @@ from oncelog_runtime import metric_names as names
 from oncelog_runtime.lease import Registration
 from oncelog_runtime.metrics import Family, one
 from oncelog_runtime.ports import Compare, NodePorts, Put
+from oncelog_runtime.security.gate import handler_of
 
 _log = logging.getLogger(__name__)
 
@@ -42,7 +42,8 @@ class PidAllocator:
         self.fatal: OncelogError | None = None
         self._allocations = ports.metrics.counter(names.PID_ALLOCATIONS)
         ports.metrics.collect_with(self._collect)
-        ports.server.register(methods.ALLOCATE_PRODUCER_IDS.name, self._handler())
+        spec = methods.ALLOCATE_PRODUCER_IDS
+        ports.server.register(spec.name, handler_of(spec, self._serve))
 
     async def start(self) -> None:
         """Listens, registers its address and asks for the first block."""
@@ -73,14 +74,12 @@ class PidAllocator:
 
     # ------------------------------------------------------------ serving
 
-    def _handler(self) -> Handler:
-        async def handle(header: bytes, _payload: Buffer) -> tuple[bytes, Buffer]:
-            request = methods.ALLOCATE_PRODUCER_IDS.decode_request(header)
-            ranges = await self.allocate(request.count)
-            items = [pb.ProducerIdRange(first=first, count=count) for first, count in ranges]
-            return pb.AllocateProducerIdsReply(ranges=items).SerializeToString(), b""
-
-        return handle
+    async def _serve(
+        self, request: pb.AllocateProducerIdsRequest, _payload: Buffer
+    ) -> tuple[pb.AllocateProducerIdsReply, Buffer]:
+        ranges = await self.allocate(request.count)
+        items = [pb.ProducerIdRange(first=first, count=count) for first, count in ranges]
+        return pb.AllocateProducerIdsReply(ranges=items), b""
 
     async def allocate(self, count: int) -> list[tuple[int, int]]:
         """Reserves ids as (first, count) ranges.

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from oncelog_runtime.security.core.access import Access
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +24,17 @@ class CallInfo:
     """Subject alternative names of a verified client certificate; empty without mutual TLS."""
     listener: str = "internal"
     """The door it came through, one of `oncelog_runtime.listeners.NAMES`."""
-    authorization: str = ""
-    """The `authorization` metadata, unverified; never log it."""
+    access: Access | None = None
+    """Who the caller proved to be and what he may do; None: access rules are off, or it is one of the cluster's services."""
+    methods: frozenset[str] | None = None
+    """What a service with this certificate may call, where rules say so; None = everything."""
+    expires_ms: int = 0
+    """Wall clock time from which on the caller's token counts no more; 0 = never."""
+
+    @property
+    def principal(self) -> str:
+        """Who it is, for logs and quotas; empty without access rules."""
+        return self.access.principal if self.access is not None else ""
 
 
 CALL: Final[ContextVar[CallInfo | None]] = ContextVar("oncelog_call", default=None)

@@ -290,12 +290,11 @@ class GrpcServer:
 
 
 def _caller(context: Any, listener: Listener) -> CallInfo:
-    metadata = dict(context.invocation_metadata() or ())
     principals: tuple[str, ...] = ()
     if listener.credentials is not None:
         names = context.auth_context().get("x509_subject_alternative_name", ())
         principals = tuple(name.decode() for name in names)
-    return CallInfo(context.peer(), principals, listener.name, str(metadata.get("authorization", "")))
+    return CallInfo(context.peer(), principals, listener.name)
 
 
 def split_bulk(spec: methods.MethodSpec[Any, Any], data: bytes) -> tuple[bytes, bytes]:

@@ -1,0 +1,208 @@
+"""The one place where a handler's caller is asked whether he may.
+
+Rule 1: the row of the method decides (`core/method_table.py`); a caller without `Access` is one of the cluster's services, or
+        access rules are off.
+Rule 2: what is refused as a whole never reaches the handler. Of a request with items, the refused ones are taken out before
+        the handler sees it, and answered in their places.
+Rule 3: a request whose topics are all allowed costs one look into a dictionary for each of its partitions.
+Rule 4: every refusal is counted and written to the audit log, and so is every administrative call that was let through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import islice
+from typing import Any, Final
+
+from oncelog import errors
+from oncelog.methods import MethodSpec
+from oncelog.ports import Handler
+from oncelog.types import Buffer
+from oncelog.wire_errors import to_detail
+from oncelog_runtime.call_context import CALL, CallInfo
+from oncelog_runtime.security.core.access import Access
+from oncelog_runtime.security.core.acl import Operation, ResourceType
+from oncelog_runtime.security.core.method_table import TABLE, Alternatives, Each, Question, Row
+
+Serve = Callable[[Any, Buffer], Awaitable[tuple[Any, Buffer]]]
+_ADMINISTRATIVE: Final = frozenset({Operation.CREATE, Operation.DELETE, Operation.ALTER, Operation.ALTER_CONFIGS})
+_ERRORS: Final[dict[ResourceType, type[errors.OncelogError]]] = {
+    ResourceType.CLUSTER: errors.ClusterAuthorizationError,
+    ResourceType.TOPIC: errors.TopicAuthorizationError,
+    ResourceType.GROUP: errors.GroupAuthorizationError,
+    ResourceType.TRANSACTIONAL_ID: errors.TransactionalIdAuthorizationError,
+    ResourceType.TOKEN_APP_ID: errors.TransactionalIdAuthorizationError,
+}
+
+
+def handler_of(spec: MethodSpec[Any, Any], serve: Serve) -> Handler:
+    """A method as a server wants it: bytes in, bytes out, and only for those who may."""
+    row = TABLE.get(spec.name, None)
+
+    async def handle(header: bytes, payload: Buffer) -> tuple[bytes, Buffer]:
+        request = spec.decode_request(header)
+        call = CALL.get()
+        if call is None or call.access is None:
+            reply, bulk = await serve(request, payload)
+            return reply.SerializeToString(), bulk
+        if row is None:
+            raise errors.ClusterAuthorizationError(f"{spec.name} has no row in the table of rights: nobody may")
+        refused = admit(spec.name, row, call, call.access, request)
+        if refused:
+            reply, bulk = await _serve_rest(spec, row, refused, request, payload, serve)
+        else:
+            reply, bulk = await serve(request, payload)
+        if row.hides is not None:
+            call.access.look()
+            row.hides(request, reply, call.access)
+        return reply.SerializeToString(), bulk
+
+    return handle
+
+
+def admit(method: str, row: Row, call: CallInfo, access: Access, request: Any) -> dict[int, errors.OncelogError]:
+    """The refused items of a request, by their number; none = everything is allowed. Raises the refusal of the whole."""
+    access.look()
+    if row.asks is not None:
+        acts = []
+        for alternatives in row.asks(request):
+            if not _holds(alternatives, access):
+                _record(call, method, alternatives[0], allowed=False)
+                raise refusal_of(alternatives[0], access)
+            if alternatives[0].operation in _ADMINISTRATIVE:
+                acts.append(alternatives[0])
+        for act in acts:
+            _record(call, method, act, allowed=True)
+    each = row.each
+    if each is None or (each.applies is not None and not each.applies(request)):
+        return {}
+    return _refused_items(method, each, call, access, getattr(request, each.field))
+
+
+def _holds(alternatives: Alternatives, access: Access) -> bool:
+    return any(question.holds(access) for question in alternatives)
+
+
+def _refused_items(
+    method: str, each: Each, call: CallInfo, access: Access, items: Any
+) -> dict[int, errors.OncelogError]:
+    refused: dict[int, errors.OncelogError] = {}
+    remembered = access.remembered(each.operation)
+    for number, item in enumerate(items):
+        if not each.by_name and remembered.get(item.topic_id):
+            if each.asks is None or all(_holds(more, access) for more in each.asks(item)):
+                continue
+        for alternatives in each.questions(item):
+            if not _holds(alternatives, access):
+                refused[number] = refusal_of(alternatives[0], access)
+                _record(call, method, alternatives[0], allowed=False)
+                break
+    return refused
+
+
+def refusal_of(question: Question, access: Access) -> errors.OncelogError:
+    """What the caller is told. Of a topic that he may not describe, given by its id: what he is told of an unknown one."""
+    name = question.name
+    if question.by_id:
+        if not access.allows_topic(Operation.DESCRIBE, name):
+            return errors.UnknownTopicError("no such topic, or none that you may see", topic_id=ascii(name[:64])[1:-1])
+        name = access.topic_name(name) or ""
+    shown = ascii(name[:256])[1:-1]
+    kind = question.resource_type
+    where = "the cluster" if kind is ResourceType.CLUSTER else f"{kind.lower().replace('_', ' ')} {shown!r}"
+    if question.anywhere:
+        where = f"any {kind.lower()}"
+    who = ascii(access.principal)[1:-1]
+    return _ERRORS[kind](
+        f"{who} may not {question.operation} on {where}: ask for a rule (`oncelog acl add`)",
+        principal=who,
+        operation=str(question.operation),
+        resource_type=str(kind),
+        resource=shown,
+    )
+
+
+def _record(call: CallInfo, method: str, question: Question, *, allowed: bool) -> None:
+    access = call.access
+    if access is None or access.audit is None:
+        return
+    name = question.name
+    if question.by_id:
+        name = access.topic_name(name) or name
+    reason = "" if allowed else access.why(question.operation, question.resource_type, name).reason
+    access.audit.record(
+        principal=access.principal,
+        peer=call.peer,
+        listener=call.listener,
+        method=method,
+        operation=str(question.operation),
+        resource_type=str(question.resource_type),
+        resource=name,
+        allowed=allowed,
+        reason=reason,
+    )
+
+
+# ---------------------------------------------------------------- a request of which a part is refused
+
+
+async def _serve_rest(
+    spec: MethodSpec[Any, Any],
+    row: Row,
+    refused: dict[int, errors.OncelogError],
+    request: Any,
+    payload: Buffer,
+    serve: Serve,
+) -> tuple[Any, Buffer]:
+    """Serves what is left; the refusals stand in the places of their items."""
+    each = row.each
+    assert each is not None
+    items = list(getattr(request, each.field))
+    rest = spec.request()
+    rest.CopyFrom(request)
+    kept = getattr(rest, each.field)
+    for number in sorted(refused, reverse=True):
+        del kept[number]
+    if spec.request_bulk:
+        payload = _payload_of_rest(items, refused, payload)
+    if hasattr(rest, "max_wait_ms"):
+        rest.max_wait_ms = 0  # there is something to say at once
+    reply: Any = spec.reply()
+    bulk: Buffer = b""
+    if kept or each.says_more:
+        reply, bulk = await serve(rest, payload)
+    if getattr(request, "acks", None) != 0:  # else nobody looks at answers about partitions
+        _put_in(each, items, refused, reply)
+    return reply, bulk
+
+
+def _payload_of_rest(items: list[Any], refused: dict[int, errors.OncelogError], payload: Buffer) -> Buffer:
+    """The bytes of the items that are left. Raises `InvalidRequestError` when the lengths are not those of the bytes."""
+    lengths = [item.length for item in items]
+    if sum(lengths) != len(payload) or min(lengths, default=0) < 0:
+        raise errors.InvalidRequestError("the lengths do not add up to the payload")
+    view, position, parts = memoryview(payload), 0, []
+    for number, length in enumerate(lengths):
+        if number not in refused:
+            parts.append(view[position : position + length])
+        position += length
+    return b"".join(parts)
+
+
+def _put_in(each: Each, items: list[Any], refused: dict[int, errors.OncelogError], reply: Any) -> None:
+    answers = getattr(reply, each.answers)
+    if each.errors_only:
+        for number, error in refused.items():
+            added = answers.add(error=to_detail(error))
+            added.partition.topic_id, added.partition.partition = items[number].topic_id, items[number].partition
+            added.partition.topic = items[number].topic
+        return
+    served: Iterator[Any] = iter([type(answer).FromString(answer.SerializeToString()) for answer in answers])
+    del answers[:]
+    for number, item in enumerate(items):
+        if number not in refused:
+            answers.extend(islice(served, 1))
+        elif each.by_name:
+            answers.add(**{each.by_name: item}, error=to_detail(refused[number]))
+        else:
+            answers.add(topic_id=item.topic_id, partition=item.partition, error=to_detail(refused[number]))

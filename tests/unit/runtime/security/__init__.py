@@ -1,0 +1,1 @@
+"""Who may do what: rules, the table of methods, identities and tokens."""
