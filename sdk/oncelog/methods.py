@@ -62,6 +62,10 @@ def _coordinator(method: str, request: type[Req], reply: type[Rep]) -> MethodSpe
     return MethodSpec("Coordinator", method, request, reply)
 
 
+def _security(method: str, request: type[Req], reply: type[Rep]) -> MethodSpec[Req, Rep]:
+    return MethodSpec("Security", method, request, reply)
+
+
 PRODUCE: Final = _leader("Produce", pa.ProduceRequest, pa.ProduceReply, rb="batches")
 FETCH: Final = _leader("Fetch", pa.FetchRequest, pa.FetchReply, pb="batches")
 PRODUCE_RECORDS: Final = _leader("ProduceRecords", pa.ProduceRecordsRequest, pa.ProduceRecordsReply)
@@ -88,13 +92,6 @@ SURVEY_REPLICAS: Final = _leader("SurveyReplicas", pa.SurveyReplicasRequest, pa.
 ELECT_UNCLEAN: Final = _leader("ElectUnclean", pa.ElectUncleanRequest, pa.ElectUncleanReply)
 TRANSFER_LEADERSHIP: Final = _leader("TransferLeadership", pa.TransferLeadershipRequest, pa.TransferLeadershipReply)
 DECOMMISSION_BROKERS: Final = _leader("DecommissionBrokers", pa.DecommissionBrokersRequest, pa.DecommissionBrokersReply)
-CREATE_ACLS: Final = _leader("CreateAcls", se.CreateAclsRequest, se.CreateAclsReply)
-DELETE_ACLS: Final = _leader("DeleteAcls", se.DeleteAclsRequest, se.DeleteAclsReply)
-LIST_ACLS: Final = _leader("ListAcls", se.ListAclsRequest, se.ListAclsReply)
-CHECK_ACL: Final = _leader("CheckAcl", se.CheckAclRequest, se.CheckAclReply)
-ALTER_USER: Final = _leader("AlterUser", se.AlterUserRequest, se.AlterUserReply)
-DELETE_USER: Final = _leader("DeleteUser", se.DeleteUserRequest, se.DeleteUserReply)
-LIST_USERS: Final = _leader("ListUsers", se.ListUsersRequest, se.ListUsersReply)
 REPLICATE: Final = _leader("Replicate", pa.ReplicateRequest, pa.ReplicateReply, rb="batches")
 WRITE_TXN_MARKERS: Final = _leader("WriteTxnMarkers", pa.WriteTxnMarkersRequest, pa.WriteTxnMarkersReply)
 SYNC_REPLICA: Final = _leader("SyncReplica", pa.SyncReplicaRequest, pa.SyncReplicaReply)
@@ -126,6 +123,14 @@ LIST_GROUPS: Final = _coordinator("ListGroups", co.ListGroupsRequest, co.ListGro
 DESCRIBE_GROUP: Final = _coordinator("DescribeGroup", co.DescribeGroupRequest, co.DescribeGroupReply)
 DELETE_OFFSETS: Final = _coordinator("DeleteOffsets", co.DeleteOffsetsRequest, co.DeleteOffsetsReply)
 DRAIN_COORDINATOR: Final = _coordinator("DrainCoordinator", co.DrainCoordinatorRequest, co.DrainCoordinatorReply)
+
+CREATE_ACLS: Final = _security("CreateAcls", se.CreateAclsRequest, se.CreateAclsReply)
+DELETE_ACLS: Final = _security("DeleteAcls", se.DeleteAclsRequest, se.DeleteAclsReply)
+LIST_ACLS: Final = _security("ListAcls", se.ListAclsRequest, se.ListAclsReply)
+CHECK_ACL: Final = _security("CheckAcl", se.CheckAclRequest, se.CheckAclReply)
+ALTER_USER: Final = _security("AlterUser", se.AlterUserRequest, se.AlterUserReply)
+DELETE_USER: Final = _security("DeleteUser", se.DeleteUserRequest, se.DeleteUserReply)
+LIST_USERS: Final = _security("ListUsers", se.ListUsersRequest, se.ListUsersReply)
 
 ALLOCATE_PRODUCER_IDS: Final = MethodSpec(
     "PidAllocator", "AllocateProducerIds", al.AllocateProducerIdsRequest, al.AllocateProducerIdsReply

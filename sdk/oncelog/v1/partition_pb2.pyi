@@ -1,6 +1,5 @@
 from oncelog.v1 import errors_pb2 as _errors_pb2
 from oncelog.v1 import link_pb2 as _link_pb2
-from oncelog.v1 import security_pb2 as _security_pb2
 from oncelog.v1 import types_pb2 as _types_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper

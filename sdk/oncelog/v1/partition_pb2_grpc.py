@@ -5,7 +5,6 @@ import warnings
 
 from oncelog.v1 import link_pb2 as oncelog_dot_v1_dot_link__pb2
 from oncelog.v1 import partition_pb2 as oncelog_dot_v1_dot_partition__pb2
-from oncelog.v1 import security_pb2 as oncelog_dot_v1_dot_security__pb2
 
 GRPC_GENERATED_VERSION = '1.76.0'
 GRPC_VERSION = grpc.__version__
@@ -145,41 +144,6 @@ class PartitionLeaderStub(object):
                 '/oncelog.v1.PartitionLeader/DecommissionBrokers',
                 request_serializer=oncelog_dot_v1_dot_partition__pb2.DecommissionBrokersRequest.SerializeToString,
                 response_deserializer=oncelog_dot_v1_dot_partition__pb2.DecommissionBrokersReply.FromString,
-                _registered_method=True)
-        self.CreateAcls = channel.unary_unary(
-                '/oncelog.v1.PartitionLeader/CreateAcls',
-                request_serializer=oncelog_dot_v1_dot_security__pb2.CreateAclsRequest.SerializeToString,
-                response_deserializer=oncelog_dot_v1_dot_security__pb2.CreateAclsReply.FromString,
-                _registered_method=True)
-        self.DeleteAcls = channel.unary_unary(
-                '/oncelog.v1.PartitionLeader/DeleteAcls',
-                request_serializer=oncelog_dot_v1_dot_security__pb2.DeleteAclsRequest.SerializeToString,
-                response_deserializer=oncelog_dot_v1_dot_security__pb2.DeleteAclsReply.FromString,
-                _registered_method=True)
-        self.ListAcls = channel.unary_unary(
-                '/oncelog.v1.PartitionLeader/ListAcls',
-                request_serializer=oncelog_dot_v1_dot_security__pb2.ListAclsRequest.SerializeToString,
-                response_deserializer=oncelog_dot_v1_dot_security__pb2.ListAclsReply.FromString,
-                _registered_method=True)
-        self.CheckAcl = channel.unary_unary(
-                '/oncelog.v1.PartitionLeader/CheckAcl',
-                request_serializer=oncelog_dot_v1_dot_security__pb2.CheckAclRequest.SerializeToString,
-                response_deserializer=oncelog_dot_v1_dot_security__pb2.CheckAclReply.FromString,
-                _registered_method=True)
-        self.AlterUser = channel.unary_unary(
-                '/oncelog.v1.PartitionLeader/AlterUser',
-                request_serializer=oncelog_dot_v1_dot_security__pb2.AlterUserRequest.SerializeToString,
-                response_deserializer=oncelog_dot_v1_dot_security__pb2.AlterUserReply.FromString,
-                _registered_method=True)
-        self.DeleteUser = channel.unary_unary(
-                '/oncelog.v1.PartitionLeader/DeleteUser',
-                request_serializer=oncelog_dot_v1_dot_security__pb2.DeleteUserRequest.SerializeToString,
-                response_deserializer=oncelog_dot_v1_dot_security__pb2.DeleteUserReply.FromString,
-                _registered_method=True)
-        self.ListUsers = channel.unary_unary(
-                '/oncelog.v1.PartitionLeader/ListUsers',
-                request_serializer=oncelog_dot_v1_dot_security__pb2.ListUsersRequest.SerializeToString,
-                response_deserializer=oncelog_dot_v1_dot_security__pb2.ListUsersReply.FromString,
                 _registered_method=True)
         self.Replicate = channel.unary_unary(
                 '/oncelog.v1.PartitionLeader/Replicate',
@@ -375,51 +339,6 @@ class PartitionLeaderServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def CreateAcls(self, request, context):
-        """Rules about who may do what, with roles and who has them; changes are answered by the controller only.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def DeleteAcls(self, request, context):
-        """Missing associated documentation comment in .proto file."""
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def ListAcls(self, request, context):
-        """Missing associated documentation comment in .proto file."""
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def CheckAcl(self, request, context):
-        """Would a principal be allowed this, and why.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def AlterUser(self, request, context):
-        """Users with passwords; changes are answered by the controller only.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def DeleteUser(self, request, context):
-        """Missing associated documentation comment in .proto file."""
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def ListUsers(self, request, context):
-        """Missing associated documentation comment in .proto file."""
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
     def Replicate(self, request, context):
         """Leader -> follower. Inter-broker only.
         """
@@ -582,41 +501,6 @@ def add_PartitionLeaderServicer_to_server(servicer, server):
                     servicer.DecommissionBrokers,
                     request_deserializer=oncelog_dot_v1_dot_partition__pb2.DecommissionBrokersRequest.FromString,
                     response_serializer=oncelog_dot_v1_dot_partition__pb2.DecommissionBrokersReply.SerializeToString,
-            ),
-            'CreateAcls': grpc.unary_unary_rpc_method_handler(
-                    servicer.CreateAcls,
-                    request_deserializer=oncelog_dot_v1_dot_security__pb2.CreateAclsRequest.FromString,
-                    response_serializer=oncelog_dot_v1_dot_security__pb2.CreateAclsReply.SerializeToString,
-            ),
-            'DeleteAcls': grpc.unary_unary_rpc_method_handler(
-                    servicer.DeleteAcls,
-                    request_deserializer=oncelog_dot_v1_dot_security__pb2.DeleteAclsRequest.FromString,
-                    response_serializer=oncelog_dot_v1_dot_security__pb2.DeleteAclsReply.SerializeToString,
-            ),
-            'ListAcls': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListAcls,
-                    request_deserializer=oncelog_dot_v1_dot_security__pb2.ListAclsRequest.FromString,
-                    response_serializer=oncelog_dot_v1_dot_security__pb2.ListAclsReply.SerializeToString,
-            ),
-            'CheckAcl': grpc.unary_unary_rpc_method_handler(
-                    servicer.CheckAcl,
-                    request_deserializer=oncelog_dot_v1_dot_security__pb2.CheckAclRequest.FromString,
-                    response_serializer=oncelog_dot_v1_dot_security__pb2.CheckAclReply.SerializeToString,
-            ),
-            'AlterUser': grpc.unary_unary_rpc_method_handler(
-                    servicer.AlterUser,
-                    request_deserializer=oncelog_dot_v1_dot_security__pb2.AlterUserRequest.FromString,
-                    response_serializer=oncelog_dot_v1_dot_security__pb2.AlterUserReply.SerializeToString,
-            ),
-            'DeleteUser': grpc.unary_unary_rpc_method_handler(
-                    servicer.DeleteUser,
-                    request_deserializer=oncelog_dot_v1_dot_security__pb2.DeleteUserRequest.FromString,
-                    response_serializer=oncelog_dot_v1_dot_security__pb2.DeleteUserReply.SerializeToString,
-            ),
-            'ListUsers': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListUsers,
-                    request_deserializer=oncelog_dot_v1_dot_security__pb2.ListUsersRequest.FromString,
-                    response_serializer=oncelog_dot_v1_dot_security__pb2.ListUsersReply.SerializeToString,
             ),
             'Replicate': grpc.unary_unary_rpc_method_handler(
                     servicer.Replicate,
@@ -1248,195 +1132,6 @@ class PartitionLeader(object):
             '/oncelog.v1.PartitionLeader/DecommissionBrokers',
             oncelog_dot_v1_dot_partition__pb2.DecommissionBrokersRequest.SerializeToString,
             oncelog_dot_v1_dot_partition__pb2.DecommissionBrokersReply.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def CreateAcls(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/oncelog.v1.PartitionLeader/CreateAcls',
-            oncelog_dot_v1_dot_security__pb2.CreateAclsRequest.SerializeToString,
-            oncelog_dot_v1_dot_security__pb2.CreateAclsReply.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def DeleteAcls(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/oncelog.v1.PartitionLeader/DeleteAcls',
-            oncelog_dot_v1_dot_security__pb2.DeleteAclsRequest.SerializeToString,
-            oncelog_dot_v1_dot_security__pb2.DeleteAclsReply.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def ListAcls(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/oncelog.v1.PartitionLeader/ListAcls',
-            oncelog_dot_v1_dot_security__pb2.ListAclsRequest.SerializeToString,
-            oncelog_dot_v1_dot_security__pb2.ListAclsReply.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def CheckAcl(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/oncelog.v1.PartitionLeader/CheckAcl',
-            oncelog_dot_v1_dot_security__pb2.CheckAclRequest.SerializeToString,
-            oncelog_dot_v1_dot_security__pb2.CheckAclReply.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def AlterUser(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/oncelog.v1.PartitionLeader/AlterUser',
-            oncelog_dot_v1_dot_security__pb2.AlterUserRequest.SerializeToString,
-            oncelog_dot_v1_dot_security__pb2.AlterUserReply.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def DeleteUser(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/oncelog.v1.PartitionLeader/DeleteUser',
-            oncelog_dot_v1_dot_security__pb2.DeleteUserRequest.SerializeToString,
-            oncelog_dot_v1_dot_security__pb2.DeleteUserReply.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def ListUsers(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/oncelog.v1.PartitionLeader/ListUsers',
-            oncelog_dot_v1_dot_security__pb2.ListUsersRequest.SerializeToString,
-            oncelog_dot_v1_dot_security__pb2.ListUsersReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -22,52 +22,55 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from oncelog.v1 import link_pb2 as oncelog_dot_v1_dot_link__pb2
 from oncelog.v1 import types_pb2 as oncelog_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19oncelog/v1/security.proto\x12\noncelog.v1\x1a\x16oncelog/v1/types.proto\"\x91\x01\n\x03\x41\x63l\x12\x11\n\tprincipal\x18\x01 \x01(\t\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\x15\n\rresource_type\x18\x03 \x01(\t\x12\x14\n\x0cpattern_type\x18\x04 \x01(\t\x12\x15\n\rresource_name\x18\x05 \x01(\t\x12\x11\n\toperation\x18\x06 \x01(\t\x12\x12\n\npermission\x18\x07 \x01(\t\"b\n\x08RoleRule\x12\x15\n\rresource_type\x18\x01 \x01(\t\x12\x12\n\noperations\x18\x02 \x03(\t\x12\x14\n\x0cpattern_type\x18\x03 \x01(\t\x12\x15\n\rresource_name\x18\x04 \x01(\t\"K\n\x04Role\x12\x0c\n\x04name\x18\x01 \x01(\t\x12#\n\x05rules\x18\x02 \x03(\x0b\x32\x14.oncelog.v1.RoleRule\x12\x10\n\x08\x62uilt_in\x18\x03 \x01(\x08\"[\n\x0bRoleBinding\x12\x11\n\tprincipal\x18\x01 \x01(\t\x12\x0c\n\x04role\x18\x02 \x01(\t\x12\x14\n\x0cpattern_type\x18\x03 \x01(\t\x12\x15\n\rresource_name\x18\x04 \x01(\t\"\xa6\x01\n\x11\x43reateAclsRequest\x12\x1d\n\x04\x61\x63ls\x18\x01 \x03(\x0b\x32\x0f.oncelog.v1.Acl\x12)\n\x08\x62indings\x18\x02 \x03(\x0b\x32\x17.oncelog.v1.RoleBinding\x12\x1f\n\x05roles\x18\x03 \x03(\x0b\x32\x10.oncelog.v1.Role\x12&\n\x04\x63\x61ll\x18\x04 \x01(\x0b\x32\x18.oncelog.v1.CallIdentity\"\x11\n\x0f\x43reateAclsReply\"\x94\x01\n\x11\x44\x65leteAclsRequest\x12\x1d\n\x04\x61\x63ls\x18\x01 \x03(\x0b\x32\x0f.oncelog.v1.Acl\x12)\n\x08\x62indings\x18\x02 \x03(\x0b\x32\x17.oncelog.v1.RoleBinding\x12\r\n\x05roles\x18\x03 \x03(\t\x12&\n\x04\x63\x61ll\x18\x04 \x01(\x0b\x32\x18.oncelog.v1.CallIdentity\"\"\n\x0f\x44\x65leteAclsReply\x12\x0f\n\x07\x64\x65leted\x18\x01 \x01(\x05\"\x11\n\x0fListAclsRequest\"z\n\rListAclsReply\x12\x1d\n\x04\x61\x63ls\x18\x01 \x03(\x0b\x32\x0f.oncelog.v1.Acl\x12)\n\x08\x62indings\x18\x02 \x03(\x0b\x32\x17.oncelog.v1.RoleBinding\x12\x1f\n\x05roles\x18\x03 \x03(\x0b\x32\x10.oncelog.v1.Role\"s\n\x0f\x43heckAclRequest\x12\x11\n\tprincipal\x18\x01 \x01(\t\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\x11\n\toperation\x18\x03 \x01(\t\x12\x15\n\rresource_type\x18\x04 \x01(\t\x12\x15\n\rresource_name\x18\x05 \x01(\t\"C\n\rCheckAclReply\x12\x0f\n\x07\x61llowed\x18\x01 \x01(\x08\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x11\n\tprincipal\x18\x03 \x01(\t\"c\n\tScramUser\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04salt\x18\x02 \x01(\x0c\x12\x12\n\niterations\x18\x03 \x01(\x05\x12\x12\n\nstored_key\x18\x04 \x01(\x0c\x12\x12\n\nserver_key\x18\x05 \x01(\x0c\"\x8b\x01\n\x10\x41lterUserRequest\x12#\n\x04user\x18\x01 \x01(\x0b\x32\x15.oncelog.v1.ScramUser\x12\x12\n\nmust_exist\x18\x02 \x01(\x08\x12\x16\n\x0emust_not_exist\x18\x03 \x01(\x08\x12&\n\x04\x63\x61ll\x18\x04 \x01(\x0b\x32\x18.oncelog.v1.CallIdentity\"\x10\n\x0e\x41lterUserReply\"I\n\x11\x44\x65leteUserRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12&\n\x04\x63\x61ll\x18\x02 \x01(\x0b\x32\x18.oncelog.v1.CallIdentity\"\"\n\x0f\x44\x65leteUserReply\x12\x0f\n\x07\x64\x65leted\x18\x01 \x01(\x08\"\x12\n\x10ListUsersRequest\"6\n\x0eListUsersReply\x12$\n\x05users\x18\x01 \x03(\x0b\x32\x15.oncelog.v1.ScramUserb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19oncelog/v1/security.proto\x12\noncelog.v1\x1a\x15oncelog/v1/link.proto\x1a\x16oncelog/v1/types.proto\"\x91\x01\n\x03\x41\x63l\x12\x11\n\tprincipal\x18\x01 \x01(\t\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\x15\n\rresource_type\x18\x03 \x01(\t\x12\x14\n\x0cpattern_type\x18\x04 \x01(\t\x12\x15\n\rresource_name\x18\x05 \x01(\t\x12\x11\n\toperation\x18\x06 \x01(\t\x12\x12\n\npermission\x18\x07 \x01(\t\"b\n\x08RoleRule\x12\x15\n\rresource_type\x18\x01 \x01(\t\x12\x12\n\noperations\x18\x02 \x03(\t\x12\x14\n\x0cpattern_type\x18\x03 \x01(\t\x12\x15\n\rresource_name\x18\x04 \x01(\t\"K\n\x04Role\x12\x0c\n\x04name\x18\x01 \x01(\t\x12#\n\x05rules\x18\x02 \x03(\x0b\x32\x14.oncelog.v1.RoleRule\x12\x10\n\x08\x62uilt_in\x18\x03 \x01(\x08\"[\n\x0bRoleBinding\x12\x11\n\tprincipal\x18\x01 \x01(\t\x12\x0c\n\x04role\x18\x02 \x01(\t\x12\x14\n\x0cpattern_type\x18\x03 \x01(\t\x12\x15\n\rresource_name\x18\x04 \x01(\t\"\xa6\x01\n\x11\x43reateAclsRequest\x12\x1d\n\x04\x61\x63ls\x18\x01 \x03(\x0b\x32\x0f.oncelog.v1.Acl\x12)\n\x08\x62indings\x18\x02 \x03(\x0b\x32\x17.oncelog.v1.RoleBinding\x12\x1f\n\x05roles\x18\x03 \x03(\x0b\x32\x10.oncelog.v1.Role\x12&\n\x04\x63\x61ll\x18\x04 \x01(\x0b\x32\x18.oncelog.v1.CallIdentity\"\x11\n\x0f\x43reateAclsReply\"\x94\x01\n\x11\x44\x65leteAclsRequest\x12\x1d\n\x04\x61\x63ls\x18\x01 \x03(\x0b\x32\x0f.oncelog.v1.Acl\x12)\n\x08\x62indings\x18\x02 \x03(\x0b\x32\x17.oncelog.v1.RoleBinding\x12\r\n\x05roles\x18\x03 \x03(\t\x12&\n\x04\x63\x61ll\x18\x04 \x01(\x0b\x32\x18.oncelog.v1.CallIdentity\"\"\n\x0f\x44\x65leteAclsReply\x12\x0f\n\x07\x64\x65leted\x18\x01 \x01(\x05\"\x11\n\x0fListAclsRequest\"z\n\rListAclsReply\x12\x1d\n\x04\x61\x63ls\x18\x01 \x03(\x0b\x32\x0f.oncelog.v1.Acl\x12)\n\x08\x62indings\x18\x02 \x03(\x0b\x32\x17.oncelog.v1.RoleBinding\x12\x1f\n\x05roles\x18\x03 \x03(\x0b\x32\x10.oncelog.v1.Role\"s\n\x0f\x43heckAclRequest\x12\x11\n\tprincipal\x18\x01 \x01(\t\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\x11\n\toperation\x18\x03 \x01(\t\x12\x15\n\rresource_type\x18\x04 \x01(\t\x12\x15\n\rresource_name\x18\x05 \x01(\t\"C\n\rCheckAclReply\x12\x0f\n\x07\x61llowed\x18\x01 \x01(\x08\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x11\n\tprincipal\x18\x03 \x01(\t\"c\n\tScramUser\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04salt\x18\x02 \x01(\x0c\x12\x12\n\niterations\x18\x03 \x01(\x05\x12\x12\n\nstored_key\x18\x04 \x01(\x0c\x12\x12\n\nserver_key\x18\x05 \x01(\x0c\"\x8b\x01\n\x10\x41lterUserRequest\x12#\n\x04user\x18\x01 \x01(\x0b\x32\x15.oncelog.v1.ScramUser\x12\x12\n\nmust_exist\x18\x02 \x01(\x08\x12\x16\n\x0emust_not_exist\x18\x03 \x01(\x08\x12&\n\x04\x63\x61ll\x18\x04 \x01(\x0b\x32\x18.oncelog.v1.CallIdentity\"\x10\n\x0e\x41lterUserReply\"I\n\x11\x44\x65leteUserRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12&\n\x04\x63\x61ll\x18\x02 \x01(\x0b\x32\x18.oncelog.v1.CallIdentity\"\"\n\x0f\x44\x65leteUserReply\x12\x0f\n\x07\x64\x65leted\x18\x01 \x01(\x08\"\x12\n\x10ListUsersRequest\"6\n\x0eListUsersReply\x12$\n\x05users\x18\x01 \x03(\x0b\x32\x15.oncelog.v1.ScramUser2\xb9\x04\n\x08Security\x12H\n\nCreateAcls\x12\x1d.oncelog.v1.CreateAclsRequest\x1a\x1b.oncelog.v1.CreateAclsReply\x12H\n\nDeleteAcls\x12\x1d.oncelog.v1.DeleteAclsRequest\x1a\x1b.oncelog.v1.DeleteAclsReply\x12\x42\n\x08ListAcls\x12\x1b.oncelog.v1.ListAclsRequest\x1a\x19.oncelog.v1.ListAclsReply\x12\x42\n\x08\x43heckAcl\x12\x1b.oncelog.v1.CheckAclRequest\x1a\x19.oncelog.v1.CheckAclReply\x12\x45\n\tAlterUser\x12\x1c.oncelog.v1.AlterUserRequest\x1a\x1a.oncelog.v1.AlterUserReply\x12H\n\nDeleteUser\x12\x1d.oncelog.v1.DeleteUserRequest\x1a\x1b.oncelog.v1.DeleteUserReply\x12\x45\n\tListUsers\x12\x1c.oncelog.v1.ListUsersRequest\x1a\x1a.oncelog.v1.ListUsersReply\x12\x39\n\x07\x43onnect\x12\x14.oncelog.v1.Envelope\x1a\x14.oncelog.v1.Envelope(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'oncelog.v1.security_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ACL']._serialized_start=66
-  _globals['_ACL']._serialized_end=211
-  _globals['_ROLERULE']._serialized_start=213
-  _globals['_ROLERULE']._serialized_end=311
-  _globals['_ROLE']._serialized_start=313
-  _globals['_ROLE']._serialized_end=388
-  _globals['_ROLEBINDING']._serialized_start=390
-  _globals['_ROLEBINDING']._serialized_end=481
-  _globals['_CREATEACLSREQUEST']._serialized_start=484
-  _globals['_CREATEACLSREQUEST']._serialized_end=650
-  _globals['_CREATEACLSREPLY']._serialized_start=652
-  _globals['_CREATEACLSREPLY']._serialized_end=669
-  _globals['_DELETEACLSREQUEST']._serialized_start=672
-  _globals['_DELETEACLSREQUEST']._serialized_end=820
-  _globals['_DELETEACLSREPLY']._serialized_start=822
-  _globals['_DELETEACLSREPLY']._serialized_end=856
-  _globals['_LISTACLSREQUEST']._serialized_start=858
-  _globals['_LISTACLSREQUEST']._serialized_end=875
-  _globals['_LISTACLSREPLY']._serialized_start=877
-  _globals['_LISTACLSREPLY']._serialized_end=999
-  _globals['_CHECKACLREQUEST']._serialized_start=1001
-  _globals['_CHECKACLREQUEST']._serialized_end=1116
-  _globals['_CHECKACLREPLY']._serialized_start=1118
-  _globals['_CHECKACLREPLY']._serialized_end=1185
-  _globals['_SCRAMUSER']._serialized_start=1187
-  _globals['_SCRAMUSER']._serialized_end=1286
-  _globals['_ALTERUSERREQUEST']._serialized_start=1289
-  _globals['_ALTERUSERREQUEST']._serialized_end=1428
-  _globals['_ALTERUSERREPLY']._serialized_start=1430
-  _globals['_ALTERUSERREPLY']._serialized_end=1446
-  _globals['_DELETEUSERREQUEST']._serialized_start=1448
-  _globals['_DELETEUSERREQUEST']._serialized_end=1521
-  _globals['_DELETEUSERREPLY']._serialized_start=1523
-  _globals['_DELETEUSERREPLY']._serialized_end=1557
-  _globals['_LISTUSERSREQUEST']._serialized_start=1559
-  _globals['_LISTUSERSREQUEST']._serialized_end=1577
-  _globals['_LISTUSERSREPLY']._serialized_start=1579
-  _globals['_LISTUSERSREPLY']._serialized_end=1633
+  _globals['_ACL']._serialized_start=89
+  _globals['_ACL']._serialized_end=234
+  _globals['_ROLERULE']._serialized_start=236
+  _globals['_ROLERULE']._serialized_end=334
+  _globals['_ROLE']._serialized_start=336
+  _globals['_ROLE']._serialized_end=411
+  _globals['_ROLEBINDING']._serialized_start=413
+  _globals['_ROLEBINDING']._serialized_end=504
+  _globals['_CREATEACLSREQUEST']._serialized_start=507
+  _globals['_CREATEACLSREQUEST']._serialized_end=673
+  _globals['_CREATEACLSREPLY']._serialized_start=675
+  _globals['_CREATEACLSREPLY']._serialized_end=692
+  _globals['_DELETEACLSREQUEST']._serialized_start=695
+  _globals['_DELETEACLSREQUEST']._serialized_end=843
+  _globals['_DELETEACLSREPLY']._serialized_start=845
+  _globals['_DELETEACLSREPLY']._serialized_end=879
+  _globals['_LISTACLSREQUEST']._serialized_start=881
+  _globals['_LISTACLSREQUEST']._serialized_end=898
+  _globals['_LISTACLSREPLY']._serialized_start=900
+  _globals['_LISTACLSREPLY']._serialized_end=1022
+  _globals['_CHECKACLREQUEST']._serialized_start=1024
+  _globals['_CHECKACLREQUEST']._serialized_end=1139
+  _globals['_CHECKACLREPLY']._serialized_start=1141
+  _globals['_CHECKACLREPLY']._serialized_end=1208
+  _globals['_SCRAMUSER']._serialized_start=1210
+  _globals['_SCRAMUSER']._serialized_end=1309
+  _globals['_ALTERUSERREQUEST']._serialized_start=1312
+  _globals['_ALTERUSERREQUEST']._serialized_end=1451
+  _globals['_ALTERUSERREPLY']._serialized_start=1453
+  _globals['_ALTERUSERREPLY']._serialized_end=1469
+  _globals['_DELETEUSERREQUEST']._serialized_start=1471
+  _globals['_DELETEUSERREQUEST']._serialized_end=1544
+  _globals['_DELETEUSERREPLY']._serialized_start=1546
+  _globals['_DELETEUSERREPLY']._serialized_end=1580
+  _globals['_LISTUSERSREQUEST']._serialized_start=1582
+  _globals['_LISTUSERSREQUEST']._serialized_end=1600
+  _globals['_LISTUSERSREPLY']._serialized_start=1602
+  _globals['_LISTUSERSREPLY']._serialized_end=1656
+  _globals['_SECURITY']._serialized_start=1659
+  _globals['_SECURITY']._serialized_end=2228
 # @@protoc_insertion_point(module_scope)

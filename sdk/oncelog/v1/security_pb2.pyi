@@ -1,3 +1,4 @@
+from oncelog.v1 import link_pb2 as _link_pb2
 from oncelog.v1 import types_pb2 as _types_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor

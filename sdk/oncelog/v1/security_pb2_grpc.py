@@ -3,6 +3,8 @@
 import grpc
 import warnings
 
+from oncelog.v1 import link_pb2 as oncelog_dot_v1_dot_link__pb2
+from oncelog.v1 import security_pb2 as oncelog_dot_v1_dot_security__pb2
 
 GRPC_GENERATED_VERSION = '1.76.0'
 GRPC_VERSION = grpc.__version__
@@ -22,3 +24,387 @@ if _version_not_supported:
         + f' Please upgrade your grpc module to grpcio>={GRPC_GENERATED_VERSION}'
         + f' or downgrade your generated code using grpcio-tools<={GRPC_VERSION}.'
     )
+
+
+class SecurityStub(object):
+    """Served by every broker; changes are answered by the controller only.
+    """
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.CreateAcls = channel.unary_unary(
+                '/oncelog.v1.Security/CreateAcls',
+                request_serializer=oncelog_dot_v1_dot_security__pb2.CreateAclsRequest.SerializeToString,
+                response_deserializer=oncelog_dot_v1_dot_security__pb2.CreateAclsReply.FromString,
+                _registered_method=True)
+        self.DeleteAcls = channel.unary_unary(
+                '/oncelog.v1.Security/DeleteAcls',
+                request_serializer=oncelog_dot_v1_dot_security__pb2.DeleteAclsRequest.SerializeToString,
+                response_deserializer=oncelog_dot_v1_dot_security__pb2.DeleteAclsReply.FromString,
+                _registered_method=True)
+        self.ListAcls = channel.unary_unary(
+                '/oncelog.v1.Security/ListAcls',
+                request_serializer=oncelog_dot_v1_dot_security__pb2.ListAclsRequest.SerializeToString,
+                response_deserializer=oncelog_dot_v1_dot_security__pb2.ListAclsReply.FromString,
+                _registered_method=True)
+        self.CheckAcl = channel.unary_unary(
+                '/oncelog.v1.Security/CheckAcl',
+                request_serializer=oncelog_dot_v1_dot_security__pb2.CheckAclRequest.SerializeToString,
+                response_deserializer=oncelog_dot_v1_dot_security__pb2.CheckAclReply.FromString,
+                _registered_method=True)
+        self.AlterUser = channel.unary_unary(
+                '/oncelog.v1.Security/AlterUser',
+                request_serializer=oncelog_dot_v1_dot_security__pb2.AlterUserRequest.SerializeToString,
+                response_deserializer=oncelog_dot_v1_dot_security__pb2.AlterUserReply.FromString,
+                _registered_method=True)
+        self.DeleteUser = channel.unary_unary(
+                '/oncelog.v1.Security/DeleteUser',
+                request_serializer=oncelog_dot_v1_dot_security__pb2.DeleteUserRequest.SerializeToString,
+                response_deserializer=oncelog_dot_v1_dot_security__pb2.DeleteUserReply.FromString,
+                _registered_method=True)
+        self.ListUsers = channel.unary_unary(
+                '/oncelog.v1.Security/ListUsers',
+                request_serializer=oncelog_dot_v1_dot_security__pb2.ListUsersRequest.SerializeToString,
+                response_deserializer=oncelog_dot_v1_dot_security__pb2.ListUsersReply.FromString,
+                _registered_method=True)
+        self.Connect = channel.stream_stream(
+                '/oncelog.v1.Security/Connect',
+                request_serializer=oncelog_dot_v1_dot_link__pb2.Envelope.SerializeToString,
+                response_deserializer=oncelog_dot_v1_dot_link__pb2.Envelope.FromString,
+                _registered_method=True)
+
+
+class SecurityServicer(object):
+    """Served by every broker; changes are answered by the controller only.
+    """
+
+    def CreateAcls(self, request, context):
+        """Adds rules, bindings and roles: all of them, or none.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteAcls(self, request, context):
+        """Takes rules, bindings and roles away.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListAcls(self, request, context):
+        """Everything that is in force, as this broker last saw it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CheckAcl(self, request, context):
+        """Would a principal be allowed this, and why.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AlterUser(self, request, context):
+        """Adds a user, or gives one another password.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteUser(self, request, context):
+        """Takes a user away; links that it has open end.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListUsers(self, request, context):
+        """Names of the users.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Connect(self, request_iterator, context):
+        """The same calls as frames of a link.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_SecurityServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'CreateAcls': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateAcls,
+                    request_deserializer=oncelog_dot_v1_dot_security__pb2.CreateAclsRequest.FromString,
+                    response_serializer=oncelog_dot_v1_dot_security__pb2.CreateAclsReply.SerializeToString,
+            ),
+            'DeleteAcls': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteAcls,
+                    request_deserializer=oncelog_dot_v1_dot_security__pb2.DeleteAclsRequest.FromString,
+                    response_serializer=oncelog_dot_v1_dot_security__pb2.DeleteAclsReply.SerializeToString,
+            ),
+            'ListAcls': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListAcls,
+                    request_deserializer=oncelog_dot_v1_dot_security__pb2.ListAclsRequest.FromString,
+                    response_serializer=oncelog_dot_v1_dot_security__pb2.ListAclsReply.SerializeToString,
+            ),
+            'CheckAcl': grpc.unary_unary_rpc_method_handler(
+                    servicer.CheckAcl,
+                    request_deserializer=oncelog_dot_v1_dot_security__pb2.CheckAclRequest.FromString,
+                    response_serializer=oncelog_dot_v1_dot_security__pb2.CheckAclReply.SerializeToString,
+            ),
+            'AlterUser': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterUser,
+                    request_deserializer=oncelog_dot_v1_dot_security__pb2.AlterUserRequest.FromString,
+                    response_serializer=oncelog_dot_v1_dot_security__pb2.AlterUserReply.SerializeToString,
+            ),
+            'DeleteUser': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteUser,
+                    request_deserializer=oncelog_dot_v1_dot_security__pb2.DeleteUserRequest.FromString,
+                    response_serializer=oncelog_dot_v1_dot_security__pb2.DeleteUserReply.SerializeToString,
+            ),
+            'ListUsers': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListUsers,
+                    request_deserializer=oncelog_dot_v1_dot_security__pb2.ListUsersRequest.FromString,
+                    response_serializer=oncelog_dot_v1_dot_security__pb2.ListUsersReply.SerializeToString,
+            ),
+            'Connect': grpc.stream_stream_rpc_method_handler(
+                    servicer.Connect,
+                    request_deserializer=oncelog_dot_v1_dot_link__pb2.Envelope.FromString,
+                    response_serializer=oncelog_dot_v1_dot_link__pb2.Envelope.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'oncelog.v1.Security', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('oncelog.v1.Security', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class Security(object):
+    """Served by every broker; changes are answered by the controller only.
+    """
+
+    @staticmethod
+    def CreateAcls(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/oncelog.v1.Security/CreateAcls',
+            oncelog_dot_v1_dot_security__pb2.CreateAclsRequest.SerializeToString,
+            oncelog_dot_v1_dot_security__pb2.CreateAclsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteAcls(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/oncelog.v1.Security/DeleteAcls',
+            oncelog_dot_v1_dot_security__pb2.DeleteAclsRequest.SerializeToString,
+            oncelog_dot_v1_dot_security__pb2.DeleteAclsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListAcls(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/oncelog.v1.Security/ListAcls',
+            oncelog_dot_v1_dot_security__pb2.ListAclsRequest.SerializeToString,
+            oncelog_dot_v1_dot_security__pb2.ListAclsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CheckAcl(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/oncelog.v1.Security/CheckAcl',
+            oncelog_dot_v1_dot_security__pb2.CheckAclRequest.SerializeToString,
+            oncelog_dot_v1_dot_security__pb2.CheckAclReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterUser(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/oncelog.v1.Security/AlterUser',
+            oncelog_dot_v1_dot_security__pb2.AlterUserRequest.SerializeToString,
+            oncelog_dot_v1_dot_security__pb2.AlterUserReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteUser(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/oncelog.v1.Security/DeleteUser',
+            oncelog_dot_v1_dot_security__pb2.DeleteUserRequest.SerializeToString,
+            oncelog_dot_v1_dot_security__pb2.DeleteUserReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListUsers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/oncelog.v1.Security/ListUsers',
+            oncelog_dot_v1_dot_security__pb2.ListUsersRequest.SerializeToString,
+            oncelog_dot_v1_dot_security__pb2.ListUsersReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Connect(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/oncelog.v1.Security/Connect',
+            oncelog_dot_v1_dot_link__pb2.Envelope.SerializeToString,
+            oncelog_dot_v1_dot_link__pb2.Envelope.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from oncelog import method_audience, methods
-from oncelog.v1 import coordinator_pb2, partition_pb2, pid_allocator_pb2
+from oncelog.v1 import coordinator_pb2, partition_pb2, pid_allocator_pb2, security_pb2
 from oncelog_runtime.security.core.access import Policy
 from oncelog_runtime.security.core.acl import ANONYMOUS
 from oncelog_runtime.security.core.method_table import TABLE
 
-OPEN = {"PartitionLeader.CheckAcl"}
+OPEN = {"Security.CheckAcl"}
 """Methods with a row that asks nothing of some requests: everybody may ask about himself."""
 
 
@@ -23,7 +23,7 @@ def test_every_method_has_one_row() -> None:
 def test_every_method_of_the_wire_contract_has_a_row() -> None:
     described = {
         f"{service.name}.{method.name}"
-        for module in (coordinator_pb2, partition_pb2, pid_allocator_pb2)
+        for module in (coordinator_pb2, partition_pb2, pid_allocator_pb2, security_pb2)
         for service in module.DESCRIPTOR.services_by_name.values()
         for method in service.methods
         if method.name != "Connect"  # a link: each of its requests is a method of its own
