@@ -8,8 +8,8 @@ Rule 3: defaults are the safe ones: acks "all", idempotence on, read_committed (
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, TypeVar
 
 from oncelog.errors import ConfigError, InvalidRequiredAcksError
@@ -19,6 +19,9 @@ Serializer = Callable[[Any], bytes | None]
 Deserializer = Callable[[bytes | None], Any]
 Partitioner = Callable[[bytes | None, int], int]
 """(key, number of partitions) -> partition; called for every record that names no partition."""
+
+TokenProvider = Callable[[], str | Awaitable[str]]
+"""Returns a bearer token that counts now; called for each new connection, in a thread."""
 
 ACKS_ALL: Final = -1
 PLAINTEXT: Final = "PLAINTEXT"
@@ -38,6 +41,9 @@ class ClientConfig:
     `security_protocol` "SSL": TLS. `ssl_cafile` is the PEM file of the CA that signs the brokers (empty = the public CAs
     that gRPC brings), `ssl_certfile` and `ssl_keyfile` prove who this client is. They are read again for each new
     connection; the broker's certificate must hold the host name that is dialled.
+
+    Who this client is may be said by a token too (`token`; `token_file`, read again for each new connection; or
+    `token_provider`, a function that returns one, maybe awaitable), or by `username` with `password` or `password_file`.
     """
 
     bootstrap_servers: tuple[str, ...] = ()
@@ -53,6 +59,12 @@ class ClientConfig:
     ssl_cafile: str = ""
     ssl_certfile: str = ""
     ssl_keyfile: str = ""
+    token: str = field(default="", repr=False)
+    token_file: str = ""
+    token_provider: TokenProvider | None = field(default=None, repr=False)
+    username: str = ""
+    password: str = field(default="", repr=False)
+    password_file: str = ""
     otlp_endpoint: str = ""
     trace_sampler: str = ""
     trace_sampler_arg: float = 1.0
@@ -71,6 +83,17 @@ class ClientConfig:
             raise ConfigError(f"{given[0]} has no use in plaintext: set security_protocol='{SSL}'")
         if bool(self.ssl_certfile) != bool(self.ssl_keyfile):
             raise ConfigError("ssl_certfile and ssl_keyfile belong together: give both, or none")
+        self._check_identity()
+
+    def _check_identity(self) -> None:
+        given = [name for name in ("token", "token_file", "token_provider", "username") if getattr(self, name)]
+        if len(given) > 1:
+            raise ConfigError(f"{given[0]} and {given[1]} both say who this client is: give one of them")
+        passwords = [name for name in ("password", "password_file") if getattr(self, name)]
+        if len(passwords) > 1:
+            raise ConfigError("give password or password_file, not both")
+        if bool(passwords) != bool(self.username):
+            raise ConfigError("username belongs together with password or password_file")
 
 
 @dataclass(frozen=True, slots=True)

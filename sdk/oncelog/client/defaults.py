@@ -66,9 +66,15 @@ class LazyGrpcTransport:
         if os.getpid() != self._pid:
             raise ForkedClientError("this client was created before the fork: create it in the child, or use spawn")
         tune_malloc()
+        from oncelog.client.credentials import credentials_of
         from oncelog.client.grpc_transport import GrpcOptions, GrpcTransport
 
-        self._inner = GrpcTransport(options=GrpcOptions(software=self._software), tls=self._tls(), tracer=self._tracer)
+        self._inner = GrpcTransport(
+            options=GrpcOptions(software=self._software),
+            tls=self._tls(),
+            tracer=self._tracer,
+            credentials=credentials_of(self._config),
+        )
         return self._inner
 
     def _tls(self) -> ClientTls | None:

@@ -27,6 +27,7 @@ import grpc
 import grpc.aio
 
 from oncelog import errors, link_codec, tracing
+from oncelog.client.credentials import Credentials, check_way
 from oncelog.client.grpc_tls import SDK_HINTS, ClientTls, HandshakeFailure, TlsHints, explain_handshake
 from oncelog.link_codec import Frame
 from oncelog.trace_context import LINKS, TRACEPARENT
@@ -193,7 +194,8 @@ class _Link:
             if pause_s > 0:
                 await asyncio.sleep(pause_s)
             channel = self.transport.open_channel(self.address, self._connect_timeout_ms)
-            stream = channel.stream_stream(f"/oncelog.v1.{self.service}/Connect")(metadata=self.transport.metadata)
+            metadata = await self.transport.link_metadata(self.address)
+            stream = channel.stream_stream(f"/oncelog.v1.{self.service}/Connect")(metadata=metadata)
             await self._greet(stream)
             self._writer = asyncio.get_running_loop().create_task(self._write(stream))
             await self._read(stream)
@@ -220,20 +222,35 @@ class _Link:
             software=self._options.software,
             cluster_id=self.transport.cluster_id,
         )
+        credentials = self.transport.credentials
         timer = asyncio.get_running_loop().call_later(_HELLO_TIMEOUT_S, self._silent)
         try:
-            await stream.write(link_codec.hello_envelope(hello))
-            data = await stream.read()
+            if credentials is not None and credentials.mechanism:
+                await self._prove(stream, hello, credentials)
+            else:
+                self.transport.check_hello(self, await _say_hello(stream, hello))
         finally:
             timer.cancel()
-        if data is grpc.aio.EOF:
-            raise EOFError
-        first = link_codec.decode_envelope(data)[0]
-        if first.kind == link_codec.ERROR:
-            raise from_detail(errors_pb2.ErrorDetail.FromString(first.header))
-        self.transport.check_hello(self, first.hello)
         self._ready = True
         self._admit_waiting()
+
+    async def _prove(self, stream: Any, hello: link_pb2.Hello, credentials: Credentials) -> None:
+        """The hello with a password exchange. Raises `AuthenticationError`, also when the server proves nothing itself."""
+        scram = credentials.exchange()
+        hello.mechanism, hello.authentication = credentials.mechanism, scram.first()
+        answer = await _say_hello(stream, hello)
+        self.transport.check_hello(self, answer)
+        challenge = answer.authentication if answer is not None else b""
+        if not challenge:
+            raise errors.AuthenticationError(
+                f"{self.address} asks for no password: its cluster has no access rules, or this is not the listener for "
+                "clients",
+                address=self.address,
+            )
+        salt, iterations = scram.challenge(challenge)
+        proof = scram.final(challenge, await credentials.salted(salt, iterations))
+        answer = await _say_hello(stream, link_pb2.Hello(authentication=proof))
+        scram.check(answer.authentication if answer is not None else b"")
 
     def _silent(self) -> None:
         self.end(errors.NetworkError(f"{self.address} did not answer the hello", address=self.address))
@@ -343,6 +360,18 @@ class _Link:
             self.end(error)
 
 
+async def _say_hello(stream: Any, hello: link_pb2.Hello) -> link_pb2.Hello | None:
+    """Sends a hello, returns the peer's. Raises the peer's refusal."""
+    await stream.write(link_codec.hello_envelope(hello))
+    data = await stream.read()
+    if data is grpc.aio.EOF:
+        raise EOFError
+    first = link_codec.decode_envelope(data)[0]
+    if first.kind == link_codec.ERROR:
+        raise from_detail(errors_pb2.ErrorDetail.FromString(first.header))
+    return first.hello
+
+
 def _for_one_call(error: errors.OncelogError, sent: bool) -> errors.OncelogError:
     """Each future needs an error object of its own: a traceback grows on it."""
     context: dict[str, Any] = {**error.context} if sent else {**error.context, "unsent": "true"}
@@ -356,7 +385,7 @@ class GrpcTransport:
     """Implements `oncelog.ports.Transport`. Belongs to the event loop of its first call.
 
     `cluster_id` empty = taken from the first peer that names one; from then on another cluster's peer is refused with
-    `WrongClusterError`. `tls` None = plaintext. `metadata` is sent once per link.
+    `WrongClusterError`. `tls` None = plaintext. `metadata` is sent once per link. `credentials` say who this process is.
 
     Raises `ForkedClientError` when this process was forked while a channel was open.
     """
@@ -368,13 +397,15 @@ class GrpcTransport:
         tls: ClientTls | None = None,
         metadata: Sequence[tuple[str, str | bytes]] = (),
         tracer: tracing.Tracer | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         self._born_in = _fork_count
         _refuse_if_forked(self._born_in)
         self._tracer = tracer
         self.cluster_id = cluster_id
         self.options = options or GrpcOptions()
-        self.metadata = tuple(metadata)
+        self._metadata = tuple(metadata)
+        self.credentials = credentials
         self._tls = tls
         self._links: dict[tuple[str, str], _Link] = {}
         self._ending: dict[int, _Link] = {}
@@ -501,6 +532,13 @@ class GrpcTransport:
         check_versions(hello, link.address)
         check_cluster(self.cluster_id, hello.cluster_id, link.address)
         self.cluster_id = self.cluster_id or hello.cluster_id
+
+    async def link_metadata(self, address: str) -> tuple[tuple[str, str | bytes], ...]:
+        """Of a new link. Raises `AuthenticationError`: there is no token, or the way to the peer is no place for one."""
+        if self.credentials is None:
+            return self._metadata
+        check_way(address, is_tls=self._tls is not None)
+        return (*self._metadata, *await self.credentials.metadata())
 
     def explain_handshake(self, address: str, details: str) -> HandshakeFailure | None:
         """What gRPC's details of a connection that never came up mean, if they are about TLS."""

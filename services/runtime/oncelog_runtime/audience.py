@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from oncelog import method_audience
-from oncelog.errors import ClusterAuthorizationError
+from oncelog.errors import ClusterAuthorizationError, OncelogError
+from oncelog_runtime.call_context import CallInfo
 from oncelog_runtime.listeners import INTERNAL
 
 
@@ -14,3 +15,12 @@ def refusal(listener: str, method: str) -> ClusterAuthorizationError | None:
     return ClusterAuthorizationError(
         f"{method} is for the cluster's own services, and this is the {listener} listener", listener=listener
     )
+
+
+def refusal_of(call: CallInfo, method: str) -> OncelogError | None:
+    """As `refusal`; and why this very caller is not served, whatever the request says."""
+    if (refused := refusal(call.listener, method)) is not None:
+        return refused
+    if call.methods is not None and method not in call.methods:
+        return ClusterAuthorizationError(f"{method} is nothing that a service with this certificate calls")
+    return None if call.over is None else call.over()

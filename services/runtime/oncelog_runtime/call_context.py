@@ -6,11 +6,13 @@ on it being set: the simulated network does not authenticate.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from oncelog.errors import OncelogError
     from oncelog_runtime.security.core.access import Access
 
 
@@ -30,6 +32,8 @@ class CallInfo:
     """What a service with this certificate may call, where rules say so; None = everything."""
     expires_ms: int = 0
     """Wall clock time from which on the caller's token counts no more; 0 = never."""
+    over: Callable[[], OncelogError | None] | None = None
+    """Why what the caller was let in with counts no more (a changed password, an ended token); None: it cannot end."""
 
     @property
     def principal(self) -> str:

@@ -19,6 +19,7 @@
     <root>/restored                        a number       the pulse at the last restore; its mod revision tells old values
     <root>/lift                            empty          written to raise the store's revision after a restore
     <root>/latest_producer_id_block        JSON           pid_allocator (DESIGN 8), compare-and-swap
+    <root>/security/...                    rules, users   see `security.stored`; controller
     <root>/internal_topics/...             -              reserved
 
 Rule 1: an epoch is a mod revision or a number in a key without a lease, never a key's `version`.
@@ -56,6 +57,7 @@ COORDINATOR_DRAIN_KEY: Final = f"{ROOT}/drains/coordinator"
 PULSE_KEY: Final = f"{ROOT}/pulse"
 RESTORED_KEY: Final = f"{ROOT}/restored"
 LIFT_KEY: Final = f"{ROOT}/lift"
+SECURITY: Final = f"{ROOT}/security/"
 PRODUCER_ID_BLOCK_KEY: Final = f"{ROOT}/latest_producer_id_block"
 
 TRANSACTION_TOPIC: Final = "__transaction_state"

@@ -15,7 +15,7 @@ import asyncio
 import logging
 from collections import Counter, deque
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import grpc.aio
 
@@ -27,13 +27,18 @@ from oncelog.trace_context import TRACEPARENT
 from oncelog.v1 import link_pb2
 from oncelog.wire_errors import to_detail
 from oncelog_runtime.adapters.grpc_status import end_call_span
-from oncelog_runtime.audience import refusal
+from oncelog_runtime.audience import refusal_of
 from oncelog_runtime.call_context import CALL, CallInfo
+
+if TYPE_CHECKING:
+    from oncelog_runtime.adapters.authentication import Authentication
 
 log = logging.getLogger(__name__)
 
 HELLO_TIMEOUT_S: Final = 10.0
 _LINGER_S: Final = 1.0
+_EXPIRED_LINGER_S: Final = 30.0
+"""How long answers may still go out on a link whose token is over."""
 _RETRY_AFTER_MS: Final = 50
 _TRACEPARENT_MAX: Final = 256
 """Characters. It goes on into the calls of the handler, and would take the room of their messages."""
@@ -54,6 +59,8 @@ class LinkHost:
     max_links: int
     default_timeout_ms: int
     tracer: tracing.Tracer | None = None
+    authentication: Authentication | None = None
+    """None: nobody is asked who he is."""
     stopping: bool = False
     links: dict[int, ServerLink] = field(default_factory=dict)
     links_at: Counter[str] = field(default_factory=Counter)
@@ -120,12 +127,13 @@ class ServerLink:
 
     async def run(self) -> None:
         """Until the peer closes the link or it breaks."""
-        CALL.set(self._caller)
-        writer: asyncio.Task[None] | None = None
+        tasks: list[asyncio.Task[None]] = []
         self._host.add(self)
         try:
             if await self._greet():
-                writer = asyncio.get_running_loop().create_task(self._write())
+                tasks.append(asyncio.get_running_loop().create_task(self._write()))
+                if self._caller.expires_ms:
+                    tasks.append(asyncio.get_running_loop().create_task(self._end_with_token()))
                 await self._read()
                 await self._idle.wait()
                 await self._drained.wait()
@@ -144,39 +152,78 @@ class ServerLink:
                 if request.timer is not None:
                     request.timer.cancel()
                 _nobody_waits(request)
-            if writer is not None:
-                writer.cancel()
-                await asyncio.gather(writer, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     def say_goodbye(self, error: errors.OncelogError) -> None:
         """Tells the peer to use another link; the peer closes this one when it has all its answers."""
         self._queue(grpc_transport.LINK_ITSELF, error)
+
+    async def _end_with_token(self) -> None:
+        """Tells the peer that its token is over. `_refusal` refuses whatever it asks from then on."""
+        assert self._host.authentication is not None
+        await self._host.authentication.end_of(self._caller)
+        self.say_goodbye(errors.TokenExpiredError())
+        await asyncio.sleep(_EXPIRED_LINGER_S)
+        self._context.cancel()
 
     async def _greet(self) -> bool:
         """The hello of both sides; False when the peer was refused."""
         try:
             async with asyncio.timeout(HELLO_TIMEOUT_S):
                 data = await self._context.read()
+                if data is grpc.aio.EOF:
+                    return False
+                first, *rest = link_codec.decode_envelope(data) or [Frame(0, 0)]
+                try:
+                    self._check_hello(first.hello)
+                    assert first.hello is not None
+                    answer = await self._authenticate(first.hello)
+                except errors.OncelogError as error:
+                    await self._refuse(error)
+                    return False
+                await self._context.write(link_codec.hello_envelope(answer))
         except TimeoutError:
             return False
-        if data is grpc.aio.EOF:
-            return False
-        first, *rest = link_codec.decode_envelope(data) or [Frame(0, 0)]
-        try:
-            self._check_hello(first.hello)
-        except errors.OncelogError as error:
-            await self._refuse(error)
-            return False
-        hello = link_pb2.Hello(
+        CALL.set(self._caller)
+        for frame in rest:
+            self._on_frame(frame)
+        return True
+
+    def _hello(self, proof: bytes = b"") -> link_pb2.Hello:
+        return link_pb2.Hello(
             protocol_min=grpc_transport.PROTOCOL_MIN,
             protocol_max=grpc_transport.PROTOCOL_MAX,
             software=self._host.software,
             cluster_id=self._host.cluster_id,
+            authentication=proof,
         )
-        await self._context.write(link_codec.hello_envelope(hello))
-        for frame in rest:
-            self._on_frame(frame)
-        return True
+
+    async def _authenticate(self, hello: link_pb2.Hello) -> link_pb2.Hello:
+        """Learns who the caller is; returns the hello that lets it in. Raises what refuses it."""
+        authentication = self._host.authentication
+        if authentication is None:
+            return self._hello()
+        if not hello.mechanism:
+            self._caller = await authentication.caller(self._context, self._caller)
+            return self._hello()
+        if not authentication.wants_password(self._caller):
+            return self._hello()
+        caller = await authentication.caller(self._context, self._caller)
+        self._caller, proof = await authentication.by_password(
+            hello.mechanism, hello.authentication, caller, self._challenge
+        )
+        return self._hello(proof)
+
+    async def _challenge(self, message: bytes) -> bytes:
+        """Sends the server's message of a password exchange, returns the caller's. Raises `AuthenticationError`."""
+        await self._context.write(link_codec.hello_envelope(self._hello(message)))
+        data = await self._context.read()
+        frames = [] if data is grpc.aio.EOF else link_codec.decode_envelope(data)
+        if len(frames) != 1 or frames[0].hello is None:
+            raise errors.AuthenticationError("the password exchange was broken off")
+        return bytes(frames[0].hello.authentication)
 
     def _check_hello(self, hello: link_pb2.Hello | None) -> None:
         if hello is None:
@@ -249,7 +296,7 @@ class ServerLink:
             return errors.ShuttingDownError()
         if handler is None or not frame.method.startswith(self._prefix):
             return errors.InvalidRequestError(f"this link does not serve {frame.method[:100]!r}")
-        if (refused := refusal(self._caller.listener, frame.method)) is not None:
+        if (refused := refusal_of(self._caller, frame.method)) is not None:
             return refused
         if len(self._requests) >= self._host.max_requests_per_link:
             return errors.ResourceExhaustedError("too many requests on this link", retry_after_ms=_RETRY_AFTER_MS)

@@ -17,7 +17,7 @@ import logging
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 import grpc.aio
@@ -32,10 +32,13 @@ from oncelog_runtime import listeners
 from oncelog_runtime.adapters import grpc_status
 from oncelog_runtime.adapters.grpc_link import LinkHost, ServerLink, unexpected
 from oncelog_runtime.adapters.grpc_tracing import ServerTracing
-from oncelog_runtime.audience import refusal
+from oncelog_runtime.audience import refusal_of
 from oncelog_runtime.call_context import CALL, CallInfo
 from oncelog_runtime.metrics import NodeMetrics
 from oncelog_runtime.startup import AddressInUseError
+
+if TYPE_CHECKING:
+    from oncelog_runtime.adapters.authentication import Authentication
 
 log = logging.getLogger(__name__)
 
@@ -93,6 +96,7 @@ class GrpcServer:
         more: Sequence[Listener] = (),
         tracer: Tracer | None = None,
         metrics: NodeMetrics | None = None,
+        authentication: Authentication | None = None,
     ) -> None:
         self._listeners = (Listener(listeners.INTERNAL, host, port, credentials), *more)
         self._options = o = options or ServerOptions()
@@ -110,6 +114,7 @@ class GrpcServer:
             max_links=o.max_links,
             default_timeout_ms=o.default_timeout_ms,
             tracer=tracer,
+            authentication=authentication,
         )
 
     @property
@@ -248,13 +253,16 @@ class GrpcServer:
     ) -> Callable[[bytes, Any], Awaitable[bytes]]:
         async def unary(data: bytes, context: Any) -> bytes:
             try:
-                if (refused := refusal(listener.name, spec.name)) is not None:
+                call = _caller(context, listener)
+                if self._host.authentication is not None:
+                    call = await self._host.authentication.caller(context, call)
+                if (refused := refusal_of(call, spec.name)) is not None:
                     raise refused
                 header, payload = split_bulk(spec, data)
                 self._admit_unary()
             except errors.OncelogError as error:
                 await grpc_status.abort(context, error)
-            CALL.set(_caller(context, listener))
+            CALL.set(call)
             if self._host.tracer is None:  # else the interceptor has set it
                 TRACEPARENT.set(str(dict(context.invocation_metadata() or ()).get("traceparent", "")))
             task = asyncio.get_running_loop().create_task(self._run_unary(spec.name, handler, header, payload))

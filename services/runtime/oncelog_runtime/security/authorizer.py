@@ -1,0 +1,71 @@
+"""The rules in force in this process: a watch over what stands in etcd, and the audit log of what they decided.
+
+Rule 1: before the first listing nobody is let in at all (`is_loaded`): no answer is given by rules that were not read.
+Rule 2: while etcd is away the last rules count.
+Rule 3: many changes at once are one change of the rules.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from oncelog_runtime.cluster import SECURITY
+from oncelog_runtime.ports import Change, Listing, MetadataStore
+from oncelog_runtime.security.core.access import Access, Policy
+from oncelog_runtime.security.stored import Stored
+
+
+class Authorizer:
+    """One per process."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.stored = Stored()
+        self.revision = 0
+        self.is_loaded = False
+        self._changed: list[asyncio.Future[None]] = []
+        self._is_due = False
+
+    def access(self, principal: str, host: str) -> Access:
+        """What a caller may do."""
+        return self.policy.access(principal, host)
+
+    async def follow(self, metadata: MetadataStore) -> None:
+        """For ever."""
+        async for event in metadata.watch(SECURITY):
+            self._enter(event)
+            if not self._is_due:
+                self._is_due = True
+                asyncio.get_running_loop().call_soon(self._put_in_force)
+
+    def _enter(self, event: Listing | Change) -> None:
+        if isinstance(event, Change):
+            self.stored.enter(event.key, event.value, event.mod_revision)
+            self.revision = max(self.revision, event.mod_revision)
+            return
+        self.stored = Stored()
+        for item in event.items:
+            self.stored.enter(item.key, item.value, item.mod_revision)
+        self.revision = event.revision
+
+    def _put_in_force(self) -> None:
+        self._is_due = False
+        stored = self.stored
+        self.policy.replace(stored.acls.values(), stored.bindings.values(), stored.roles_by_name())
+        self.is_loaded = True
+        waiting, self._changed = self._changed, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+    async def until(self, revision: int, timeout_ms: int) -> bool:
+        """Waits until the rules are those of this revision or a later one. False: they are not yet."""
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                while self.revision < revision or self._is_due:
+                    future = asyncio.get_running_loop().create_future()
+                    self._changed.append(future)
+                    await future
+        except TimeoutError:
+            return False
+        return True
