@@ -103,6 +103,9 @@ class CoordinatorNode:
         )
         self._look_at_health()
         self._keep(partial(self.view.follow, self._ports.metadata), "cluster view")
+        if self._ports.security is not None:
+            self._ports.security.policy.topic_name = self.view.topic_name
+            self._keep(partial(self._ports.security.follow, self._ports.metadata), "access rules")
         self._keep(self._guard.run, "restore guard")
         self._keep(self._tick_for_ever, "ticker")
         if self._config.metrics_port:

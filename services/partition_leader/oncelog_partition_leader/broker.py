@@ -31,6 +31,7 @@ from oncelog_partition_leader.records_service import RecordsService
 from oncelog_partition_leader.registration import Registration
 from oncelog_partition_leader.replicas import ReplicaManager
 from oncelog_partition_leader.scrubber import Scrubber
+from oncelog_partition_leader.security_service import SecurityService
 from oncelog_partition_leader.service import BrokerService
 from oncelog_runtime import health
 from oncelog_runtime.bugs import Bugs, keep_running
@@ -134,6 +135,9 @@ class Broker:
         self.records = RecordsService(config, ports.clock, ports.transport, self.view, self.service)
         self.records.register(ports.server)
         OperationsService(self.view, self.drainer, self.controller, self.me, once).register(ports.server)
+        SecurityService(
+            ports.metadata, self.view, self.controller, ports.security, once, ports.random, config.super_users
+        ).register(ports.server)
         self.guard = RestoreGuard(
             ports.metadata,
             self.view,
@@ -163,6 +167,9 @@ class Broker:
             self.config.announced(self.ports.server.listening), self.config.rack, self.custody.directory_id
         )
         self._keep(partial(self.view.follow, self.ports.metadata), "follow-etcd")
+        if self.ports.security is not None:
+            self.ports.security.policy.topic_name = self.view.topic_name
+            self._keep(partial(self.ports.security.follow, self.ports.metadata), "access-rules")
         self._keep(self._join, "registration")
         self._keep(self._guard, "restore-guard")
         self._keep(self.controller.run, "controller")

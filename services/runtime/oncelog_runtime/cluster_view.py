@@ -134,6 +134,10 @@ class ClusterView:
             raise UnknownTopicError(f"no topic {name!r}; create it with `oncelog topic create {name}`", topic=name)
         return entry.value
 
+    def topic_name(self, topic_id: str) -> str | None:
+        """The name of a topic id; None when there is no such topic."""
+        return self.topic_names.get(topic_id)
+
     def owner_of(self, kind: str, shard: int) -> ShardOwner | None:
         """Who owns a coordinator shard; None when nobody does."""
         owner = self.shard_owners.get((kind, shard))

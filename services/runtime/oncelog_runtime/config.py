@@ -75,6 +75,11 @@ class NodeConfig:
     )
     tls_key_file: str = setting("", "PEM key of tls_cert_file, without passphrase")
     tls_ca_file: str = setting("", "PEM certificates of the CA that signs all services: nobody else may speak to them")
+    service_rules: str = setting(
+        "",
+        "which service a certificate at the internal listener is, as FIELD:PATTERN=>SERVICE rules between `;`; each may "
+        "then call what it needs alone; empty = every certificate of tls_ca_file may call all",
+    )
     etcd_tls_ca_file: str = setting("", "PEM certificates of the CA of etcd; empty = plaintext")
     etcd_tls_cert_file: str = setting("", "PEM certificate to show to etcd; empty = none")
     etcd_tls_key_file: str = setting("", "PEM key of etcd_tls_cert_file, without passphrase")
@@ -104,6 +109,7 @@ class NodeConfig:
         self.check("log_level", self.log_level in LEVELS, f"one of {', '.join(LEVELS)}")
         self.check_together("tls_cert_file", "tls_key_file", "tls_ca_file")
         self.check_together("etcd_tls_cert_file", "etcd_tls_key_file")
+        self.check("service_rules", bool(self.tls_cert_file) or not self.service_rules, "empty without tls_cert_file")
         nameless = bool(self.etcd_tls_cert_file) and not self.etcd_tls_ca_file
         self.check("etcd_tls_ca_file", not nameless, "given together with etcd_tls_cert_file")
         self.check("etcd_endpoints", len(self.etcd_endpoints) > 0, "at least one host:port")

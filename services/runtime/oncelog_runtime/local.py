@@ -126,6 +126,10 @@ class LocalCluster:
     allocators: int = 1
     first_port: int = 0
     flags: tuple[str, ...] = ()
+    serving_flags: tuple[str, ...] = ()
+    """More flags, of brokers and coordinators."""
+    identity: dict[str, Any] = field(default_factory=dict)
+    """Options of clients that say who they are; where access rules are on, somebody who may see everything."""
     doors: bool = False
     tls: LocalTls | None = None
     metrics: bool = False
@@ -179,6 +183,7 @@ class LocalCluster:
                 continue
             command = self._service_command(name, ports[name], etcd_address)
             command += self._door_flags(name, ports) + self._tls_flags(name) + list(self.flags)
+            command += self.serving_flags if _serves_clients(name) else ()
             if self.probes:
                 command += ["--health-host", "127.0.0.1", "--health-port", str(ports[f"{name}/health"])]
             self.processes[name] = process = LocalProcess(
@@ -234,7 +239,8 @@ class LocalCluster:
     @property
     def client_options(self) -> dict[str, Any]:
         """What a client of this cluster needs beside its address."""
-        return {} if self.tls is None else {"security_protocol": "SSL", "ssl_cafile": self.tls.clients.ca}
+        tls = {} if self.tls is None else {"security_protocol": "SSL", "ssl_cafile": self.tls.clients.ca}
+        return {**tls, **self.identity}
 
     # ------------------------------------------------------------ life
 

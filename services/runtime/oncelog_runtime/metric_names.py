@@ -298,6 +298,24 @@ GROUP_LAG_SUM: Final = _gauge(
 
 # ---------------------------------------------------------------- process
 
+AUTHORIZATION_DENIED: Final = _counter(
+    "oncelog_authorization_denied_total",
+    (*BROKER, *COORDINATOR),
+    "Requests, or items of them, that access rules refused, by operation and type of resource.",
+    "operation",
+    "resource_type",
+)
+AUTHENTICATION_FAILURES: Final = _counter(
+    "oncelog_authentication_failures_total",
+    (*BROKER, *COORDINATOR),
+    "Links and unary calls that were refused because the caller's token, password or certificate was not good, by code.",
+    "code",
+)
+AUDIT_LEFT_OUT: Final = _counter(
+    "oncelog_audit_lines_left_out_total",
+    (*BROKER, *COORDINATOR),
+    "Lines of the audit log that its limits left out; the line after them says how many.",
+)
 CERTIFICATE_EXPIRY: Final = _gauge(
     "oncelog_tls_certificate_expiry_timestamp_seconds",
     EVERY,

@@ -10,13 +10,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from oncelog.ports import Handler, Transport, WallClock
 from oncelog.tracing import Tracer
 from oncelog.types import Buffer
 from oncelog_runtime.health import HealthState
 from oncelog_runtime.metrics import NodeMetrics
+
+if TYPE_CHECKING:
+    from oncelog_runtime.security.authorizer import Authorizer
 
 __all__ = ["Handler", "Transport", "WallClock"]
 
@@ -273,3 +276,5 @@ class NodePorts:
     tracer: Tracer | None = None
     """None: nothing is traced, as in the simulation."""
     metrics: NodeMetrics = field(default_factory=NodeMetrics)
+    security: Authorizer | None = None
+    """None: access rules are off."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
+from oncelog.errors import InvalidRequestError
 from oncelog_runtime.config import NodeConfig, is_address, setting
 from oncelog_runtime.listeners import CLIENT, EXTERNAL, INTERNAL, Addresses
+from oncelog_runtime.security.core.acl import check_principal
 
 _WILDCARDS = ("0.0.0.0", "::", "[::]")
 
@@ -31,10 +34,38 @@ class ServingConfig(NodeConfig):
     client_tls_ca_file: str = setting("", "PEM certificates of the CA that signs clients")
     client_tls_require_certificate: bool = setting(False, "refuse clients without a certificate of client_tls_ca_file")
 
+    authorization: Literal["none", "acl"] = setting(
+        "none", "none = whoever comes in may do all; acl = access rules say who may do what (docs/security.md)"
+    )
+    super_users: tuple[str, ...] = setting((), "principals (User:NAME) that may do everything, whatever the rules say")
+    principal_rules: str = setting(
+        "",
+        "who a client's certificate names, as FIELD:PATTERN=>NAME rules between `;`, FIELD one of uri, dns, cn, ou, o; "
+        "empty = its SAN URI, else its SAN DNS name",
+    )
+    jwt_issuer: str = setting("", "`iss` of the bearer tokens that clients may show; empty = no tokens")
+    jwt_audience: str = setting("", "`aud` that these tokens must have")
+    jwt_jwks: str = setting("", "keys that sign them: a JWKS file, or an https URL")
+    jwt_jwks_ca_file: str = setting("", "PEM certificates of the CA of that URL; empty = the public CAs")
+    jwt_jwks_bearer_file: str = setting("", "file with a bearer token to show at that URL (Kubernetes wants one)")
+    jwt_principal_claim: str = setting("sub", "claim that names the principal")
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check_listeners()
         self._check_tls()
+        self._check_authorization()
+
+    def _check_authorization(self) -> None:
+        own_door = self.has_client_listener or self.external_listen_port != 0
+        legal = "none without client_listen_port (or external): at the internal listener everybody is a service"
+        self.check("authorization", self.authorization == "none" or own_door, legal)
+        for name in ("super_users", "principal_rules", "jwt_issuer"):
+            self.check(name, self.authorization == "acl" or not getattr(self, name), "empty without authorization acl")
+        for principal in self.super_users:
+            self.check("super_users", _is_principal(principal), "User:NAME, User:NAME, ... without *")
+        for name in ("jwt_audience", "jwt_jwks"):
+            self.check(name, bool(getattr(self, name)) == bool(self.jwt_issuer), "given together with jwt_issuer")
 
     def _check_tls(self) -> None:
         self.check_together("client_tls_cert_file", "client_tls_key_file")
@@ -70,3 +101,11 @@ class ServingConfig(NodeConfig):
         if CLIENT in listening and not self.client_address:
             client = f"{internal.rpartition(':')[0]}:{listening[CLIENT].rpartition(':')[2]}"
         return Addresses(internal, client, self.external_address or listening.get(EXTERNAL, ""))
+
+
+def _is_principal(text: str) -> bool:
+    try:
+        check_principal(text, wildcard=False)
+    except InvalidRequestError:
+        return False
+    return True

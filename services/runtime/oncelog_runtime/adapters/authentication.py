@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from oncelog_runtime.adapters.tokens import TokenVerifier
 
 _BEARER: Final = "bearer "
+_EARLY_MS: Final = 10_000
 Exchange = Callable[[bytes], Any]
 """Sends the server's first message of a password exchange; returns (awaitable) the caller's last one."""
 
@@ -66,6 +67,18 @@ class Authentication:
 
     async def caller(self, context: Any, call: CallInfo) -> CallInfo:
         """The call with who made it, by token or certificate. Raises `AuthenticationError`, or `TokenExpiredError`."""
+        try:
+            return await self._caller(context, call)
+        except (errors.AuthenticationError, errors.TokenExpiredError) as error:
+            self._refused(call, error)
+            raise
+
+    def _refused(self, call: CallInfo, error: errors.OncelogError) -> None:
+        audit = self._authorizer.policy.audit if self._authorizer is not None else None
+        if audit is not None:
+            audit.unauthenticated(peer=call.peer, listener=call.listener, code=error.code.name, reason=error.message)
+
+    async def _caller(self, context: Any, call: CallInfo) -> CallInfo:
         if call.listener == INTERNAL:
             return self._service(context, call)
         if self._authorizer is None:
@@ -107,6 +120,15 @@ class Authentication:
         self, mechanism: str, client_first: bytes, call: CallInfo, exchange: Exchange
     ) -> tuple[CallInfo, bytes]:
         """(the call with the user who made it, the server's own proof). Raises `AuthenticationError`."""
+        try:
+            return await self._by_password(mechanism, client_first, call, exchange)
+        except errors.AuthenticationError as error:
+            self._refused(call, error)
+            raise
+
+    async def _by_password(
+        self, mechanism: str, client_first: bytes, call: CallInfo, exchange: Exchange
+    ) -> tuple[CallInfo, bytes]:
         authorizer = self._authorizer
         assert authorizer is not None
         if mechanism != MECHANISM:
@@ -133,11 +155,11 @@ class Authentication:
         access = authorizer.access(USER + name, host_of(call.peer))
         return replace(call, access=access, over=over), proof
 
-    async def end_of(self, call: CallInfo) -> None:
-        """Returns when the caller's token ends; never, when it has none."""
-        if not call.expires_ms:
-            await asyncio.get_running_loop().create_future()
-        while (left_ms := call.expires_ms - self._clock.now_ms()) > 0:  # noqa: ASYNC110 (the wall clock may be set)
+    async def nearly_over(self, call: CallInfo) -> None:
+        """Returns a little before the caller's token ends: whoever goes to a new link now fails no call."""
+        left_ms = call.expires_ms - self._clock.now_ms()
+        end_ms = call.expires_ms - min(_EARLY_MS, left_ms // 10)
+        while (left_ms := end_ms - self._clock.now_ms()) > 0:  # noqa: ASYNC110 (the wall clock may be set)
             await asyncio.sleep(min(left_ms, 60_000) / 1000)
 
 

@@ -161,9 +161,9 @@ class ServerLink:
         self._queue(grpc_transport.LINK_ITSELF, error)
 
     async def _end_with_token(self) -> None:
-        """Tells the peer that its token is over. `_refusal` refuses whatever it asks from then on."""
+        """Sends the peer to a new link before its token is over. From then on `_refusal` refuses what it asks here."""
         assert self._host.authentication is not None
-        await self._host.authentication.end_of(self._caller)
+        await self._host.authentication.nearly_over(self._caller)
         self.say_goodbye(errors.TokenExpiredError())
         await asyncio.sleep(_EXPIRED_LINGER_S)
         self._context.cancel()

@@ -18,6 +18,7 @@ from oncelog_runtime.adapters import process_metrics
 from oncelog_runtime.adapters.etcd import EtcdMetadata
 from oncelog_runtime.adapters.grpc_server import GrpcServer, Listener, ServerOptions
 from oncelog_runtime.adapters.os_disk import OsDisk
+from oncelog_runtime.adapters.security import build_security
 from oncelog_runtime.adapters.tls import SERVICE_HINTS, ProcessTls, server_credentials
 from oncelog_runtime.cluster import CLUSTER_KEY, Cluster
 from oncelog_runtime.config import NodeConfig
@@ -72,6 +73,8 @@ def build_ports(config: NodeConfig, component: str, tls: ProcessTls | None = Non
     software = f"oncelog-{component}"
     tracer = _tracer(config, software)
     metrics = NodeMetrics(time.perf_counter)
+    clock = SystemClock()
+    security, authentication = build_security(config, clock, metrics)
     server = GrpcServer(
         config.listen_host,
         config.listen_port,
@@ -80,6 +83,7 @@ def build_ports(config: NodeConfig, component: str, tls: ProcessTls | None = Non
         more=_client_listeners(config, tls),
         tracer=tracer,
         metrics=metrics,
+        authentication=authentication,
     )
     ports = NodePorts(
         transport=GrpcTransport(
@@ -90,10 +94,11 @@ def build_ports(config: NodeConfig, component: str, tls: ProcessTls | None = Non
         server=server,
         disk=cast(Disk, _LazyDisk(config.data_dir)),
         metadata=EtcdMetadata(config.etcd_endpoints, tls=tls.etcd),
-        clock=SystemClock(),
+        clock=clock,
         random=Random(os.urandom(16)),
         tracer=tracer,
         metrics=metrics,
+        security=security,
     )
     metrics.collect_with(process_metrics.of_process())
     metrics.collect_with(process_metrics.of_build(component))

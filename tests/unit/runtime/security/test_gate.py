@@ -36,6 +36,9 @@ class Log:
     def record(self, **line: Any) -> None:
         self.lines.append(line)
 
+    def unauthenticated(self, **line: Any) -> None:
+        self.lines.append(line)
+
 
 @pytest.fixture
 def policy() -> Policy:

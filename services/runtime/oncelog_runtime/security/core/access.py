@@ -35,7 +35,11 @@ class AuditLog(Protocol):
         allowed: bool,
         reason: str,
     ) -> None:
-        """Never raises, never waits."""
+        """A decision of the rules. Never raises, never waits."""
+        ...
+
+    def unauthenticated(self, *, peer: str, listener: str, code: str, reason: str) -> None:
+        """Somebody's proof of who he is was refused."""
         ...
 
 

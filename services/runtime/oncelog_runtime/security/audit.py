@@ -1,0 +1,81 @@
+"""The audit log: one JSON line for each refusal and for each administrative call that was let through.
+
+Rule 1: a line says who, from where, what, on what, and whether it was allowed or why not. No payload, token or password.
+Rule 2: what a client chose stands there in ASCII, escaped, and short: it can steer no terminal and forge no line.
+Rule 3: lines are limited (`core/audit_limits.py`), metrics are not: each refusal is counted.
+
+It is the logger `oncelog.audit`, on the stream of the process's own log.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+from oncelog.ports import WallClock
+from oncelog_runtime import metric_names as names
+from oncelog_runtime.metrics import NodeMetrics
+from oncelog_runtime.security.core.audit_limits import AuditLimits
+
+audit_log = logging.getLogger("oncelog.audit")
+_CHARACTERS_MAX: Final = 256
+
+
+class AuditTrail:
+    """Implements `security.core.access.AuditLog`."""
+
+    def __init__(self, clock: WallClock, metrics: NodeMetrics) -> None:
+        self._clock = clock
+        self._metrics = metrics
+        self._limits = AuditLimits()
+
+    def record(
+        self,
+        *,
+        principal: str,
+        peer: str,
+        listener: str,
+        method: str,
+        operation: str,
+        resource_type: str,
+        resource: str,
+        allowed: bool,
+        reason: str,
+    ) -> None:
+        """A decision of the rules."""
+        if not allowed:
+            self._metrics.counter(names.AUTHORIZATION_DENIED, operation, resource_type).inc()
+        self._write(
+            allowed,
+            (principal, method, operation, resource_type, resource, allowed),
+            principal=principal,
+            peer=peer,
+            listener=listener,
+            method=method,
+            operation=operation,
+            resource_type=resource_type,
+            resource=resource,
+            reason=reason,
+        )
+
+    def unauthenticated(self, *, peer: str, listener: str, code: str, reason: str) -> None:
+        """Somebody's proof was refused."""
+        self._metrics.counter(names.AUTHENTICATION_FAILURES, code).inc()
+        host = peer.rpartition(":")[0]
+        self._write(False, (host, code, reason), peer=peer, listener=listener, operation="AUTHENTICATE", reason=reason)
+
+    def _write(self, allowed: bool, same: tuple[Any, ...], **line: str) -> None:
+        repeated = self._limits.admit(same, self._clock.monotonic_ms(), allowed=allowed)
+        if repeated is None:
+            self._metrics.counter(names.AUDIT_LEFT_OUT).inc()
+            return
+        counts = {"repeated": repeated, "left_out": self._limits.told()}
+        extra: dict[str, Any] = {name: plain(value) for name, value in line.items() if value}
+        extra.update({name: count for name, count in counts.items() if count})
+        extra["result"] = "ALLOWED" if allowed else "DENIED"
+        audit_log.log(logging.INFO if allowed else logging.WARNING, "audit", extra=extra)
+
+
+def plain(text: str) -> str:
+    """Printable ASCII, at most `_CHARACTERS_MAX` characters of the text."""
+    return ascii(text[:_CHARACTERS_MAX])[1:-1]
