@@ -25,6 +25,7 @@ from oncelog.client.descriptions import (
     TransactionDescription,
 )
 from oncelog.client.operations_admin import BrokerLoad
+from oncelog.client.security_admin import AccessDecision, AccessRule, AccessRules, Role, RoleBinding, UserListing
 from oncelog.sync_loop import Wrapper
 from oncelog.types import PartitionId
 
@@ -193,4 +194,49 @@ class Admin(Wrapper[AsyncAdmin]):
     def recommission(self, broker_ids: Sequence[int]) -> list[BrokerLoad]:
         """These brokers take part again."""
         found: list[BrokerLoad] = self._run(self._inner.recommission(broker_ids))
+        return found
+
+    def create_acls(
+        self, acls: Sequence[AccessRule] = (), bindings: Sequence[RoleBinding] = (), roles: Sequence[Role] = ()
+    ) -> None:
+        """Adds rules, bindings and roles: all, or none."""
+        self._run(self._inner.create_acls(acls, bindings, roles))
+
+    def delete_acls(
+        self, acls: Sequence[AccessRule] = (), bindings: Sequence[RoleBinding] = (), roles: Sequence[str] = ()
+    ) -> int:
+        """Takes just these away; the number of those that were there."""
+        count: int = self._run(self._inner.delete_acls(acls, bindings, roles))
+        return count
+
+    def list_acls(self) -> AccessRules:
+        """Everything that is in force."""
+        found: AccessRules = self._run(self._inner.list_acls())
+        return found
+
+    def check_acl(
+        self, operation: str, resource_type: str, resource_name: str, *, principal: str = "", host: str = ""
+    ) -> AccessDecision:
+        """Would this be allowed? `principal` empty: to me."""
+        found: AccessDecision = self._run(
+            self._inner.check_acl(operation, resource_type, resource_name, principal=principal, host=host)
+        )
+        return found
+
+    def create_user(self, name: str, password: str) -> None:
+        """Adds a user with a password."""
+        self._run(self._inner.create_user(name, password))
+
+    def set_password(self, name: str, password: str) -> None:
+        """Another password for a user."""
+        self._run(self._inner.set_password(name, password))
+
+    def delete_user(self, name: str) -> bool:
+        """False: there was none."""
+        deleted: bool = self._run(self._inner.delete_user(name))
+        return deleted
+
+    def list_users(self) -> list[UserListing]:
+        """By name."""
+        found: list[UserListing] = self._run(self._inner.list_users())
         return found

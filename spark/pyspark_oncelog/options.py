@@ -33,6 +33,11 @@ CONNECTION: Final = (
     "sslCafile",
     "sslCertfile",
     "sslKeyfile",
+    "token",
+    "tokenFile",
+    "username",
+    "password",
+    "passwordFile",
     "otlpEndpoint",
     "traceSampler",
     "traceSamplerArg",
@@ -173,7 +178,7 @@ def _duration_ms(options: Mapping[str, str], name: str, default: str) -> int:
 class ConnectionOptions:
     """How to reach the cluster. `request_timeout_ms` bounds every call, retries included.
 
-    The files of `ssl_...` are paths on the driver and on every worker.
+    The files of `ssl_...`, `token_file` and `password_file` are paths on the driver and on every worker.
     """
 
     bootstrap_servers: str
@@ -183,6 +188,11 @@ class ConnectionOptions:
     ssl_cafile: str = ""
     ssl_certfile: str = ""
     ssl_keyfile: str = ""
+    token: str = field(default="", repr=False)
+    token_file: str = ""
+    username: str = ""
+    password: str = field(default="", repr=False)
+    password_file: str = ""
     otlp_endpoint: str = ""
     """Set in what works for a batch that is recorded."""
 
@@ -206,7 +216,20 @@ class ConnectionOptions:
             raise ConfigError(f"option {useless} has no use in plaintext: set option securityProtocol to SSL")
         if bool(files["sslCertfile"]) != bool(files["sslKeyfile"]):
             raise ConfigError("options sslCertfile and sslKeyfile belong together: give both, or none")
-        return ConnectionOptions(servers, timeout_ms, options.get("clientId", "spark"), protocol, *files.values())
+        identity = [options.get(name, "") for name in ("token", "tokenFile", "username", "password", "passwordFile")]
+        _check_identity(*map(bool, identity))
+        client_id = options.get("clientId", "spark")
+        return ConnectionOptions(servers, timeout_ms, client_id, protocol, *files.values(), *identity)
+
+
+def _check_identity(token: bool, token_file: bool, username: bool, password: bool, password_file: bool) -> None:
+    """Raises `ConfigError` unless there is at most one way in which the job says who it is."""
+    if token + token_file + username > 1:
+        raise ConfigError("options token, tokenFile and username exclude each other: give one")
+    if password and password_file:
+        raise ConfigError("options password and passwordFile exclude each other: give one")
+    if username != (password or password_file):
+        raise ConfigError("option username belongs together with password or passwordFile")
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,11 @@ def client_for(connection: ConnectionOptions) -> Client:
             ssl_cafile=connection.ssl_cafile,
             ssl_certfile=connection.ssl_certfile,
             ssl_keyfile=connection.ssl_keyfile,
+            token=connection.token,
+            token_file=connection.token_file,
+            username=connection.username,
+            password=connection.password,
+            password_file=connection.password_file,
             **traces,
         )
         _clients[key] = client
@@ -55,6 +60,8 @@ def _require_files(connection: ConnectionOptions) -> None:
         "sslCafile": connection.ssl_cafile,
         "sslCertfile": connection.ssl_certfile,
         "sslKeyfile": connection.ssl_keyfile,
+        "tokenFile": connection.token_file,
+        "passwordFile": connection.password_file,
     }
     for option, path in files.items():
         if path and not os.access(path, os.R_OK):

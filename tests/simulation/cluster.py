@@ -7,6 +7,7 @@ disk failed, etcd did not answer) is started again, as Kubernetes would; it coun
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from typing import Any, Final
@@ -21,7 +22,10 @@ from oncelog_pid_allocator.config import PidAllocatorConfig
 from oncelog_pid_allocator.service import PidAllocator
 from oncelog_runtime.listeners import CLIENT, EXTERNAL
 from oncelog_runtime.ports import NodePorts
+from oncelog_runtime.security.authorizer import Authorizer
+from oncelog_runtime.security.core.access import Policy
 from oncelog_runtime.sim.faults import FaultPlan
+from oncelog_runtime.sim.network import SimServer
 from oncelog_runtime.sim.node import SimNode
 from oncelog_runtime.sim.world import SimWorld
 
@@ -38,6 +42,7 @@ class SimCluster:
     `coordinator`: options of coordinators; all others are brokers'.
 
     `doors`: brokers and coordinators have a listener for clients and one for clients outside, on ports of `DOORS`.
+    `super_users`: access rules are on, and these principals may do everything. A client is `User:` and its name.
     """
 
     def __init__(
@@ -50,6 +55,7 @@ class SimCluster:
         allocators: int = 1,
         doors: bool = False,
         coordinator: Mapping[str, int] | None = None,
+        super_users: tuple[str, ...] = (),
         **broker: Any,
     ) -> None:
         self.world = SimWorld(seed, plan)
@@ -59,6 +65,10 @@ class SimCluster:
         more = DOORS if doors else {}
         self._ports = more
         self._door_options: dict[str, Any] = {f"{name}_listen_port": port for name, port in more.items()}
+        self._super_users = super_users
+        self._security_options: dict[str, Any] = (
+            {"authorization": "acl", "super_users": super_users} if super_users else {}
+        )
         self._stop: dict[str, asyncio.Event] = {}
         self._clients = 0
         self._more = more
@@ -80,13 +90,14 @@ class SimCluster:
             "transaction_resolve_interval_ms": 1_000,
             "replica_lag_time_max_ms": 4_000,
             **self._door_options,
+            **self._security_options,
             **self._broker_options,
         }
         config = BrokerConfig(node_id=broker_id, **options)
         return lambda ports: Broker(config, ports)
 
     def _make_coordinator(self, ports: NodePorts) -> Service:
-        options: dict[str, Any] = {**self._door_options, **self._coordinator_options}
+        options: dict[str, Any] = {**self._door_options, **self._security_options, **self._coordinator_options}
         config = CoordinatorConfig(check_invariants=True, group_resolve_after_ms=3_000, **options)
         return CoordinatorNode(config, ports)
 
@@ -96,7 +107,7 @@ class SimCluster:
 
     def _main(self, name: str, make: Callable[[NodePorts], Service]) -> Callable[[NodePorts], Awaitable[None]]:
         async def main(ports: NodePorts) -> None:
-            service = make(ports)
+            service = make(self._secured(ports))
             self.services[name] = service
             self._stop[name] = stop = asyncio.Event()
             try:
@@ -110,6 +121,14 @@ class SimCluster:
             await service.stop(_GRACE_MS)
 
         return main
+
+    def _secured(self, ports: NodePorts) -> NodePorts:
+        if not self._super_users:
+            return ports
+        security = Authorizer(Policy(self._super_users))
+        assert isinstance(ports.server, SimServer)
+        ports.server.security = security
+        return dataclasses.replace(ports, security=security)
 
     def _ended_by_itself(self, name: str, error: errors.OncelogError) -> None:
         """The watchdog, as Kubernetes: a process that could not start ends, and is started again after a while."""

@@ -26,6 +26,8 @@ NOUNS: Final = (
     "group",
     "txn",
     "cluster",
+    "acl",
+    "user",
     "node",
     "verify",
     "explain",

@@ -71,6 +71,7 @@ def common_flags(defaults: Defaults | None = None) -> argparse.ArgumentParser:
         help=f"brokers to ask first (environment: ONCELOG_BOOTSTRAP_SERVERS; default {DEFAULT_SERVERS})",
     )
     _tls_flags(common.add_argument_group("TLS flags"), defaults)
+    _identity_flags(common.add_argument_group("identity flags"), defaults)
     style = defaults.of("format", "text")
     if style not in FORMATS:  # argparse looks at what is typed only
         raise ConfigError(f"ONCELOG_FORMAT, or format of the profile, is one of {', '.join(FORMATS)}", given=style)
@@ -96,6 +97,16 @@ def _tls_flags(flags: argparse._ArgumentGroup, defaults: Defaults) -> None:
         setting = name.replace("-", "_")
         default, source = defaults.of(setting), variable(setting)
         flags.add_argument(f"--{name}", default=default, metavar="PEM", help=f"{about} (environment: {source})")
+
+
+def _identity_flags(flags: argparse._ArgumentGroup, defaults: Defaults) -> None:
+    for name, metavar, about in (
+        ("token-file", "FILE", "bearer token that says who I am (environment: ONCELOG_TOKEN_FILE, or ONCELOG_TOKEN)"),
+        ("username", "NAME", "user with a password (environment: ONCELOG_USERNAME)"),
+        ("password-file", "FILE", "his password (environment: ONCELOG_PASSWORD_FILE, or ONCELOG_PASSWORD)"),
+    ):
+        default = defaults.of(name.replace("-", "_"))
+        flags.add_argument(f"--{name}", default=default, metavar=metavar, help=about)
 
 
 class Noun:

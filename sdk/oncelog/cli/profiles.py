@@ -17,9 +17,10 @@ from typing import Final
 from oncelog.errors import ConfigError
 
 SETTINGS: Final = (
-    "bootstrap_servers", "security_protocol", "ssl_cafile", "ssl_certfile", "ssl_keyfile", "timeout_ms", "format",
+    "bootstrap_servers", "security_protocol", "ssl_cafile", "ssl_certfile", "ssl_keyfile",
+    "token_file", "username", "password_file", "timeout_ms", "format",
 )  # fmt: skip
-_FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile")
+_FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "token_file", "password_file")
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -41,7 +42,19 @@ def with_client(args: argparse.Namespace, work: Callable[[Client], Awaitable[T]]
 def tls_options(args: argparse.Namespace) -> dict[str, Any]:
     """TLS options of the client. A file alone means TLS."""
     files = {name: getattr(args, name) for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile")}
-    return {"security_protocol": args.security_protocol or ("SSL" if any(files.values()) else "PLAINTEXT"), **files}
+    protocol = args.security_protocol or ("SSL" if any(files.values()) else "PLAINTEXT")
+    return {"security_protocol": protocol, **files, **identity_options(args)}
+
+
+def identity_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Who the client is. What the environment holds as a secret itself is taken from there alone: flags can be read by all."""
+    names = ("token_file", "username", "password_file")
+    given = {name: value for name in names if (value := getattr(args, name, ""))}
+    if "username" in given and "password_file" not in given and (password := os.environ.get("ONCELOG_PASSWORD")):
+        given["password"] = password
+    if not given and (token := os.environ.get("ONCELOG_TOKEN")):
+        given["token"] = token
+    return given
 
 
 async def watch(args: argparse.Namespace, look: Callable[[], Awaitable[T]], show: Callable[[T], Any]) -> T:

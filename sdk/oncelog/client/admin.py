@@ -31,14 +31,27 @@ from oncelog.client.descriptions import (
 from oncelog.client.group_admin import GroupAdmin
 from oncelog.client.operations_admin import BrokerLoad, OperationsAdmin
 from oncelog.client.placement_admin import PlacementAdmin
+from oncelog.client.security_admin import (
+    AccessDecision,
+    AccessRule,
+    AccessRules,
+    Role,
+    RoleBinding,
+    RoleRule,
+    SecurityAdmin,
+    UserListing,
+)
 from oncelog.client.transaction_admin import TransactionAdmin
 
 
-class Admin(ClusterAdmin, PlacementAdmin, OperationsAdmin, TransactionAdmin, GroupAdmin):
+class Admin(ClusterAdmin, PlacementAdmin, OperationsAdmin, TransactionAdmin, GroupAdmin, SecurityAdmin):
     """See the module. Made by the client."""
 
 
 __all__ = [
+    "AccessDecision",
+    "AccessRule",
+    "AccessRules",
     "Admin",
     "AlteredTopic",
     "BrokerDescription",
@@ -59,6 +72,10 @@ __all__ = [
     "ProducerDescription",
     "Reassignment",
     "RefusedMove",
+    "Role",
+    "RoleBinding",
+    "RoleRule",
     "TopicDescription",
     "TransactionDescription",
+    "UserListing",
 ]

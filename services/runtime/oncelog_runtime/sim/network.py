@@ -26,6 +26,7 @@ from oncelog.types import Buffer
 from oncelog_runtime.audience import refusal
 from oncelog_runtime.call_context import CALL, CallInfo
 from oncelog_runtime.listeners import INTERNAL
+from oncelog_runtime.security.authorizer import Authorizer
 from oncelog_runtime.sim.faults import FaultPlan
 from oncelog_runtime.sim.loop import Life, SimFuture, SimLoop, SimTask
 from oncelog_runtime.startup import AddressInUseError
@@ -41,9 +42,10 @@ def host_of(address: str) -> str:
 class _Call:
     """One call on its way. `link` is None for a copy, whose answer nobody awaits."""
 
-    __slots__ = ("context", "future", "header", "link", "method", "payload", "task")
+    __slots__ = ("context", "future", "header", "host", "link", "method", "payload", "task")
 
-    def __init__(self, method: str, header: bytes, payload: bytes) -> None:
+    def __init__(self, host: str, method: str, header: bytes, payload: bytes) -> None:
+        self.host = host
         self.method = method
         self.header = header
         self.payload = payload
@@ -101,7 +103,7 @@ class SimTransport:
             raise asyncio.CancelledError  # unplugged: only code that is being cancelled gets here
         if self._closed:
             raise errors.NetworkError("the transport is closed", refused="true")
-        call = _Call(method, _checked(header), bytes(payload))
+        call = _Call(self.host, method, _checked(header), bytes(payload))
         call.future = future = self._loop.create_future()
         call.context = copy_context()
         timer = self._loop.call_later(timeout_ms / 1000, _expire, future, method, address, timeout_ms)
@@ -130,6 +132,8 @@ class SimServer:
         self.listening = {INTERNAL: address, **more}
         self._doors = {door: name for name, door in self.listening.items()}
         self.life = life
+        self.security: Authorizer | None = None
+        """Where access rules are on: a client is the principal that `SimNetwork.principal_of` makes of its host."""
         self._context = life.context if life is not None else network.loop.world
         self._handlers: dict[str, Handler] = {}
         self._running: dict[SimTask[None], None] = {}
@@ -165,7 +169,7 @@ class SimServer:
 
     async def _serve(self, call: _Call, listener: str, on_started: Callable[[], None]) -> None:
         on_started()
-        CALL.set(CallInfo("simulated", listener=listener))
+        CALL.set(self._caller(call, listener))
         task: Any = asyncio.current_task()
         call.task = task  # from here on it may be cancelled: its first step is taken
         self._running[task] = None
@@ -179,11 +183,19 @@ class SimServer:
         if self.life is None or not self.life.dead:
             self._network.answer(self, call, result)
 
+    def _caller(self, call: _Call, listener: str) -> CallInfo:
+        if self.security is None or listener == INTERNAL:
+            return CallInfo("simulated", listener=listener)
+        access = self.security.access(self._network.principal_of(call.host), "10.0.0.1")
+        return CallInfo(f"simulated:{call.host}", listener=listener, access=access)
+
     async def _handle(self, call: _Call, listener: str) -> Reply | errors.OncelogError:
         if self._stopping:
             return errors.ShuttingDownError()
         if (refused := refusal(listener, call.method)) is not None:
             return refused
+        if self.security is not None and listener != INTERNAL and not self.security.is_loaded:
+            return errors.MetadataUnavailableError("this process has not read its access rules yet")
         handler = self._handlers.get(call.method)
         if handler is None:
             return errors.InvalidRequestError(f"this server has no method {call.method}")
@@ -215,6 +227,7 @@ class SimNetwork:
         self.repeat = 0.0
         self.damage: Callable[[str, bytes], bytes] = lambda method, payload: payload
         """What becomes of the payload of a request (method, payload) on its way."""
+        self.principal_of: Callable[[str], str] = lambda host: f"User:{host}"
         self.delivered = 0
         self._random = random
         self._listeners: dict[str, SimServer] = {}

@@ -25,6 +25,7 @@ _BROKER: Final = frozenset(
         *("PartitionLeader.Replicate", "PartitionLeader.SyncReplica", "PartitionLeader.ReplicaStatus"),
         *("PartitionLeader.ReportBroker", "PartitionLeader.Produce", "PartitionLeader.Fetch"),
         *("Coordinator.EnrolPartitions", "Coordinator.ResolveTransaction"),
+        "PartitionLeader.DrainBroker",  # `oncelog node drain --self`, which a stopping container runs
     }
 )
 _COORDINATOR: Final = frozenset(
@@ -32,6 +33,7 @@ _COORDINATOR: Final = frozenset(
         *("PartitionLeader.Produce", "PartitionLeader.Fetch", "PartitionLeader.ListOffsets"),
         *("PartitionLeader.WriteTxnMarkers", "Coordinator.WriteGroupMarkers", "Coordinator.EnrolPartitions"),
         *("Coordinator.ResolveTransaction", "PidAllocator.AllocateProducerIds"),
+        "Coordinator.DrainCoordinator",
     }
 )
 SERVICES: Final[dict[str, frozenset[str]]] = {
