@@ -145,3 +145,28 @@ def test_a_file_that_is_not_on_this_machine_is_named_with_its_option() -> None:
     raw = {**BASE, "securityProtocol": "SSL", "sslCafile": "/nowhere/ca.crt"}
     with pytest.raises(ConfigError, match=r"option sslCafile: /nowhere/ca.crt cannot be read on .* on every worker"):
         client_for(SourceOptions.parse(raw, streaming=True).connection)
+
+
+def test_who_the_job_is_reaches_the_connection_and_no_repr() -> None:
+    parsed = SourceOptions.parse({**BASE, "token": "hidden"}, streaming=True).connection
+    assert parsed.token == "hidden"
+    assert "hidden" not in repr(parsed)
+    parsed = SourceOptions.parse({**BASE, "username": "u", "password": "hidden"}, streaming=True).connection
+    assert (parsed.username, parsed.password) == ("u", "hidden")
+    assert "hidden" not in repr(parsed)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"token": "t", "tokenFile": "f"},
+        {"token": "t", "username": "u", "password": "p"},
+        {"username": "u"},
+        {"password": "p"},
+        {"username": "u", "password": "p", "passwordFile": "f"},
+    ],
+    ids=str,
+)
+def test_ways_of_saying_who_the_job_is_exclude_each_other(options: dict[str, str]) -> None:
+    with pytest.raises(ConfigError):
+        SourceOptions.parse({**BASE, **options}, streaming=True)
