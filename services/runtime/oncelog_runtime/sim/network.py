@@ -385,19 +385,21 @@ class SimNetwork:
         if not (plan.duplicate_request or plan.replay_request) or call.method in self.never_copied:
             return
         if self._hits("duplicate_request"):
-            self._later(3 * self._delay(), self._deliver_copy, address, call.method, call.header, call.payload)
+            self._later(
+                3 * self._delay(), self._deliver_copy, call.host, address, call.method, call.header, call.payload
+            )
         if self._hits("replay_request"):
             self._deliver_later(address, call)
 
     def _deliver_later(self, address: str, call: _Call) -> None:
         late = self._random.random() * self.plan.replay_max_ms / 1000
-        self._later(late, self._deliver_copy, address, call.method, call.header, call.payload)
+        self._later(late, self._deliver_copy, call.host, address, call.method, call.header, call.payload)
 
-    def _deliver_copy(self, address: str, method: str, header: bytes, payload: bytes) -> None:
+    def _deliver_copy(self, host: str, address: str, method: str, header: bytes, payload: bytes) -> None:
         server = self._listeners.get(address)
         if server is not None:
             self.loop.trace(f"copy>{address} {method} {crc32(payload, crc32(header))}")
-            server.begin(_Call(method, header, payload), address, _nothing)
+            server.begin(_Call(host, method, header, payload), address, _nothing)
 
     # ------------------------------------------------------------ answers
 
