@@ -56,4 +56,11 @@ COPIES: Final[dict[str, str]] = {
     "PartitionLeader.TransferLeadership": "the leader epoch, which the transfer ends",
     "PartitionLeader.WriteTxnMarkers": "names the number, in an epoch; the marker of an ended one is answered with its offset",
     "PidAllocator.AllocateProducerIds": "each answer has ids of its own; those of a lost one are never used",
+    "Security.AlterUser": "nonce, and the controller's term",
+    "Security.CheckAcl": READS,
+    "Security.CreateAcls": "nonce, and the controller's term",
+    "Security.DeleteAcls": "nonce, and the controller's term",
+    "Security.DeleteUser": "nonce, and the controller's term",
+    "Security.ListAcls": READS,
+    "Security.ListUsers": READS,
 }

@@ -11,12 +11,14 @@ import pytest
 
 from oncelog import errors, methods
 from oncelog.cli.draining import BROKER, COORDINATOR, Node
+from oncelog.client.admin import AccessRule
 from oncelog.client.client import Client
 from oncelog.client.offsets import GroupMetadata
 from oncelog.methods import MethodSpec
 from oncelog.types import TopicPartition
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pa
+from oncelog.v1 import security_pb2 as se
 from oncelog.v1 import types_pb2
 from oncelog_runtime import cluster as keys
 from tests.conformance.copies import COPIES, READS
@@ -45,7 +47,7 @@ class Story:
 async def everything(s: Script, client: Client) -> dict[str, Any]:
     """All that a call could have changed: what is in etcd, ends of logs, outcomes and offsets."""
     found: dict[str, Any] = {}
-    for prefix in (keys.TOPICS, keys.REASSIGNMENTS, keys.DECOMMISSIONS, f"{keys.ROOT}/drains/"):
+    for prefix in (keys.TOPICS, keys.REASSIGNMENTS, keys.DECOMMISSIONS, f"{keys.ROOT}/drains/", keys.SECURITY):
         found.update({item.key: item.value for item in s.world.metadata.list(prefix).items})
     for topic in await client.admin.list_topics():
         for number, offsets in (await client.admin.partition_offsets(topic.name)).items():
@@ -204,6 +206,36 @@ async def forget_group(_s: Script, client: Client) -> None:
     assert await client.admin.delete_group_offsets("g") == 1
 
 
+# ---------------------------------------------------------------- access
+
+
+RULE: Final = AccessRule("User:ann", "READ", "TOPIC", "t")
+
+
+async def allow(_s: Script, client: Client) -> None:
+    await client.admin.create_acls([RULE])
+
+
+async def no_longer_allow(_s: Script, client: Client) -> None:
+    assert await client.admin.delete_acls([RULE]) == 1
+
+
+def password(salt: bytes) -> Step:
+    user = se.ScramUser(name="ann", salt=salt, iterations=4096, stored_key=bytes(64), server_key=bytes(64))
+
+    async def alter(_s: Script, client: Client) -> None:
+        await client._caller.to_controller(methods.ALTER_USER, se.AlterUserRequest(user=user), once=True)
+
+    return alter
+
+
+OLD_PASSWORD, NEW_PASSWORD = password(b"o" * 16), password(b"n" * 16)
+
+
+async def remove_user(_s: Script, client: Client) -> None:
+    assert await client.admin.delete_user("ann")
+
+
 START, CANCEL = types_pb2.DRAIN_START, types_pb2.DRAIN_CANCEL
 STORIES: Final = {
     "create": Story((methods.CREATE_TOPIC,), create, delete),
@@ -234,6 +266,10 @@ STORIES: Final = {
         open_the_next,
         work_topic,
     ),
+    "allow": Story((methods.CREATE_ACLS,), allow, no_longer_allow),
+    "no longer allow": Story((methods.DELETE_ACLS,), no_longer_allow, allow, allow),
+    "change a password": Story((methods.ALTER_USER,), OLD_PASSWORD, NEW_PASSWORD),
+    "remove a user": Story((methods.DELETE_USER,), remove_user, NEW_PASSWORD, OLD_PASSWORD),
     "set offsets": Story((methods.COMMIT_OFFSETS,), group_at(5), group_at(9), work_topic),
     "delete offsets": Story((methods.DELETE_OFFSETS,), forget_group, group_at(9), work_topic_and_offset),
 }

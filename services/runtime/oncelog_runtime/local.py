@@ -433,6 +433,7 @@ def _announce(cluster: LocalCluster, style: str) -> None:
     for name, process in cluster.processes.items():
         pid = process.popen.pid if process.popen else 0
         print(f"  {name:<16} {process.address:<22} pid {pid:<8} {process.metrics_url}".rstrip())
+    print("access rules are off: whoever reaches these addresses may do everything (docs/security.md)")
     print(f"ready: bootstrap_servers={cluster.bootstrap_servers}\nstop with Ctrl-C", flush=True)
 
 

@@ -393,9 +393,9 @@ class SimNetwork:
 
     def _deliver_later(self, address: str, call: _Call) -> None:
         late = self._random.random() * self.plan.replay_max_ms / 1000
-        self._later(late, self._deliver_copy, call.host, address, call.method, call.header, call.payload)
+        self._later(late, self._deliver_copy, address, call.method, call.header, call.payload, call.host)
 
-    def _deliver_copy(self, host: str, address: str, method: str, header: bytes, payload: bytes) -> None:
+    def _deliver_copy(self, address: str, method: str, header: bytes, payload: bytes, host: str = "") -> None:
         server = self._listeners.get(address)
         if server is not None:
             self.loop.trace(f"copy>{address} {method} {crc32(payload, crc32(header))}")
