@@ -386,7 +386,7 @@ class SimNetwork:
             return
         if self._hits("duplicate_request"):
             self._later(
-                3 * self._delay(), self._deliver_copy, call.host, address, call.method, call.header, call.payload
+                3 * self._delay(), self._deliver_copy, address, call.method, call.header, call.payload, call.host
             )
         if self._hits("replay_request"):
             self._deliver_later(address, call)
