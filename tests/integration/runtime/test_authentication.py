@@ -23,6 +23,7 @@ from oncelog.client.grpc_transport import GrpcTransport
 from oncelog.client.tls_files import TlsFiles
 from oncelog.core.scram import make_credential
 from oncelog.types import Buffer
+from oncelog_runtime.adapters import grpc_link
 from oncelog_runtime.adapters.grpc_server import GrpcServer, Listener
 from oncelog_runtime.adapters.system import SystemClock, build_ports, close_ports
 from oncelog_runtime.adapters.tls import load_tls
@@ -192,7 +193,11 @@ def test_a_link_ends_with_its_token_and_the_next_one_has_a_new_one(tmp_path: Pat
     run(tmp_path, check)
 
 
-def test_who_stays_on_a_link_whose_token_is_over_is_told_so(tmp_path: Path) -> None:
+def test_who_stays_on_a_link_whose_token_is_over_is_told_so_and_then_shown_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grpc_link, "_EXPIRED_LINGER_S", 2.0)
+
     async def check(world: World) -> None:
         async with client(Credentials(token=token(1.0))) as transport:
             assert await who(transport, world.address)
@@ -202,6 +207,8 @@ def test_who_stays_on_a_link_whose_token_is_over_is_told_so(tmp_path: Path) -> N
             await asyncio.sleep(1.2)
             with pytest.raises(errors.TokenExpiredError):
                 await who(transport, world.address)
+            async with asyncio.timeout(20):
+                await world.server._host.no_links.wait()
 
     run(tmp_path, check)
 

@@ -12,11 +12,13 @@ Rule 4: every failure is an ERROR frame; the text never carries a stack or a pat
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+import grpc
 import grpc.aio
 
 from oncelog import errors, link_codec, span_names, tracing
@@ -166,7 +168,8 @@ class ServerLink:
         await self._host.authentication.nearly_over(self._caller)
         self.say_goodbye(errors.TokenExpiredError())
         await asyncio.sleep(_EXPIRED_LINGER_S)
-        self._context.cancel()
+        with contextlib.suppress(grpc.aio.BaseError, grpc.aio.UsageError):
+            await self._context.abort(grpc.StatusCode.UNAUTHENTICATED, "the token is over")
 
     async def _greet(self) -> bool:
         """The hello of both sides; False when the peer was refused."""
