@@ -23,6 +23,13 @@ HOSTILE: Final[dict[str, Case]] = {
         f"{_CHECK}test_8_no_real_batch_is_below_the_bounds",
         f"{_CHECK}test_12_a_count_beside_its_offsets_is_refused",
     ),
+    "input 57, 58, 60": _input(
+        "payloads that nobody can decode",
+        "test_58_a_payload_that_would_stop_every_consumer_is_refused",
+        "unit/partition_leader/core/test_payload_check.py::test_a_payload_that_nobody_can_decode_is_refused",
+        "unit/partition_leader/core/test_payload_check.py::test_another_number_of_rows_than_the_header_says_is_refused",
+        "unit/partition_leader/core/test_payload_check.py::test_a_header_without_a_name_is_refused",
+    ),
     "input 9, 10, 14, 15, 18, 26": _input("batches, producers and epochs that cannot be", _BY_NAME),
     "input 11": _input("what only a leader writes", f"{_CHECK}test_11_what_the_leader_writes_is_ignored"),
     "input 16, 17": _input(

@@ -38,6 +38,7 @@ from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.controller import Controller
 from oncelog_partition_leader.coordinators import Coordinators
 from oncelog_partition_leader.core.batch_check import BatchLimits, check_question, read_client_batch
+from oncelog_partition_leader.core.payload_check import check_payload
 from oncelog_partition_leader.core.transactions import TxnName
 from oncelog_partition_leader.describing import producers_reply
 from oncelog_partition_leader.disk_confirmation import DiskConfirmation, sync_replica
@@ -185,11 +186,12 @@ class BrokerService:
         )
         try:
             header = read_client_batch(data, limits, item.topic_id, item.partition)
+            _check_writer(partition.topic, header)
+            check_payload(header, data, limits.max_uncompressed_bytes)
         except OncelogError:
             raise
         except Exception as error:  # nothing is queued yet: this batch is refused, the others of the request are not
             raise self._replicas.bugs.met("request", error, methods.PRODUCE.name) from error
-        _check_writer(partition.topic, header)
         done: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
         command = AppendBatch(done, deadline_ms, acks, header=header, data=data, transactional_id=item.transactional_id)
         leadership.submit(command, len(data))

@@ -74,6 +74,7 @@ def test_what_is_refused_before_it_is_queued_leaves_no_span_open(monkeypatch: py
     unused: Any = SimpleNamespace(find=lambda _: partition)
     service = BrokerService(*[unused] * 12, tracer=tracer)
     monkeypatch.setattr(module, "read_client_batch", lambda *_: header(7))
+    monkeypatch.setattr(module, "check_payload", lambda *_: None)
 
     async def main() -> None:
         TRACEPARENT.set("00-" + "a" * 32 + "-" + "b" * 16 + "-01")
