@@ -131,7 +131,7 @@ class Broker:
         self.service.register(ports.server)
         once = Once(lambda: NotControllerError("the call was meant for another term of the controller"))
         AdminService(config, self.view, self.replicas, self.controller, ports.transport, once).register(ports.server)
-        self.records = RecordsService(config, ports.clock, ports.transport, self.view, self.service)
+        self.records = RecordsService(config, ports.clock, ports.transport, self.view, self.service, ports.disk)
         self.records.register(ports.server)
         OperationsService(self.view, self.drainer, self.controller, self.me, once).register(ports.server)
         self.guard = RestoreGuard(

@@ -50,6 +50,10 @@ class BrokerConfig(ServingConfig):
     inbox_bytes_max: int = setting(64 << 20, "bytes that may wait for their append, per partition")
     inbox_batches_max: int = setting(10_000, "batches that may wait for append or acknowledgement, per partition")
     fetch_reply_bytes: int = setting(55 << 20, "largest answer of a fetch, below max_message_bytes")
+    fetch_records_unpacked_bytes: int = setting(
+        16 << 20, "most bytes of records, unpacked, of one FetchRecords, and largest batch that it unpacks"
+    )
+    fetch_partitions_max: int = setting(10_000, "most partitions of one fetch")
     fetch_wait_max: int = setting(60_000, "longest long poll of a fetch, ms")
     # transactions
     transaction_max_timeout_ms: int = setting(
