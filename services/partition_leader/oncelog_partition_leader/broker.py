@@ -15,6 +15,7 @@ from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.contacts import Contacts
 from oncelog_partition_leader.controller import Controller
 from oncelog_partition_leader.coordinators import Coordinators
+from oncelog_partition_leader.core.capacity import partitions_for
 from oncelog_partition_leader.core.draining import out_of_sync
 from oncelog_partition_leader.core.folders import Folder
 from oncelog_partition_leader.custody import Custody
@@ -160,7 +161,10 @@ class Broker:
         self._held = held_logs(self.ports.disk, self.config.log_dir)
         await self.custody.open()
         self.registration.announce(
-            self.config.announced(self.ports.server.listening), self.config.rack, self.custody.directory_id
+            self.config.announced(self.ports.server.listening),
+            self.config.rack,
+            self.custody.directory_id,
+            partitions_for(self.ports.descriptors, self.config.partitions_per_broker_max),
         )
         self._keep(partial(self.view.follow, self.ports.metadata), "follow-etcd")
         self._keep(self._join, "registration")

@@ -26,6 +26,9 @@ class BrokerConfig(ServingConfig):
     min_insync_replicas: int = setting(2, "default of the topic option; never more than the replicas of the topic")
     message_max_bytes: int = setting(8 << 20, "default of the topic option max_message_bytes")
     partitions_max: int = setting(10_000, "most partitions of one topic")
+    partitions_per_broker_max: int = setting(
+        10_000, "most partitions with a replica here; fewer where the limit of open files allows no more"
+    )
     # liveness
     session_timeout_ms: int = setting(3_000, "life of the registration's lease without renewal, 2000 and up")
     peer_hold_ms: int = setting(500, "how long a peer holds the call that watches it")
@@ -96,6 +99,7 @@ class BrokerConfig(ServingConfig):
             "above peer_silence_max_ms",
         )
         self.check("partitions_max", self.partitions_max <= 10_000, "at most 10000")
+        self.check("partitions_per_broker_max", self.partitions_per_broker_max <= 1_000_000, "at most 1000000")
         self.check("transaction_shards", self.transaction_shards <= 10_000, "at most 10000")
         self.check("group_shards", self.group_shards <= 10_000, "at most 10000")
         self.check("fetch_reply_bytes", self.fetch_reply_bytes < self.max_message_bytes, "below max_message_bytes")

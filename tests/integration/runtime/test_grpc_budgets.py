@@ -21,6 +21,7 @@ from oncelog_runtime.admission import ADMISSION
 from oncelog_runtime.call_context import CallInfo
 from oncelog_runtime.peer_key import peer_of
 from tests.contracts.transport_suite import FETCH, LONG_MS, PING, echo
+from tests.hostile.half_messages import HalfMessages
 from tests.integration.runtime.test_grpc_link import detail, frames
 
 MIB = 1 << 20
@@ -32,7 +33,7 @@ SMALL = ServerOptions(
 
 def run(test: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await test()
 
     asyncio.run(bounded())
@@ -219,5 +220,40 @@ def test_unary_calls_are_bounded_per_peer_and_give_back_what_they_held() -> None
             assert len(await fetch(b"")) > MIB
             await until(lambda: server.shares.answers.is_idle)
             await until(lambda: server.shares.peers == 0)
+
+    run(test)
+
+
+def test_half_messages_end_their_connection_and_nobody_elses() -> None:
+    """Raw HTTP/2: streams that promise 4 MiB each and stop one byte before the end."""
+    options = ServerOptions(max_message_bytes=4 * MIB, message_timeout_ms=60_000)
+
+    async def test() -> None:
+        async with serving({PING: echo}, options) as (_, address):
+            quiet = GrpcTransport()
+            await quiet.call(address, PING, b"", b"x", LONG_MS)
+            half = await HalfMessages.connect(address)
+            sent = await half.send(streams=20, size=4 * MIB)
+            assert sent < 80 * MIB
+            await half.ended()
+            _, payload = await quiet.call(address, PING, b"", b"y", LONG_MS)
+            assert payload == b"y"
+            await quiet.close()
+
+    run(test)
+
+
+def test_one_half_message_ends_after_its_time() -> None:
+    options = ServerOptions(max_message_bytes=4 * MIB, message_timeout_ms=1_000)
+
+    async def test() -> None:
+        async with serving({PING: echo}, options) as (_, address):
+            quiet = GrpcTransport()
+            half = await HalfMessages.connect(address)
+            assert await half.send(streams=1, size=4 * MIB) >= 4 * MIB - 1
+            await quiet.call(address, PING, b"", bytes(3 * MIB), LONG_MS)
+            await half.ended()
+            await quiet.call(address, PING, b"", b"y", LONG_MS)
+            await quiet.close()
 
     run(test)

@@ -29,6 +29,7 @@ from oncelog.trace_context import TRACEPARENT
 from oncelog.v1 import link_pb2
 from oncelog.wire_errors import to_detail
 from oncelog_runtime.adapters.grpc_status import end_call_span
+from oncelog_runtime.adapters.half_messages import HalfMessages, connection_of
 from oncelog_runtime.admission import ADMISSION, Admission
 from oncelog_runtime.audience import refusal
 from oncelog_runtime.call_context import CALL, CallInfo
@@ -72,8 +73,8 @@ class LinkHost:
     """By listener: a crowd of clients must not keep the other services out."""
     links_of: Counter[tuple[str, str]] = field(default_factory=Counter)
     """By listener and peer: one peer must not keep the others out."""
-    received_bytes: Callable[[str, int], None] = lambda _peer, _size: None
-    """Told of each whole message, by the connection on which it came."""
+    half_messages: HalfMessages | None = None
+    """Told of each whole message and each answer."""
     running: set[asyncio.Task[None]] = field(default_factory=set)
     no_links: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -125,6 +126,8 @@ class ServerLink:
         self._caller = caller
         self.peer = host.peer_of(caller)
         self._share: Share | None = None
+        self._half_messages = host.half_messages
+        self._connection = connection_of(caller.peer)
         self._requests: dict[int, _Request] = {}
         self._running_bytes = 0
         self._outbox: deque[Frame] = deque()
@@ -248,7 +251,8 @@ class ServerLink:
             data = await self._context.read()
             if data is grpc.aio.EOF:
                 return
-            self._host.received_bytes(self._caller.peer, len(data))
+            if self._half_messages is not None:
+                self._half_messages.arriving.delivered(self._connection, len(data))
             self._on_envelope(data)
             del data  # the next message may be long in coming
             crowded = len(self._outbox) > self._host.max_requests_per_link
@@ -395,6 +399,8 @@ class ServerLink:
                     sizes = [(frame.correlation_id, len(frame.header) + len(frame.payload)) for frame in frames]
                     frames.clear()  # the envelope has their bytes; both together would be twice the budget
                     await self._context.write(envelope)
+                    if self._half_messages is not None:
+                        self._half_messages.arriving.answered(self._connection, len(envelope))
                     for correlation_id, size in sizes:
                         self._outbox_bytes -= size
                         self._written(correlation_id)

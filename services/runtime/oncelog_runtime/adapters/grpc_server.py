@@ -33,9 +33,11 @@ from oncelog_runtime import listeners
 from oncelog_runtime.adapters import grpc_status
 from oncelog_runtime.adapters.grpc_link import SMALL_BYTES, LinkHost, ServerLink, unexpected
 from oncelog_runtime.adapters.grpc_tracing import ServerTracing
+from oncelog_runtime.adapters.half_messages import LOOK_S, HalfMessages, connection_of
 from oncelog_runtime.admission import ADMISSION, Admission
 from oncelog_runtime.audience import refusal
 from oncelog_runtime.call_context import CALL, CallInfo
+from oncelog_runtime.core.arriving import ArrivingLimits
 from oncelog_runtime.core.shares import MemoryLimits, Shares
 from oncelog_runtime.metrics import NodeMetrics
 from oncelog_runtime.peer_key import peer_of
@@ -81,6 +83,10 @@ class ServerOptions:
     """Of the whole process, see `MemoryLimits`; 0 = eight times `max_message_bytes`."""
     answer_bytes: int = 0
     """Of the whole process, see `MemoryLimits`; 0 = four times `max_message_bytes`."""
+    arriving_bytes: int = 0
+    """Of messages that are not whole yet, whole process; 0 = four times `max_message_bytes`."""
+    message_timeout_ms: int = 60_000
+    """How long a message may take to arrive where clients come in; 0 = as long as it likes."""
     max_metadata_bytes: int = 16 << 10
     handshake_timeout_ms: int = 10_000
     default_timeout_ms: int = 30_000
@@ -97,6 +103,14 @@ class ServerOptions:
             answer_bytes=answer_bytes,
             request_bytes_per_connection=max(self.max_bytes_per_link, self.max_message_bytes),
             answer_bytes_per_connection=max(answer_bytes // 4, self.max_message_bytes),
+        )
+
+    def arriving_limits(self) -> ArrivingLimits:
+        """Bounds of what is not whole yet."""
+        return ArrivingLimits(
+            process_bytes=self.arriving_bytes or 4 * self.max_message_bytes,
+            connection_bytes=2 * self.max_message_bytes,
+            patience=max(2, round(self.message_timeout_ms / 1000 / LOOK_S)),
         )
 
 
@@ -138,6 +152,7 @@ class GrpcServer:
             max_links_per_peer=o.max_links_per_peer,
             shares=Shares(o.memory_limits()),
             peer_of=peer_of,
+            half_messages=HalfMessages(o.arriving_limits()) if o.message_timeout_ms else None,
             default_timeout_ms=o.default_timeout_ms,
             tracer=tracer,
         )
@@ -190,7 +205,14 @@ class GrpcServer:
             await server.start()
             self._servers.append(server)
             self._listening[listener.name] = address
+        if self._host.half_messages is not None:
+            self._host.half_messages.start(self._client_ports())
         return self._listening[listeners.INTERNAL]
+
+    def _client_ports(self) -> list[int]:
+        """The doors of clients: their own ones, or the only one. Other services send what they began."""
+        doors = {name: address for name, address in self._listening.items() if name != listeners.INTERNAL}
+        return [int(address.rpartition(":")[2]) for address in (doors or self._listening).values()]
 
     @property
     def listening(self) -> dict[str, str]:
@@ -207,11 +229,8 @@ class GrpcServer:
             table = services.setdefault(service, {})
             table[method] = grpc.unary_unary_rpc_method_handler(self._unary(methods.ALL[name], handler, listener))
             table["Connect"] = grpc.stream_stream_rpc_method_handler(self._connect(service, listener))
-        server.add_generic_rpc_handlers(
-            tuple(
-                grpc.method_handlers_generic_handler(_PACKAGE + service, table) for service, table in services.items()
-            )
-        )
+        found = [grpc.method_handlers_generic_handler(_PACKAGE + service, table) for service, table in services.items()]
+        server.add_generic_rpc_handlers((_Arrivals(self._host), *found))
         return server
 
     @staticmethod
@@ -236,6 +255,8 @@ class GrpcServer:
         if not servers:
             return
         self._host.stopping = True
+        if self._host.half_messages is not None:
+            await self._host.half_messages.stop()
         running = self._host.running
         if running:
             await asyncio.wait(list(running), timeout=grace_ms / 1000)
@@ -284,7 +305,9 @@ class GrpcServer:
     ) -> Callable[[bytes, Any], Awaitable[bytes]]:
         async def unary(data: bytes, context: Any) -> bytes:
             caller = _caller(context, listener)
-            self._host.received_bytes(caller.peer, len(data))
+            half_messages = self._host.half_messages
+            if half_messages is not None:
+                half_messages.arriving.delivered(connection_of(caller.peer), len(data))
             try:
                 if (refused := refusal(listener.name, spec.name)) is not None:
                     raise refused
@@ -304,6 +327,8 @@ class GrpcServer:
             answer = await asyncio.shield(task)
             if isinstance(answer, errors.OncelogError):
                 await grpc_status.abort(context, answer)
+            if half_messages is not None:
+                half_messages.arriving.answered(connection_of(caller.peer), len(answer))
             return answer
 
         return unary
@@ -342,6 +367,18 @@ class GrpcServer:
         if not self._unary_calls_of[call.key]:
             del self._unary_calls_of[call.key]
         self._host.running.discard(task)
+
+
+class _Arrivals(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """Sees that a call begins, before its message is there; serves none."""
+
+    def __init__(self, host: LinkHost) -> None:
+        self._host = host
+
+    def service(self, handler_call_details: Any) -> None:
+        """Asked first about each call."""
+        if self._host.half_messages is not None:
+            self._host.half_messages.something_new = True
 
 
 class _UnaryCall:
