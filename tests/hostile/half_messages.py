@@ -53,6 +53,8 @@ class HalfMessages:
         while any(left.values()) and not self.is_over:
             before = sent
             for stream in left:
+                if self._writer.is_closing():
+                    break
                 amount = min(left[stream], self._streams[stream], self._connection, _FRAME_BYTES)
                 if amount > 0:
                     self._writer.write(_frame(_DATA, 0, stream, _ZEROS[:amount]))

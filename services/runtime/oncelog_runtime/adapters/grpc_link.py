@@ -340,8 +340,8 @@ class ServerLink:
                 raise  # `stop` ran out of patience
             answer = unexpected(error, frame.method)
         finally:
-            assert self._share is not None
-            self._share.requests.release(request.reserved)
+            if request.reserved and self._share is not None:
+                self._share.requests.release(request.reserved)
         self._running_bytes -= request.size
         if request.span is not None:
             end_call_span(request.span, answer if isinstance(answer, errors.OncelogError) else None)

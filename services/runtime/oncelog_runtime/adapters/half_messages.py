@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 from urllib.parse import unquote
 
+from oncelog.malloc import trim_malloc
 from oncelog_runtime.core.arriving import Arriving, ArrivingLimits
 
 log = logging.getLogger(__name__)
@@ -25,6 +26,7 @@ LOOK_S: Final = 0.25
 _CROWD: Final = 1_000
 _CROWD_LOOK_S: Final = 1.0
 _DISCOVER_EVERY: Final = 20
+_TRIM_AFTER: Final = 8
 _BYTES_RECEIVED: Final = struct.Struct("=Q")
 _BYTES_RECEIVED_AT: Final = 128
 _TCP_INFO_BYTES: Final = 136
@@ -66,7 +68,7 @@ class HalfMessages:
             await asyncio.gather(task, return_exceptions=True)
 
     async def _run(self) -> None:
-        looks = 0
+        looks, trim_at = 0, -1
         while True:
             await asyncio.sleep(LOOK_S if len(self._sockets) < _CROWD else _CROWD_LOOK_S)
             discover, self.something_new = self.something_new or looks % _DISCOVER_EVERY == 0, False
@@ -74,6 +76,9 @@ class HalfMessages:
             received = await asyncio.to_thread(self._received, discover)
             for verdict in self.arriving.look(received):
                 self._end(verdict.connection, verdict.bytes, verdict.reason)
+                trim_at = looks + _TRIM_AFTER
+            if looks == trim_at:
+                await asyncio.to_thread(trim_malloc)  # gRPC has freed their bytes; the C library would keep them
 
     def _received(self, discover: bool) -> dict[str, int]:
         """Connection -> bytes received, of all connections that are known."""

@@ -3,7 +3,8 @@
 gRPC keeps the bytes of a message until it is whole, and shows nothing of them. But what the kernel has received on a
 connection, less what became whole messages, is what is unfinished.
 
-Rule 1: a connection ends when it holds more than its bound, or when bytes are unfinished for `patience` looks.
+Rule 1: a connection ends when it holds more than its bound at two looks, or twice its bound at one, or when bytes are unfinished
+        for `patience` looks.
 Rule 2: when all connections together hold more than the process's bound, those that hold the most end first, if they were
         unfinished before, until the rest is within the bound.
 Rule 3: time is counted in looks, not on a clock: a process that stood still accuses nobody.
@@ -116,7 +117,8 @@ class Arriving:
         limits = self._limits
         verdicts: list[Verdict] = []
         for name, connection in self._connections.items():
-            if connection.old_bytes(1) > limits.connection_bytes:
+            far_above = connection.balance > 2 * limits.connection_bytes
+            if far_above or connection.old_bytes(1) > limits.connection_bytes:
                 verdicts.append(Verdict(name, connection.balance, "too many bytes of unfinished messages"))
             elif connection.old_bytes(limits.patience - 1) > _SLACK_BYTES:
                 verdicts.append(Verdict(name, connection.balance, "a message that does not get finished"))

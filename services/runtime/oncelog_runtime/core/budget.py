@@ -58,7 +58,14 @@ class Budget:
         """What could be reserved now; nothing while somebody waits for room on the way to the root."""
         if self._waiting:
             return 0
-        return min(0 if node._line else node.limit_bytes - node.taken_bytes for node in self._path())
+        least = self.limit_bytes
+        node: Budget | None = self
+        while node is not None:
+            room = 0 if node._line else node.limit_bytes - node.taken_bytes
+            if room < least:
+                least = room
+            node = node.parent
+        return least
 
     def reserve(self, size: int) -> None:
         """Takes `size` bytes, or nothing. Raises `ResourceExhaustedError`."""
@@ -70,10 +77,16 @@ class Budget:
     def release(self, size: int) -> None:
         """Gives bytes back, and lets those in whose turn it is."""
         assert size >= 0, "nothing negative is given back"
-        for node in self._path():
+        node: Budget | None = self
+        while node is not None:
             assert node.taken_bytes >= size, "more is given back than was taken"
             node.taken_bytes -= size
-        self._admit()
+            node = node.parent
+        node = self
+        while node is not None:
+            if node._line:
+                node._serve_line()
+            node = node.parent
 
     def refusal(self, size: int) -> ResourceExhaustedError:
         """Why these bytes are not to be had now."""
@@ -128,8 +141,10 @@ class Budget:
             node = node.parent
 
     def _take(self, size: int) -> None:
-        for node in self._path():
+        node: Budget | None = self
+        while node is not None:
             node.taken_bytes += size
+            node = node.parent
 
     def _first_without(self, size: int, served: Budget) -> Budget | None:
         """The nearest node that has no room, or a line that is not the one being served; None = there is room."""
@@ -152,10 +167,6 @@ class Budget:
             waiter.granted = True
             waiter.grant()
             served = self  # its turn is over: behind those who stand in a line
-
-    def _admit(self) -> None:
-        for node in self._path():
-            node._serve_line()
 
     def _serve_line(self) -> None:
         """While its first has room: it gets it, or moves on to the line of the node that has none."""

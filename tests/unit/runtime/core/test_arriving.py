@@ -37,11 +37,17 @@ def test_bounds_that_cannot_be_are_refused() -> None:
 
 def test_a_connection_that_holds_more_than_its_bound_ends_at_the_second_look() -> None:
     lines = Lines()
-    lines.send("bad", 60 * MIB)
+    lines.send("bad", 30 * MIB)
     assert lines.look() == []
     assert lines.look() == [("bad", "too many bytes of unfinished messages")]
     assert lines.look() == []
     assert lines.arriving.unfinished_bytes == 0
+
+
+def test_a_connection_that_is_far_above_its_bound_ends_at_once() -> None:
+    lines = Lines()
+    lines.send("bad", 50 * MIB)
+    assert lines.look() == [("bad", "too many bytes of unfinished messages")]
 
 
 def test_a_message_that_does_not_get_finished_ends_its_connection_and_a_slow_one_that_does_not() -> None:
