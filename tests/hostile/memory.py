@@ -172,7 +172,7 @@ async def links(victim: Victim) -> str:
                 await stream.write(HELLO)
                 data = await stream.read()
             except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
-                return str((await stream.code()).name)
+                return f"{(await stream.code()).name} {await stream.details()}"
             if data is grpc.aio.EOF:
                 return str((await stream.code()).name)
             [frame] = link_codec.decode_envelope(data)

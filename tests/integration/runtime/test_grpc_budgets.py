@@ -52,6 +52,11 @@ async def unpaid(_header: bytes, _payload: Buffer) -> tuple[bytes, Buffer]:
     return b"", bytes(MIB)
 
 
+async def swallow(_header: bytes, _payload: Buffer) -> tuple[bytes, Buffer]:
+    """Takes it and says nothing."""
+    return b"", b""
+
+
 def by_name(caller: CallInfo) -> str:
     """In these tests all peers have one address, so they say who they are."""
     return caller.authorization or peer_of(caller)
@@ -229,13 +234,15 @@ def test_half_messages_end_their_connection_and_nobody_elses() -> None:
     options = ServerOptions(max_message_bytes=4 * MIB, message_timeout_ms=60_000)
 
     async def test() -> None:
-        async with serving({PING: echo}, options) as (_, address):
+        async with serving({PING: echo}, options) as (server, address):
             quiet = GrpcTransport()
             await quiet.call(address, PING, b"", b"x", LONG_MS)
             half = await HalfMessages.connect(address)
             sent = await half.send(streams=20, size=4 * MIB)
             assert sent < 80 * MIB
             await half.ended()
+            assert server.half_messages is not None
+            assert server.half_messages.ended == 1
             _, payload = await quiet.call(address, PING, b"", b"y", LONG_MS)
             assert payload == b"y"
             await quiet.close()
@@ -255,5 +262,28 @@ def test_one_half_message_ends_after_its_time() -> None:
             await half.ended()
             await quiet.call(address, PING, b"", b"y", LONG_MS)
             await quiet.close()
+
+    run(test)
+
+
+def test_who_sends_much_and_finishes_it_is_never_ended() -> None:
+    """Far more than a connection may have unfinished, for longer than a message may take."""
+    options = ServerOptions(max_message_bytes=4 * MIB, message_timeout_ms=1_000)
+
+    async def test() -> None:
+        async with serving({PING: swallow}, options) as (server, address):
+            transport = GrpcTransport()
+            loop = asyncio.get_running_loop()
+            began = loop.time()
+            while loop.time() < began + 3:
+                calls = [transport.call(address, PING, b"", bytes(3 * MIB), LONG_MS) for _ in range(4)]
+                await asyncio.gather(*calls)  # a link that breaks is a NetworkError
+            half_messages = server.half_messages
+            assert half_messages is not None
+            assert half_messages.ended == 0
+            assert half_messages.arriving.unfinished_bytes < 8 * MIB
+            [connection] = half_messages.watched
+            assert connection.startswith("127.0.0.1:")
+            await transport.close()
 
     run(test)

@@ -184,6 +184,11 @@ class GrpcServer:
         return self._host.shares
 
     @property
+    def half_messages(self) -> HalfMessages | None:
+        """Who looks at messages that are not whole yet; None when nobody does."""
+        return self._host.half_messages
+
+    @property
     def running_requests(self) -> int:
         """Requests whose handler runs."""
         return len(self._host.running)

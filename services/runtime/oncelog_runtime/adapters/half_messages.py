@@ -49,10 +49,15 @@ class HalfMessages:
     def __init__(self, limits: ArrivingLimits) -> None:
         self.arriving = Arriving(limits)
         self._ports: frozenset[int] = frozenset()
-        self._sockets: dict[str, int] = {}
+        self._sockets: dict[str, tuple[int, int]] = {}  # connection -> descriptor, address family
         self._task: asyncio.Task[None] | None = None
         self.something_new = True
         self.ended = 0
+
+    @property
+    def watched(self) -> list[str]:
+        """The connections that are looked at, as the kernel names them."""
+        return list(self._sockets)
 
     def start(self, ports: Iterable[int]) -> None:
         """Begins to look."""
@@ -85,26 +90,26 @@ class HalfMessages:
         if discover:
             self._sockets = dict(self._find())
         found: dict[str, int] = {}
-        for name, fd in self._sockets.items():
-            with contextlib.suppress(OSError), _borrowed(fd) as sock:
+        for name, (fd, family) in self._sockets.items():
+            with contextlib.suppress(OSError), _borrowed(fd, family) as sock:
                 if _peer_name(sock) == name:
                     info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
                     if len(info) >= _TCP_INFO_BYTES:
                         found[name] = _BYTES_RECEIVED.unpack_from(info, _BYTES_RECEIVED_AT)[0]
         return found
 
-    def _find(self) -> Iterator[tuple[str, int]]:
+    def _find(self) -> Iterator[tuple[str, tuple[int, int]]]:
         for entry in os.listdir(_DESCRIPTORS):
             fd = int(entry)
             with contextlib.suppress(OSError), _borrowed(fd) as sock:
                 address = sock.getsockname()
                 if isinstance(address, tuple) and address[1] in self._ports:
-                    yield _peer_name(sock), fd
+                    yield _peer_name(sock), (fd, sock.family)
 
     def _end(self, name: str, size: int, reason: str) -> None:
         log.warning("ending a connection: %s", reason, extra={"peer": name, "bytes": size})
-        fd = self._sockets.pop(name, -1)
-        with contextlib.suppress(OSError), _borrowed(fd) as sock:
+        fd, family = self._sockets.pop(name, (-1, -1))
+        with contextlib.suppress(OSError), _borrowed(fd, family) as sock:
             if _peer_name(sock) == name:
                 sock.shutdown(socket.SHUT_RDWR)
                 self.ended += 1
@@ -116,9 +121,9 @@ def _peer_name(sock: socket.socket) -> str:
 
 
 @contextlib.contextmanager
-def _borrowed(fd: int) -> Iterator[socket.socket]:
-    """gRPC's socket, which stays gRPC's. Raises `OSError` when it is none."""
-    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=fd)
+def _borrowed(fd: int, family: int = -1) -> Iterator[socket.socket]:
+    """gRPC's socket, which stays gRPC's; `family` -1 = ask the kernel. Raises `OSError` when it is none."""
+    sock = socket.socket(family, socket.SOCK_STREAM if family >= 0 else -1, 0 if family >= 0 else -1, fileno=fd)
     try:
         yield sock
     finally:

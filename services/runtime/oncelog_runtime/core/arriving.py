@@ -3,8 +3,8 @@
 gRPC keeps the bytes of a message until it is whole, and shows nothing of them. But what the kernel has received on a
 connection, less what became whole messages, is what is unfinished.
 
-Rule 1: a connection ends when it holds more than its bound at two looks, or twice its bound at one, or when bytes are unfinished
-        for `patience` looks.
+Rule 1: a connection ends when it holds more than its bound at two looks, or twice its bound at one, or when bytes are
+        unfinished for `patience` looks.
 Rule 2: when all connections together hold more than the process's bound, those that hold the most end first, if they were
         unfinished before, until the rest is within the bound.
 Rule 3: time is counted in looks, not on a clock: a process that stood still accuses nobody.
