@@ -181,6 +181,22 @@ def test_one_peer_cannot_take_all_links() -> None:
     run(test)
 
 
+def test_streams_without_a_hello_take_no_place_of_a_link() -> None:
+    options = ServerOptions(max_links_per_peer=3)
+
+    async def test() -> None:
+        async with serving({PING: echo}, options) as (server, address), contextlib.AsyncExitStack() as stack:
+            for _ in range(5):
+                silent = await stack.enter_async_context(link(address, hello=False))
+                await silent.wait_for_connection()
+            await until(lambda: server.open_links == 5)
+            transport = GrpcTransport()
+            await transport.call(address, PING, b"", b"x", LONG_MS)
+            await transport.close()
+
+    run(test)
+
+
 def test_a_crowd_of_streams_of_one_peer_is_ended_without_waiting_for_hellos() -> None:
     options = ServerOptions(max_links_per_peer=3)
 

@@ -73,6 +73,8 @@ class LinkHost:
     """By listener: a crowd of clients must not keep the other services out."""
     links_of: Counter[tuple[str, str]] = field(default_factory=Counter)
     """By listener and peer: one peer must not keep the others out."""
+    let_in: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """The same, of those whose hello was accepted: streams without a hello take no place of theirs."""
     half_messages: HalfMessages | None = None
     """Told of each whole message and each answer."""
     running: set[asyncio.Task[None]] = field(default_factory=set)
@@ -93,8 +95,11 @@ class LinkHost:
         del self.links[id(link)]
         self.links_at[link.listener] -= 1
         self.links_of[link.listener, link.peer] -= 1
+        if link.is_let_in:
+            self.let_in[link.listener, link.peer] -= 1
         if not self.links_of[link.listener, link.peer]:
             del self.links_of[link.listener, link.peer]
+            self.let_in.pop((link.listener, link.peer), None)
         if not self.links:
             self.no_links.set()
 
@@ -125,6 +130,7 @@ class ServerLink:
         self._context = context
         self._caller = caller
         self.peer = host.peer_of(caller)
+        self.is_let_in = False
         self._share: Share | None = None
         self._half_messages = host.half_messages
         self._connection = connection_of(caller.peer)
@@ -227,12 +233,14 @@ class ServerLink:
             raise errors.ShuttingDownError()
         if self._host.links_at[self.listener] > self._host.max_links:
             raise errors.ResourceExhaustedError("too many links to this process", retry_after_ms=1000)
-        if self._host.links_of[self.listener, self.peer] > self._host.max_links_per_peer:
+        if self._host.let_in[self.listener, self.peer] >= self._host.max_links_per_peer:
             raise errors.ResourceExhaustedError(
                 _TOO_MANY,
                 retry_after_ms=1000,
                 limit=self._host.max_links_per_peer,
             )
+        self.is_let_in = True
+        self._host.let_in[self.listener, self.peer] += 1
 
     async def _refuse(self, error: errors.OncelogError) -> None:
         """Says why, and lets the peer hang up first: the end of a stream can overtake its last message."""
