@@ -15,6 +15,7 @@ from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.contacts import Contacts
 from oncelog_partition_leader.controller import Controller
 from oncelog_partition_leader.coordinators import Coordinators
+from oncelog_partition_leader.core.capacity import partitions_for
 from oncelog_partition_leader.core.draining import out_of_sync
 from oncelog_partition_leader.core.folders import Folder
 from oncelog_partition_leader.custody import Custody
@@ -131,7 +132,7 @@ class Broker:
         self.service.register(ports.server)
         once = Once(lambda: NotControllerError("the call was meant for another term of the controller"))
         AdminService(config, self.view, self.replicas, self.controller, ports.transport, once).register(ports.server)
-        self.records = RecordsService(config, ports.clock, ports.transport, self.view, self.service)
+        self.records = RecordsService(config, ports.clock, ports.transport, self.view, self.service, ports.disk)
         self.records.register(ports.server)
         OperationsService(self.view, self.drainer, self.controller, self.me, once).register(ports.server)
         self.guard = RestoreGuard(
@@ -160,7 +161,10 @@ class Broker:
         self._held = held_logs(self.ports.disk, self.config.log_dir)
         await self.custody.open()
         self.registration.announce(
-            self.config.announced(self.ports.server.listening), self.config.rack, self.custody.directory_id
+            self.config.announced(self.ports.server.listening),
+            self.config.rack,
+            self.custody.directory_id,
+            partitions_for(self.ports.descriptors, self.config.partitions_per_broker_max),
         )
         self._keep(partial(self.view.follow, self.ports.metadata), "follow-etcd")
         self._keep(self._join, "registration")

@@ -167,6 +167,7 @@ class Broker:
     """A live broker process. `nonce` tells a broker its own registration after a lost answer.
 
     `directory_id`: its data directory, for people: another one means that the disk was replaced (KIP-858).
+    `partitions_max`: how many replicas it takes; 0 = an older broker, which does not say.
     """
 
     address: str
@@ -175,6 +176,7 @@ class Broker:
     rack: str = ""
     external_address: str = ""
     directory_id: str = ""
+    partitions_max: int = 0
 
     def encode(self) -> bytes:
         """The value in etcd."""
@@ -184,7 +186,7 @@ class Broker:
     def decode(data: bytes) -> Broker:
         """From the value in etcd."""
         d = json.loads(data)
-        more = str(d.get("external_address", "")), str(d.get("directory_id", ""))
+        more = str(d.get("external_address", "")), str(d.get("directory_id", "")), int(d.get("partitions_max", 0))
         return Broker(d["address"], d["client_address"], d["nonce"], d.get("rack", ""), *more)
 
     @property

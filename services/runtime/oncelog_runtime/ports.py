@@ -273,3 +273,5 @@ class NodePorts:
     tracer: Tracer | None = None
     """None: nothing is traced, as in the simulation."""
     metrics: NodeMetrics = field(default_factory=NodeMetrics)
+    descriptors: int = 0
+    """Files and sockets that this process may have open; 0 = without limit."""
