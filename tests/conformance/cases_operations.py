@@ -35,6 +35,10 @@ def _restored(title: str, *names: str) -> Case:
     return Case(title, tuple(f"conformance/test_restored_etcd.py::{name}" for name in names))
 
 
+def _stranger(title: str, *names: str) -> Case:
+    return Case(title, tuple(f"conformance/test_internal_topics.py::{name}" for name in names))
+
+
 OPERATIONS: Final[dict[str, Case]] = {
     "drain 1": _drain(
         "leaderships and the controller's role go, replicas stay",
@@ -257,5 +261,17 @@ OPERATIONS: Final[dict[str, Case]] = {
                 "test_a_restore_that_only_the_logs_show_is_noticed_before_anybody_is_elected",
             )
         ),
+    ),
+    "stranger 1": _stranger(
+        "the cluster's own topics are closed to clients, whoever passes their requests on",
+        "test_no_client_reads_or_writes_the_clusters_own_topics_at_any_broker",
+        "test_what_a_broker_passes_on_is_judged_by_the_client_that_asked",
+        "test_plain_records_of_users_still_go_by_any_broker",
+        "test_operators_see_where_the_clusters_own_topics_are",
+        "test_no_transaction_takes_in_the_clusters_own_topics",
+    ),
+    "stranger 2": _stranger(
+        "partitions that do not exist cost one look, and are refused before anything is written",
+        "test_a_transaction_over_partitions_that_do_not_exist_is_refused_before_it_begins",
     ),
 }

@@ -17,13 +17,14 @@ from google.protobuf.message import Message
 
 from oncelog import methods
 from oncelog.core.names import check_group_id, check_transactional_id
-from oncelog.errors import InvalidRequestError, NotCoordinatorError
+from oncelog.errors import InvalidRequestError, NotCoordinatorError, ResourceExhaustedError
 from oncelog.ports import Handler
 from oncelog.types import Buffer
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog_coordinator import wire
 from oncelog_coordinator.core import commands as cmd
 from oncelog_coordinator.core.transaction_state import ProducerIdNeededError
+from oncelog_coordinator.known_topics import KnownTopics
 from oncelog_coordinator.node_shards import NodeShards
 from oncelog_coordinator.pid_pool import PidPool
 from oncelog_coordinator.shard import Shard
@@ -46,7 +47,16 @@ def register(server: RpcServer, spec: methods.MethodSpec[Any, Any], call: Callab
 class TransactionService:
     """Handlers of sessions, transactions and participants."""
 
-    def __init__(self, shards: NodeShards, producer_ids: PidPool, visible_wait_max_ms: int) -> None:
+    def __init__(
+        self,
+        shards: NodeShards,
+        producer_ids: PidPool,
+        visible_wait_max_ms: int,
+        topics: KnownTopics,
+        max_partitions: int,
+    ) -> None:
+        self._topics = topics
+        self._max_partitions = max_partitions
         self._shards = shards
         self._producer_ids = producer_ids
         self._visible_wait_max_ms = visible_wait_max_ms
@@ -117,12 +127,15 @@ class TransactionService:
         )
 
     async def enrol_partitions(self, request: co.EnrolPartitionsRequest) -> co.EnrolPartitionsReply:
-        """Answers when the partitions are durably part of the transaction."""
+        """Answers when the partitions are durably part of the transaction. What does not exist is refused before that."""
         if request.partitions and request.name.transactional_id:  # the shard stands in the batches that wait for this
             self._shards.require_shard_of(request.name.transactional_id, request.name.txn_shard)
+        if len(request.partitions) + len(request.groups) > self._max_partitions:
+            raise ResourceExhaustedError("too many partitions in one transaction", limit=self._max_partitions)
         shard = self._shard_of_name(request.name)
         partitions = tuple(wire.partition_id(item.topic_id, item.partition) for item in request.partitions)
         groups = tuple(check_group_id(group) for group in request.groups)
+        await self._topics.require(partitions)
         epoch = shard.life.epoch
         await shard.ask(cmd.Enrol(wire.txn_name(request.name), partitions, groups))
         return co.EnrolPartitionsReply(coordinator_epoch=epoch)

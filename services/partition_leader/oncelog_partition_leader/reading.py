@@ -30,6 +30,7 @@ from oncelog_partition_leader.leadership import Leadership
 from oncelog_partition_leader.partition import LocalPartition
 from oncelog_partition_leader.replicas import ReplicaManager
 from oncelog_partition_leader.replication import span_of
+from oncelog_runtime.topic_access import TopicOperation, require_access
 
 _LATEST = -1
 _EARLIEST = -2
@@ -114,6 +115,7 @@ class Reader:
         self, request: pb.FetchRequest, item: pb.FetchPartition, answer: pb.FetchedPartition, room: int
     ) -> Buffer:
         partition = self._replicas.find(PartitionId(item.topic_id, item.partition))
+        require_access(partition.topic, TopicOperation.READ)
         leadership = partition.require_leadership(item.leader_epoch)
         log = leadership.log
         answer.leader_epoch = leadership.epoch
@@ -180,6 +182,7 @@ class Reader:
 
     def _list_one(self, request: pb.ListOffsetsRequest, item: pb.ListOffsetsPartition, answer: pb.ListedOffset) -> None:
         partition = self._replicas.find(PartitionId(item.topic_id, item.partition))
+        require_access(partition.topic, TopicOperation.DESCRIBE)
         leadership = partition.require_leadership()
         log = leadership.log
         answer.leader_epoch = leadership.epoch
@@ -207,6 +210,7 @@ class Reader:
     def offset_for_leader_epoch(self, request: pb.OffsetForLeaderEpochRequest) -> pb.OffsetForLeaderEpochReply:
         """Where an epoch ended. Raises `UnknownLeaderEpochError` for one that is not known here yet."""
         partition = self._replicas.find(PartitionId(request.topic_id, request.partition))
+        require_access(partition.topic, TopicOperation.DESCRIBE)
         leadership = partition.require_leadership()
         if request.leader_epoch > leadership.epoch:
             raise UnknownLeaderEpochError(leader_epoch=request.leader_epoch, known_epoch=leadership.epoch)

@@ -47,12 +47,11 @@ from oncelog_partition_leader.partition import LocalPartition
 from oncelog_partition_leader.reading import Reader
 from oncelog_partition_leader.replicas import ReplicaManager
 from oncelog_partition_leader.topic_readiness import wait_until_usable
-from oncelog_runtime.audience import refusal
-from oncelog_runtime.call_context import CALL
 from oncelog_runtime.cluster import INTERNAL_TOPICS, SHARD_WRITER_BASE
 from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.listeners import asked_on
 from oncelog_runtime.ports import RpcServer, WallClock
+from oncelog_runtime.topic_access import TopicOperation, adopt_caller, require_access
 
 _HOLD_MAX_MS = 10_000
 _SAME_CALL_MS = 600_000
@@ -122,6 +121,8 @@ class BrokerService:
 
     async def produce(self, request: pb.ProduceRequest, payload: Buffer) -> tuple[pb.ProduceReply, Buffer]:
         """Appends at most one batch per partition; each has its own outcome."""
+        if request.HasField("forwarded_for"):
+            adopt_caller(request.forwarded_for)
         self._check_produce(request, payload)
         pending = self._submit_all(request, payload)
         reply = pb.ProduceReply()
@@ -178,6 +179,7 @@ class BrokerService:
         """Checks a batch by itself and queues it. Raises its refusal."""
         partition_id = PartitionId(item.topic_id, item.partition)
         partition = self._replicas.find(partition_id)
+        require_access(partition.topic, TopicOperation.WRITE)
         leadership = partition.require_leadership()
         config = partition.topic_config.log
         limits = BatchLimits(
@@ -305,6 +307,8 @@ class BrokerService:
 
     async def fetch(self, request: pb.FetchRequest, _payload: Buffer) -> tuple[pb.FetchReply, Buffer]:
         """See `Reader.fetch`."""
+        if request.HasField("forwarded_for"):
+            adopt_caller(request.forwarded_for)
         return await self._reader.fetch(request)
 
     async def list_offsets(
@@ -325,6 +329,7 @@ class BrokerService:
         """What became of a batch in doubt (hole 22)."""
         check_question(request.producer_id, request.producer_epoch, request.base_sequence, request.last_sequence)
         partition = self._replicas.find(PartitionId(request.topic_id, request.partition))
+        require_access(partition.topic, TopicOperation.WRITE)
         if partition.topic in INTERNAL_TOPICS:  # their writers are fenced by shard epochs alone
             raise InvalidTopicError("nobody's batch is in doubt in the cluster's own topics", topic=partition.topic)
         done: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
@@ -355,6 +360,7 @@ class BrokerService:
     ) -> tuple[pb.DescribeProducersReply, Buffer]:
         """Active producers and open transactions."""
         partition = self._replicas.find(PartitionId(request.topic_id, request.partition))
+        require_access(partition.topic, TopicOperation.READ)
         return producers_reply(partition.require_leadership().log.producers), b""
 
     async def delete_records(
@@ -362,6 +368,7 @@ class BrokerService:
     ) -> tuple[pb.DeleteRecordsReply, Buffer]:
         """Raises the log start. Raises `OffsetOutOfRangeError` above the high watermark."""
         partition = self._replicas.find(PartitionId(request.topic_id, request.partition))
+        require_access(partition.topic, TopicOperation.DELETE)
         if partition.topic in INTERNAL_TOPICS:
             raise InvalidTopicError("the cluster's own topics keep their records", topic=partition.topic)
         leadership = partition.require_leadership()
@@ -395,6 +402,7 @@ class BrokerService:
         self, request: pb.CreateTopicRequest, _payload: Buffer
     ) -> tuple[pb.CreateTopicReply, Buffer]:
         """Controller only."""
+        require_access(request.topic, TopicOperation.CREATE)
         require_controller(self._controller, self._view)
         options: dict[str, str] = {}
         for entry in request.config:
@@ -422,6 +430,7 @@ class BrokerService:
         self, request: pb.DeleteTopicRequest, _payload: Buffer
     ) -> tuple[pb.DeleteTopicReply, Buffer]:
         """Controller only."""
+        require_access(request.topic, TopicOperation.DELETE)
         require_controller(self._controller, self._view)
         return pb.DeleteTopicReply(topic_id=await self._controller.topics.delete(request.topic, request.topic_id)), b""
 
@@ -498,10 +507,7 @@ def _check_marker(request: pb.WriteTxnMarkersRequest, item: pb.TxnMarker) -> Non
 
 
 def _check_writer(topic: str, header: BatchHeader) -> None:
-    """Internal topics are written by shard owners alone, under ids that are never handed out, by the internal door."""
-    call = CALL.get() if topic in INTERNAL_TOPICS else None
-    if call is not None and (refused := refusal(call.listener, f"writing to {topic}")) is not None:
-        raise refused
+    """Internal topics are written by shard owners alone, under ids that are never handed out."""
     if (topic in INTERNAL_TOPICS) != (header.producer_id >= SHARD_WRITER_BASE):
         raise InvalidTopicError("the cluster's own topics are written by coordinators alone", topic=topic)
 
