@@ -33,6 +33,7 @@ from oncelog_runtime.cluster import KIND_TXN
 from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.ports import NodePorts
 from oncelog_runtime.restore_guard import RestoreGuard
+from oncelog_runtime.session_tokens import SessionTokens
 from oncelog_runtime.tasks import TaskOwner
 
 _log = logging.getLogger(__name__)
@@ -83,11 +84,17 @@ class CoordinatorNode:
             per_partition=config.metrics_per_partition,
         )
         ports.metrics.collect_with(self._lag.collect)
+        tokens = SessionTokens(self.view, required=config.require_session_tokens)
         service = TransactionService(
-            self.shards, self._producer_ids, config.visible_wait_max_ms, self._topics, self._limits.max_partitions
+            self.shards,
+            self._producer_ids,
+            config.visible_wait_max_ms,
+            self._topics,
+            self._limits.max_partitions,
+            tokens,
         )
         service.register(ports.server)
-        OffsetService(self.shards, ports.transport, self.view, config.marker_timeout_ms).register(ports.server)
+        OffsetService(self.shards, ports.transport, self.view, config.marker_timeout_ms, tokens).register(ports.server)
 
     async def start(self) -> None:
         """Listens and begins to own shards; `address` is what others use."""

@@ -14,6 +14,7 @@ from oncelog import methods, span_names, tracing
 from oncelog.core.control import Marker
 from oncelog.core.header import NO_SHARD, BatchHeader
 from oncelog.errors import (
+    InvalidPidMappingError,
     InvalidRequestError,
     InvalidRequiredAcksError,
     InvalidTopicError,
@@ -47,10 +48,11 @@ from oncelog_partition_leader.partition import LocalPartition
 from oncelog_partition_leader.reading import Reader
 from oncelog_partition_leader.replicas import ReplicaManager
 from oncelog_partition_leader.topic_readiness import wait_until_usable
-from oncelog_runtime.cluster import INTERNAL_TOPICS, SHARD_WRITER_BASE
+from oncelog_runtime.cluster import INTERNAL_TOPICS, SHARD_WRITER_BASE, producer_id_ceiling
 from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.listeners import asked_on
 from oncelog_runtime.ports import RpcServer, WallClock
+from oncelog_runtime.session_tokens import SessionTokens
 from oncelog_runtime.topic_access import TopicOperation, adopt_caller, require_access
 
 _HOLD_MAX_MS = 10_000
@@ -76,9 +78,11 @@ class BrokerService:
         opinion: Callable[[BrokerRef], bool | None],
         transport: Transport,
         disks: DiskConfirmation,
+        tokens: SessionTokens,
         tracer: tracing.Tracer | None = None,
     ) -> None:
         self._disks = disks
+        self._tokens = tokens
         self._config = config
         self._clock = clock
         self._view = view
@@ -192,6 +196,8 @@ class BrokerService:
         except Exception as error:  # nothing is queued yet: this batch is refused, the others of the request are not
             raise self._replicas.bugs.met("request", error, methods.PRODUCE.name) from error
         _check_writer(partition.topic, header)
+        if header.producer_id >= 0 and partition.topic not in INTERNAL_TOPICS:
+            self._check_identity(header, item.session_token, now_ms)
         done: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
         command = AppendBatch(done, deadline_ms, acks, header=header, data=data, transactional_id=item.transactional_id)
         leadership.submit(command, len(data))
@@ -199,6 +205,18 @@ class BrokerService:
             # Only now: what was refused is answered by nobody, and its span would stay open.
             command.trace = self._trace(self._tracer, partition, done, {span_names.APPEND_BYTES: len(data)})
         return done
+
+    def _check_identity(self, header: BatchHeader, token: bytes, now_ms: int) -> None:
+        """The producer id can have been handed out, and whoever writes shows that it was to him."""
+        ceiling = producer_id_ceiling(now_ms, self._view.producer_ids_end)
+        if max(header.producer_id, header.txn_producer_id) > ceiling:
+            raise InvalidPidMappingError(
+                "nobody was given this producer id: ask for one with InitProducerId", producer_id=header.producer_id
+            )
+        if header.is_transactional:
+            self._tokens.require_session(header.txn_producer_id, header.producer_epoch, token)
+        else:
+            self._tokens.require_producer(header.producer_id, token)
 
     async def write_txn_markers(
         self, request: pb.WriteTxnMarkersRequest, _payload: Buffer
@@ -332,6 +350,8 @@ class BrokerService:
         require_access(partition.topic, TopicOperation.WRITE)
         if partition.topic in INTERNAL_TOPICS:  # their writers are fenced by shard epochs alone
             raise InvalidTopicError("nobody's batch is in doubt in the cluster's own topics", topic=partition.topic)
+        if request.settle:  # it ends the producer here
+            self._tokens.require_producer(request.producer_id, request.session_token)
         done: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
         command = SettleCommand(
             done,

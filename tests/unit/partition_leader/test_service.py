@@ -52,8 +52,8 @@ def test_what_is_refused_before_it_is_queued_leaves_no_span_open(monkeypatch: py
     partition = SimpleNamespace(topic="orders", id=P0, require_leadership=require_leadership, topic_config=config)
     tracer, spans = recording_tracer()
     unused: Any = SimpleNamespace(find=lambda _: partition)
-    service = BrokerService(*[unused] * 12, tracer=tracer)
-    monkeypatch.setattr(module, "read_client_batch", lambda *_: header(7))
+    service = BrokerService(*[unused] * 13, tracer=tracer)
+    monkeypatch.setattr(module, "read_client_batch", lambda *_: header(-1))
 
     async def main() -> None:
         TRACEPARENT.set("00-" + "a" * 32 + "-" + "b" * 16 + "-01")
