@@ -101,7 +101,10 @@ class Coordinators:
         except Exception as error:  # whoever waits for this enrolment must hear something
             refusal = self._bugs.met("task", error, "enrolment")
         for asker in askers:
-            asker.enrolled(key[0], refusal)
+            try:
+                asker.enrolled(key[0], refusal)
+            except Exception as error:  # the others wait, too
+                self._bugs.met("task", error, "enrolment")
 
     async def _call_enrol(self, key: _Enrolment, askers: list[EnrolmentAsker]) -> None:
         """Returns when the coordinator has durably enrolled the partitions. Raises what the producer is to hear."""

@@ -42,6 +42,8 @@ log = logging.getLogger(__name__)
 _PACKAGE: Final = "oncelog.v1."
 _HANG_UP_S: Final = 0.5
 _CANCEL_S: Final = 1.0
+_UNARY_MAX_S: Final = 600.0
+"""No call takes so long. One that did would hold its slot for ever, and enough of them all slots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,11 +279,15 @@ class GrpcServer:
     async def _run_unary(
         self, method: str, handler: Handler, header: bytes, payload: Buffer
     ) -> tuple[bytes, Buffer] | errors.OncelogError:
+        deadline = asyncio.timeout(_UNARY_MAX_S)
         try:
-            return await handler(header, payload)
+            async with deadline:
+                return await handler(header, payload)
         except errors.OncelogError as error:
             return error
         except Exception as error:
+            if deadline.expired():
+                return errors.RequestTimedOutError("the call took too long", method=method, limit_s=_UNARY_MAX_S)
             return unexpected(error, method)
 
     def _unary_done(self, task: asyncio.Task[Any]) -> None:
