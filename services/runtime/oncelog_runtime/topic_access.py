@@ -64,7 +64,8 @@ def adopt_caller(claim: types_pb2.ForwardedCaller) -> None:
     """From here on the running handler works for the client that another broker named.
 
     Only a service may say so, and only a claim by the internal listener is one: a client that names somebody else is
-    taken for what it is. Call it for requests that have the field (`HasField`).
+    taken for what it is. Call it for requests that have the field (`HasField`). Whoever gives rights to principals must ask
+    first whether the caller is a service where clients share the internal listener (rule 4).
     """
     call = CALL.get()
     if call is not None and call.listener == INTERNAL and claim.listener in NAMES:

@@ -143,6 +143,15 @@ def test_an_abort_names_the_transaction_and_never_raises(client: FakeClient) -> 
     assert client.aborts == [("spark-q", "run", "q", 7, 5)]
 
 
+def test_the_driver_shows_the_token_of_its_tasks_and_prints_it_nowhere(client: FakeClient) -> None:
+    message = write(rows("1"))
+    committing.commit_batch(options(), [message], 7)
+    committing.abort_batch(options(), [None, message])
+    [(*_, winners)] = client.commits
+    assert [winner.session_token for winner in winners] == client.abort_tokens == [b"of the session"]
+    assert "of the session" not in f"{message!r} {winners!r}"
+
+
 def test_an_abort_without_a_name_leaves_it_to_the_lease(client: FakeClient) -> None:
     committing.abort_batch(options(), [None, None])
     assert client.aborts == []
