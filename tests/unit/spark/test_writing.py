@@ -57,7 +57,9 @@ def test_a_task_joins_by_its_names_writes_and_says_what_it_wrote(client: FakeCli
     assert (join["write_attempt"], join["task_attempt"]) == ("a", "42")
     assert participant.sent == [("t", {"value": [b"1", b"2", b"3"]})], "small batches are gathered"
     assert participant.is_closed
-    assert message == TaskMessage(IDENTITY, TaskResult.JOINED, 3, "42", 11, 5, (("id", 0, 3),))
+    assert message == TaskMessage(
+        IDENTITY, TaskResult.JOINED, 3, "42", 11, 5, (("id", 0, 3),), session_token=b"of the session"
+    )
 
 
 def test_a_replayed_task_reads_its_rows_and_writes_nothing(client: FakeClient) -> None:
