@@ -207,6 +207,12 @@ class UnknownMemberError(AbortableTransactionError):
     code = ErrorCode.UNKNOWN_MEMBER_ID
 
 
+class TopicAuthorizationError(CallerError):
+    """The caller may not do this with this topic."""
+
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
 class ClusterAuthorizationError(CallerError):
     """This call belongs to the cluster's own services."""
 
@@ -320,6 +326,12 @@ class CoordinatorFencedError(FatalProducerError):
     """A newer coordinator owns the shard."""
 
     code = ErrorCode.TRANSACTION_COORDINATOR_FENCED
+
+
+class TransactionalIdAuthorizationError(FatalProducerError):
+    """Without the token of the session, or not allowed for this transactional id."""
+
+    code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 class StorageError(RetriableError):

@@ -112,11 +112,23 @@ class Calls(Looking):
                 await self.produce(place, self.huge_batch(place, writer, seq, min(largest, sequences - seq)))
 
     async def produce(
-        self, place: Place, data: bytes, *, acks: int = ALL, to: str = "", timeout_ms: int = 1_500, tid: str = ""
+        self,
+        place: Place,
+        data: bytes,
+        *,
+        acks: int = ALL,
+        to: str = "",
+        timeout_ms: int = 1_500,
+        tid: str = "",
+        token: bytes = b"",
     ) -> pa.ProducePartitionReply:
         """One produce call to the leader (or the node `to`). Raises the partition's error."""
         item = pa.ProducePartition(
-            topic_id=place.topic_id, partition=place.partition, length=len(data), transactional_id=tid
+            topic_id=place.topic_id,
+            partition=place.partition,
+            length=len(data),
+            transactional_id=tid,
+            session_token=token,
         )
         request = pa.ProduceRequest(acks=acks, timeout_ms=timeout_ms, partitions=[item])
         reply = await self.call(to or self.leader(place), methods.PRODUCE, request, data, timeout_ms + 1_000)
@@ -130,21 +142,22 @@ class Calls(Looking):
     async def write(self, place: Place, writer: Writer, *values: str, seq: int = 0, **how: Any) -> int:
         """One batch to the leader; its base offset."""
         data = self.batch(place, writer, *values, seq=seq)
-        return int((await self.produce(place, data, tid=writer.transactional_id, **how)).base_offset)
+        answer = await self.produce(place, data, tid=writer.transactional_id, token=writer.token, **how)
+        return int(answer.base_offset)
 
     # ------------------------------------------------------------ sessions and transactions
 
     async def producer(self) -> Writer:
         """A plain idempotent producer."""
         reply = await self.ask("any", methods.INIT_PRODUCER_ID, co.InitProducerIdRequest())
-        return Writer(reply.producer_id, reply.producer_epoch)
+        return Writer(reply.producer_id, reply.producer_epoch, token=reply.session_token)
 
     async def session(self, tid: str = "t", *, timeout_ms: int = 60_000, nonce: str = "", **more: int) -> Writer:
         """A new session; the writer is in its next transaction."""
         request = co.InitProducerIdRequest(transactional_id=tid, transaction_timeout_ms=timeout_ms, nonce=nonce, **more)
         reply = await self.ask(tid, methods.INIT_PRODUCER_ID, request)
         own = reply.producer_id
-        return Writer(own, reply.producer_epoch, own, reply.next_txn_no, reply.txn_shard, tid)
+        return Writer(own, reply.producer_epoch, own, reply.next_txn_no, reply.txn_shard, tid, reply.session_token)
 
     async def enrol(self, writer: Writer, *places: Place, groups: Sequence[str] = ()) -> None:
         """Enrols partitions ahead."""
@@ -241,7 +254,13 @@ class Calls(Looking):
         reply = await self.join_reply(tid, run, batch, attempt, app, **more)
         assert not reply.already_committed
         writer = Writer(
-            reply.producer_id, reply.producer_epoch, reply.txn_producer_id, reply.txn_no, reply.txn_shard, tid
+            reply.producer_id,
+            reply.producer_epoch,
+            reply.txn_producer_id,
+            reply.txn_no,
+            reply.txn_shard,
+            tid,
+            reply.session_token,
         )
         return Joined(writer)
 
@@ -275,6 +294,7 @@ class Calls(Looking):
         app: str = "app",
     ) -> co.CommitTransactionReply:
         """The driver commits."""
+        winners = list(winners)
         request = co.CommitTransactionRequest(
             transactional_id=tid,
             owner_run=run,
@@ -282,6 +302,7 @@ class Calls(Looking):
             token=co.CommitToken(app_id=app, batch_id=batch),
             winners=[joined.winner for joined in winners],
             write_attempt=attempt,
+            session_token=next((joined.writer.token for joined in winners), b""),
         )
         reply: co.CommitTransactionReply = await self.ask(tid, methods.COMMIT_TRANSACTION, request)
         return reply

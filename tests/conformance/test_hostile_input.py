@@ -168,7 +168,7 @@ async def test_52_offsets_fit_into_the_groups_log_or_are_refused_by_name(s: Scri
     lives = s.lives()
     with pytest.raises(errors.InvalidRequestError, match="too many bytes"):
         await s.ask_group("g", methods.COMMIT_OFFSETS, offsets_of("g", 3_000, "m" * 4_096))
-    for changes in ({"topic": "t" * (9 << 20)}, {"topic_id": "a:b:c"}, {"topic_id": ""}):
+    for changes in ({"topic": "t" * (9 << 20)}, {"topic": "a/../b"}, {"topic_id": "a:b:c"}, {"topic_id": ""}):
         reply = await s.ask_group("g", methods.COMMIT_OFFSETS, offsets_of("g", 1, "", **changes))
         assert [item.error.code for item in reply.errors] == [errors.ErrorCode.INVALID_REQUEST]
     for count, metadata in ((10_000, ""), (900, "m" * 4_096)):

@@ -39,6 +39,7 @@ from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.once import Once
 from oncelog_runtime.ports import KeyValue, NodePorts
 from oncelog_runtime.restore_guard import RestoreGuard
+from oncelog_runtime.session_tokens import SessionTokens
 from oncelog_runtime.tasks import TaskOwner
 
 _log = logging.getLogger(__name__)
@@ -67,8 +68,9 @@ class Broker:
         self.contacts = Contacts(config, self.view, ports.clock)
         prober = Prober(ports.transport, self.view, self.contacts, config.probe_timeout_ms)
         self.custody = Custody(ports.disk, config.log_dir, ports.random)
+        tokens = SessionTokens(self.view, required=config.require_session_tokens)
         self.coordinators = Coordinators(
-            ports.transport, self.view, self.tasks, config.coordinator_timeout_ms, self.bugs
+            ports.transport, self.view, self.tasks, config.coordinator_timeout_ms, self.bugs, tokens
         )
         self.controller = Controller(
             config,
@@ -127,6 +129,7 @@ class Broker:
             self.contacts.opinion,
             ports.transport,
             DiskConfirmation(ports.transport, self.view, self.me, self.tasks, config.coordinator_timeout_ms // 3),
+            tokens,
             ports.tracer,
         )
         self.service.register(ports.server)

@@ -36,6 +36,7 @@ from oncelog_partition_leader.replicas import ReplicaManager
 from oncelog_partition_leader.replication import span_of
 from oncelog_runtime.admission import ADMISSION, Admission
 from oncelog_runtime.core.budget import Budget
+from oncelog_runtime.topic_access import TopicOperation, require_access
 
 _LATEST = -1
 _EARLIEST = -2
@@ -166,6 +167,7 @@ class Reader:
     ) -> Buffer:
         """Up to `left` bytes, or one batch if it has `room`. Raises `NoRoomError` and the partition's trouble."""
         partition = self._replicas.find(PartitionId(item.topic_id, item.partition))
+        require_access(partition.topic, TopicOperation.READ)
         leadership = partition.require_leadership(item.leader_epoch)
         log = leadership.log
         answer.leader_epoch = leadership.epoch
@@ -239,6 +241,7 @@ class Reader:
 
     def _list_one(self, request: pb.ListOffsetsRequest, item: pb.ListOffsetsPartition, answer: pb.ListedOffset) -> None:
         partition = self._replicas.find(PartitionId(item.topic_id, item.partition))
+        require_access(partition.topic, TopicOperation.DESCRIBE)
         leadership = partition.require_leadership()
         log = leadership.log
         answer.leader_epoch = leadership.epoch
@@ -266,6 +269,7 @@ class Reader:
     def offset_for_leader_epoch(self, request: pb.OffsetForLeaderEpochRequest) -> pb.OffsetForLeaderEpochReply:
         """Where an epoch ended. Raises `UnknownLeaderEpochError` for one that is not known here yet."""
         partition = self._replicas.find(PartitionId(request.topic_id, request.partition))
+        require_access(partition.topic, TopicOperation.DESCRIBE)
         leadership = partition.require_leadership()
         if request.leader_epoch > leadership.epoch:
             raise UnknownLeaderEpochError(leader_epoch=request.leader_epoch, known_epoch=leadership.epoch)

@@ -2,7 +2,8 @@
 
 Rule 1: marked slower: batches are built and taken apart here, a bounded number at once, beside the hot path. What unpacking
         takes is known from the batches' headers and paid for (`Admission`) before anything is unpacked, off the event loop.
-Rule 2: any broker may be asked; what it does not lead goes to the leader over the ordinary methods.
+Rule 2: any broker may be asked; what it does not lead goes to the leader over the ordinary methods, with the name of the
+        client that asked: the leader judges it by that client, and never by this broker.
 """
 
 from __future__ import annotations
@@ -14,7 +15,13 @@ from oncelog import methods
 from oncelog.core.hashing import partition_for_key, shard_for
 from oncelog.core.header import BatchHeader
 from oncelog.core.record import Record
-from oncelog.errors import InvalidRequestError, LeaderNotAvailableError, MessageTooLargeError, OncelogError
+from oncelog.errors import (
+    InvalidRequestError,
+    InvalidTopicError,
+    LeaderNotAvailableError,
+    MessageTooLargeError,
+    OncelogError,
+)
 from oncelog.ports import Transport, WallClock
 from oncelog.types import Buffer, PartitionId
 from oncelog.v1 import partition_pb2 as pb
@@ -23,9 +30,10 @@ from oncelog.wire_errors import from_detail
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.service import BrokerService, handler_of
 from oncelog_runtime.admission import ADMISSION
-from oncelog_runtime.cluster import Topic
+from oncelog_runtime.cluster import INTERNAL_TOPICS, Topic
 from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.ports import Disk, RpcServer
+from oncelog_runtime.topic_access import TopicOperation, forwarded_for, require_access
 
 _AT_ONCE = 4
 _RECORDS_MAX = 50_000
@@ -67,6 +75,11 @@ class RecordsService:
     ) -> tuple[pb.ProduceRecordsReply, Buffer]:
         """Builds one batch and produces it where it belongs. Raises what `Produce` refuses."""
         topic = self._view.topic(request.topic)
+        require_access(topic.name, TopicOperation.WRITE)
+        if topic.name in INTERNAL_TOPICS:
+            raise InvalidTopicError(
+                "coordinators write the cluster's own topics, and not by this method", topic=topic.name
+            )
         _check_size(request)
         partition = self._choose(topic, request)
         async with self._slots:
@@ -76,6 +89,7 @@ class RecordsService:
             partition=partition,
             length=len(data),
             transactional_id=request.transactional_id,
+            session_token=request.session_token,
         )
         produce = pb.ProduceRequest(acks=request.acks, timeout_ms=max(request.timeout_ms, 1), partitions=[item])
         reply = await self._produce(PartitionId(topic.topic_id, partition), produce, data)
@@ -93,6 +107,7 @@ class RecordsService:
     ) -> tuple[pb.FetchRecordsReply, Buffer]:
         """Reads one partition, without markers and, under READ_COMMITTED, without what was aborted."""
         topic = self._view.topic(request.topic)
+        require_access(topic.name, TopicOperation.READ)
         fetch = pb.FetchRequest(
             isolation_level=request.isolation_level,
             max_wait_ms=request.max_wait_ms,
@@ -146,6 +161,7 @@ class RecordsService:
         if address is None:
             return (await self._service.produce(request, data))[0]
         timeout_ms = request.timeout_ms + _MARGIN_MS
+        request.forwarded_for.CopyFrom(forwarded_for())
         reply, _ = await methods.PRODUCE.call(self._transport, address, request, timeout_ms, data)
         return reply
 
@@ -153,6 +169,7 @@ class RecordsService:
         address = self._elsewhere(partition)
         if address is None:
             return await self._service.fetch(request, b"")
+        request.forwarded_for.CopyFrom(forwarded_for())
         return await methods.FETCH.call(self._transport, address, request, request.max_wait_ms + _MARGIN_MS)
 
     def _elsewhere(self, partition: PartitionId) -> str | None:

@@ -269,6 +269,7 @@ class NodePorts:
     metadata: MetadataStore
     clock: WallClock
     random: Random
+    """In a real process the operating system's: keys are made of it."""
     health: HealthState = field(default_factory=HealthState)
     tracer: Tracer | None = None
     """None: nothing is traced, as in the simulation."""

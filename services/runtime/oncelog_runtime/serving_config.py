@@ -31,6 +31,12 @@ class ServingConfig(NodeConfig):
     client_tls_ca_file: str = setting("", "PEM certificates of the CA that signs clients")
     client_tls_require_certificate: bool = setting(False, "refuse clients without a certificate of client_tls_ca_file")
 
+    require_session_tokens: bool = setting(
+        False,
+        "refuse writes, commits and aborts by whoever does not show the token of the session or producer id; "
+        "when all processes and clients know tokens",
+    )
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check_listeners()

@@ -48,6 +48,8 @@ log = logging.getLogger(__name__)
 _PACKAGE: Final = "oncelog.v1."
 _HANG_UP_S: Final = 0.5
 _CANCEL_S: Final = 1.0
+_UNARY_MAX_S: Final = 600.0
+"""No call takes so long. One that did would hold its slot for ever, and enough of them all slots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,8 +356,10 @@ class GrpcServer:
     async def _run_unary(
         self, spec: methods.MethodSpec[Any, Any], handler: Handler, header: bytes, payload: Buffer
     ) -> bytes | errors.OncelogError:
+        deadline = asyncio.timeout(_UNARY_MAX_S)
         try:
-            answer = join_bulk(spec, *await handler(header, payload))
+            async with deadline:
+                answer = join_bulk(spec, *await handler(header, payload))
             admission = ADMISSION.get()
             if admission is not None and len(answer) > admission.held_bytes + SMALL_BYTES:
                 admission.take(len(answer) - admission.held_bytes)
@@ -363,6 +367,8 @@ class GrpcServer:
         except errors.OncelogError as error:
             return error
         except Exception as error:
+            if deadline.expired():
+                return errors.RequestTimedOutError("the call took too long", method=spec.name, limit_s=_UNARY_MAX_S)
             return unexpected(error, spec.name)
 
     def _unary_done(self, task: asyncio.Task[Any], call: _UnaryCall) -> None:

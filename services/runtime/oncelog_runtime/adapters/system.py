@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import time
-from random import Random
+from random import SystemRandom
 from typing import Any, Final, cast
 
 import grpc
@@ -92,7 +91,7 @@ def build_ports(config: NodeConfig, component: str, tls: ProcessTls | None = Non
         disk=cast(Disk, _LazyDisk(config.data_dir)),
         metadata=EtcdMetadata(config.etcd_endpoints, tls=tls.etcd),
         clock=SystemClock(),
-        random=Random(os.urandom(16)),
+        random=SystemRandom(),
         tracer=tracer,
         metrics=metrics,
         descriptors=raise_limit(),
