@@ -54,6 +54,17 @@ HOSTILE: Final[dict[str, Case]] = {
         "test_51_offsets_of_a_transaction_are_bounded_by_what_their_marker_writes",
         "test_52_offsets_fit_into_the_groups_log_or_are_refused_by_name",
     ),
+    "memory": _input(
+        "what unpacks to more than a request may take",
+        "conformance/test_bounds.py::test_one_batch_that_unpacks_to_too_much_is_refused_with_its_offset_and_a_way_past_it",
+        "conformance/test_bounds.py::test_small_batches_that_unpack_to_much_are_answered_a_few_at_a_time",
+        "conformance/test_bounds.py::test_many_small_records_are_answered_a_part_of_a_batch_at_a_time",
+    ),
+    "open files": _input(
+        "more partitions than brokers have room for",
+        "conformance/test_bounds.py::"
+        "test_partitions_for_which_no_broker_has_room_are_refused_with_the_numbers_and_nothing_is_written",
+    ),
     "a shard that cannot live": _input(
         "is seen, and tried again with patience",
         "test_a_shard_that_cannot_live_is_seen_and_tried_again_with_patience",
