@@ -164,6 +164,7 @@ class ConsumerConfig:
     fetch_max_bytes: int = 8 << 20
     max_partition_fetch_bytes: int = 2 << 20
     max_buffered_bytes: int = 32 << 20
+    max_uncompressed_batch_bytes: int = 64 << 20
     trace_consumer_parent: str = "link"
     check_crcs: bool = True
     skip_lost_transactions: bool = False
@@ -173,6 +174,7 @@ class ConsumerConfig:
     def __post_init__(self) -> None:
         """Raises `ConfigError`."""
         _positive(self, "max_poll_records", "fetch_max_bytes", "max_partition_fetch_bytes", "max_buffered_bytes")
+        _positive(self, "max_uncompressed_batch_bytes")
         _at_least(self, "fetch_min_bytes", 0)
         _at_least(self, "fetch_max_wait_ms", 0)
         _one_of(self, "auto_offset_reset", ("latest", "earliest", "none"))

@@ -208,7 +208,7 @@ class UnknownMemberError(AbortableTransactionError):
 
 
 class TopicAuthorizationError(CallerError):
-    """This principal may not do this to the topic; see `oncelog acl check`."""
+    """The caller may not do this with the topic; for principals see `oncelog acl check`."""
 
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
@@ -223,12 +223,6 @@ class ClusterAuthorizationError(CallerError):
     """This call belongs to the cluster's own services, or to principals that an ACL on the cluster names."""
 
     code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-
-
-class TransactionalIdAuthorizationError(CallerError):
-    """This principal may not do this to the transactional id; see `oncelog acl check`."""
-
-    code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 class AuthenticationError(CallerError):
@@ -350,6 +344,12 @@ class CoordinatorFencedError(FatalProducerError):
     """A newer coordinator owns the shard."""
 
     code = ErrorCode.TRANSACTION_COORDINATOR_FENCED
+
+
+class TransactionalIdAuthorizationError(FatalProducerError):
+    """Without the token of the session, or this principal may not use the transactional id; see `oncelog acl check`."""
+
+    code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 class StorageError(RetriableError):

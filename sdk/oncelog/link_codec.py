@@ -35,6 +35,11 @@ FRAME_OVERHEAD_BYTES: Final = 1024
 USUAL_OVERHEAD_BYTES: Final = 256
 """The same for a method and a traceparent of ours: what a frame is reckoned at when envelopes are filled."""
 
+FRAMES_MAX: Final = 16 * 1024
+"""Of one envelope. An envelope of ours has at most a quarter of it; in 64 MiB there is room for millions of empty ones."""
+
+_UNUSUAL_BYTES: Final = 256 * 1024
+
 _ENVELOPE_FRAME: Final = 0x0A
 _CORRELATION_ID: Final = 0x08
 _KIND: Final = 0x10
@@ -138,12 +143,32 @@ def hello_envelope(hello: link_pb2.Hello) -> bytes:
 
 def decode_envelope(data: bytes) -> list[Frame]:
     """All frames of an envelope. Raises `InvalidRequestError` when the bytes are no envelope."""
-    if len(data) <= 4 * SLICE_BYTES or _first_frame_bytes(data) <= SLICE_BYTES:
+    if len(data) <= FRAMES_MAX:
         return _decode_with_protobuf(data)  # twice as fast for small frames
+    _check_count(data)
+    if len(data) <= 4 * SLICE_BYTES or _first_frame_bytes(data) <= SLICE_BYTES:
+        return _decode_with_protobuf(data)
     try:
         return _decode_plain(data)
     except (_UnusualError, IndexError, UnicodeDecodeError):
         return _decode_with_protobuf(data)
+
+
+def _check_count(data: bytes) -> None:
+    """Raises `InvalidRequestError` for too many frames, before there are objects of them."""
+    position, end, count = 0, len(data), 0
+    try:
+        while position < end and count <= FRAMES_MAX:
+            kind = data[position] & 7
+            if kind != 2 or data[position] > 127:
+                raise _UnusualError
+            size, position = _read_varint(data, position + 1)
+            position += size
+            count += 1
+    except (_UnusualError, IndexError):
+        count = 0 if end <= _UNUSUAL_BYTES else FRAMES_MAX + 1  # protobuf knows what it is; there is not much of it
+    if count > FRAMES_MAX:
+        raise InvalidRequestError("an envelope has too many frames, or bytes that are no frames", limit=FRAMES_MAX)
 
 
 def _first_frame_bytes(data: bytes) -> int:

@@ -28,3 +28,14 @@ def tune_malloc() -> bool:
     mallopt.restype = ctypes.c_int
     done = [mallopt(_M_MMAP_THRESHOLD, _MMAP_THRESHOLD_BYTES), mallopt(_M_TRIM_THRESHOLD, _TRIM_THRESHOLD_BYTES)]
     return all(done)
+
+
+def trim_malloc() -> bool:
+    """Gives back to the kernel what is free, in all arenas; True when the C library can. It may take a moment."""
+    try:
+        trim = ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):
+        return False
+    trim.argtypes = (ctypes.c_size_t,)
+    trim.restype = ctypes.c_int
+    return bool(trim(_TRIM_THRESHOLD_BYTES))

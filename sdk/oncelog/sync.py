@@ -204,6 +204,11 @@ class Participant(_Writes[AsyncParticipant]):
         return self._inner.txn_no
 
     @property
+    def session_token(self) -> bytes:
+        """A secret, for an abort; empty when nothing was joined."""
+        return self._inner.session_token
+
+    @property
     def producer_id(self) -> int:
         """This participant's own id."""
         return self._inner.producer_id

@@ -69,7 +69,7 @@ def _commit(options: SinkOptions, connection: ConnectionOptions, batch: BatchMes
 def _winners(batch: BatchMessages) -> list[ParticipantResult]:
     from oncelog.client.participant import ParticipantResult
 
-    return [ParticipantResult(m.txn_no, m.producer_id, m.rows, m.counts) for m in batch.winners]
+    return [ParticipantResult(m.txn_no, m.producer_id, m.rows, m.counts, m.session_token) for m in batch.winners]
 
 
 def _check_replay(options: SinkOptions, batch: BatchMessages, committed_rows: int) -> None:
@@ -110,6 +110,7 @@ def _abort(connection: ConnectionOptions, message: TaskMessage, identity: WriteI
             identity.app_id,
             identity.batch_id,
             message.txn_no,
+            session_token=message.session_token,
             timeout_ms=_ABORT_TIMEOUT_MS,
         )
     except OncelogError as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark.sql.datasource import WriterCommitMessage
 
@@ -39,6 +39,8 @@ class TaskMessage(WriterCommitMessage):
     counts: tuple[tuple[str, int, int], ...] = ()
     committed_rows: int = -1
     trace: BatchTrace = NO_TRACE
+    session_token: bytes = field(default=b"", repr=False)
+    """A secret of the joined transaction: the driver shows it."""
 
 
 @dataclass(frozen=True, slots=True)

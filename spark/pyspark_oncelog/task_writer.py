@@ -117,6 +117,7 @@ def _write_joined(
         producer_id=written.producer_id,
         txn_no=written.txn_no,
         counts=written.counts,
+        session_token=written.session_token,
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
 from oncelog import errors, methods
 from oncelog.core.batch import CODEC_ZSTD, MAX_UNCOMPRESSED_BYTES, encode_batch
@@ -12,11 +14,19 @@ from oncelog.methods import MethodSpec
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pa
 from oncelog.wire_errors import from_detail
+from oncelog_partition_leader import service
 from oncelog_partition_leader.core.batch_check import RECORD_BYTES_MIN
 from oncelog_runtime import cluster as keys
 from tests.conformance.looking import Looking
 from tests.conformance.names import ABORTED, ALL, COMMITTED, TIMEOUT_MS, Joined, Place, Writer, counts_of
 from tests.simulation.cluster import SimCluster
+
+
+@contextmanager
+def unread_payloads() -> Iterator[None]:
+    """Brokers take payloads unread: as many records as the header claims would take hours to make."""
+    with mock.patch.object(service, "check_payload"):
+        yield
 
 
 class Calls(Looking):
@@ -69,12 +79,13 @@ class Calls(Looking):
             partition=place.partition,
         )
 
-    def huge_batch(self, place: Place, writer: Writer, seq: int, count: int, **claims: int) -> bytes:
-        """A batch that claims as many records as a well compressed one may have: the broker never looks inside.
+    def huge_batch(
+        self, place: Place, writer: Writer, seq: int, count: int, payload: bytes = bytes(4096), **claims: int
+    ) -> bytes:
+        """A batch that claims as many records as a well compressed one may have, and holds none of them (`unread_payloads`).
 
         `claims` are other fields of the header.
         """
-        payload = bytes(4096)
         fields: dict[str, int] = {
             "codec": CODEC_ZSTD,
             "attributes": 0,
@@ -96,15 +107,28 @@ class Calls(Looking):
     async def use_up(self, place: Place, writer: Writer, sequences: int) -> None:
         """Writes batches that take the producer's first `sequences` sequences, and as many offsets."""
         largest = MAX_UNCOMPRESSED_BYTES // RECORD_BYTES_MIN
-        for seq in range(0, sequences, largest):
-            await self.produce(place, self.huge_batch(place, writer, seq, min(largest, sequences - seq)))
+        with unread_payloads():
+            for seq in range(0, sequences, largest):
+                await self.produce(place, self.huge_batch(place, writer, seq, min(largest, sequences - seq)))
 
     async def produce(
-        self, place: Place, data: bytes, *, acks: int = ALL, to: str = "", timeout_ms: int = 1_500, tid: str = ""
+        self,
+        place: Place,
+        data: bytes,
+        *,
+        acks: int = ALL,
+        to: str = "",
+        timeout_ms: int = 1_500,
+        tid: str = "",
+        token: bytes = b"",
     ) -> pa.ProducePartitionReply:
         """One produce call to the leader (or the node `to`). Raises the partition's error."""
         item = pa.ProducePartition(
-            topic_id=place.topic_id, partition=place.partition, length=len(data), transactional_id=tid
+            topic_id=place.topic_id,
+            partition=place.partition,
+            length=len(data),
+            transactional_id=tid,
+            session_token=token,
         )
         request = pa.ProduceRequest(acks=acks, timeout_ms=timeout_ms, partitions=[item])
         reply = await self.call(to or self.leader(place), methods.PRODUCE, request, data, timeout_ms + 1_000)
@@ -118,21 +142,22 @@ class Calls(Looking):
     async def write(self, place: Place, writer: Writer, *values: str, seq: int = 0, **how: Any) -> int:
         """One batch to the leader; its base offset."""
         data = self.batch(place, writer, *values, seq=seq)
-        return int((await self.produce(place, data, tid=writer.transactional_id, **how)).base_offset)
+        answer = await self.produce(place, data, tid=writer.transactional_id, token=writer.token, **how)
+        return int(answer.base_offset)
 
     # ------------------------------------------------------------ sessions and transactions
 
     async def producer(self) -> Writer:
         """A plain idempotent producer."""
         reply = await self.ask("any", methods.INIT_PRODUCER_ID, co.InitProducerIdRequest())
-        return Writer(reply.producer_id, reply.producer_epoch)
+        return Writer(reply.producer_id, reply.producer_epoch, token=reply.session_token)
 
     async def session(self, tid: str = "t", *, timeout_ms: int = 60_000, nonce: str = "", **more: int) -> Writer:
         """A new session; the writer is in its next transaction."""
         request = co.InitProducerIdRequest(transactional_id=tid, transaction_timeout_ms=timeout_ms, nonce=nonce, **more)
         reply = await self.ask(tid, methods.INIT_PRODUCER_ID, request)
         own = reply.producer_id
-        return Writer(own, reply.producer_epoch, own, reply.next_txn_no, reply.txn_shard, tid)
+        return Writer(own, reply.producer_epoch, own, reply.next_txn_no, reply.txn_shard, tid, reply.session_token)
 
     async def enrol(self, writer: Writer, *places: Place, groups: Sequence[str] = ()) -> None:
         """Enrols partitions ahead."""
@@ -229,7 +254,13 @@ class Calls(Looking):
         reply = await self.join_reply(tid, run, batch, attempt, app, **more)
         assert not reply.already_committed
         writer = Writer(
-            reply.producer_id, reply.producer_epoch, reply.txn_producer_id, reply.txn_no, reply.txn_shard, tid
+            reply.producer_id,
+            reply.producer_epoch,
+            reply.txn_producer_id,
+            reply.txn_no,
+            reply.txn_shard,
+            tid,
+            reply.session_token,
         )
         return Joined(writer)
 
@@ -263,6 +294,7 @@ class Calls(Looking):
         app: str = "app",
     ) -> co.CommitTransactionReply:
         """The driver commits."""
+        winners = list(winners)
         request = co.CommitTransactionRequest(
             transactional_id=tid,
             owner_run=run,
@@ -270,6 +302,7 @@ class Calls(Looking):
             token=co.CommitToken(app_id=app, batch_id=batch),
             winners=[joined.winner for joined in winners],
             write_attempt=attempt,
+            session_token=next((joined.writer.token for joined in winners), b""),
         )
         reply: co.CommitTransactionReply = await self.ask(tid, methods.COMMIT_TRANSACTION, request)
         return reply

@@ -23,6 +23,13 @@ HOSTILE: Final[dict[str, Case]] = {
         f"{_CHECK}test_8_no_real_batch_is_below_the_bounds",
         f"{_CHECK}test_12_a_count_beside_its_offsets_is_refused",
     ),
+    "input 57, 58, 60": _input(
+        "payloads that nobody can decode",
+        "test_58_a_payload_that_would_stop_every_consumer_is_refused",
+        "unit/partition_leader/core/test_payload_check.py::test_a_payload_that_nobody_can_decode_is_refused",
+        "unit/partition_leader/core/test_payload_check.py::test_another_number_of_rows_than_the_header_says_is_refused",
+        "unit/partition_leader/core/test_payload_check.py::test_a_header_without_a_name_is_refused",
+    ),
     "input 9, 10, 14, 15, 18, 26": _input("batches, producers and epochs that cannot be", _BY_NAME),
     "input 11": _input("what only a leader writes", f"{_CHECK}test_11_what_the_leader_writes_is_ignored"),
     "input 16, 17": _input(
@@ -46,6 +53,17 @@ HOSTILE: Final[dict[str, Case]] = {
         "offsets, names and metadata beyond their bounds",
         "test_51_offsets_of_a_transaction_are_bounded_by_what_their_marker_writes",
         "test_52_offsets_fit_into_the_groups_log_or_are_refused_by_name",
+    ),
+    "memory": _input(
+        "what unpacks to more than a request may take",
+        "conformance/test_bounds.py::test_one_batch_that_unpacks_to_too_much_is_refused_with_its_offset_and_a_way_past_it",
+        "conformance/test_bounds.py::test_small_batches_that_unpack_to_much_are_answered_a_few_at_a_time",
+        "conformance/test_bounds.py::test_many_small_records_are_answered_a_part_of_a_batch_at_a_time",
+    ),
+    "open files": _input(
+        "more partitions than brokers have room for",
+        "conformance/test_bounds.py::"
+        "test_partitions_for_which_no_broker_has_room_are_refused_with_the_numbers_and_nothing_is_written",
     ),
     "a shard that cannot live": _input(
         "is seen, and tried again with patience",

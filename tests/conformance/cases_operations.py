@@ -35,6 +35,14 @@ def _restored(title: str, *names: str) -> Case:
     return Case(title, tuple(f"conformance/test_restored_etcd.py::{name}" for name in names))
 
 
+def _stranger(title: str, *names: str) -> Case:
+    return Case(title, tuple(f"conformance/test_internal_topics.py::{name}" for name in names))
+
+
+def _token(title: str, *names: str) -> Case:
+    return Case(title, tuple(f"conformance/test_session_tokens.py::{name}" for name in names))
+
+
 OPERATIONS: Final[dict[str, Case]] = {
     "drain 1": _drain(
         "leaderships and the controller's role go, replicas stay",
@@ -257,5 +265,35 @@ OPERATIONS: Final[dict[str, Case]] = {
                 "test_a_restore_that_only_the_logs_show_is_noticed_before_anybody_is_elected",
             )
         ),
+    ),
+    "stranger 1": _stranger(
+        "the cluster's own topics are closed to clients, whoever passes their requests on",
+        "test_no_client_reads_or_writes_the_clusters_own_topics_at_any_broker",
+        "test_what_a_broker_passes_on_is_judged_by_the_client_that_asked",
+        "test_plain_records_of_users_still_go_by_any_broker",
+        "test_operators_see_where_the_clusters_own_topics_are",
+        "test_no_transaction_takes_in_the_clusters_own_topics",
+    ),
+    "stranger 2": _stranger(
+        "partitions that do not exist cost one look, and are refused before anything is written",
+        "test_a_transaction_over_partitions_that_do_not_exist_is_refused_before_it_begins",
+    ),
+    "stranger 3": _token(
+        "a transaction belongs to its session, a producer id to whom it was given",
+        "test_a_stranger_who_knows_every_number_reaches_nothing_of_a_transaction",
+        "test_a_stranger_cannot_end_a_plain_producer",
+        "test_a_session_that_was_fenced_shows_a_token_that_is_worth_nothing",
+        "test_a_runs_transaction_is_ended_by_its_own_driver_alone",
+        "test_a_driver_whose_run_was_taken_over_still_hears_that_it_has_committed",
+    ),
+    "stranger 4": _token(
+        "tokens are in nobody's way",
+        "test_tokens_outlive_leaders_coordinators_and_a_restore_that_has_lost_the_key",
+        "test_the_client_library_shows_its_tokens_everywhere",
+        "test_a_client_of_an_older_version_shows_no_token_and_works_as_before",
+    ),
+    "stranger 5": _token(
+        "what nobody can have been given is refused",
+        "test_ids_and_epochs_that_nobody_can_have_been_given_are_refused",
     ),
 }

@@ -45,6 +45,7 @@ class Writer:
     txn_no: int = 0
     txn_shard: int = NO_SHARD
     transactional_id: str = ""
+    token: bytes = b""
 
     @property
     def name(self) -> co.TransactionName:
@@ -55,6 +56,7 @@ class Writer:
             txn_producer_id=self.txn_producer_id,
             txn_no=self.txn_no,
             producer_epoch=self.epoch,
+            session_token=self.token,
         )
 
     def next(self) -> Writer:

@@ -52,7 +52,8 @@ class _Cluster(SimCluster):
         super().__init__(seed, **options)
 
     def _make_coordinator(self, ports: NodePorts) -> CoordinatorNode:  # type: ignore[override]
-        settings = {"check_invariants": True, "group_resolve_after_ms": 3_000, **self._coordinator}
+        settings: dict[str, Any] = {"check_invariants": True, "group_resolve_after_ms": 3_000}
+        settings |= {**self._door_options, **self._security_options, **self._coordinator}
         return CoordinatorNode(CoordinatorConfig(**settings), ports)
 
 

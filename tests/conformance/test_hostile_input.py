@@ -19,6 +19,7 @@ from oncelog_coordinator.log_port import LogLostError
 from oncelog_partition_leader.core.batch_check import RECORD_BYTES_MIN
 from oncelog_partition_leader.core.producer_state import ProducerStates
 from oncelog_runtime.cluster import shard_writer_id
+from tests.conformance.calls import unread_payloads
 from tests.conformance.script import COMMITTED, Place, Script, Writer, cluster
 
 EPOCH_MAX = (1 << 31) - 1
@@ -47,6 +48,15 @@ async def test_8_12_counts_that_the_bytes_cannot_hold_are_refused(s: Script, cla
         assert not refusal.value.retriable
 
 
+@pytest.mark.parametrize("payload", [b"no Arrow message at all, though its checksum is right", bytes(4096)])
+async def test_58_a_payload_that_would_stop_every_consumer_is_refused(s: Script, payload: bytes) -> None:
+    place = await s.place()
+    async with unharmed(s, place, await s.producer()):
+        with pytest.raises(errors.InvalidRecordError) as refusal:
+            await s.produce(place, s.huge_batch(place, nobody(), -1, 1, payload=payload))
+        assert not refusal.value.retriable
+
+
 async def test_37_a_partition_that_stands_twice_in_one_request_is_refused_by_name(s: Script) -> None:
     place = await s.place()
     async with unharmed(s, place, await s.producer()):
@@ -64,7 +74,8 @@ async def test_as_many_offsets_as_are_allowed_end_segments_and_no_broker(s: Scri
     writer = await s.producer()
     most = MAX_UNCOMPRESSED_BYTES // RECORD_BYTES_MIN
     data = s.huge_batch(place, nobody(), -1, most)
-    await asyncio.gather(*(s.produce(place, data, timeout_ms=20_000) for _ in range(600)))
+    with unread_payloads():
+        await asyncio.gather(*(s.produce(place, data, timeout_ms=20_000) for _ in range(600)))
     leader = s.leader(place)
     log = s.replica(leader, place).log
     log.check()
@@ -157,7 +168,7 @@ async def test_52_offsets_fit_into_the_groups_log_or_are_refused_by_name(s: Scri
     lives = s.lives()
     with pytest.raises(errors.InvalidRequestError, match="too many bytes"):
         await s.ask_group("g", methods.COMMIT_OFFSETS, offsets_of("g", 3_000, "m" * 4_096))
-    for changes in ({"topic": "t" * (9 << 20)}, {"topic_id": "a:b:c"}, {"topic_id": ""}):
+    for changes in ({"topic": "t" * (9 << 20)}, {"topic": "a/../b"}, {"topic_id": "a:b:c"}, {"topic_id": ""}):
         reply = await s.ask_group("g", methods.COMMIT_OFFSETS, offsets_of("g", 1, "", **changes))
         assert [item.error.code for item in reply.errors] == [errors.ErrorCode.INVALID_REQUEST]
     for count, metadata in ((10_000, ""), (900, "m" * 4_096)):

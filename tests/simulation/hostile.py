@@ -109,6 +109,10 @@ def _too_many_records(topic_id: str, partition: int, random: Random) -> Request:
     return _produce(topic_id, partition, [_batch(topic_id, partition, record_count=_MOST)] * random.randint(1, 5))
 
 
+def _undecodable(topic_id: str, partition: int, random: Random) -> Request:
+    return _produce(topic_id, partition, [_batch(topic_id, partition)] * random.randint(1, 3))
+
+
 def _named_twice(topic_id: str, partition: int, random: Random) -> Request:
     return _produce(topic_id, partition, [_batch(topic_id, partition, record_count=_MOST)] * 2)
 
@@ -143,6 +147,7 @@ _REQUESTS: Final = {
     "first sequence missing": _first_sequence_missing,
     "tag of another partition": _other_partition,
     "noise": _noise,
+    "payload that nobody decodes": _undecodable,
     "wrong length": _wrong_length,
     "epoch beyond all": _settle_beyond,
 }

@@ -22,6 +22,7 @@ from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import security_pb2 as se
 from oncelog.v1 import types_pb2
 from oncelog_partition_leader.broker import Broker
+from oncelog_runtime.session_tokens import SessionTokens
 from tests.simulation.cluster import DOORS, SimCluster
 
 TOPIC, GROUP, TXN = "shop.orders", "shop.billing", "shop.writer"
@@ -130,6 +131,7 @@ class World:
             internal_topic_replication_factor=1,
         )
         self.topic_id = ""
+        self.txn_producer_id = -1
 
     async def prepare(self) -> None:
         await self.cluster.healthy()
@@ -145,6 +147,8 @@ class World:
             transaction = await producer.begin_transaction()
             await transaction.send(TOPIC, value=b"secret")
             await transaction.commit()
+        (listed,) = [info for info in await root.admin.list_transactions() if info.transactional_id == TXN]
+        self.txn_producer_id = listed.producer_id
         await root.admin.set_group_offsets(GROUP, {(TOPIC, 0): 1})
         await root.close()
 
@@ -159,6 +163,11 @@ class World:
             return error
         finally:
             await transport.close()
+
+    def tokens(self) -> SessionTokens:
+        """What shows that a session is one's own: here rights alone are looked at."""
+        ((_, broker),) = self.cluster.brokers()
+        return SessionTokens(broker.view, required=True)
 
     def state(self) -> Any:
         """What a call could have written: keys of etcd that no lease moves, and ends of logs."""
@@ -176,7 +185,8 @@ class World:
         """One request per method that is about `TOPIC`, `GROUP`, `TXN` or the cluster. They would be wrong in other ways."""
         t, where = self.topic_id, {"topic_id": self.topic_id, "partition": 0}
         batch = encode_batch([None], [b"x"], timestamps_ms=[1], headers=[[]], topic_id=t, partition=0)
-        name = co.TransactionName(transactional_id=TXN)
+        tokens = self.tokens()
+        name = co.TransactionName(transactional_id=TXN, session_token=tokens.of_session(TXN, 0, 0))
         own = {"topic": TOPIC, **where}
         token = co.CommitToken(app_id="shop.app", batch_id=1)
         rule = se.Acl(principal="User:x", resource_type="TOPIC", resource_name="x", operation="READ")
@@ -188,7 +198,9 @@ class World:
             methods.FETCH_RECORDS: pb.FetchRecordsRequest(topic=TOPIC, isolation_level=1),
             methods.LIST_OFFSETS: pb.ListOffsetsRequest(isolation_level=1, partitions=[where]),
             methods.OFFSET_FOR_LEADER_EPOCH: pb.OffsetForLeaderEpochRequest(**where),
-            methods.GET_PRODUCER_STATE: pb.GetProducerStateRequest(**where, producer_id=1, settle=True),
+            methods.GET_PRODUCER_STATE: pb.GetProducerStateRequest(
+                **where, producer_id=1, settle=True, session_token=tokens.of_producer(1)
+            ),
             methods.DESCRIBE_PRODUCERS: pb.DescribeProducersRequest(**where),
             methods.DELETE_RECORDS: pb.DeleteRecordsRequest(**where, before_offset=99),
             methods.GET_METADATA: pb.GetMetadataRequest(topics=[TOPIC]),
@@ -220,7 +232,9 @@ class World:
             methods.JOIN_TRANSACTION: co.JoinTransactionRequest(transactional_id=TXN, token=token),
             methods.RENEW_TRANSACTION: co.RenewTransactionRequest(name=name),
             methods.COMMIT_TRANSACTION: co.CommitTransactionRequest(transactional_id=TXN, token=token),
-            methods.ABORT_TRANSACTION: co.AbortTransactionRequest(transactional_id=TXN, token=token),
+            methods.ABORT_TRANSACTION: co.AbortTransactionRequest(
+                transactional_id=TXN, token=token, session_token=tokens.of_session(TXN, self.txn_producer_id, 0)
+            ),
             methods.COMMIT_OFFSETS: co.CommitOffsetsRequest(
                 member=co.GroupMember(group_id=GROUP, member_epoch=-1), offsets=[{**own, "offset": 1}]
             ),

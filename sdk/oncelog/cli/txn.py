@@ -67,7 +67,12 @@ def add_parser(commands: Commands) -> None:
         "Exit code 1 when there are some. The default age is the largest time-out (15 minutes) and five minutes in\n"
         "which leaders ask the coordinators by themselves.",
     )
-    hanging.add_argument("--topic", action="append", default=[], help="may be repeated; default: all, internal too")
+    hanging.add_argument(
+        "--topic",
+        action="append",
+        default=[],
+        help="may be repeated; default: all but the cluster's own",
+    )
     hanging.add_argument("--min-age", type=span_ms, default=20 * _MINUTE_MS, metavar="SPAN", help="default 20m")
     _add_ends(noun)
 
@@ -181,7 +186,7 @@ def _producer_row(row: dict[str, Any]) -> dict[str, Any]:
 
 def _find_hanging(args: argparse.Namespace, printer: Printer) -> int:
     async def run(client: Client) -> int:
-        topics = await client.admin.list_topics(internal=True)
+        topics = await client.admin.list_topics()
         if args.topic:
             topics = [await client.admin.describe_topic(name) for name in args.topic]
         found = await client.admin.find_hanging(topics, args.min_age)

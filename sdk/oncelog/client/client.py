@@ -217,12 +217,15 @@ class Client:
         batch_id: int,
         txn_no: int,
         *,
+        session_token: bytes = b"",
         timeout_ms: int | None = None,
     ) -> bool:
-        """Aborts what is open under this name. False: nothing was."""
+        """Aborts what is open under this name. False: nothing was. `session_token`: of any `ParticipantResult` of it."""
         token = BatchToken(app_id, batch_id)
         batches = Batches(self._context, self._caller)
-        return await batches.abort(transactional_id, owner_run, token, txn_no, timeout_ms=timeout_ms)
+        return await batches.abort(
+            transactional_id, owner_run, token, txn_no, session_token=session_token, timeout_ms=timeout_ms
+        )
 
     async def get_outcome(self, transactional_id: str, txn_no: int) -> TransactionOutcome:
         """What became of a transaction. Raises `OutcomeForgottenError` when that is no longer kept, never guesses."""

@@ -16,7 +16,7 @@ from typing import Any
 from oncelog import errors, methods
 from oncelog.client.calls import Caller
 from oncelog.client.context import Context, now_ms
-from oncelog.client.fetched_records import ConsumerRecord, Leftover, Records, arrow_of, decode
+from oncelog.client.fetched_records import ConsumerRecord, Leftover, Records, arrow_of
 from oncelog.client.fetcher import Fetched, Fetcher
 from oncelog.client.metadata import Metadata
 from oncelog.client.offset_lookup import EARLIEST, LATEST, FoundOffset, OffsetLookup
@@ -244,11 +244,12 @@ class Consumer:
         deadline_ms = now_ms() + (_FOREVER_MS if timeout_ms is None else timeout_ms)
         while True:
             await self._find_positions()
-            while len(records) < limit:
+            room = self.config.max_buffered_bytes
+            while len(records) < limit and (room > 0 or not records):
                 part = self._leftover or self._next_part(may_raise=not records)
                 if part is None:
                     break
-                self._take(part, limit, records)
+                room -= self._take(part, limit, records, max(room, 1))
             left_ms = deadline_ms - now_ms()
             if records or self._is_closed or (left_ms <= 0 and timeout_ms is not None):
                 return records
@@ -262,27 +263,34 @@ class Consumer:
         self._fetcher.pop(fetched)
         if fetched.error is not None:
             raise fetched.error
-        try:
-            return Leftover(fetched, decode(fetched, self.config))
-        except errors.OncelogError:
-            fetched.cursor.seek(fetched.cursor.position)  # nothing of it was returned: it may be asked for again
-            self._fetcher.kick()
-            raise
+        return Leftover(fetched, self.config)
 
-    def _take(self, part: Leftover, limit: int, records: Records) -> None:
+    def _take(self, part: Leftover, limit: int, records: Records, most_bytes: int) -> int:
+        """Moves records of an answer to the caller's; returns how many bytes were unpacked for that."""
         fetched, cursor = part.fetched, part.fetched.cursor
+        self._leftover = None
         if not fetched.is_current or cursor.is_paused:
-            self._leftover = None
             if fetched.is_current:
                 cursor.seek(cursor.position)
-            return
-        taken, rest = part.rows[: limit - len(records)], part.rows[limit - len(records) :]
-        position = rest[0].offset if rest else fetched.next_offset
-        cursor.returned(position, fetched.leader_epoch)
+            return 0
+        try:
+            taken, unpacked = part.take(limit - len(records), most_bytes)
+        except errors.OncelogError:
+            if records:
+                self._leftover = part  # raised by the next call: these records come first
+                return most_bytes
+            cursor.seek(cursor.position)  # nothing of it was returned: it may be asked for again
+            self._fetcher.kick()
+            raise
+        except BaseException:
+            self._leftover = part  # a deserializer's own
+            raise
+        cursor.returned(part.position, fetched.leader_epoch)
         records.extend(taken)
         if taken:
-            records.offsets[cursor.partition] = OffsetAndMetadata(position, cursor.last_leader_epoch)
-        self._leftover = Leftover(fetched, rest) if rest else None
+            records.offsets[cursor.partition] = OffsetAndMetadata(part.position, cursor.last_leader_epoch)
+        self._leftover = None if part.is_empty else part
+        return unpacked
 
     async def getone(self, timeout_ms: int | None = None) -> ConsumerRecord | None:
         """The next record; None when none came within `timeout_ms`."""
@@ -339,16 +347,19 @@ class Consumer:
             await self._fetcher.wait(max(1, left_ms))
 
     def _arrow(self, fetched: Fetched, include_headers: bool) -> Any:
-        self._fetcher.pop(fetched)
         if fetched.error is not None:
+            self._fetcher.pop(fetched)
             raise fetched.error
         try:
-            rows = arrow_of(fetched, self.config, include_headers)
+            rows, next_offset = arrow_of(fetched, self.config, include_headers)
         except errors.OncelogError:
+            self._fetcher.pop(fetched)
             fetched.cursor.seek(fetched.cursor.position)
             self._fetcher.kick()
             raise
-        fetched.cursor.returned(fetched.next_offset, fetched.leader_epoch)
+        if next_offset >= fetched.next_offset:
+            self._fetcher.pop(fetched)
+        fetched.cursor.returned(next_offset, fetched.leader_epoch)
         return rows
 
     def _forget_leftover(self) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+from oncelog import errors
 from oncelog.client.fetcher import Fetched
 from oncelog.client.offsets import GroupMetadata, OffsetAndMetadata
 from oncelog.config import READ_COMMITTED, ConsumerConfig
@@ -37,11 +39,68 @@ class Records(list[ConsumerRecord]):
         self.offsets: dict[TopicPartition, OffsetAndMetadata] = {}
 
 
-class Leftover(NamedTuple):
-    """Decoded records of one answer that were not returned yet."""
+class Leftover:
+    """The records of one answer that were not returned yet. A batch is unpacked when its first record is wanted.
 
-    fetched: Fetched
-    rows: list[ConsumerRecord]
+    What cannot be read is raised when it is its turn, after all records before it.
+    """
+
+    __slots__ = ("_batches", "_config", "_error", "_next_offset", "_rows", "fetched")
+
+    def __init__(self, fetched: Fetched, config: ConsumerConfig) -> None:
+        self.fetched = fetched
+        self._config = config
+        self._rows: list[ConsumerRecord] = []
+        self._error: errors.OncelogError | None = None
+        self._batches: deque[tuple[BatchHeader, memoryview]] = deque()
+        self._next_offset = fetched.cursor.position
+        try:
+            self._batches.extend(_visible(fetched, config))
+        except errors.OncelogError as error:
+            self._error = error
+
+    def take(self, count: int, most_bytes: int) -> tuple[list[ConsumerRecord], int]:
+        """Up to `count` records, and the bytes that were unpacked for them: no further batch above `most_bytes`.
+
+        Raises why there are none: `CorruptMessageError`, `InvalidRecordError`, `TransactionDataLossError`.
+        """
+        taken: list[ConsumerRecord] = []
+        unpacked = 0
+        while len(taken) < count and (self._rows or unpacked < most_bytes):
+            if not self._rows:
+                if not self._batches:
+                    break
+                try:
+                    unpacked += self._unpack()
+                except errors.OncelogError:
+                    if taken:
+                        return taken, most_bytes  # it is raised next time
+                    raise
+            rest = count - len(taken)
+            taken += self._rows[:rest]
+            self._rows = self._rows[rest:]
+        if self._error is not None and not taken and not self._batches:
+            raise self._error
+        return taken, unpacked
+
+    def _unpack(self) -> int:
+        header, view = self._batches[0]
+        self._rows = _rows_of(self.fetched, self._config, header, view)
+        self._batches.popleft()
+        self._next_offset = header.next_offset
+        return max(header.uncompressed_length, len(view))
+
+    @property
+    def is_empty(self) -> bool:
+        """Everything was taken."""
+        return not self._rows and not self._batches and self._error is None
+
+    @property
+    def position(self) -> int:
+        """The offset from which reading goes on."""
+        if self._rows:
+            return self._rows[0].offset
+        return self.fetched.next_offset if self.is_empty else self._next_offset
 
 
 def _visible(fetched: Fetched, config: ConsumerConfig) -> Iterator[tuple[BatchHeader, memoryview]]:
@@ -58,45 +117,78 @@ def _visible(fetched: Fetched, config: ConsumerConfig) -> Iterator[tuple[BatchHe
         yield header, view
 
 
-def decode(fetched: Fetched, config: ConsumerConfig) -> list[ConsumerRecord]:
-    """The records of an answer. Raises `CorruptMessageError`, `InvalidRecordError`, `TransactionDataLossError`."""
-    from oncelog.core.batch import decode_arrow, records_of
+def _decoded(fetched: Fetched, config: ConsumerConfig, header: BatchHeader, view: memoryview) -> Any:
+    """One batch as Arrow rows. Raises `CorruptMessageError` or `InvalidRecordError`, which say where."""
+    from oncelog.core.batch import decode_arrow
+
+    try:
+        return decode_arrow(
+            view, header, max_uncompressed_bytes=config.max_uncompressed_batch_bytes, check_crc=config.check_crcs
+        )
+    except errors.OncelogError as error:
+        topic, partition = fetched.cursor.partition
+        where = {
+            "topic": topic,
+            "partition": partition,
+            "offset": header.base_offset,
+            "next_offset": header.next_offset,
+        }
+        for name, value in where.items():
+            error.context.setdefault(name, str(value))
+        raise
+
+
+def _rows_of(fetched: Fetched, config: ConsumerConfig, header: BatchHeader, view: memoryview) -> list[ConsumerRecord]:
+    """The records of one batch, from the position on."""
+    from oncelog.core.batch import records_of
 
     topic, partition = fetched.cursor.partition
     position = fetched.cursor.position
     read_key, read_value = config.key_deserializer, config.value_deserializer
     rows: list[ConsumerRecord] = []
-    for header, view in _visible(fetched, config):
-        batch = decode_arrow(view, header, check_crc=config.check_crcs)
-        for key, value, timestamp_ms, offset, headers in records_of(batch, header):
-            if offset < position:
-                continue
-            shown_key = key if read_key is None else read_key(key)
-            shown_value = value if read_value is None else read_value(value)
-            rows.append(ConsumerRecord(topic, partition, offset, timestamp_ms, shown_key, shown_value, headers))
+    batch = _decoded(fetched, config, header, view)
+    for key, value, timestamp_ms, offset, headers in records_of(batch, header):
+        if offset < position:
+            continue
+        shown_key = key if read_key is None else read_key(key)
+        shown_value = value if read_value is None else read_value(value)
+        rows.append(ConsumerRecord(topic, partition, offset, timestamp_ms, shown_key, shown_value, headers))
     return rows
 
 
-def arrow_of(fetched: Fetched, config: ConsumerConfig, include_headers: bool) -> Any:
-    """All rows of an answer as one Arrow record batch; None when there are none. Raises as `decode`."""
+def arrow_of(fetched: Fetched, config: ConsumerConfig, include_headers: bool) -> tuple[Any, int]:
+    """The rows of an answer as one Arrow record batch, None when there are none, and the offset from which to go on.
+
+    That lies before the answer's end when unpacking all of it would take more than `max_buffered_bytes`, or when what comes
+    next cannot be read: it is raised when nothing comes before it.
+    """
     import pyarrow as pa
 
-    from oncelog.core.batch import decode_arrow
-
     parts: list[Any] = []
-    for header, view in _visible(fetched, config):
-        rows = decode_arrow(view, header, check_crc=config.check_crcs)
-        if rows.num_rows:
-            parts.append(_shown(rows, header, fetched, include_headers))
+    unpacked, next_offset, reached = 0, fetched.next_offset, fetched.cursor.position
+    try:
+        for header, view in _visible(fetched, config):
+            if unpacked >= config.max_buffered_bytes:
+                next_offset = header.base_offset
+                break
+            rows = _decoded(fetched, config, header, view)
+            unpacked += max(header.uncompressed_length, len(view))
+            if rows.num_rows:
+                parts.append(_shown(rows, header, fetched, include_headers))
+            reached = header.next_offset
+    except errors.OncelogError:
+        if not parts:
+            raise
+        next_offset = reached
     if not parts:
-        return None
+        return None, next_offset
     first = _from_position(parts[0], fetched.cursor.position)
     parts = [first, *parts[1:]] if first.num_rows else parts[1:]
     if not parts:
-        return None
+        return None, next_offset
     if len(parts) == 1:
-        return parts[0]
-    return pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
+        return parts[0], next_offset
+    return pa.Table.from_batches(parts).combine_chunks().to_batches()[0], next_offset
 
 
 def _from_position(rows: Any, position: int) -> Any:

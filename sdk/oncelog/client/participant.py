@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
@@ -50,13 +50,15 @@ class BatchToken:
 class ParticipantResult:
     """What a participant wrote; plain values, so it can be pickled into a commit message.
 
-    `counts` are (topic id, partition, acknowledged records).
+    `counts` are (topic id, partition, acknowledged records). `session_token` is a secret: the driver shows it with its commit
+    or abort.
     """
 
     txn_no: int
     producer_id: int
     rows: int
     counts: tuple[tuple[str, int, int], ...]
+    session_token: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,7 @@ class Participant:
                 txn_no=reply.txn_no,
                 txn_shard=reply.txn_shard,
                 transactional_id=options.transactional_id,
+                session_token=reply.session_token,
             )
             self._sender.reset(self._identity, errors.TxnEndedError("the participant has left"))
             if self._scope is not None and self._sender.traces is not None:
@@ -184,6 +187,11 @@ class Participant:
         return 0 if self.already_committed else self._joined().txn_no
 
     @property
+    def session_token(self) -> bytes:
+        """A secret that shows that whoever aborts has joined; empty when nothing was joined."""
+        return self._identity.session_token if self._identity is not None else b""
+
+    @property
     def producer_id(self) -> int:
         """This participant's own producer id."""
         return self._joined().producer_id
@@ -214,7 +222,7 @@ class Participant:
             raise self._sender.failure
         counts = tuple((p.topic_id, p.partition, records) for p, records in sorted(self._sender.acked.items()))
         rows = sum(records for _, _, records in counts)
-        return ParticipantResult(identity.txn_no, identity.producer_id, rows, counts)
+        return ParticipantResult(identity.txn_no, identity.producer_id, rows, counts, identity.session_token)
 
     def _joined(self) -> Identity:
         if self._identity is None:
@@ -233,6 +241,7 @@ class Participant:
             txn_producer_id=who.txn_producer_id,
             txn_no=who.txn_no,
             producer_epoch=who.producer_epoch,
+            session_token=who.session_token,
         )
         request = co.RenewTransactionRequest(name=name, owner_run=self.options.owner_run)
         lease_ms = self.options.lease_ms
@@ -286,6 +295,7 @@ class Batches:
             winners=[_winner(result) for result in winners],
             wait=_WAITS[wait],
             write_attempt=write_attempt,
+            session_token=next((result.session_token for result in winners), b""),
         )
         try:
             with self._traced(span_names.TXN_COMMIT, transactional_id, txn_no):
@@ -299,7 +309,14 @@ class Batches:
         return BatchCommit(reply.already_committed, reply.committed_rows, reply.txn_no)
 
     async def abort(
-        self, transactional_id: str, owner_run: str, token: BatchToken, txn_no: int, *, timeout_ms: int | None = None
+        self,
+        transactional_id: str,
+        owner_run: str,
+        token: BatchToken,
+        txn_no: int,
+        *,
+        session_token: bytes = b"",
+        timeout_ms: int | None = None,
     ) -> bool:
         """Aborts what is open under this name. False: nothing was."""
         request = co.AbortTransactionRequest(
@@ -307,6 +324,7 @@ class Batches:
             owner_run=owner_run,
             txn_no=txn_no,
             token=token.to_proto(),
+            session_token=session_token,
         )
         with self._traced(span_names.TXN_ABORT, transactional_id, txn_no):
             reply = await self._caller.to_txn_coordinator(

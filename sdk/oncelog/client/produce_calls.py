@@ -157,6 +157,7 @@ class ProduceCalls:
                 partition=batch.partition.partition,
                 length=len(batch.encoded),
                 transactional_id=batch.identity.transactional_id,
+                session_token=batch.identity.session_token,
             )
         encoded = [batch.encoded for batch in request.batches]
         payload = encoded[0] if len(encoded) == 1 else b"".join(encoded)

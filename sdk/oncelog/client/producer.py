@@ -187,7 +187,7 @@ class Producer:
         request = co.InitProducerIdRequest(nonce=self._context.nonce())
         if transactional_id is None:
             reply = await self._caller.to_any_coordinator(methods.INIT_PRODUCER_ID, request)
-            return Identity(reply.producer_id, reply.producer_epoch)
+            return Identity(reply.producer_id, reply.producer_epoch, session_token=reply.session_token)
         request.transactional_id = transactional_id
         request.transaction_timeout_ms = self.config.transaction_timeout_ms
         reply = await self._caller.to_txn_coordinator(transactional_id, methods.INIT_PRODUCER_ID, request)
@@ -199,4 +199,5 @@ class Producer:
             txn_no=reply.next_txn_no,
             txn_shard=reply.txn_shard,
             transactional_id=transactional_id,
+            session_token=reply.session_token,
         )

@@ -444,6 +444,7 @@ class Sender:
             base_sequence=batch.base_sequence,
             last_sequence=last_sequence(batch.base_sequence, batch.record_count),
             settle=True,
+            session_token=batch.identity.session_token,
         )
         timeout_ms = min(_SETTLE_TIMEOUT_MS, self._context.config.request_timeout_ms)
         attempt = 0

@@ -356,6 +356,7 @@ class Transaction:
             txn_producer_id=who.txn_producer_id,
             txn_no=who.txn_no,
             producer_epoch=who.producer_epoch,
+            session_token=who.session_token,
         )
 
 

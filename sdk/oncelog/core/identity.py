@@ -20,6 +20,11 @@ class Identity(NamedTuple):
     txn_no: int = 0
     txn_shard: int = NO_SHARD
     transactional_id: str = ""
+    session_token: bytes = b""
+    """A secret, beside the batch: who was given this identity shows it with what he writes, settles and ends."""
+
+    def __repr__(self) -> str:
+        return f"Identity{(*self[:-1],)}"
 
     @property
     def is_idempotent(self) -> bool:

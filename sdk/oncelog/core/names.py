@@ -8,6 +8,7 @@ from typing import Final
 from oncelog.errors import InvalidGroupIdError, InvalidRequestError, InvalidTopicError
 
 TOPIC_CHARACTERS_MAX: Final = 249
+TOPIC_NAMES: Final = "topic names are 1-249 characters of [a-zA-Z0-9._-]"
 _LEGAL: Final = re.compile(rf"[a-zA-Z0-9._-]{{1,{TOPIC_CHARACTERS_MAX}}}\Z", re.ASCII)
 _ID_BYTES_MAX: Final = 1024
 _TOPIC_ID: Final = re.compile(r"[0-9a-f]{32}\Z", re.ASCII)
@@ -15,9 +16,14 @@ _TOPIC_ID: Final = re.compile(r"[0-9a-f]{32}\Z", re.ASCII)
 
 def check_topic_name(name: str) -> str:
     """Returns the name; raises `InvalidTopicError` unless it is 1-249 of `[a-zA-Z0-9._-]` and neither `.` nor `..`."""
-    if not _LEGAL.match(name) or name in (".", ".."):
-        raise InvalidTopicError("topic names are 1-249 characters of [a-zA-Z0-9._-]", topic=ascii(name[:64]))
+    if not is_topic_name(name):
+        raise InvalidTopicError(TOPIC_NAMES, topic=ascii(name[:64]))
     return name
+
+
+def is_topic_name(name: str) -> bool:
+    """True for a name that `check_topic_name` takes."""
+    return _LEGAL.match(name) is not None and name not in (".", "..")
 
 
 def _printable(name: str) -> bool:

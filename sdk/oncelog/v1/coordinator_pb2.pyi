@@ -33,30 +33,34 @@ class InitProducerIdRequest(_message.Message):
     def __init__(self, transactional_id: _Optional[str] = ..., transaction_timeout_ms: _Optional[int] = ..., nonce: _Optional[str] = ..., expected_producer_id: _Optional[int] = ..., expected_producer_epoch: _Optional[int] = ...) -> None: ...
 
 class InitProducerIdReply(_message.Message):
-    __slots__ = ("producer_id", "producer_epoch", "next_txn_no", "txn_shard")
+    __slots__ = ("producer_id", "producer_epoch", "next_txn_no", "txn_shard", "session_token")
     PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     NEXT_TXN_NO_FIELD_NUMBER: _ClassVar[int]
     TXN_SHARD_FIELD_NUMBER: _ClassVar[int]
+    SESSION_TOKEN_FIELD_NUMBER: _ClassVar[int]
     producer_id: int
     producer_epoch: int
     next_txn_no: int
     txn_shard: int
-    def __init__(self, producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., next_txn_no: _Optional[int] = ..., txn_shard: _Optional[int] = ...) -> None: ...
+    session_token: bytes
+    def __init__(self, producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., next_txn_no: _Optional[int] = ..., txn_shard: _Optional[int] = ..., session_token: _Optional[bytes] = ...) -> None: ...
 
 class TransactionName(_message.Message):
-    __slots__ = ("transactional_id", "txn_shard", "txn_producer_id", "txn_no", "producer_epoch")
+    __slots__ = ("transactional_id", "txn_shard", "txn_producer_id", "txn_no", "producer_epoch", "session_token")
     TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]
     TXN_SHARD_FIELD_NUMBER: _ClassVar[int]
     TXN_PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
     TXN_NO_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SESSION_TOKEN_FIELD_NUMBER: _ClassVar[int]
     transactional_id: str
     txn_shard: int
     txn_producer_id: int
     txn_no: int
     producer_epoch: int
-    def __init__(self, transactional_id: _Optional[str] = ..., txn_shard: _Optional[int] = ..., txn_producer_id: _Optional[int] = ..., txn_no: _Optional[int] = ..., producer_epoch: _Optional[int] = ...) -> None: ...
+    session_token: bytes
+    def __init__(self, transactional_id: _Optional[str] = ..., txn_shard: _Optional[int] = ..., txn_producer_id: _Optional[int] = ..., txn_no: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., session_token: _Optional[bytes] = ...) -> None: ...
 
 class EnrolPartitionsRequest(_message.Message):
     __slots__ = ("name", "partitions", "groups")
@@ -147,7 +151,7 @@ class JoinTransactionRequest(_message.Message):
     def __init__(self, transactional_id: _Optional[str] = ..., owner_run: _Optional[str] = ..., token: _Optional[_Union[CommitToken, _Mapping]] = ..., write_attempt: _Optional[str] = ..., task_attempt: _Optional[str] = ..., lease_ms: _Optional[int] = ..., max_duration_ms: _Optional[int] = ...) -> None: ...
 
 class JoinTransactionReply(_message.Message):
-    __slots__ = ("already_committed", "committed_rows", "producer_id", "producer_epoch", "txn_producer_id", "txn_no", "txn_shard")
+    __slots__ = ("already_committed", "committed_rows", "producer_id", "producer_epoch", "txn_producer_id", "txn_no", "txn_shard", "session_token")
     ALREADY_COMMITTED_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_ROWS_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -155,6 +159,7 @@ class JoinTransactionReply(_message.Message):
     TXN_PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
     TXN_NO_FIELD_NUMBER: _ClassVar[int]
     TXN_SHARD_FIELD_NUMBER: _ClassVar[int]
+    SESSION_TOKEN_FIELD_NUMBER: _ClassVar[int]
     already_committed: bool
     committed_rows: int
     producer_id: int
@@ -162,7 +167,8 @@ class JoinTransactionReply(_message.Message):
     txn_producer_id: int
     txn_no: int
     txn_shard: int
-    def __init__(self, already_committed: bool = ..., committed_rows: _Optional[int] = ..., producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., txn_producer_id: _Optional[int] = ..., txn_no: _Optional[int] = ..., txn_shard: _Optional[int] = ...) -> None: ...
+    session_token: bytes
+    def __init__(self, already_committed: bool = ..., committed_rows: _Optional[int] = ..., producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., txn_producer_id: _Optional[int] = ..., txn_no: _Optional[int] = ..., txn_shard: _Optional[int] = ..., session_token: _Optional[bytes] = ...) -> None: ...
 
 class RenewTransactionRequest(_message.Message):
     __slots__ = ("name", "owner_run")
@@ -187,7 +193,7 @@ class Winner(_message.Message):
     def __init__(self, producer_id: _Optional[int] = ..., rows: _Optional[int] = ..., counts: _Optional[_Iterable[_Union[PartitionCount, _Mapping]]] = ...) -> None: ...
 
 class CommitTransactionRequest(_message.Message):
-    __slots__ = ("transactional_id", "owner_run", "txn_no", "token", "winners", "wait", "write_attempt")
+    __slots__ = ("transactional_id", "owner_run", "txn_no", "token", "winners", "wait", "write_attempt", "session_token")
     TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]
     OWNER_RUN_FIELD_NUMBER: _ClassVar[int]
     TXN_NO_FIELD_NUMBER: _ClassVar[int]
@@ -195,6 +201,7 @@ class CommitTransactionRequest(_message.Message):
     WINNERS_FIELD_NUMBER: _ClassVar[int]
     WAIT_FIELD_NUMBER: _ClassVar[int]
     WRITE_ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    SESSION_TOKEN_FIELD_NUMBER: _ClassVar[int]
     transactional_id: str
     owner_run: str
     txn_no: int
@@ -202,7 +209,8 @@ class CommitTransactionRequest(_message.Message):
     winners: _containers.RepeatedCompositeFieldContainer[Winner]
     wait: EndWait
     write_attempt: str
-    def __init__(self, transactional_id: _Optional[str] = ..., owner_run: _Optional[str] = ..., txn_no: _Optional[int] = ..., token: _Optional[_Union[CommitToken, _Mapping]] = ..., winners: _Optional[_Iterable[_Union[Winner, _Mapping]]] = ..., wait: _Optional[_Union[EndWait, str]] = ..., write_attempt: _Optional[str] = ...) -> None: ...
+    session_token: bytes
+    def __init__(self, transactional_id: _Optional[str] = ..., owner_run: _Optional[str] = ..., txn_no: _Optional[int] = ..., token: _Optional[_Union[CommitToken, _Mapping]] = ..., winners: _Optional[_Iterable[_Union[Winner, _Mapping]]] = ..., wait: _Optional[_Union[EndWait, str]] = ..., write_attempt: _Optional[str] = ..., session_token: _Optional[bytes] = ...) -> None: ...
 
 class CommitTransactionReply(_message.Message):
     __slots__ = ("already_committed", "committed_rows", "txn_no")
@@ -215,16 +223,18 @@ class CommitTransactionReply(_message.Message):
     def __init__(self, already_committed: bool = ..., committed_rows: _Optional[int] = ..., txn_no: _Optional[int] = ...) -> None: ...
 
 class AbortTransactionRequest(_message.Message):
-    __slots__ = ("transactional_id", "owner_run", "txn_no", "token")
+    __slots__ = ("transactional_id", "owner_run", "txn_no", "token", "session_token")
     TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]
     OWNER_RUN_FIELD_NUMBER: _ClassVar[int]
     TXN_NO_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
+    SESSION_TOKEN_FIELD_NUMBER: _ClassVar[int]
     transactional_id: str
     owner_run: str
     txn_no: int
     token: CommitToken
-    def __init__(self, transactional_id: _Optional[str] = ..., owner_run: _Optional[str] = ..., txn_no: _Optional[int] = ..., token: _Optional[_Union[CommitToken, _Mapping]] = ...) -> None: ...
+    session_token: bytes
+    def __init__(self, transactional_id: _Optional[str] = ..., owner_run: _Optional[str] = ..., txn_no: _Optional[int] = ..., token: _Optional[_Union[CommitToken, _Mapping]] = ..., session_token: _Optional[bytes] = ...) -> None: ...
 
 class AbortTransactionReply(_message.Message):
     __slots__ = ("aborted",)

@@ -31,28 +31,32 @@ DECOMMISSION_START: DecommissionAction
 DECOMMISSION_CANCEL: DecommissionAction
 
 class ProduceRequest(_message.Message):
-    __slots__ = ("acks", "timeout_ms", "partitions", "batches")
+    __slots__ = ("acks", "timeout_ms", "partitions", "forwarded_for", "batches")
     ACKS_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    FORWARDED_FOR_FIELD_NUMBER: _ClassVar[int]
     BATCHES_FIELD_NUMBER: _ClassVar[int]
     acks: int
     timeout_ms: int
     partitions: _containers.RepeatedCompositeFieldContainer[ProducePartition]
+    forwarded_for: _types_pb2.ForwardedCaller
     batches: bytes
-    def __init__(self, acks: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[ProducePartition, _Mapping]]] = ..., batches: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, acks: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[ProducePartition, _Mapping]]] = ..., forwarded_for: _Optional[_Union[_types_pb2.ForwardedCaller, _Mapping]] = ..., batches: _Optional[bytes] = ...) -> None: ...
 
 class ProducePartition(_message.Message):
-    __slots__ = ("topic_id", "partition", "length", "transactional_id")
+    __slots__ = ("topic_id", "partition", "length", "transactional_id", "session_token")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     LENGTH_FIELD_NUMBER: _ClassVar[int]
     TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]
+    SESSION_TOKEN_FIELD_NUMBER: _ClassVar[int]
     topic_id: str
     partition: int
     length: int
     transactional_id: str
-    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., length: _Optional[int] = ..., transactional_id: _Optional[str] = ...) -> None: ...
+    session_token: bytes
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., length: _Optional[int] = ..., transactional_id: _Optional[str] = ..., session_token: _Optional[bytes] = ...) -> None: ...
 
 class ProduceReply(_message.Message):
     __slots__ = ("partitions",)
@@ -79,7 +83,7 @@ class ProducePartitionReply(_message.Message):
     def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., base_offset: _Optional[int] = ..., append_timestamp_ms: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., duplicate: bool = ...) -> None: ...
 
 class ProduceRecordsRequest(_message.Message):
-    __slots__ = ("topic", "partition", "records", "acks", "timeout_ms", "producer_id", "producer_epoch", "base_sequence", "transactional_id", "txn_no")
+    __slots__ = ("topic", "partition", "records", "acks", "timeout_ms", "producer_id", "producer_epoch", "base_sequence", "transactional_id", "txn_no", "session_token")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     RECORDS_FIELD_NUMBER: _ClassVar[int]
@@ -90,6 +94,7 @@ class ProduceRecordsRequest(_message.Message):
     BASE_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]
     TXN_NO_FIELD_NUMBER: _ClassVar[int]
+    SESSION_TOKEN_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     records: _containers.RepeatedCompositeFieldContainer[_types_pb2.Record]
@@ -100,7 +105,8 @@ class ProduceRecordsRequest(_message.Message):
     base_sequence: int
     transactional_id: str
     txn_no: int
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., records: _Optional[_Iterable[_Union[_types_pb2.Record, _Mapping]]] = ..., acks: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., base_sequence: _Optional[int] = ..., transactional_id: _Optional[str] = ..., txn_no: _Optional[int] = ...) -> None: ...
+    session_token: bytes
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., records: _Optional[_Iterable[_Union[_types_pb2.Record, _Mapping]]] = ..., acks: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., base_sequence: _Optional[int] = ..., transactional_id: _Optional[str] = ..., txn_no: _Optional[int] = ..., session_token: _Optional[bytes] = ...) -> None: ...
 
 class ProduceRecordsReply(_message.Message):
     __slots__ = ("partition", "base_offset", "duplicate")
@@ -113,20 +119,22 @@ class ProduceRecordsReply(_message.Message):
     def __init__(self, partition: _Optional[int] = ..., base_offset: _Optional[int] = ..., duplicate: bool = ...) -> None: ...
 
 class FetchRequest(_message.Message):
-    __slots__ = ("isolation_level", "max_wait_ms", "min_bytes", "max_bytes", "partitions", "skip_lost_transactions")
+    __slots__ = ("isolation_level", "max_wait_ms", "min_bytes", "max_bytes", "partitions", "skip_lost_transactions", "forwarded_for")
     ISOLATION_LEVEL_FIELD_NUMBER: _ClassVar[int]
     MAX_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
     MIN_BYTES_FIELD_NUMBER: _ClassVar[int]
     MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     SKIP_LOST_TRANSACTIONS_FIELD_NUMBER: _ClassVar[int]
+    FORWARDED_FOR_FIELD_NUMBER: _ClassVar[int]
     isolation_level: _types_pb2.IsolationLevel
     max_wait_ms: int
     min_bytes: int
     max_bytes: int
     partitions: _containers.RepeatedCompositeFieldContainer[FetchPartition]
     skip_lost_transactions: bool
-    def __init__(self, isolation_level: _Optional[_Union[_types_pb2.IsolationLevel, str]] = ..., max_wait_ms: _Optional[int] = ..., min_bytes: _Optional[int] = ..., max_bytes: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[FetchPartition, _Mapping]]] = ..., skip_lost_transactions: bool = ...) -> None: ...
+    forwarded_for: _types_pb2.ForwardedCaller
+    def __init__(self, isolation_level: _Optional[_Union[_types_pb2.IsolationLevel, str]] = ..., max_wait_ms: _Optional[int] = ..., min_bytes: _Optional[int] = ..., max_bytes: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[FetchPartition, _Mapping]]] = ..., skip_lost_transactions: bool = ..., forwarded_for: _Optional[_Union[_types_pb2.ForwardedCaller, _Mapping]] = ...) -> None: ...
 
 class FetchPartition(_message.Message):
     __slots__ = ("topic_id", "partition", "fetch_offset", "max_bytes", "leader_epoch")
@@ -265,7 +273,7 @@ class OffsetForLeaderEpochReply(_message.Message):
     def __init__(self, leader_epoch: _Optional[int] = ..., end_offset: _Optional[int] = ...) -> None: ...
 
 class GetProducerStateRequest(_message.Message):
-    __slots__ = ("topic_id", "partition", "producer_id", "producer_epoch", "base_sequence", "last_sequence", "settle")
+    __slots__ = ("topic_id", "partition", "producer_id", "producer_epoch", "base_sequence", "last_sequence", "settle", "session_token")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -273,6 +281,7 @@ class GetProducerStateRequest(_message.Message):
     BASE_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     LAST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     SETTLE_FIELD_NUMBER: _ClassVar[int]
+    SESSION_TOKEN_FIELD_NUMBER: _ClassVar[int]
     topic_id: str
     partition: int
     producer_id: int
@@ -280,7 +289,8 @@ class GetProducerStateRequest(_message.Message):
     base_sequence: int
     last_sequence: int
     settle: bool
-    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., base_sequence: _Optional[int] = ..., last_sequence: _Optional[int] = ..., settle: bool = ...) -> None: ...
+    session_token: bytes
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., base_sequence: _Optional[int] = ..., last_sequence: _Optional[int] = ..., settle: bool = ..., session_token: _Optional[bytes] = ...) -> None: ...
 
 class GetProducerStateReply(_message.Message):
     __slots__ = ("known", "written", "base_offset", "producer_epoch", "last_sequence")

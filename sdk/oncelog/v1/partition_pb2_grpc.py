@@ -368,8 +368,7 @@ class PartitionLeaderServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Ping(self, request, context):
-        """Answers with the process's incarnation: at once (the controller's probe), or after `hold_ms`, so that
-        a peer that waits learns of a death in the moment in which the link breaks.
+        """Answers with the process's incarnation, at once (a probe) or after `hold_ms`: the link's break tells of a death.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -25,33 +25,35 @@ _sym_db = _symbol_database.Default()
 from oncelog.v1 import errors_pb2 as oncelog_dot_v1_dot_errors__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16oncelog/v1/types.proto\x12\noncelog.v1\x1a\x17oncelog/v1/errors.proto\"D\n\x0eTopicPartition\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x10\n\x08topic_id\x18\x03 \x01(\t\"3\n\tBrokerRef\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x13\n\x0bincarnation\x18\x02 \x01(\x03\"\x8b\x01\n\x06Record\x12\x10\n\x03key\x18\x01 \x01(\x0cH\x00\x88\x01\x01\x12\x12\n\x05value\x18\x02 \x01(\x0cH\x01\x88\x01\x01\x12#\n\x07headers\x18\x03 \x03(\x0b\x32\x12.oncelog.v1.Header\x12\x14\n\x0ctimestamp_ms\x18\x04 \x01(\x03\x12\x0e\n\x06offset\x18\x05 \x01(\x03\x42\x06\n\x04_keyB\x08\n\x06_value\"3\n\x06Header\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x12\n\x05value\x18\x02 \x01(\x0cH\x00\x88\x01\x01\x42\x08\n\x06_value\"\x9b\x01\n\x12\x41\x62ortedTransaction\x12\x17\n\x0ftxn_producer_id\x18\x01 \x01(\x03\x12\x0e\n\x06txn_no\x18\x02 \x01(\x03\x12\x14\n\x0c\x66irst_offset\x18\x03 \x01(\x03\x12\x15\n\rmarker_offset\x18\x04 \x01(\x03\x12\x0b\n\x03\x61ll\x18\x05 \x01(\x08\x12\x0f\n\x07winners\x18\x06 \x03(\x03\x12\x11\n\tdata_loss\x18\x07 \x01(\x08\"g\n\x0ePartitionError\x12-\n\tpartition\x18\x01 \x01(\x0b\x32\x1a.oncelog.v1.TopicPartition\x12&\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x17.oncelog.v1.ErrorDetail\"+\n\x0c\x43\x61llIdentity\x12\r\n\x05nonce\x18\x01 \x01(\t\x12\x0c\n\x04term\x18\x02 \x01(\x03*U\n\x0eIsolationLevel\x12\x19\n\x15ISOLATION_UNSPECIFIED\x10\x00\x12\x12\n\x0eREAD_COMMITTED\x10\x01\x12\x14\n\x10READ_UNCOMMITTED\x10\x02*V\n\x12TransactionOutcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\r\n\tCOMMITTED\x10\x01\x12\x0b\n\x07\x41\x42ORTED\x10\x02\x12\x0b\n\x07ONGOING\x10\x03*B\n\x0b\x44rainAction\x12\x10\n\x0c\x44RAIN_STATUS\x10\x00\x12\x0f\n\x0b\x44RAIN_START\x10\x01\x12\x10\n\x0c\x44RAIN_CANCEL\x10\x02*L\n\nDrainState\x12\x10\n\x0cNOT_DRAINING\x10\x00\x12\x0c\n\x08\x44RAINING\x10\x01\x12\x0b\n\x07\x44RAINED\x10\x02\x12\x11\n\rDRAIN_SKIPPED\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16oncelog/v1/types.proto\x12\noncelog.v1\x1a\x17oncelog/v1/errors.proto\"D\n\x0eTopicPartition\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x10\n\x08topic_id\x18\x03 \x01(\t\"f\n\x0f\x46orwardedCaller\x12\x10\n\x08listener\x18\x01 \x01(\t\x12\x0c\n\x04peer\x18\x02 \x01(\t\x12\x12\n\nprincipals\x18\x03 \x03(\t\x12\x11\n\tprincipal\x18\x04 \x01(\t\x12\x0c\n\x04host\x18\x05 \x01(\t\"3\n\tBrokerRef\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x13\n\x0bincarnation\x18\x02 \x01(\x03\"\x8b\x01\n\x06Record\x12\x10\n\x03key\x18\x01 \x01(\x0cH\x00\x88\x01\x01\x12\x12\n\x05value\x18\x02 \x01(\x0cH\x01\x88\x01\x01\x12#\n\x07headers\x18\x03 \x03(\x0b\x32\x12.oncelog.v1.Header\x12\x14\n\x0ctimestamp_ms\x18\x04 \x01(\x03\x12\x0e\n\x06offset\x18\x05 \x01(\x03\x42\x06\n\x04_keyB\x08\n\x06_value\"3\n\x06Header\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x12\n\x05value\x18\x02 \x01(\x0cH\x00\x88\x01\x01\x42\x08\n\x06_value\"\x9b\x01\n\x12\x41\x62ortedTransaction\x12\x17\n\x0ftxn_producer_id\x18\x01 \x01(\x03\x12\x0e\n\x06txn_no\x18\x02 \x01(\x03\x12\x14\n\x0c\x66irst_offset\x18\x03 \x01(\x03\x12\x15\n\rmarker_offset\x18\x04 \x01(\x03\x12\x0b\n\x03\x61ll\x18\x05 \x01(\x08\x12\x0f\n\x07winners\x18\x06 \x03(\x03\x12\x11\n\tdata_loss\x18\x07 \x01(\x08\"g\n\x0ePartitionError\x12-\n\tpartition\x18\x01 \x01(\x0b\x32\x1a.oncelog.v1.TopicPartition\x12&\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x17.oncelog.v1.ErrorDetail\"+\n\x0c\x43\x61llIdentity\x12\r\n\x05nonce\x18\x01 \x01(\t\x12\x0c\n\x04term\x18\x02 \x01(\x03*U\n\x0eIsolationLevel\x12\x19\n\x15ISOLATION_UNSPECIFIED\x10\x00\x12\x12\n\x0eREAD_COMMITTED\x10\x01\x12\x14\n\x10READ_UNCOMMITTED\x10\x02*V\n\x12TransactionOutcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\r\n\tCOMMITTED\x10\x01\x12\x0b\n\x07\x41\x42ORTED\x10\x02\x12\x0b\n\x07ONGOING\x10\x03*B\n\x0b\x44rainAction\x12\x10\n\x0c\x44RAIN_STATUS\x10\x00\x12\x0f\n\x0b\x44RAIN_START\x10\x01\x12\x10\n\x0c\x44RAIN_CANCEL\x10\x02*L\n\nDrainState\x12\x10\n\x0cNOT_DRAINING\x10\x00\x12\x0c\n\x08\x44RAINING\x10\x01\x12\x0b\n\x07\x44RAINED\x10\x02\x12\x11\n\rDRAIN_SKIPPED\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'oncelog.v1.types_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ISOLATIONLEVEL']._serialized_start=689
-  _globals['_ISOLATIONLEVEL']._serialized_end=774
-  _globals['_TRANSACTIONOUTCOME']._serialized_start=776
-  _globals['_TRANSACTIONOUTCOME']._serialized_end=862
-  _globals['_DRAINACTION']._serialized_start=864
-  _globals['_DRAINACTION']._serialized_end=930
-  _globals['_DRAINSTATE']._serialized_start=932
-  _globals['_DRAINSTATE']._serialized_end=1008
+  _globals['_ISOLATIONLEVEL']._serialized_start=793
+  _globals['_ISOLATIONLEVEL']._serialized_end=878
+  _globals['_TRANSACTIONOUTCOME']._serialized_start=880
+  _globals['_TRANSACTIONOUTCOME']._serialized_end=966
+  _globals['_DRAINACTION']._serialized_start=968
+  _globals['_DRAINACTION']._serialized_end=1034
+  _globals['_DRAINSTATE']._serialized_start=1036
+  _globals['_DRAINSTATE']._serialized_end=1112
   _globals['_TOPICPARTITION']._serialized_start=63
   _globals['_TOPICPARTITION']._serialized_end=131
-  _globals['_BROKERREF']._serialized_start=133
-  _globals['_BROKERREF']._serialized_end=184
-  _globals['_RECORD']._serialized_start=187
-  _globals['_RECORD']._serialized_end=326
-  _globals['_HEADER']._serialized_start=328
-  _globals['_HEADER']._serialized_end=379
-  _globals['_ABORTEDTRANSACTION']._serialized_start=382
-  _globals['_ABORTEDTRANSACTION']._serialized_end=537
-  _globals['_PARTITIONERROR']._serialized_start=539
-  _globals['_PARTITIONERROR']._serialized_end=642
-  _globals['_CALLIDENTITY']._serialized_start=644
-  _globals['_CALLIDENTITY']._serialized_end=687
+  _globals['_FORWARDEDCALLER']._serialized_start=133
+  _globals['_FORWARDEDCALLER']._serialized_end=235
+  _globals['_BROKERREF']._serialized_start=237
+  _globals['_BROKERREF']._serialized_end=288
+  _globals['_RECORD']._serialized_start=291
+  _globals['_RECORD']._serialized_end=430
+  _globals['_HEADER']._serialized_start=432
+  _globals['_HEADER']._serialized_end=483
+  _globals['_ABORTEDTRANSACTION']._serialized_start=486
+  _globals['_ABORTEDTRANSACTION']._serialized_end=641
+  _globals['_PARTITIONERROR']._serialized_start=643
+  _globals['_PARTITIONERROR']._serialized_end=746
+  _globals['_CALLIDENTITY']._serialized_start=748
+  _globals['_CALLIDENTITY']._serialized_end=791
 # @@protoc_insertion_point(module_scope)

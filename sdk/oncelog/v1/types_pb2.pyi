@@ -58,6 +58,20 @@ class TopicPartition(_message.Message):
     topic_id: str
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., topic_id: _Optional[str] = ...) -> None: ...
 
+class ForwardedCaller(_message.Message):
+    __slots__ = ("listener", "peer", "principals", "principal", "host")
+    LISTENER_FIELD_NUMBER: _ClassVar[int]
+    PEER_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPALS_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    listener: str
+    peer: str
+    principals: _containers.RepeatedScalarFieldContainer[str]
+    principal: str
+    host: str
+    def __init__(self, listener: _Optional[str] = ..., peer: _Optional[str] = ..., principals: _Optional[_Iterable[str]] = ..., principal: _Optional[str] = ..., host: _Optional[str] = ...) -> None: ...
+
 class BrokerRef(_message.Message):
     __slots__ = ("broker_id", "incarnation")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]

@@ -14,6 +14,7 @@ from oncelog_coordinator.core.offsets import OffsetTable
 from oncelog_coordinator.core.transaction import TransactionTable
 from oncelog_coordinator.drain import CoordinatorDrain
 from oncelog_coordinator.group_effects import GroupEffects
+from oncelog_coordinator.known_topics import KnownTopics
 from oncelog_coordinator.lag_watch import LagWatch
 from oncelog_coordinator.log_port import LogPort
 from oncelog_coordinator.markers import MarkerSender
@@ -32,6 +33,7 @@ from oncelog_runtime.cluster import KIND_TXN
 from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.ports import NodePorts
 from oncelog_runtime.restore_guard import RestoreGuard
+from oncelog_runtime.session_tokens import SessionTokens
 from oncelog_runtime.tasks import TaskOwner
 
 _log = logging.getLogger(__name__)
@@ -52,6 +54,7 @@ class CoordinatorNode:
         self._ownership: ShardOwnership | None = None
         self.view = ClusterView()
         self.view.on_fault = self._task_failed
+        self._topics = KnownTopics(ports.metadata, self.view)
         self.address = ""
         self._guard = RestoreGuard(ports.metadata, self.view, before_restart=self._etcd_was_restored)
         self.failure: BaseException | None = None
@@ -81,8 +84,17 @@ class CoordinatorNode:
             per_partition=config.metrics_per_partition,
         )
         ports.metrics.collect_with(self._lag.collect)
-        TransactionService(self.shards, self._producer_ids, config.visible_wait_max_ms).register(ports.server)
-        OffsetService(self.shards, ports.transport, self.view, config.marker_timeout_ms).register(ports.server)
+        tokens = SessionTokens(self.view, required=config.asks_for_session_tokens)
+        service = TransactionService(
+            self.shards,
+            self._producer_ids,
+            config.visible_wait_max_ms,
+            self._topics,
+            self._limits.max_partitions,
+            tokens,
+        )
+        service.register(ports.server)
+        OffsetService(self.shards, ports.transport, self.view, config.marker_timeout_ms, tokens).register(ports.server)
 
     async def start(self) -> None:
         """Listens and begins to own shards; `address` is what others use."""
@@ -181,7 +193,7 @@ class CoordinatorNode:
             shard.number,
             transport,
             self.view,
-            self._ports.metadata,
+            self._topics,
             timeout_ms,
             tracer=self._ports.tracer,
             metrics=self._metrics,

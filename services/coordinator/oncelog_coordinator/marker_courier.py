@@ -3,7 +3,8 @@
 Rule 1: markers are grouped by the leader's address, one call per address at a time; a slow leader delays nobody else. What
         comes meanwhile goes with the next call.
 Rule 2: a marker is given up on positive proof alone: a linearizable listing made after the enrolment that does not have the
-        topic id, or has fewer partitions.  A partition that this process does not see is not proof (W13).
+        topic id, or has fewer partitions.  A partition that this process does not see is not proof (W13).  One look serves
+        everything that waits for proof, so the names that a transaction holds cost no reads of their own.
 Rule 3: a bug in one try is reported and the marker is sent again later: a transaction never stays open because of it.
         Broken invariants (assertions) are not tried again: they end the process, as everywhere.
 """
@@ -18,19 +19,20 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from oncelog import methods
-from oncelog.errors import ErrorCode, MetadataUnavailableError, OncelogError, UnknownServerError, UnknownTopicError
+from oncelog.errors import ErrorCode, OncelogError, UnknownServerError, UnknownTopicError
 from oncelog.ports import Transport
 from oncelog.types import PartitionId
 from oncelog.v1 import partition_pb2 as pa
 from oncelog.wire_errors import from_detail
-from oncelog_runtime import cluster
+from oncelog_coordinator.known_topics import KnownTopics
 from oncelog_runtime.cluster_view import ClusterView
-from oncelog_runtime.ports import MetadataStore
 from oncelog_runtime.tasks import TaskOwner
 
 _log = logging.getLogger(__name__)
 
 _MARKERS_PER_CALL: Final = 1_000
+_NAMED_IN_LOG: Final = 10
+"""Partitions that one round of proof names in the log."""
 _BACKOFF_MS: Final = (10, 20, 50, 100, 200, 500, 1_000)
 
 
@@ -74,7 +76,7 @@ class MarkerCourier:
         epoch: int,
         transport: Transport,
         view: ClusterView,
-        metadata: MetadataStore,
+        topics: KnownTopics,
         timeout_ms: int,
         tasks: TaskOwner,
         receipt: Receipt,
@@ -86,7 +88,7 @@ class MarkerCourier:
         self._epoch = epoch
         self._transport = transport
         self._view = view
-        self._metadata = metadata
+        self._topics = topics
         self._timeout_ms = timeout_ms
         self._tasks = tasks
         self._receipt = receipt
@@ -103,7 +105,8 @@ class MarkerCourier:
         self._kicks_soon = False
         self._tries: dict[MarkerKey, int] = {}
         self._busy: dict[str, None] = {}
-        self._proving: dict[str, list[Carried]] = {}
+        self._unproven: list[Carried] = []
+        self._is_proving = False
         self._gathering: asyncio.TimerHandle | None = None
         self._closed = False
 
@@ -233,48 +236,43 @@ class MarkerCourier:
 
     def _prove(self, key: MarkerKey) -> None:
         """The partition is not known: looks whether it can be shown not to exist."""
-        item = (key, self._waiting.pop(key))
-        topic_id = key.partition.topic_id
-        if topic_id in self._proving:
-            self._proving[topic_id].append(item)
-            return
-        self._proving[topic_id] = [item]
-        self._tasks.spawn(self._prove_topic(topic_id), f"proof of {topic_id}")
+        self._unproven.append((key, self._waiting.pop(key)))
+        if not self._is_proving:
+            self._is_proving = True
+            self._tasks.spawn(self._prove_all(), f"proof that partitions are gone, shard {self._shard}")
 
-    async def _prove_topic(self, topic_id: str) -> None:
+    async def _prove_all(self) -> None:
+        """Round after round, until nothing waits for proof: what comes during a look belongs to the next one."""
         try:
-            partitions = await self._partitions_of(topic_id)
+            while self._unproven and not self._closed:
+                items, self._unproven = self._unproven, []
+                self._judge(items, await self._look_for(items))
+        finally:
+            self._is_proving = False
+
+    async def _look_for(self, items: list[Carried]) -> dict[str, int]:
+        """How many partitions their topics have, as far as that can be proven."""
+        try:
+            return await self._topics.partitions_of(key.partition.topic_id for key, _ in items)
         except OncelogError as error:
-            _log.info("whether topic %s exists is not known: %s", topic_id, error)
-            partitions = None
+            _log.info("whether %d partitions exist is not known: %s", len(items), error)
         except AssertionError:
             raise
         except Exception:
-            _log.exception("a bug: whether topic %s exists is asked again", topic_id)
-            partitions = None
-        items = self._proving.pop(topic_id)
-        if partitions is None:
-            self._later(items)
-            return
-        gone = [item for item in items if item[0].partition.partition >= partitions]
-        for key, _ in gone:
+            _log.exception("a bug: whether %d partitions exist is asked again", len(items))
+        return {}
+
+    def _judge(self, items: list[Carried], found: dict[str, int]) -> None:
+        """Gives up the markers whose partitions are proven to be gone; the others are sent again."""
+        gone: list[Carried] = []
+        stay: list[Carried] = []
+        for item in items:
+            partition = item[0].partition
+            is_gone = partition.topic_id in found and partition.partition >= found[partition.topic_id]
+            (gone if is_gone else stay).append(item)
+        for key, _ in gone[:_NAMED_IN_LOG]:
             _log.warning("partition %s of %s does not exist any more: no marker", key.partition, key[:2])
+        if len(gone) > _NAMED_IN_LOG:
+            _log.warning("nor do %d other partitions that transactions named", len(gone) - _NAMED_IN_LOG)
         self._finish(gone, self._on_gone)
-        self._later([item for item in items if item[0].partition.partition < partitions])
-
-    async def _partitions_of(self, topic_id: str) -> int:
-        """How many partitions a topic has now, by linearizable reads; 0 = it was deleted.
-
-        Raises `MetadataUnavailableError` where etcd may only have forgotten the topic: its log is kept, and its marker is due.
-        """
-        listing = await self._metadata.list(cluster.TOPICS)
-        for item in listing.items:
-            topic = cluster.Topic.decode(item.value)
-            if topic.topic_id == topic_id:
-                return topic.partitions
-        if await self._metadata.get(cluster.deleted_topic_key(topic_id)) is not None:
-            return 0
-        went_back = listing.revision < self._view.newest_revision
-        if went_back or await self._metadata.get(cluster.RESTORED_KEY) is not None:
-            raise MetadataUnavailableError("etcd was restored and does not know the topic; nobody deleted it")
-        return 0  # deleted by a controller of a version without tombstones
+        self._later(stay)

@@ -28,11 +28,11 @@ from oncelog.v1 import types_pb2
 from oncelog_coordinator.coordinator_metrics import CoordinatorMetrics
 from oncelog_coordinator.core.commands import BecameVisible, MarkersCommitted, MarkersDone, SendMarkers
 from oncelog_coordinator.core.records import Target
+from oncelog_coordinator.known_topics import KnownTopics
 from oncelog_coordinator.marker_courier import Carried, MarkerCourier, MarkerKey, Receipt, backoff_ms
 from oncelog_coordinator.shard_life import ShardLife
 from oncelog_runtime import cluster
 from oncelog_runtime.cluster_view import ClusterView
-from oncelog_runtime.ports import MetadataStore
 from oncelog_runtime.tasks import TaskOwner
 
 _log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class MarkerSender:
         shard: int,
         transport: Transport,
         view: ClusterView,
-        metadata: MetadataStore,
+        topics: KnownTopics,
         timeout_ms: int,
         tracer: tracing.Tracer | None = None,
         metrics: CoordinatorMetrics | None = None,
@@ -75,7 +75,7 @@ class MarkerSender:
         self._spans: dict[tuple[str, int], tracing.Span] = {}
         self._visible: dict[tuple[str, int], asyncio.Future[None]] = {}
         self._tasks = TaskOwner(_broken)
-        reach = (shard, life.epoch, transport, view, metadata, timeout_ms, self._tasks)
+        reach = (shard, life.epoch, transport, view, topics, timeout_ms, self._tasks)
         self._sending = MarkerCourier(*reach, Receipt(on_disk=False), self._committed, self._done, self._work_for)
         self._syncing = MarkerCourier(*reach, _SYNCED, self._done, self._done, self._for_nobody)
         self._closed = False

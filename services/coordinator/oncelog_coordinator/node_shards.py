@@ -108,6 +108,13 @@ class NodeShards:
         assert isinstance(table, TransactionTable)
         return table.knows(transactional_id)
 
+    def producer_id_of(self, shard: Shard, transactional_id: str) -> int | None:
+        """The producer id of a transactional id; None while it is not known. Raises `CoordinatorLoadInProgressError`."""
+        table = shard.life.table
+        assert isinstance(table, TransactionTable)
+        record = table.index.find(transactional_id)
+        return record.producer_id if record is not None else None
+
     def is_enrolled(self, shard: Shard, group_id: str, txn_producer_id: int, txn_no: int) -> bool:
         """True when the group has offsets in this transaction already."""
         table = shard.life.table

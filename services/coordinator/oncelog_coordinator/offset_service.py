@@ -23,12 +23,16 @@ from oncelog_runtime.cluster import KIND_GROUP, KIND_TXN
 from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.once import Once
 from oncelog_runtime.ports import RpcServer
+from oncelog_runtime.session_tokens import SessionTokens
 
 
 class OffsetService:
     """Handlers of committed offsets."""
 
-    def __init__(self, shards: NodeShards, transport: Transport, view: ClusterView, timeout_ms: int) -> None:
+    def __init__(
+        self, shards: NodeShards, transport: Transport, view: ClusterView, timeout_ms: int, tokens: SessionTokens
+    ) -> None:
+        self._tokens = tokens
         self._shards = shards
         self._transport = transport
         self._view = view
@@ -82,6 +86,9 @@ class OffsetService:
         member = wire.member(request.member)
         name = wire.txn_name(request.name)
         check_transactional_id(name.transactional_id)
+        self._tokens.require_session(
+            request.name.transactional_id, name.txn_producer_id, name.producer_epoch, request.name.session_token
+        )
         offsets = tuple(wire.offset_value(item) for item in request.offsets)
         if not offsets:
             raise InvalidRequestError("no offsets")

@@ -3,7 +3,9 @@
 Rule 1: a request goes to the shard of its transactional id (or to the shard that it names, when a leader knows only the
         log's names); who does not own that shard says NotCoordinatorError.
 Rule 2: answers to other services carry the shard's epoch; a request that knows a higher one is refused (hole 6).
-Rule 3: a handler changes nothing itself: it may be cancelled at any await.
+Rule 3: what a session does asks for the session's token (`session_tokens`), before the core is asked. Who may begin a session
+        or join as a run's task may end what was before: that is the transactional id's own right.
+Rule 4: a handler changes nothing itself: it may be cancelled at any await.
 """
 
 from __future__ import annotations
@@ -17,18 +19,20 @@ from google.protobuf.message import Message
 
 from oncelog import methods
 from oncelog.core.names import check_group_id, check_transactional_id
-from oncelog.errors import InvalidRequestError, NotCoordinatorError
+from oncelog.errors import InvalidRequestError, NotCoordinatorError, ResourceExhaustedError
 from oncelog.types import Buffer
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog_coordinator import wire
 from oncelog_coordinator.core import commands as cmd
 from oncelog_coordinator.core.transaction_state import ProducerIdNeededError
+from oncelog_coordinator.known_topics import KnownTopics
 from oncelog_coordinator.node_shards import NodeShards
 from oncelog_coordinator.pid_pool import PidPool
 from oncelog_coordinator.shard import Shard
 from oncelog_runtime.cluster import KIND_TXN
 from oncelog_runtime.ports import RpcServer
 from oncelog_runtime.security.gate import handler_of
+from oncelog_runtime.session_tokens import SessionTokens
 
 _LOOK_AGAIN_S: Final = 0.02
 
@@ -45,7 +49,18 @@ def register(server: RpcServer, spec: methods.MethodSpec[Any, Any], call: Callab
 class TransactionService:
     """Handlers of sessions, transactions and participants."""
 
-    def __init__(self, shards: NodeShards, producer_ids: PidPool, visible_wait_max_ms: int) -> None:
+    def __init__(
+        self,
+        shards: NodeShards,
+        producer_ids: PidPool,
+        visible_wait_max_ms: int,
+        topics: KnownTopics,
+        max_partitions: int,
+        tokens: SessionTokens,
+    ) -> None:
+        self._tokens = tokens
+        self._topics = topics
+        self._max_partitions = max_partitions
         self._shards = shards
         self._producer_ids = producer_ids
         self._visible_wait_max_ms = visible_wait_max_ms
@@ -70,6 +85,20 @@ class TransactionService:
     def _shard(self, transactional_id: str) -> Shard:
         check_transactional_id(transactional_id)
         return self._shards.transaction_shard(transactional_id)
+
+    def _shard_of_session(self, name: co.TransactionName) -> Shard:
+        """The shard of a transaction whose session the caller shows to be its own."""
+        shard = self._shard_of_name(name)
+        self._tokens.require_session(
+            name.transactional_id, name.txn_producer_id, name.producer_epoch, name.session_token
+        )
+        return shard
+
+    def _require_session_of(self, shard: Shard, transactional_id: str, token: bytes) -> None:
+        """For calls that name the transactional id alone. One that is not known has no session."""
+        txn_producer_id = self._shards.producer_id_of(shard, transactional_id)
+        if txn_producer_id is not None:
+            self._tokens.require_any_session(transactional_id, txn_producer_id, token)
 
     def _shard_of_name(self, name: co.TransactionName) -> Shard:
         if name.transactional_id:
@@ -97,7 +126,7 @@ class TransactionService:
             if request.transaction_timeout_ms:
                 raise InvalidRequestError("a time-out needs a transactional id")
             (producer_id,) = await self._producer_ids.take(1)
-            return co.InitProducerIdReply(producer_id=producer_id)
+            return co.InitProducerIdReply(producer_id=producer_id, session_token=self._tokens.of_producer(producer_id))
         shard = self._shard(request.transactional_id)
         command = cmd.InitProducerId(
             request.transactional_id,
@@ -113,22 +142,27 @@ class TransactionService:
             producer_epoch=reply.producer_epoch,
             next_txn_no=reply.next_txn_no,
             txn_shard=shard.number,
+            session_token=self._tokens.of_session(request.transactional_id, reply.producer_id, reply.producer_epoch),
         )
 
     async def enrol_partitions(self, request: co.EnrolPartitionsRequest) -> co.EnrolPartitionsReply:
-        """Answers when the partitions are durably part of the transaction."""
+        """Answers when the partitions are durably part of the transaction. What does not exist is refused before that."""
         if request.partitions and request.name.transactional_id:  # the shard stands in the batches that wait for this
             self._shards.require_shard_of(request.name.transactional_id, request.name.txn_shard)
-        shard = self._shard_of_name(request.name)
+        if len(request.partitions) + len(request.groups) > self._max_partitions:
+            raise ResourceExhaustedError("too many partitions in one transaction", limit=self._max_partitions)
+        shard = self._shard_of_session(request.name)
         partitions = tuple(wire.partition_id(item.topic_id, item.partition) for item in request.partitions)
         groups = tuple(check_group_id(group) for group in request.groups)
+        await self._topics.require(partitions)
         epoch = shard.life.epoch
         await shard.ask(cmd.Enrol(wire.txn_name(request.name), partitions, groups))
         return co.EnrolPartitionsReply(coordinator_epoch=epoch)
 
     async def end_transaction(self, request: co.EndTransactionRequest) -> co.EndTransactionReply:
         """Decides; with VISIBLE answers when every marker is in, or says that they are not yet."""
-        shard = self._shard(request.name.transactional_id)
+        check_transactional_id(request.name.transactional_id)
+        shard = self._shard_of_session(request.name)
         command = cmd.End(wire.txn_name(request.name), wire.is_commit(request.outcome), wire.counts(request.counts))
         reply: cmd.EndReply = await shard.ask(command)
         visible = reply.visible
@@ -172,6 +206,7 @@ class TransactionService:
             max_duration_ms=request.max_duration_ms,
         )
         reply: cmd.JoinReply = await self._ask_with_id(shard, command)
+        token = self._tokens.of_session(request.transactional_id, reply.txn_producer_id, reply.producer_epoch)
         return co.JoinTransactionReply(
             already_committed=reply.already_committed,
             committed_rows=reply.committed_rows,
@@ -180,17 +215,20 @@ class TransactionService:
             txn_producer_id=reply.txn_producer_id,
             txn_no=reply.txn_no,
             txn_shard=shard.number,
+            session_token=b"" if reply.already_committed else token,
         )
 
     async def renew_transaction(self, request: co.RenewTransactionRequest) -> co.RenewTransactionReply:
         """A sign of life."""
-        shard = self._shard_of_name(request.name)
+        shard = self._shard_of_session(request.name)
         await shard.ask(cmd.Renew(wire.txn_name(request.name), request.owner_run))
         return co.RenewTransactionReply()
 
     async def commit_transaction(self, request: co.CommitTransactionRequest) -> co.CommitTransactionReply:
         """One decision for all participants."""
         shard = self._shard(request.transactional_id)
+        if request.txn_no:  # 0: nobody joined, so nobody was given a token
+            self._require_session_of(shard, request.transactional_id, request.session_token)
         command = cmd.Commit(
             transactional_id=request.transactional_id,
             owner_run=request.owner_run,
@@ -211,6 +249,7 @@ class TransactionService:
     async def abort_transaction(self, request: co.AbortTransactionRequest) -> co.AbortTransactionReply:
         """Always a success."""
         shard = self._shard(request.transactional_id)
+        self._require_session_of(shard, request.transactional_id, request.session_token)
         command = cmd.Abort(
             request.transactional_id, request.owner_run, request.txn_no, request.token.app_id, request.token.batch_id
         )
@@ -243,16 +282,20 @@ class TransactionService:
         reply = co.ListTransactionsReply()
         async for shard, epoch, views in self._shards.ask_each(KIND_TXN, request.shards, cmd.ListIds(wanted)):
             reply.transactions.extend(
-                wire.transaction_info(view, self._shards.address, shard, self._shards.topic_names) for view in views
+                wire.transaction_info(self._shown(view), self._shards.address, shard, self._shards.topic_names)
+                for view in views
             )
             reply.answered.add(shard=shard, epoch=epoch)
         return reply
+
+    def _shown(self, view: cmd.TransactionView) -> cmd.TransactionView:
+        return replace(view, owner_run=self._tokens.shown_run(view.owner_run))
 
     async def describe_transaction(self, request: co.DescribeTransactionRequest) -> co.DescribeTransactionReply:
         """One id."""
         shard = self._shard(request.transactional_id)
         view: cmd.TransactionView = await shard.ask(cmd.Describe(request.transactional_id))
-        info = wire.transaction_info(view, self._shards.address, shard.number, self._shards.topic_names)
+        info = wire.transaction_info(self._shown(view), self._shards.address, shard.number, self._shards.topic_names)
         return co.DescribeTransactionReply(transaction=info)
 
     async def force_abort(self, request: co.ForceAbortRequest) -> co.ForceAbortReply:

@@ -27,6 +27,7 @@ from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.once import Once
 from oncelog_runtime.ports import RpcServer
 from oncelog_runtime.security.gate import Serve, handler_of
+from oncelog_runtime.topic_access import TopicOperation, require_access
 
 
 class AdminService:
@@ -60,6 +61,7 @@ class AdminService:
 
     async def alter_topic(self, request: pb.AlterTopicRequest, _payload: Buffer) -> tuple[pb.AlterTopicReply, Buffer]:
         """Controller only. Answers when every live broker has the change, and new partitions their leaders."""
+        require_access(request.topic, TopicOperation.ALTER)
         if not self._controller.is_controller:
             raise NotControllerError("this broker is not the controller")
         return await self._once.run(request.call, self._controller.term, lambda: self._alter(request)), b""
@@ -100,6 +102,7 @@ class AdminService:
         for name in request.topics:
             answer = reply.topics.add(topic=name)
             try:
+                require_access(name, TopicOperation.DESCRIBE_CONFIGS)
                 explicit = self._view.topic(name).config
             except OncelogError as error:
                 answer.error.CopyFrom(to_detail(error))
@@ -125,6 +128,7 @@ class AdminService:
 
     async def _describe_partition(self, item: pb.DescribePartition, answer: pb.DescribedPartition) -> None:
         partition = self._replicas.find(PartitionId(item.topic_id, item.partition))
+        require_access(partition.topic, TopicOperation.PLACEMENT)
         leadership = partition.require_leadership()
         describe(leadership, answer)
         if not item.HasField("count_from"):

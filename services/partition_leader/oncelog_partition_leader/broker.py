@@ -15,6 +15,7 @@ from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.contacts import Contacts
 from oncelog_partition_leader.controller import Controller
 from oncelog_partition_leader.coordinators import Coordinators
+from oncelog_partition_leader.core.capacity import partitions_for
 from oncelog_partition_leader.core.draining import out_of_sync
 from oncelog_partition_leader.core.folders import Folder
 from oncelog_partition_leader.custody import Custody
@@ -39,6 +40,7 @@ from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.once import Once
 from oncelog_runtime.ports import KeyValue, NodePorts
 from oncelog_runtime.restore_guard import RestoreGuard
+from oncelog_runtime.session_tokens import SessionTokens
 from oncelog_runtime.tasks import TaskOwner
 
 _log = logging.getLogger(__name__)
@@ -67,8 +69,9 @@ class Broker:
         self.contacts = Contacts(config, self.view, ports.clock)
         prober = Prober(ports.transport, self.view, self.contacts, config.probe_timeout_ms)
         self.custody = Custody(ports.disk, config.log_dir, ports.random)
+        tokens = SessionTokens(self.view, required=config.asks_for_session_tokens)
         self.coordinators = Coordinators(
-            ports.transport, self.view, self.tasks, config.coordinator_timeout_ms, self.bugs
+            ports.transport, self.view, self.tasks, config.coordinator_timeout_ms, self.bugs, tokens
         )
         self.controller = Controller(
             config,
@@ -127,12 +130,13 @@ class Broker:
             self.contacts.opinion,
             ports.transport,
             DiskConfirmation(ports.transport, self.view, self.me, self.tasks, config.coordinator_timeout_ms // 3),
+            tokens,
             ports.tracer,
         )
         self.service.register(ports.server)
         once = Once(lambda: NotControllerError("the call was meant for another term of the controller"))
         AdminService(config, self.view, self.replicas, self.controller, ports.transport, once).register(ports.server)
-        self.records = RecordsService(config, ports.clock, ports.transport, self.view, self.service)
+        self.records = RecordsService(config, ports.clock, ports.transport, self.view, self.service, ports.disk)
         self.records.register(ports.server)
         OperationsService(self.view, self.drainer, self.controller, self.me, once).register(ports.server)
         SecurityService(
@@ -164,7 +168,10 @@ class Broker:
         self._held = held_logs(self.ports.disk, self.config.log_dir)
         await self.custody.open()
         self.registration.announce(
-            self.config.announced(self.ports.server.listening), self.config.rack, self.custody.directory_id
+            self.config.announced(self.ports.server.listening),
+            self.config.rack,
+            self.custody.directory_id,
+            partitions_for(self.ports.descriptors, self.config.partitions_per_broker_max),
         )
         self._keep(partial(self.view.follow, self.ports.metadata), "follow-etcd")
         if self.ports.security is not None:

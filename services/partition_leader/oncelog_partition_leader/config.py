@@ -26,6 +26,9 @@ class BrokerConfig(ServingConfig):
     min_insync_replicas: int = setting(2, "default of the topic option; never more than the replicas of the topic")
     message_max_bytes: int = setting(8 << 20, "default of the topic option max_message_bytes")
     partitions_max: int = setting(10_000, "most partitions of one topic")
+    partitions_per_broker_max: int = setting(
+        10_000, "most partitions with a replica here; fewer where the limit of open files allows no more"
+    )
     # liveness
     session_timeout_ms: int = setting(3_000, "life of the registration's lease without renewal, 2000 and up")
     peer_hold_ms: int = setting(500, "how long a peer holds the call that watches it")
@@ -50,6 +53,10 @@ class BrokerConfig(ServingConfig):
     inbox_bytes_max: int = setting(64 << 20, "bytes that may wait for their append, per partition")
     inbox_batches_max: int = setting(10_000, "batches that may wait for append or acknowledgement, per partition")
     fetch_reply_bytes: int = setting(55 << 20, "largest answer of a fetch, below max_message_bytes")
+    fetch_records_unpacked_bytes: int = setting(
+        16 << 20, "most bytes of records, unpacked, of one FetchRecords, and largest batch that it unpacks"
+    )
+    fetch_partitions_max: int = setting(10_000, "most partitions of one fetch")
     fetch_wait_max: int = setting(60_000, "longest long poll of a fetch, ms")
     # transactions
     transaction_max_timeout_ms: int = setting(
@@ -92,6 +99,7 @@ class BrokerConfig(ServingConfig):
             "above peer_silence_max_ms",
         )
         self.check("partitions_max", self.partitions_max <= 10_000, "at most 10000")
+        self.check("partitions_per_broker_max", self.partitions_per_broker_max <= 1_000_000, "at most 1000000")
         self.check("transaction_shards", self.transaction_shards <= 10_000, "at most 10000")
         self.check("group_shards", self.group_shards <= 10_000, "at most 10000")
         self.check("fetch_reply_bytes", self.fetch_reply_bytes < self.max_message_bytes, "below max_message_bytes")

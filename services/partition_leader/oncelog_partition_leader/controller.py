@@ -30,7 +30,7 @@ from oncelog_partition_leader.probes import Prober
 from oncelog_partition_leader.registration import Registration, learned
 from oncelog_partition_leader.topics import Topics
 from oncelog_runtime import cluster
-from oncelog_runtime.cluster import Cluster, broker_key
+from oncelog_runtime.cluster import Cluster, SessionKey, broker_key
 from oncelog_runtime.cluster_view import ClusterView, partition_of
 from oncelog_runtime.ports import Compare, MetadataStore, Put
 from oncelog_runtime.tasks import TaskOwner
@@ -143,7 +143,7 @@ class Controller:
                 self._topics_dirty = True
             elif key == cluster.BROKER_DRAIN_KEY:
                 self.elections.look_at_all()
-            elif key.startswith(cluster.DECOMMISSIONS):
+            elif key.startswith((cluster.DECOMMISSIONS, cluster.SESSION_KEY)):
                 pass
             elif key == cluster.CONTROLLER_KEY:
                 self._role_changed()
@@ -322,6 +322,8 @@ class Controller:
         await self.elections.step()
         if self._view.cluster is None:
             await self._found_cluster()
+        if not self._view.revision_of(cluster.SESSION_KEY):
+            await self._write_session_key()
         if self._topics_dirty and self._view.cluster is not None:
             self._topics_dirty = False
             await self.topics.reconcile()
@@ -334,6 +336,14 @@ class Controller:
         )
         await self.commit([Compare(cluster.CLUSTER_KEY, 0)], [Put(cluster.CLUSTER_KEY, value.encode())])
         found = await self._metadata.get(cluster.CLUSTER_KEY)
+        if found is not None:
+            self._view.learn([found])
+
+    async def _write_session_key(self) -> None:
+        """A new one, or the one that a restored etcd has lost: sessions that were begun with it go on."""
+        key = self._view.session_key or self._random.getrandbits(256).to_bytes(32, "big")
+        await self.commit([Compare(cluster.SESSION_KEY, 0)], [Put(cluster.SESSION_KEY, SessionKey(key).encode())])
+        found = await self._metadata.get(cluster.SESSION_KEY)
         if found is not None:
             self._view.learn([found])
 

@@ -1,7 +1,8 @@
 """What a leader asks of coordinators: enrolment before it opens a transaction, resolution of one that stays open.
 
 Rule 1: answers carry the shard's epoch. A lower one than is known of that shard, from whomever, is refused (hole 6).
-Rule 2: an answer that did not come is "no answer", a retriable error; nothing was written.
+Rule 2: a leader enrols for a batch whose session token it has checked, and shows that token by itself.
+Rule 3: an answer that did not come is "no answer", a retriable error; nothing was written.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from oncelog_partition_leader.core.transactions import OpenTransaction, TxnSessi
 from oncelog_runtime.bugs import Bugs
 from oncelog_runtime.cluster import KIND_TXN
 from oncelog_runtime.cluster_view import ClusterView
+from oncelog_runtime.session_tokens import SessionTokens
 from oncelog_runtime.tasks import TaskOwner
 
 _NO_ANSWER = (ErrorCode.NETWORK_ERROR, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.UNKNOWN_ERROR)
@@ -50,7 +52,16 @@ class EnrolmentAsker(Protocol):
 class Coordinators:
     """Calls to the owners of transaction shards."""
 
-    def __init__(self, transport: Transport, view: ClusterView, tasks: TaskOwner, timeout_ms: int, bugs: Bugs) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        view: ClusterView,
+        tasks: TaskOwner,
+        timeout_ms: int,
+        bugs: Bugs,
+        tokens: SessionTokens,
+    ) -> None:
+        self._tokens = tokens
         self._transport = transport
         self._view = view
         self._tasks = tasks
@@ -90,7 +101,10 @@ class Coordinators:
         except Exception as error:  # whoever waits for this enrolment must hear something
             refusal = self._bugs.met("task", error, "enrolment")
         for asker in askers:
-            asker.enrolled(key[0], refusal)
+            try:
+                asker.enrolled(key[0], refusal)
+            except Exception as error:  # the others wait, too
+                self._bugs.met("task", error, "enrolment")
 
     async def _call_enrol(self, key: _Enrolment, askers: list[EnrolmentAsker]) -> None:
         """Returns when the coordinator has durably enrolled the partitions. Raises what the producer is to hear."""
@@ -102,6 +116,7 @@ class Coordinators:
                 txn_producer_id=session.txn_producer_id,
                 txn_no=session.txn_no,
                 producer_epoch=session.session_epoch,
+                session_token=self._tokens.of_session(transactional_id, session.txn_producer_id, session.session_epoch),
             )
         )
         for asker in askers:

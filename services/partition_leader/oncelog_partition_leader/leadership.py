@@ -183,6 +183,13 @@ class Leadership:
         if self.ended is not None:
             return
         commands, self._inbox, self._inbox_bytes = self._inbox, [], 0
+        try:
+            self._decide_all(commands)
+        except Exception as error:  # of the step itself: nobody knows how far it came, but everybody hears something
+            self._break(commands, error)
+        self._verified.clear()
+
+    def _decide_all(self, commands: list[Command]) -> None:
         group = _Group()
         for command in commands:
             if (ended := self._ended_meanwhile()) is not None:
@@ -202,7 +209,6 @@ class Leadership:
             if batch is not None:
                 group.add(command, *batch)
         self._append(group)
-        self._verified.clear()
 
     def _refuse(self, commands: list[Command], error: OncelogError) -> None:
         for command in commands:

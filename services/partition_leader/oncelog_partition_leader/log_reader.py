@@ -21,6 +21,14 @@ _READ_BYTES: Final = 1 << 16
 _PIECE_BYTES: Final = 1 << 20
 
 
+class NoRoomError(Exception):
+    """The next batch is longer than the room that the reader has; `bytes` says how long it is."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"the next batch has {size} bytes")
+        self.bytes = size
+
+
 def segment_of(segments: Sequence[Segment], offset: int) -> Segment:
     """The segment that holds `offset`, or the last one; not below the first."""
     return segments[bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1]
@@ -38,19 +46,28 @@ def locate(segment: Segment, offset: int, tag: int) -> tuple[int, int]:
     return base_offset, position
 
 
-def read_batches(segment: Segment, offset: int, max_bytes: int, end_offset: int, tag: int) -> Buffer:
+def read_batches(
+    segment: Segment, offset: int, max_bytes: int, end_offset: int, tag: int, room: int | None = None
+) -> Buffer:
     """Whole checked batches of one segment, from the one with `offset` on, none that reaches above `end_offset`.
 
-    The first one comes even when it is longer than `max_bytes`. Raises `CorruptMessageError` and `StorageError`.
+    The first one comes even when it is longer than `max_bytes`, but not when it is longer than `room`: `NoRoomError`.
+    Raises `CorruptMessageError` and `StorageError`.
     """
     base_offset, start = locate(segment, offset, tag)
     present = segment.index.size - start
     data = segment.file.read(start, min(present, max(max_bytes, _READ_BYTES)))
-    length = read_header(data, 0, present).batch_length
+    header = read_header(data, 0, present)
+    length = header.batch_length
+    if room is not None and length > room and header.next_offset <= end_offset:
+        raise NoRoomError(length)
     if length > len(data):
         data = segment.file.read(start, length)
     taken = _whole_batches(data, base_offset, present, max(max_bytes, length), end_offset, tag)
-    return data if taken == len(data) else memoryview(data)[:taken]
+    if taken == len(data):
+        return data
+    found = memoryview(data)[:taken]
+    return found if 2 * taken > len(data) else bytes(found)  # a small view would keep all that was read
 
 
 def _whole_batches(data: bytes, offset: int, present: int, max_bytes: int, end_offset: int, tag: int) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from oncelog.errors import UnknownTopicError
+from oncelog.errors import TopicAuthorizationError, UnknownTopicError
 from oncelog.types import BrokerRef, PartitionId
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import types_pb2
 from oncelog.wire_errors import to_detail
 from oncelog_runtime.cluster import INTERNAL_TOPICS, KIND_GROUP, KIND_TXN, Topic
 from oncelog_runtime.cluster_view import ClusterView
+from oncelog_runtime.topic_access import TopicOperation, require_access
 
 
 def to_ref(ref: BrokerRef) -> types_pb2.BrokerRef:
@@ -51,7 +52,8 @@ def metadata_reply(view: ClusterView, request: pb.GetMetadataRequest, listener: 
 def _add_topic(view: ClusterView, name: str, info: pb.TopicInfo) -> None:
     try:
         topic = view.topic(name)
-    except UnknownTopicError as error:
+        require_access(name, TopicOperation.PLACEMENT)
+    except (UnknownTopicError, TopicAuthorizationError) as error:
         info.error.CopyFrom(to_detail(error))
         return
     info.topic_id = topic.topic_id

@@ -28,6 +28,7 @@ from oncelog_partition_leader.core.sessions import FollowerEnd
 from oncelog_partition_leader.custody import Claim
 from oncelog_partition_leader.group_sync import GroupSync
 from oncelog_partition_leader.leadership import Host, Leadership
+from oncelog_partition_leader.long_poll import Ear
 from oncelog_partition_leader.storage import PartitionLog
 from oncelog_partition_leader.topic_config import TopicConfig
 from oncelog_runtime.cluster import Partition
@@ -76,7 +77,7 @@ class LocalPartition:
         self.isr_seen: Isr | None = None
         """The ISR as etcd last named it."""
         self.exclusive = asyncio.Lock()
-        self.watchers: dict[asyncio.Future[None], None] = {}
+        self.watchers: dict[Ear, None] = {}
         self._host = host
         self._follower_watermark = log.log_start_offset
         self._session: Session = (-1, 0)
@@ -116,21 +117,20 @@ class LocalPartition:
             raise FencedLeaderEpochError(leader_epoch=leader_epoch, current_epoch=leadership.epoch)
         return leadership
 
-    def watch(self, wake: asyncio.Future[None]) -> None:
-        """`wake` is resolved when what can be read changes, or the role does."""
-        self.watchers[wake] = None
+    def watch(self, ear: Ear) -> None:
+        """`ear.wake` is called, once, when what can be read changes, or the role does."""
+        self.watchers[ear] = None
 
-    def unwatch(self, wake: asyncio.Future[None]) -> None:
+    def unwatch(self, ear: Ear) -> None:
         """Forgets a watcher."""
-        self.watchers.pop(wake, None)
+        self.watchers.pop(ear, None)
 
     def wake_watchers(self) -> None:
         """Something readers wait for has changed."""
         if self.watchers:
             watchers, self.watchers = self.watchers, {}
-            for wake in watchers:
-                if not wake.done():
-                    wake.set_result(None)
+            for ear in watchers:
+                ear.wake()
 
     # ------------------------------------------------------------ roles
 

@@ -4,6 +4,8 @@ Rule 1: `read_committed` ends at the last stable offset, `read_uncommitted` at t
         instant, with no await between.
 Rule 2: a range that lost records in a power cut is an error with its name, unless the reader says that it skips it.
 Rule 3: one partition's error answers the request at once and fails nothing else of it.
+Rule 4: what an answer takes is paid for (`Admission`) before it is read: where there is little room it holds fewer partitions
+        and bytes, where there is none it waits its turn. Without a batch nobody holds anything.
 """
 
 from __future__ import annotations
@@ -27,13 +29,19 @@ from oncelog.wire_errors import to_detail
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.core.aborted_index import AbortedEntry
 from oncelog_partition_leader.leadership import Leadership
+from oncelog_partition_leader.log_reader import NoRoomError
+from oncelog_partition_leader.long_poll import LongPoll
 from oncelog_partition_leader.partition import LocalPartition
 from oncelog_partition_leader.replicas import ReplicaManager
 from oncelog_partition_leader.replication import span_of
+from oncelog_runtime.admission import ADMISSION, Admission
+from oncelog_runtime.core.budget import Budget
+from oncelog_runtime.topic_access import TopicOperation, require_access
 
 _LATEST = -1
 _EARLIEST = -2
 _MAX_TIMESTAMP = -3
+_PARTITIONS_PER_MS = 100
 
 
 class Reader:
@@ -49,20 +57,45 @@ class Reader:
     async def fetch(self, request: pb.FetchRequest) -> tuple[pb.FetchReply, Buffer]:
         """Answers as soon as `min_bytes` are there, one partition has an error, or `max_wait_ms` has passed.
 
-        Raises `InvalidRequestError`.
+        Raises `InvalidRequestError`; `ResourceExhaustedError` when its turn for memory did not come in that time.
         """
         _check_isolation(request.isolation_level)
         if request.max_wait_ms < 0 or request.max_bytes < 0:
             raise InvalidRequestError("negative bounds")
+        self._check_partitions(request)
         deadline_ms = self._clock.monotonic_ms() + min(request.max_wait_ms, self._config.fetch_wait_max)
-        while True:
-            reply, bulks, urgent = self._collect(request)
-            size = sum(map(len, bulks))
-            left_ms = deadline_ms - self._clock.monotonic_ms()
-            if urgent or size >= max(request.min_bytes, 1) or left_ms <= 0:
-                self._count(request, reply)
-                return reply, bulks[0] if len(bulks) == 1 else b"".join(bulks)
-            await self._wait(request, left_ms)
+        admission = ADMISSION.get() or Admission(Budget("fetch", self._config.max_message_bytes))
+        poll: LongPoll | None = None
+        try:
+            while True:
+                found = self._collect(request, admission)
+                left_ms = deadline_ms - self._clock.monotonic_ms()
+                if found.lacks and not found.size and not found.urgent:
+                    await admission.wait(found.lacks, left_ms)
+                    continue
+                enough = found.urgent or found.size >= max(request.min_bytes, 1)
+                if enough or found.lacks or left_ms <= 0:
+                    self._count(request, found.reply)
+                    return found.reply, found.payload()
+                admission.keep(0)
+                del found  # what waits holds nothing
+                poll = poll or self._listen(request)
+                await self._wait(poll, request, deadline_ms)
+        finally:
+            if poll is not None:
+                poll.close()
+
+    def _check_partitions(self, request: pb.FetchRequest) -> None:
+        """Bounded, and each partition once: an answer is as long as its question."""
+        limit = self._config.fetch_partitions_max
+        if len(request.partitions) > limit:
+            raise InvalidRequestError(
+                "too many partitions in one fetch", partitions=len(request.partitions), limit=limit
+            )
+        if len(request.partitions) > 1:
+            named = {(item.topic_id, item.partition) for item in request.partitions}
+            if len(named) != len(request.partitions):
+                raise InvalidRequestError("a partition stands twice in one request: fetch each once")
 
     def _count(self, request: pb.FetchRequest, reply: pb.FetchReply) -> None:
         for asked, answer in zip(request.partitions, reply.partitions, strict=True):
@@ -72,48 +105,69 @@ class Reader:
                 traffic.records_out += answer.next_offset - asked.fetch_offset
                 traffic.bytes_out += answer.length
 
-    async def _wait(self, request: pb.FetchRequest, left_ms: int) -> None:
-        """Until something in the request's partitions moves, or the time is over."""
-        loop = asyncio.get_running_loop()
-        wake: asyncio.Future[None] = loop.create_future()
-        watched: list[LocalPartition] = []
-        for item in request.partitions:
-            partition = self._replicas.partitions.get(PartitionId(item.topic_id, item.partition))
-            if partition is not None:
-                partition.watch(wake)
-                watched.append(partition)
-        timer = loop.call_later(left_ms / 1000, _wake, wake)
-        try:
-            await wake
-        finally:
-            timer.cancel()
-            for partition in watched:
-                partition.unwatch(wake)
+    def _listen(self, request: pb.FetchRequest) -> LongPoll:
+        found = self._replicas.partitions
+        return LongPoll([found.get(PartitionId(item.topic_id, item.partition)) for item in request.partitions])
 
-    def _collect(self, request: pb.FetchRequest) -> tuple[pb.FetchReply, list[Buffer], bool]:
-        """What is there now. The third value: somebody has an error."""
-        reply = pb.FetchReply()
-        bulks: list[Buffer] = []
-        room = min(request.max_bytes or self._config.fetch_reply_bytes, self._config.fetch_reply_bytes)
-        urgent = False
+    async def _wait(self, poll: LongPoll, request: pb.FetchRequest, deadline_ms: int) -> None:
+        """Until one of the request's partitions has something for it, or the time is over.
+
+        A request for many partitions that is not content with what it finds looks at all of them less often.
+        """
+        pause_ms = len(request.partitions) // _PARTITIONS_PER_MS
+        if pause_ms and request.min_bytes > 1:
+            await asyncio.sleep(min(pause_ms, max(deadline_ms - self._clock.monotonic_ms(), 0)) / 1000)
+        while True:
+            moved = await poll.wait(deadline_ms - self._clock.monotonic_ms())
+            if not moved or any(self._is_news(request, request.partitions[number]) for number in moved):
+                return
+
+    def _is_news(self, request: pb.FetchRequest, item: pb.FetchPartition) -> bool:
+        """The answer about this partition would not be an empty one."""
+        try:
+            leadership = self._replicas.find(PartitionId(item.topic_id, item.partition)).require_leadership(
+                item.leader_epoch
+            )
+            _check_offset(leadership, item.fetch_offset)
+        except OncelogError:
+            return True
+        limit = leadership.high_watermark
+        if request.isolation_level == types_pb2.READ_COMMITTED:
+            limit = leadership.log.last_stable_offset(limit)
+        return item.fetch_offset < limit
+
+    def _collect(self, request: pb.FetchRequest, admission: Admission) -> _Found:
+        """What is there now and has room, paid for. No await in between, so the room does not change meanwhile."""
+        found = _Found(pb.FetchReply())
+        most = self._config.fetch_reply_bytes
+        left = min(request.max_bytes or most, most)
+        room = admission.held_bytes + admission.available_bytes
         for item in request.partitions:
-            answer = reply.partitions.add(topic_id=item.topic_id, partition=item.partition)
+            answer = found.reply.partitions.add(topic_id=item.topic_id, partition=item.partition)
             try:
-                data = self._read(request, item, answer, room)
+                data = self._read(request, item, answer, 0 if found.lacks else left - found.size, room - found.size)
+            except NoRoomError as error:
+                found.lacks = found.lacks or error.bytes
+                answer.next_offset = item.fetch_offset
+                continue
             except OncelogError as error:
                 answer.error.CopyFrom(to_detail(error))
-                urgent = True
+                found.urgent = True
                 continue
             if len(data):
                 answer.length = len(data)
-                room -= len(data)
-                bulks.append(data)
-        return reply, bulks, urgent
+                found.add(data)
+        if found.size > admission.held_bytes:
+            admission.take(found.size - admission.held_bytes)
+        admission.keep(found.size)
+        return found
 
     def _read(
-        self, request: pb.FetchRequest, item: pb.FetchPartition, answer: pb.FetchedPartition, room: int
+        self, request: pb.FetchRequest, item: pb.FetchPartition, answer: pb.FetchedPartition, left: int, room: int
     ) -> Buffer:
+        """Up to `left` bytes, or one batch if it has `room`. Raises `NoRoomError` and the partition's trouble."""
         partition = self._replicas.find(PartitionId(item.topic_id, item.partition))
+        require_access(partition.topic, TopicOperation.READ)
         leadership = partition.require_leadership(item.leader_epoch)
         log = leadership.log
         answer.leader_epoch = leadership.epoch
@@ -124,10 +178,10 @@ class Reader:
         _check_offset(leadership, item.fetch_offset)
         committed_only = request.isolation_level == types_pb2.READ_COMMITTED
         limit = answer.last_stable_offset if committed_only else answer.high_watermark
-        if room <= 0 or item.fetch_offset >= limit:
+        if left <= 0 or item.fetch_offset >= limit:
             return b""
-        max_bytes = min(room, item.max_bytes) if item.max_bytes > 0 else room
-        data = self._read_log(partition, item.fetch_offset, max_bytes, limit)
+        max_bytes = min(left, room, item.max_bytes) if item.max_bytes > 0 else min(left, room)
+        data = self._read_log(partition, item.fetch_offset, max_bytes, limit, room)
         if not len(data):
             return b""
         answer.next_offset = span_of(data)[1]
@@ -135,15 +189,22 @@ class Reader:
             aborted = log.aborted_between(item.fetch_offset, answer.next_offset)
             lost = next((entry for entry in aborted if entry.lost), None)
             if lost is not None and not request.skip_lost_transactions:
-                return self._before_loss(partition, item.fetch_offset, max_bytes, lost, answer)
+                return self._before_loss(partition, item.fetch_offset, max_bytes, lost, answer, room)
             answer.aborted.extend(map(_to_proto, aborted))
         return data
 
     def _before_loss(
-        self, partition: LocalPartition, offset: int, max_bytes: int, lost: AbortedEntry, answer: pb.FetchedPartition
+        self,
+        partition: LocalPartition,
+        offset: int,
+        max_bytes: int,
+        lost: AbortedEntry,
+        answer: pb.FetchedPartition,
+        room: int,
     ) -> Buffer:
         """What lies before a transaction that lost records; at the loss itself its error."""
-        data = self._read_log(partition, offset, max_bytes, lost.first_offset) if lost.first_offset > offset else b""
+        before = lost.first_offset > offset
+        data = self._read_log(partition, offset, max_bytes, lost.first_offset, room) if before else b""
         if not len(data):
             raise TransactionDataLossError(
                 txn_producer_id=lost.txn_producer_id,
@@ -156,9 +217,9 @@ class Reader:
         answer.aborted.extend(_to_proto(entry) for entry in aborted if not entry.lost)
         return data
 
-    def _read_log(self, partition: LocalPartition, offset: int, max_bytes: int, limit: int) -> Buffer:
+    def _read_log(self, partition: LocalPartition, offset: int, max_bytes: int, limit: int, room: int) -> Buffer:
         try:
-            return partition.log.read(offset, max_bytes, limit)
+            return partition.log.read(offset, max_bytes, limit, room)
         except StorageError as error:
             if partition.log.failed is not None:
                 partition.fail(error)
@@ -180,6 +241,7 @@ class Reader:
 
     def _list_one(self, request: pb.ListOffsetsRequest, item: pb.ListOffsetsPartition, answer: pb.ListedOffset) -> None:
         partition = self._replicas.find(PartitionId(item.topic_id, item.partition))
+        require_access(partition.topic, TopicOperation.DESCRIBE)
         leadership = partition.require_leadership()
         log = leadership.log
         answer.leader_epoch = leadership.epoch
@@ -207,6 +269,7 @@ class Reader:
     def offset_for_leader_epoch(self, request: pb.OffsetForLeaderEpochRequest) -> pb.OffsetForLeaderEpochReply:
         """Where an epoch ended. Raises `UnknownLeaderEpochError` for one that is not known here yet."""
         partition = self._replicas.find(PartitionId(request.topic_id, request.partition))
+        require_access(partition.topic, TopicOperation.DESCRIBE)
         leadership = partition.require_leadership()
         if request.leader_epoch > leadership.epoch:
             raise UnknownLeaderEpochError(leader_epoch=request.leader_epoch, known_epoch=leadership.epoch)
@@ -216,9 +279,26 @@ class Reader:
         return pb.OffsetForLeaderEpochReply(leader_epoch=epoch, end_offset=end)
 
 
-def _wake(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
+class _Found:
+    """One look at all partitions of a request."""
+
+    __slots__ = ("_bulks", "lacks", "reply", "size", "urgent")
+
+    def __init__(self, reply: pb.FetchReply) -> None:
+        self.reply = reply
+        self.size = 0
+        self.urgent = False  # a partition has an error
+        self.lacks = 0  # bytes of a batch for which there was no room; 0 = there was room for everything
+        self._bulks: list[Buffer] = []
+
+    def add(self, data: Buffer) -> None:
+        """The bytes of the partition that was added last."""
+        self._bulks.append(data)
+        self.size += len(data)
+
+    def payload(self) -> Buffer:
+        """All bytes, in the order of the partitions."""
+        return self._bulks[0] if len(self._bulks) == 1 else b"".join(self._bulks)
 
 
 def _check_isolation(isolation: int) -> None:

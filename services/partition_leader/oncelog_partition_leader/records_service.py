@@ -1,7 +1,9 @@
 """`ProduceRecords` and `FetchRecords`: plain records for callers that have the generated stubs alone.
 
-Rule 1: marked slower: batches are built and taken apart here, a bounded number at once, beside the hot path.
-Rule 2: any broker may be asked; what it does not lead goes to the leader over the ordinary methods.
+Rule 1: marked slower: batches are built and taken apart here, a bounded number at once, beside the hot path. What unpacking
+        takes is known from the batches' headers and paid for (`Admission`) before anything is unpacked, off the event loop.
+Rule 2: any broker may be asked; what it does not lead goes to the leader over the ordinary methods, with the name of the
+        client that asked: the leader judges it by that client, and never by this broker.
 """
 
 from __future__ import annotations
@@ -13,7 +15,13 @@ from oncelog import methods
 from oncelog.core.hashing import partition_for_key, shard_for
 from oncelog.core.header import BatchHeader
 from oncelog.core.record import Record
-from oncelog.errors import InvalidRequestError, LeaderNotAvailableError, MessageTooLargeError, OncelogError
+from oncelog.errors import (
+    InvalidRequestError,
+    InvalidTopicError,
+    LeaderNotAvailableError,
+    MessageTooLargeError,
+    OncelogError,
+)
 from oncelog.ports import Transport, WallClock
 from oncelog.types import Buffer, PartitionId
 from oncelog.v1 import partition_pb2 as pb
@@ -21,12 +29,18 @@ from oncelog.v1 import types_pb2
 from oncelog.wire_errors import from_detail
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.service import BrokerService
-from oncelog_runtime.cluster import Topic
+from oncelog_runtime.admission import ADMISSION
+from oncelog_runtime.cluster import INTERNAL_TOPICS, Topic
 from oncelog_runtime.cluster_view import ClusterView
-from oncelog_runtime.ports import RpcServer
+from oncelog_runtime.ports import Disk, RpcServer
 from oncelog_runtime.security.gate import handler_of
+from oncelog_runtime.topic_access import TopicOperation, forwarded_for, require_access
 
-_AT_ONCE = 8
+_AT_ONCE = 4
+_RECORDS_MAX = 50_000
+"""Of one FetchRecords."""
+_COPIES = 2
+"""What is unpacked is copied into messages, and those into an answer."""
 _RECORDS_BYTES_MAX = 1 << 20
 _MARGIN_MS = 1_000
 
@@ -35,8 +49,15 @@ class RecordsService:
     """See the module."""
 
     def __init__(
-        self, config: BrokerConfig, clock: WallClock, transport: Transport, view: ClusterView, service: BrokerService
+        self,
+        config: BrokerConfig,
+        clock: WallClock,
+        transport: Transport,
+        view: ClusterView,
+        service: BrokerService,
+        disk: Disk,
     ) -> None:
+        self._disk = disk
         self._config = config
         self._clock = clock
         self._transport = transport
@@ -55,6 +76,11 @@ class RecordsService:
     ) -> tuple[pb.ProduceRecordsReply, Buffer]:
         """Builds one batch and produces it where it belongs. Raises what `Produce` refuses."""
         topic = self._view.topic(request.topic)
+        require_access(topic.name, TopicOperation.WRITE)
+        if topic.name in INTERNAL_TOPICS:
+            raise InvalidTopicError(
+                "coordinators write the cluster's own topics, and not by this method", topic=topic.name
+            )
         _check_size(request)
         partition = self._choose(topic, request)
         async with self._slots:
@@ -64,6 +90,7 @@ class RecordsService:
             partition=partition,
             length=len(data),
             transactional_id=request.transactional_id,
+            session_token=request.session_token,
         )
         produce = pb.ProduceRequest(acks=request.acks, timeout_ms=max(request.timeout_ms, 1), partitions=[item])
         reply = await self._produce(PartitionId(topic.topic_id, partition), produce, data)
@@ -81,6 +108,7 @@ class RecordsService:
     ) -> tuple[pb.FetchRecordsReply, Buffer]:
         """Reads one partition, without markers and, under READ_COMMITTED, without what was aborted."""
         topic = self._view.topic(request.topic)
+        require_access(topic.name, TopicOperation.READ)
         fetch = pb.FetchRequest(
             isolation_level=request.isolation_level,
             max_wait_ms=request.max_wait_ms,
@@ -102,9 +130,17 @@ class RecordsService:
             last_stable_offset=answer.last_stable_offset,
             log_start_offset=answer.log_start_offset,
         )
+        batches, unpacked_bytes = _visible(payload, answer, request.offset, self._unpacked_bytes_max, result)
         async with self._slots:
-            _decode(payload, answer, request.offset, result)
+            admission = ADMISSION.get()
+            if admission is not None:
+                admission.take(max(len(payload) + _COPIES * unpacked_bytes - admission.held_bytes, 0))
+            await self._disk.run(lambda: _decode(batches, request.offset, result))
         return result, b""
+
+    @property
+    def _unpacked_bytes_max(self) -> int:
+        return min(self._config.fetch_records_unpacked_bytes, self._config.max_message_bytes // _COPIES // 2)
 
     # ------------------------------------------------------------ where
 
@@ -126,6 +162,7 @@ class RecordsService:
         if address is None:
             return (await self._service.produce(request, data))[0]
         timeout_ms = request.timeout_ms + _MARGIN_MS
+        request.forwarded_for.CopyFrom(forwarded_for())
         reply, _ = await methods.PRODUCE.call(self._transport, address, request, timeout_ms, data)
         return reply
 
@@ -133,6 +170,7 @@ class RecordsService:
         address = self._elsewhere(partition)
         if address is None:
             return await self._service.fetch(request, b"")
+        request.forwarded_for.CopyFrom(forwarded_for())
         return await methods.FETCH.call(self._transport, address, request, request.max_wait_ms + _MARGIN_MS)
 
     def _elsewhere(self, partition: PartitionId) -> str | None:
@@ -193,23 +231,60 @@ def _check_size(request: pb.ProduceRecordsRequest) -> None:
         raise MessageTooLargeError("the records are above 1 MiB: use Produce", bytes=request.ByteSize())
 
 
-def _decode(payload: Buffer, answer: pb.FetchedPartition, offset: int, result: pb.FetchRecordsReply) -> None:
-    """Adds the visible records from `offset` on."""
-    from oncelog.core.batch import decode_batch, iter_batches
+Batches = list[tuple[BatchHeader, memoryview]]
+
+
+def _visible(
+    payload: Buffer, answer: pb.FetchedPartition, offset: int, most_bytes: int, result: pb.FetchRecordsReply
+) -> tuple[Batches, int]:
+    """The batches to unpack, and the bytes that this makes: as many as fit, so that `next_offset` may lie before the rest.
+
+    Raises `MessageTooLargeError` for a first batch that is too much by itself.
+    """
+    from oncelog.core.batch import iter_batches
 
     aborted = {(entry.txn_producer_id, entry.txn_no): entry for entry in answer.aborted}
+    batches: Batches = []
+    total_bytes = 0
     for header, data in iter_batches(payload):
-        if header.is_control or _is_skipped(header, aborted):
+        if header.is_control or header.next_offset <= offset or _is_skipped(header, aborted):
             continue
+        size = max(header.uncompressed_length, len(data))
+        if total_bytes + size > most_bytes:
+            if not batches:
+                raise MessageTooLargeError(
+                    "a batch unpacks to more than FetchRecords answers with: read it with Fetch, or go on behind it",
+                    offset=header.base_offset,
+                    next_offset=header.next_offset,
+                    uncompressed_length=header.uncompressed_length,
+                    limit=most_bytes,
+                )
+            result.next_offset = header.base_offset
+            break
+        total_bytes += size
+        batches.append((header, data))
+    return batches, total_bytes
+
+
+def _decode(batches: Batches, offset: int, result: pb.FetchRecordsReply) -> None:
+    """Adds the records from `offset` on, up to `_RECORDS_MAX`: small records take more in messages than in a batch."""
+    from oncelog.core.batch import decode_arrow, records_of
+
+    for header, data in batches:
         try:
-            records = decode_batch(data, header)
+            rows = decode_arrow(data, header)
         except OncelogError as error:
             raise InvalidRequestError(
-                f"a batch cannot be decoded: {error.message}", offset=header.base_offset
+                f"a batch cannot be decoded: {error.message}", offset=header.base_offset, next_offset=header.next_offset
             ) from error
-        for record in records:
-            if record.offset >= offset:
-                _add(result, record)
+        skipped = max(offset - header.base_offset, 0)
+        wanted = rows.slice(skipped, _RECORDS_MAX - len(result.records))
+        begin = header._replace(base_offset=header.base_offset + skipped)
+        for record in records_of(wanted, begin):
+            _add(result, record)
+        if skipped + wanted.num_rows < rows.num_rows:
+            result.next_offset = begin.base_offset + wanted.num_rows
+            return
 
 
 def _is_skipped(header: BatchHeader, aborted: dict[tuple[int, int], types_pb2.AbortedTransaction]) -> bool:

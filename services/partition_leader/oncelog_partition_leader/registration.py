@@ -52,6 +52,7 @@ class Registration:
         self._on_replaced = on_replaced
         self._addresses = Addresses("")
         self._rack = self._directory_id = ""
+        self._partitions_max = 0
         self._nonces: set[str] = set()
         self._renew = asyncio.Event()
         self._retired = False
@@ -60,9 +61,10 @@ class Registration:
         self.lease_id = 0
         view.listen(self._saw)
 
-    def announce(self, addresses: Addresses, rack: str, directory_id: str) -> None:
+    def announce(self, addresses: Addresses, rack: str, directory_id: str, partitions_max: int = 0) -> None:
         """What the registration says; before `run`."""
         self._addresses, self._rack, self._directory_id = addresses, rack, directory_id
+        self._partitions_max = partitions_max
 
     @property
     def registered(self) -> bool:
@@ -116,7 +118,9 @@ class Registration:
         nonce = f"{self._random.getrandbits(64):016x}"
         self._nonces.add(nonce)
         at = self._addresses
-        value = Broker(at.internal, at.client, nonce, self._rack, at.external, self._directory_id).encode()
+        value = Broker(
+            at.internal, at.client, nonce, self._rack, at.external, self._directory_id, self._partitions_max
+        ).encode()
         before = await self._metadata.get(self._key)
         known = before.mod_revision if before is not None else 0
         try:

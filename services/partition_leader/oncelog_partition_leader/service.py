@@ -14,6 +14,7 @@ from oncelog import methods, span_names, tracing
 from oncelog.core.control import Marker
 from oncelog.core.header import NO_SHARD, BatchHeader
 from oncelog.errors import (
+    InvalidPidMappingError,
     InvalidRequestError,
     InvalidRequiredAcksError,
     InvalidTopicError,
@@ -38,6 +39,7 @@ from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.controller import Controller
 from oncelog_partition_leader.coordinators import Coordinators
 from oncelog_partition_leader.core.batch_check import BatchLimits, check_question, read_client_batch
+from oncelog_partition_leader.core.payload_check import check_payload
 from oncelog_partition_leader.core.transactions import TxnName
 from oncelog_partition_leader.describing import producers_reply
 from oncelog_partition_leader.disk_confirmation import DiskConfirmation, sync_replica
@@ -47,13 +49,13 @@ from oncelog_partition_leader.partition import LocalPartition
 from oncelog_partition_leader.reading import Reader
 from oncelog_partition_leader.replicas import ReplicaManager
 from oncelog_partition_leader.topic_readiness import wait_until_usable
-from oncelog_runtime.audience import refusal
-from oncelog_runtime.call_context import CALL
-from oncelog_runtime.cluster import INTERNAL_TOPICS, SHARD_WRITER_BASE
+from oncelog_runtime.cluster import INTERNAL_TOPICS, SHARD_WRITER_BASE, producer_id_ceiling
 from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.listeners import asked_on
 from oncelog_runtime.ports import RpcServer, WallClock
 from oncelog_runtime.security.gate import Serve, handler_of
+from oncelog_runtime.session_tokens import SessionTokens
+from oncelog_runtime.topic_access import TopicOperation, require_access
 
 _HOLD_MAX_MS = 10_000
 _SAME_CALL_MS = 600_000
@@ -77,9 +79,11 @@ class BrokerService:
         opinion: Callable[[BrokerRef], bool | None],
         transport: Transport,
         disks: DiskConfirmation,
+        tokens: SessionTokens,
         tracer: tracing.Tracer | None = None,
     ) -> None:
         self._disks = disks
+        self._tokens = tokens
         self._config = config
         self._clock = clock
         self._view = view
@@ -178,6 +182,7 @@ class BrokerService:
         """Checks a batch by itself and queues it. Raises its refusal."""
         partition_id = PartitionId(item.topic_id, item.partition)
         partition = self._replicas.find(partition_id)
+        require_access(partition.topic, TopicOperation.WRITE)
         leadership = partition.require_leadership()
         config = partition.topic_config.log
         limits = BatchLimits(
@@ -185,11 +190,14 @@ class BrokerService:
         )
         try:
             header = read_client_batch(data, limits, item.topic_id, item.partition)
+            _check_writer(partition.topic, header)
+            check_payload(header, data, limits.max_uncompressed_bytes)
         except OncelogError:
             raise
         except Exception as error:  # nothing is queued yet: this batch is refused, the others of the request are not
             raise self._replicas.bugs.met("request", error, methods.PRODUCE.name) from error
-        _check_writer(partition.topic, header)
+        if header.producer_id >= 0 and partition.topic not in INTERNAL_TOPICS:
+            self._check_identity(header, item, now_ms)
         done: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
         command = AppendBatch(done, deadline_ms, acks, header=header, data=data, transactional_id=item.transactional_id)
         leadership.submit(command, len(data))
@@ -197,6 +205,22 @@ class BrokerService:
             # Only now: what was refused is answered by nobody, and its span would stay open.
             command.trace = self._trace(self._tracer, partition, done, {span_names.APPEND_BYTES: len(data)})
         return done
+
+    def _check_identity(self, header: BatchHeader, item: pb.ProducePartition, now_ms: int) -> None:
+        """The producer id can have been handed out, and whoever writes shows that it was to him, under the transactional id
+        that he names.
+        """
+        ceiling = producer_id_ceiling(now_ms, self._view.producer_ids_end)
+        if max(header.producer_id, header.txn_producer_id) > ceiling:
+            raise InvalidPidMappingError(
+                "nobody was given this producer id: ask for one with InitProducerId", producer_id=header.producer_id
+            )
+        if header.is_transactional:
+            self._tokens.require_session(
+                item.transactional_id, header.txn_producer_id, header.producer_epoch, item.session_token
+            )
+        else:
+            self._tokens.require_producer(header.producer_id, item.session_token)
 
     async def write_txn_markers(
         self, request: pb.WriteTxnMarkersRequest, _payload: Buffer
@@ -325,8 +349,11 @@ class BrokerService:
         """What became of a batch in doubt (hole 22)."""
         check_question(request.producer_id, request.producer_epoch, request.base_sequence, request.last_sequence)
         partition = self._replicas.find(PartitionId(request.topic_id, request.partition))
+        require_access(partition.topic, TopicOperation.WRITE)
         if partition.topic in INTERNAL_TOPICS:  # their writers are fenced by shard epochs alone
             raise InvalidTopicError("nobody's batch is in doubt in the cluster's own topics", topic=partition.topic)
+        if request.settle:  # it ends the producer here
+            self._tokens.require_producer(request.producer_id, request.session_token)
         done: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
         command = SettleCommand(
             done,
@@ -355,6 +382,7 @@ class BrokerService:
     ) -> tuple[pb.DescribeProducersReply, Buffer]:
         """Active producers and open transactions."""
         partition = self._replicas.find(PartitionId(request.topic_id, request.partition))
+        require_access(partition.topic, TopicOperation.READ)
         return producers_reply(partition.require_leadership().log.producers), b""
 
     async def delete_records(
@@ -362,6 +390,7 @@ class BrokerService:
     ) -> tuple[pb.DeleteRecordsReply, Buffer]:
         """Raises the log start. Raises `OffsetOutOfRangeError` above the high watermark."""
         partition = self._replicas.find(PartitionId(request.topic_id, request.partition))
+        require_access(partition.topic, TopicOperation.DELETE)
         if partition.topic in INTERNAL_TOPICS:
             raise InvalidTopicError("the cluster's own topics keep their records", topic=partition.topic)
         leadership = partition.require_leadership()
@@ -395,6 +424,7 @@ class BrokerService:
         self, request: pb.CreateTopicRequest, _payload: Buffer
     ) -> tuple[pb.CreateTopicReply, Buffer]:
         """Controller only."""
+        require_access(request.topic, TopicOperation.CREATE)
         require_controller(self._controller, self._view)
         options: dict[str, str] = {}
         for entry in request.config:
@@ -422,6 +452,7 @@ class BrokerService:
         self, request: pb.DeleteTopicRequest, _payload: Buffer
     ) -> tuple[pb.DeleteTopicReply, Buffer]:
         """Controller only."""
+        require_access(request.topic, TopicOperation.DELETE)
         require_controller(self._controller, self._view)
         return pb.DeleteTopicReply(topic_id=await self._controller.topics.delete(request.topic, request.topic_id)), b""
 
@@ -488,10 +519,7 @@ def _check_marker(request: pb.WriteTxnMarkersRequest, item: pb.TxnMarker) -> Non
 
 
 def _check_writer(topic: str, header: BatchHeader) -> None:
-    """Internal topics are written by shard owners alone, under ids that are never handed out, by the internal door."""
-    call = CALL.get() if topic in INTERNAL_TOPICS else None
-    if call is not None and (refused := refusal(call.listener, f"writing to {topic}")) is not None:
-        raise refused
+    """Internal topics are written by shard owners alone, under ids that are never handed out."""
     if (topic in INTERNAL_TOPICS) != (header.producer_id >= SHARD_WRITER_BASE):
         raise InvalidTopicError("the cluster's own topics are written by coordinators alone", topic=topic)
 

@@ -323,12 +323,12 @@ class PartitionLog:
 
     # ------------------------------------------------------------ reads
 
-    def read(self, offset: int, max_bytes: int, end_offset: int) -> Buffer:
+    def read(self, offset: int, max_bytes: int, end_offset: int, room: int | None = None) -> Buffer:
         """Whole batches, from the one that contains `offset` on, none that reaches above `end_offset`.
 
         At least one batch if there is any, else as many as fit into `max_bytes` (of one segment when they come from
-        the file). Empty at `end_offset`. Raises `OffsetOutOfRangeError` outside [log start, log end], and
-        `StorageError` (rot: the log has failed).
+        the file). Empty at `end_offset`. Raises `OffsetOutOfRangeError` outside [log start, log end], `NoRoomError` when
+        the first batch is longer than `room`, and `StorageError` (rot: the log has failed).
         """
         self._usable()
         if not self.log_start_offset <= offset <= self._log_end:
@@ -338,10 +338,10 @@ class PartitionLog:
         if offset >= min(end_offset, self._log_end):
             return b""
         if self._tail.holds(offset):
-            return self._tail.read(offset, max_bytes, end_offset)
+            return self._tail.read(offset, max_bytes, end_offset, room)
         try:
             segment = segment_of(self._segments, offset)
-            return read_batches(segment, offset, max_bytes, end_offset, self._tag)
+            return read_batches(segment, offset, max_bytes, end_offset, self._tag, room)
         except OncelogError as error:
             raise self._rotten(error) from error
 

@@ -10,6 +10,7 @@ from bisect import bisect_right
 from typing import Final
 
 from oncelog.types import Buffer
+from oncelog_partition_leader.log_reader import NoRoomError
 
 _COMPACT_AT: Final = 1024
 
@@ -49,9 +50,11 @@ class TailCache:
         """True when the batch with this offset is here."""
         return self._head < len(self._bases) and self._bases[self._head] <= offset < self._ends[-1]
 
-    def read(self, offset: int, max_bytes: int, end_offset: int) -> Buffer:
+    def read(self, offset: int, max_bytes: int, end_offset: int, room: int | None = None) -> Buffer:
         """Whole batches from the one with `offset` on, as `PartitionLog.read`; `holds(offset)` is true."""
         first = bisect_right(self._bases, offset, self._head) - 1
+        if room is not None and len(self._data[first]) > room and self._ends[first] <= end_offset:
+            raise NoRoomError(len(self._data[first]))
         index, size = first, 0
         while index < len(self._bases) and self._ends[index] <= end_offset:
             length = len(self._data[index])

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from random import Random
@@ -34,6 +35,7 @@ from oncelog.errors import (
 from oncelog.types import BrokerRef, PartitionId
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.core.assignment import Candidate, alternate_racks, replicas_of
+from oncelog_partition_leader.core.capacity import check_room, held_by
 from oncelog_partition_leader.topic_config import altered, canonical
 from oncelog_runtime import cluster
 from oncelog_runtime.cluster import (
@@ -117,7 +119,30 @@ class Topics:
         if not 1 <= partitions <= self._config.partitions_max:
             raise InvalidPartitionsError(f"1 to {self._config.partitions_max} partitions", partitions=partitions)
         factor = self._factor(replication_factor)
-        return await self._create(Topic(name, topic_id, partitions, factor, canonical(options))), True
+        topic = Topic(name, topic_id, partitions, factor, canonical(options))
+        self._check_room(topic, range(partitions))
+        return await self._create(topic), True
+
+    def _check_room(self, topic: Topic, numbers: range) -> None:
+        """Raises `PolicyViolationError` unless every broker has room for its share of these new partitions."""
+        brokers = self._candidates(topic.replication_factor)
+        if not numbers or len(brokers) < topic.replication_factor:
+            return
+        order, start = alternate_racks(brokers), int(topic.topic_id[:8], 16)
+        added = held_by(replicas_of(number, topic.replication_factor, order, start) for number in numbers)
+        limits = {broker_id: entry.value.partitions_max for broker_id, entry in self._view.brokers.items()}
+        check_room(added, self._held(), limits)
+
+    def _held(self) -> Counter[int]:
+        """What each broker has, or gets as soon as topics are complete, reckoned evenly."""
+        held = held_by(entry.value.replicas for entry in self._view.partitions.values())
+        known = Counter(partition.topic_id for partition in self._view.partitions)
+        for entry in self._view.topics.values():
+            topic = entry.value
+            missing = (topic.partitions - known[topic.topic_id]) * topic.replication_factor
+            for broker_id in self._view.brokers:
+                held[broker_id] += -(-max(missing, 0) // len(self._view.brokers))
+        return held
 
     async def _never_create(self, topic_id: str) -> None:
         """The call of this id found another topic: a copy of it makes none either, when that one is deleted one day."""
@@ -186,8 +211,11 @@ class Topics:
             partitions=self._more_partitions(topic, partitions),
             config=altered(topic.config, changes, unset),
         )
-        if wanted == topic or validate_only:
-            return wanted, wanted != topic
+        if wanted == topic:
+            return wanted, False
+        self._check_room(wanted, range(topic.partitions, wanted.partitions))
+        if validate_only:
+            return wanted, True
         compares, puts = [Compare(topic_key(name), entry.mod_revision)], [Put(topic_key(name), wanted.encode())]
         added = list(range(topic.partitions, wanted.partitions))
         if added and len(added) <= _CHUNK:  # more of them: reconcile makes them, chunk by chunk

@@ -28,6 +28,9 @@ class CallInfo:
     """The door it came through, one of `oncelog_runtime.listeners.NAMES`."""
     access: Access | None = None
     """Who the caller proved to be and what he may do; None: access rules are off, or it is one of the cluster's services."""
+    access_of: Callable[[str, str], Access] | None = None
+    """Of one of the cluster's services: what the client may do for whom it asks, by principal and host. None: access rules
+    are off, or it is a client."""
     methods: frozenset[str] | None = None
     """What a service with this certificate may call, where rules say so; None = everything."""
     expires_ms: int = 0

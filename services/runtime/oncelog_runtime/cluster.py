@@ -18,6 +18,7 @@
     <root>/pulse                           a number       grows while the cluster lives: a smaller one = etcd was restored
     <root>/restored                        a number       the pulse at the last restore; its mod revision tells old values
     <root>/lift                            empty          written to raise the store's revision after a restore
+    <root>/session_key                     SessionKey     written once by a controller; a secret
     <root>/latest_producer_id_block        JSON           pid_allocator (DESIGN 8), compare-and-swap
     <root>/security/...                    rules, users   see `security.stored`; controller
     <root>/internal_topics/...             -              reserved
@@ -57,9 +58,12 @@ COORDINATOR_DRAIN_KEY: Final = f"{ROOT}/drains/coordinator"
 PULSE_KEY: Final = f"{ROOT}/pulse"
 RESTORED_KEY: Final = f"{ROOT}/restored"
 LIFT_KEY: Final = f"{ROOT}/lift"
+SESSION_KEY: Final = f"{ROOT}/session_key"
 SECURITY: Final = f"{ROOT}/security/"
 PRODUCER_ID_BLOCK_KEY: Final = f"{ROOT}/latest_producer_id_block"
 
+SESSION_KEY_BYTES_MIN: Final = 16
+SESSION_KEY_BYTES_MAX: Final = 64
 TRANSACTION_TOPIC: Final = "__transaction_state"
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 INTERNAL_TOPICS: Final = (TRANSACTION_TOPIC, OFFSETS_TOPIC)
@@ -70,6 +74,22 @@ SHARD_WRITER_BASE: Final = (1 << 63) - (1 << 34)
 """Producer ids from here on are never allocated: a shard writes its log as the ordinary idempotent producer
 `shard_writer_id(kind, shard)` whose producer epoch is the shard's epoch, so ordinary producer fencing at the
 leader fences a deposed coordinator's appends."""
+PRODUCER_IDS_PER_SECOND: Final = 1 << 20
+PRODUCER_IDS_START_MS: Final = 1_577_836_800_000
+"""2020-01-01. The floor of producer ids grows by `PRODUCER_IDS_PER_SECOND` from then on; it reaches `SHARD_WRITER_BASE` after
+270,000 years."""
+PRODUCER_ID_SLACK_MS: Final = 24 * 3600 * 1000
+"""How much an allocator's clock may be ahead of a broker's."""
+
+
+def producer_id_floor(now_ms: int) -> int:
+    """The lowest id that a block won at this time may hold; ids are handed out far slower than this grows."""
+    return max(0, now_ms - PRODUCER_IDS_START_MS) // 1000 * PRODUCER_IDS_PER_SECOND
+
+
+def producer_id_ceiling(now_ms: int, newest_block_end: int) -> int:
+    """No id above this can have been handed out. `newest_block_end`: the end of the newest block that is known; -1 = none."""
+    return max(producer_id_floor(now_ms), newest_block_end) + PRODUCER_ID_SLACK_MS // 1000 * PRODUCER_IDS_PER_SECOND
 
 
 def shard_writer_id(kind: str, shard: int) -> int:
@@ -165,10 +185,30 @@ class Cluster:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionKey:
+    """What session tokens are made with (`session_tokens`)."""
+
+    key: bytes = field(repr=False)
+
+    def encode(self) -> bytes:
+        """The value in etcd."""
+        return json.dumps({"version": _VERSION, "key": self.key.hex()}, sort_keys=True).encode()
+
+    @staticmethod
+    def decode(data: bytes) -> SessionKey:
+        """From the value in etcd. Raises `ValueError` for a key that protects nothing."""
+        key = bytes.fromhex(json.loads(data)["key"])
+        if not SESSION_KEY_BYTES_MIN <= len(key) <= SESSION_KEY_BYTES_MAX:
+            raise ValueError("a session key has 16 to 64 bytes")
+        return SessionKey(key)
+
+
+@dataclass(frozen=True, slots=True)
 class Broker:
     """A live broker process. `nonce` tells a broker its own registration after a lost answer.
 
     `directory_id`: its data directory, for people: another one means that the disk was replaced (KIP-858).
+    `partitions_max`: how many replicas it takes; 0 = an older broker, which does not say.
     """
 
     address: str
@@ -177,6 +217,7 @@ class Broker:
     rack: str = ""
     external_address: str = ""
     directory_id: str = ""
+    partitions_max: int = 0
 
     def encode(self) -> bytes:
         """The value in etcd."""
@@ -186,7 +227,7 @@ class Broker:
     def decode(data: bytes) -> Broker:
         """From the value in etcd."""
         d = json.loads(data)
-        more = str(d.get("external_address", "")), str(d.get("directory_id", ""))
+        more = str(d.get("external_address", "")), str(d.get("directory_id", "")), int(d.get("partitions_max", 0))
         return Broker(d["address"], d["client_address"], d["nonce"], d.get("rack", ""), *more)
 
     @property

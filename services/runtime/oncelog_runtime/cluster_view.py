@@ -11,6 +11,7 @@ Rule 3: a value that cannot be parsed is kept out and reported, and harms nobody
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from oncelog_runtime.cluster import (
     Drain,
     Partition,
     Reassignment,
+    SessionKey,
     ShardOwner,
     ShardTrouble,
     Topic,
@@ -62,6 +64,10 @@ class ClusterView:
         self.on_fault: Callable[[Exception], object] | None = None
         """Takes what a listener raised; without it that ends the watch."""
         self.shard_epochs: dict[ShardKey, int] = {}
+        self.session_key = b""
+        """What session tokens are made with; empty = not known. Where etcd has lost it, a controller writes it back."""
+        self.producer_ids_end = -1
+        """End of the newest block of producer ids that was ever seen here."""
         self._listeners: list[Callable[[list[str]], None]] = []
         self._waiters: list[asyncio.Future[None]] = []
         self._newest = 0
@@ -333,6 +339,10 @@ class ClusterView:
             self.restored = Versioned(int(value), revision)
         elif key == cluster.CLUSTER_KEY:
             self.cluster = Cluster.decode(value)
+        elif key == cluster.SESSION_KEY:
+            self.session_key = SessionKey.decode(value).key
+        elif key == cluster.PRODUCER_ID_BLOCK_KEY:
+            self.producer_ids_end = max(self.producer_ids_end, int(json.loads(value)["block_end"]))
         else:
             return False
         return True

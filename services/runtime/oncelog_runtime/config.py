@@ -92,6 +92,21 @@ class NodeConfig:
     data_dir: str = setting("oncelog-data", "where this process keeps its files")
     log_level: str = setting("INFO", f"least level that is logged: {', '.join(LEVELS)}")
     max_message_bytes: int = setting(64 << 20, "largest gRPC message sent or received, 1 MiB to 1 GiB")
+    request_memory_bytes: int = setting(
+        0, "bytes of requests being served, in the whole process; 0 = eight times max_message_bytes"
+    )
+    answer_memory_bytes: int = setting(
+        0,
+        "bytes of answers, from before they are read until they left, in the whole process; 0 = four times max_message_bytes",
+    )
+    arriving_memory_bytes: int = setting(
+        0, "bytes of messages that are not whole yet, in the whole process; 0 = four times max_message_bytes"
+    )
+    message_timeout_ms: int = setting(
+        60_000, "a client's message must arrive in this time, 1000 and up; 0 = as long as it likes"
+    )
+    links_max: int = setting(4_096, "most links of peers, at each listener")
+    links_per_peer_max: int = setting(1_024, "most links from one address, at each listener")
     otlp_endpoint: str = setting("", "where traces go, by OTLP over gRPC: http://host:4317; empty = no tracing")
     trace_sampler: str = setting("parentbased_always_on", f"which traces are recorded: {', '.join(SAMPLERS)}")
     trace_sampler_arg: float = setting(1.0, "share of the traces that a ratio sampler records, 0 to 1")
@@ -119,6 +134,14 @@ class NodeConfig:
             self.check("advertised_address", is_address(self.advertised_address), "host:port")
         self.check("data_dir", bool(self.data_dir), "a directory")
         self.check("max_message_bytes", 1 << 20 <= self.max_message_bytes <= 1 << 30, "1 MiB to 1 GiB")
+        for name in ("request_memory_bytes", "answer_memory_bytes", "arriving_memory_bytes"):
+            least = 3 * self.max_message_bytes
+            value = getattr(self, name)
+            self.check(name, value == 0 or value >= least, f"0, or three times max_message_bytes ({least}) and up")
+        timeout_ms = self.message_timeout_ms
+        self.check("message_timeout_ms", timeout_ms == 0 or 1_000 <= timeout_ms <= 3_600_000, "0, or 1000 to 3600000")
+        self.check("links_max", self.links_max >= 1, "1 and up")
+        self.check("links_per_peer_max", self.links_per_peer_max >= 1, "1 and up")
         self.check("etcd_connect_timeout_ms", 0 <= self.etcd_connect_timeout_ms <= 600_000, "0 to 600000")
         self.check(
             "otlp_endpoint", not self.otlp_endpoint or _is_url(self.otlp_endpoint), "http(s)://host:port, or empty"

@@ -272,9 +272,12 @@ class NodePorts:
     metadata: MetadataStore
     clock: WallClock
     random: Random
+    """In a real process the operating system's: keys are made of it."""
     health: HealthState = field(default_factory=HealthState)
     tracer: Tracer | None = None
     """None: nothing is traced, as in the simulation."""
     metrics: NodeMetrics = field(default_factory=NodeMetrics)
+    descriptors: int = 0
+    """Files and sockets that this process may have open; 0 = without limit."""
     security: Authorizer | None = None
     """None: access rules are off."""

@@ -34,6 +34,11 @@ class ServingConfig(NodeConfig):
     client_tls_ca_file: str = setting("", "PEM certificates of the CA that signs clients")
     client_tls_require_certificate: bool = setting(False, "refuse clients without a certificate of client_tls_ca_file")
 
+    require_session_tokens: bool = setting(
+        False,
+        "refuse writes, commits and aborts by whoever does not show the token of the session or producer id; "
+        "when all processes and clients know tokens; with authorization=acl always",
+    )
     authorization: Literal["none", "acl"] = setting(
         "none", "none = whoever comes in may do all; acl = access rules say who may do what (docs/security.md)"
     )
@@ -88,6 +93,11 @@ class ServingConfig(NodeConfig):
             self.check(name, not getattr(self, name) or is_address(getattr(self, name)), "host:port")
         nameless = self.external_listen_port != 0 and self.listen_host in _WILDCARDS and not self.external_address
         self.check("external_address", not nameless, "the host:port that clients outside use: nobody can guess it")
+
+    @property
+    def asks_for_session_tokens(self) -> bool:
+        """Access rules about transactional ids are worth nothing without: a batch names its id itself."""
+        return self.require_session_tokens or self.authorization == "acl"
 
     @property
     def has_client_listener(self) -> bool:

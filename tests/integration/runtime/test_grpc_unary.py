@@ -144,3 +144,21 @@ async def test_unary_calls_are_bounded_and_traced() -> None:
         await first
         await leader.Ping(partition_pb2.PingRequest())
     assert traces == ["00-a", ""]
+
+
+@pytest.mark.asyncio
+async def test_a_handler_that_nobody_ever_answers_gives_its_slot_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oncelog_runtime.adapters.grpc_server._UNARY_MAX_S", 0.2)
+
+    async def wait(_header: bytes, _payload: Buffer) -> tuple[bytes, Buffer]:
+        await asyncio.Event().wait()
+        raise AssertionError("not reached")
+
+    async def answer(_header: bytes, _payload: Buffer) -> tuple[bytes, Buffer]:
+        return b"", b""
+
+    async with stub({PING: wait, FETCH: answer}, ServerOptions(max_unary_calls=1)) as leader:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await leader.Ping(partition_pb2.PingRequest())
+        assert isinstance(error_of(caught.value), errors.RequestTimedOutError)
+        await leader.Fetch(partition_pb2.FetchRequest())

@@ -19,6 +19,7 @@ from oncelog_coordinator.core.commands import BecameVisible, MarkersCommitted, M
 from oncelog_coordinator.core.offset_commands import AskOutcome, GroupMarker
 from oncelog_coordinator.core.records import Target
 from oncelog_coordinator.group_effects import GroupEffects
+from oncelog_coordinator.known_topics import KnownTopics
 from oncelog_coordinator.markers import MarkerSender
 from oncelog_runtime import cluster
 from oncelog_runtime.sim.world import SimWorld
@@ -65,7 +66,7 @@ class Place:
             2,
             self.transport,
             self.cluster.view,
-            self.cluster,  # type: ignore[arg-type]
+            KnownTopics(self.cluster, self.cluster.view),  # type: ignore[arg-type]
             1_000,
         )
 
@@ -294,6 +295,27 @@ def test_a_topic_that_a_restored_etcd_does_not_know_still_gets_its_marker(world:
     place = run(world, scenario)
     assert place.life.partitions() == [0]
     assert len(place.taken) == (0 if deleted else 1)
+
+
+def test_thousands_of_unknown_topics_cost_one_look(world: SimWorld) -> None:
+    """A transaction of an older version may hold them: nobody asked for proof when it enrolled them."""
+    looks: list[str] = []
+
+    async def scenario(place: Place) -> None:
+        healthy = place.cluster.list
+
+        async def counted(prefix: str) -> Any:
+            looks.append(prefix)
+            return await healthy(prefix)
+
+        place.cluster.list = counted  # type: ignore[method-assign]
+        targets = tuple(Target(f"{number:032x}", 0, 7) for number in range(9_000))
+        place.sender.run(SendMarkers("t", 9, 1, 3, True, None, targets, ()))
+        await asyncio.sleep(3)
+
+    place = run(world, scenario)
+    assert looks == [cluster.TOPICS, cluster.DELETED_TOPICS]
+    assert len(place.life.partitions()) == 9_000
 
 
 def test_an_unknown_topic_at_a_leader_is_no_proof(world: SimWorld) -> None:

@@ -14,6 +14,7 @@ from oncelog.types import Buffer
 from oncelog.v1 import partition_pb2 as pa
 from oncelog_coordinator.core import commands as cmd
 from oncelog_coordinator.core.records import Target
+from oncelog_coordinator.known_topics import KnownTopics
 from oncelog_coordinator.markers import MarkerSender
 from oncelog_runtime.sim import SimWorld
 from tests.spans import Recorder, error_type, recording_tracer
@@ -96,7 +97,8 @@ class Markers:
         transport.serve(BROKER, methods.WRITE_TXN_MARKERS, write)
         cluster: Any = self.cluster
         life: Any = Life()
-        self.sender = MarkerSender(life, 2, transport, self.cluster.view, cluster, 1_000, self.tracer)
+        topics = KnownTopics(cluster, self.cluster.view)
+        self.sender = MarkerSender(life, 2, transport, self.cluster.view, topics, 1_000, self.tracer)
 
     def send(self, context: str, txn_no: int) -> None:
         TRACEPARENT.set(context)

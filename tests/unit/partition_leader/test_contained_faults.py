@@ -119,6 +119,28 @@ def test_a_fault_after_the_append_answers_everybody_and_ends_the_leadership(
     run(scenario)
 
 
+def test_a_fault_of_the_queue_itself_answers_everybody_and_ends_the_leadership(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits for ever: not the command that met it, and not those beside it."""
+
+    async def scenario(leading: Leading) -> None:
+        def add(*_: Any) -> None:
+            raise PoisonedError
+
+        monkeypatch.setattr("oncelog_partition_leader.leadership._Group.add", add)
+        answers = [leading.produce(batch(producer, 0)) for producer in (1, 2)]
+        await turn()
+        for answer in answers:
+            with pytest.raises(UnknownServerError):
+                await answer
+        assert leading.host.told[-1] == "broken"
+        assert leading.leadership.ended is not None
+        take_report(asyncio.get_running_loop())
+
+    run(scenario)
+
+
 def test_a_log_that_could_not_apply_what_it_wrote_refuses_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(disk: SimDisk) -> None:
         log = await log_helpers.open_log(disk)

@@ -8,15 +8,13 @@ from typing import Any, cast
 
 import pytest
 
-from oncelog.errors import ClusterAuthorizationError, InvalidTopicError, NotLeaderError, ResourceExhaustedError
+from oncelog.errors import InvalidTopicError, NotLeaderError, ResourceExhaustedError
 from oncelog.trace_context import TRACEPARENT
 from oncelog.types import PartitionId
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import types_pb2
 from oncelog_partition_leader import service as module
 from oncelog_partition_leader.service import BrokerService, _check_writer
-from oncelog_runtime import listeners
-from oncelog_runtime.call_context import CALL, CallInfo
 from oncelog_runtime.cluster import OFFSETS_TOPIC, SHARD_WRITER_BASE, TRANSACTION_TOPIC
 from tests.spans import recording_tracer
 
@@ -27,28 +25,10 @@ def header(producer_id: int) -> Any:
     return cast(Any, SimpleNamespace(producer_id=producer_id))
 
 
-@pytest.fixture
-def came_by(request: pytest.FixtureRequest) -> Any:
-    def set_listener(name: str) -> None:
-        token = CALL.set(CallInfo("peer", listener=name))
-        request.addfinalizer(lambda: CALL.reset(token))
-
-    return set_listener
-
-
-@pytest.mark.parametrize("listener", listeners.NAMES)
-def test_an_id_of_a_shard_opens_its_topic_only_to_those_inside(came_by: Any, listener: str) -> None:
-    came_by(listener)
-    for topic in (TRANSACTION_TOPIC, OFFSETS_TOPIC):
-        if listener == listeners.INTERNAL:
-            _check_writer(topic, header(SHARD_WRITER_BASE))
-        else:
-            with pytest.raises(ClusterAuthorizationError, match=f"this is the {listener} listener"):
-                _check_writer(topic, header(SHARD_WRITER_BASE))
-    _check_writer("orders", header(7))
-
-
 def test_each_topic_has_writers_of_its_kind() -> None:
+    for topic in (TRANSACTION_TOPIC, OFFSETS_TOPIC):
+        _check_writer(topic, header(SHARD_WRITER_BASE))
+    _check_writer("orders", header(7))
     for topic, producer_id in ((TRANSACTION_TOPIC, 7), (TRANSACTION_TOPIC, -1), ("orders", SHARD_WRITER_BASE)):
         with pytest.raises(InvalidTopicError):
             _check_writer(topic, header(producer_id))
@@ -72,8 +52,9 @@ def test_what_is_refused_before_it_is_queued_leaves_no_span_open(monkeypatch: py
     partition = SimpleNamespace(topic="orders", id=P0, require_leadership=require_leadership, topic_config=config)
     tracer, spans = recording_tracer()
     unused: Any = SimpleNamespace(find=lambda _: partition)
-    service = BrokerService(*[unused] * 12, tracer=tracer)
-    monkeypatch.setattr(module, "read_client_batch", lambda *_: header(7))
+    service = BrokerService(*[unused] * 13, tracer=tracer)
+    monkeypatch.setattr(module, "read_client_batch", lambda *_: header(-1))
+    monkeypatch.setattr(module, "check_payload", lambda *_: None)
 
     async def main() -> None:
         TRACEPARENT.set("00-" + "a" * 32 + "-" + "b" * 16 + "-01")

@@ -7,16 +7,14 @@ import pytest
 from oncelog.errors import AllocatorRolledBackError, IdSpaceExhaustedError, InvalidRequestError
 from oncelog_pid_allocator.core.blocks import (
     BLOCK_SIZE,
-    FLOOR_IDS_PER_SECOND,
-    FLOOR_START_MS,
     LIMIT,
     Block,
     BlockPool,
-    floor_at,
     next_block,
 )
+from oncelog_runtime.cluster import PRODUCER_IDS_PER_SECOND, PRODUCER_IDS_START_MS, producer_id_floor
 
-START_MS = FLOOR_START_MS
+START_MS = PRODUCER_IDS_START_MS
 """A time at which the floor is 0, so that tests read small numbers."""
 
 
@@ -98,8 +96,8 @@ def test_a_clock_that_steps_back_does_no_harm() -> None:
 
 
 def test_the_floor_grows_per_second_and_is_never_negative() -> None:
-    assert floor_at(0) == 0
-    assert floor_at(START_MS + 2_999) == 2 * FLOOR_IDS_PER_SECOND
+    assert producer_id_floor(0) == 0
+    assert producer_id_floor(START_MS + 2_999) == 2 * PRODUCER_IDS_PER_SECOND
 
 
 def test_a_request_may_span_two_blocks() -> None:

@@ -79,3 +79,11 @@ CLIENT_TLS = {"client_tls_cert_file": "c", "client_tls_key_file": "k"}
 def test_half_of_tls_is_refused(settings: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         ServingConfig(**settings)
+
+
+def test_access_rules_ask_for_session_tokens_and_for_a_door_where_services_are_not() -> None:
+    assert not ServingConfig().asks_for_session_tokens
+    assert ServingConfig(require_session_tokens=True).asks_for_session_tokens
+    assert ServingConfig(authorization="acl", client_listen_port=1).asks_for_session_tokens
+    with pytest.raises(ConfigError, match="authorization must be none without client_listen_port"):
+        ServingConfig(authorization="acl")

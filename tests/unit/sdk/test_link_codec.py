@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from google.protobuf.message import DecodeError
 from hypothesis import given, settings
@@ -125,3 +127,20 @@ def test_the_kinds_are_those_of_the_contract() -> None:
 def test_the_overhead_bound_holds_for_the_largest_frame() -> None:
     frame = Frame(2**64 - 1, 2, "S" * 200 + ".m", 2**32 - 1, "t" * 60, b"h" * 70000, b"p" * 70000)
     assert len(link_codec.encode_envelope([frame])) - 140000 < link_codec.FRAME_OVERHEAD_BYTES
+
+
+@pytest.mark.parametrize("empty", [b"\x0a\x00", b"\x0a\x02\x08\x01", b"\x10\x00"])
+def test_millions_of_tiny_frames_are_refused_before_there_are_objects_of_them(empty: bytes) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidRequestError):
+            link_codec.decode_envelope(empty * 1_000_000)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 << 20
+
+
+def test_as_many_frames_as_a_client_of_ours_ever_sends_are_read() -> None:
+    frames = [Frame(number, link_codec.CANCEL) for number in range(1, link_codec.FRAMES_MAX)]
+    assert len(link_codec.decode_envelope(link_codec.encode_envelope(frames))) == len(frames)

@@ -34,7 +34,7 @@ class FakeParticipant:
 
     def flush(self) -> ParticipantResult:
         rows = sum(len(columns["value"]) for _, columns in self.sent) - self.client.lose_rows
-        return ParticipantResult(5, 11, rows, (("id", 0, rows),))
+        return ParticipantResult(5, 11, rows, (("id", 0, rows),), b"of the session")
 
 
 class FakeClient:
@@ -51,6 +51,7 @@ class FakeClient:
         self.participants: list[FakeParticipant] = []
         self.commits: list[tuple[Any, ...]] = []
         self.aborts: list[tuple[Any, ...]] = []
+        self.abort_tokens: list[bytes] = []
         self.created: list[tuple[str, int]] = []
         self.admin = SimpleNamespace(describe_topic=self._describe, create_topic=self._create)
 
@@ -74,8 +75,9 @@ class FakeClient:
         rows = sum(winner.rows for winner in given[5])
         return BatchCommit(self.committed_rows is not None, self.committed_rows or rows, given[4])
 
-    def abort_transaction(self, *given: Any, **_more: Any) -> bool:
+    def abort_transaction(self, *given: Any, session_token: bytes, **_more: Any) -> bool:
         self.aborts.append(given)
+        self.abort_tokens.append(session_token)
         if self.abort_error is not None:
             raise self.abort_error
         return True

@@ -57,7 +57,9 @@ def test_a_task_joins_by_its_names_writes_and_says_what_it_wrote(client: FakeCli
     assert (join["write_attempt"], join["task_attempt"]) == ("a", "42")
     assert participant.sent == [("t", {"value": [b"1", b"2", b"3"]})], "small batches are gathered"
     assert participant.is_closed
-    assert message == TaskMessage(IDENTITY, TaskResult.JOINED, 3, "42", 11, 5, (("id", 0, 3),))
+    assert message == TaskMessage(
+        IDENTITY, TaskResult.JOINED, 3, "42", 11, 5, (("id", 0, 3),), session_token=b"of the session"
+    )
 
 
 def test_a_replayed_task_reads_its_rows_and_writes_nothing(client: FakeClient) -> None:
@@ -141,6 +143,15 @@ def test_an_abort_names_the_transaction_and_never_raises(client: FakeClient) -> 
     client.abort_error = NetworkError()
     committing.abort_batch(options(), [None, message])
     assert client.aborts == [("spark-q", "run", "q", 7, 5)]
+
+
+def test_the_driver_shows_the_token_of_its_tasks_and_prints_it_nowhere(client: FakeClient) -> None:
+    message = write(rows("1"))
+    committing.commit_batch(options(), [message], 7)
+    committing.abort_batch(options(), [None, message])
+    [(*_, winners)] = client.commits
+    assert [winner.session_token for winner in winners] == client.abort_tokens == [b"of the session"]
+    assert "of the session" not in f"{message!r} {winners!r}"
 
 
 def test_an_abort_without_a_name_leaves_it_to_the_lease(client: FakeClient) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from oncelog.core.names import TOPIC_CHARACTERS_MAX, is_partition_id
+from oncelog.core.names import TOPIC_NAMES, is_partition_id, is_topic_name
 from oncelog.errors import (
     CoordinatorFencedError,
     FencedMemberEpochError,
@@ -186,8 +186,8 @@ class OffsetTable:
             raise InvalidRequestError(
                 "an offset of 0 and above, a topic id of 32 hex digits and a partition are needed", offset=value.offset
             )
-        if len(value.topic) > TOPIC_CHARACTERS_MAX:
-            raise InvalidRequestError("the topic's name is too long", limit=TOPIC_CHARACTERS_MAX)
+        if value.topic and not is_topic_name(value.topic):
+            raise InvalidRequestError(TOPIC_NAMES, topic=ascii(value.topic[:64]))
         if len(value.metadata.encode()) > self.limits.offset_metadata_max_bytes:
             raise OffsetMetadataTooLargeError(limit=self.limits.offset_metadata_max_bytes)
 

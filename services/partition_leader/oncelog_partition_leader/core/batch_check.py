@@ -2,7 +2,7 @@
 
 Rule 1: every bad input has its named error, and is refused before anything is written or allocated by its word
         (reliability 7, cases 1-18, 50).
-Rule 2: only the header is read, and the body's checksum; the payload is never decoded here.
+Rule 2: only the header is read, and the body's checksum; the payload comes after it (`payload_check`).
 Rule 3: what the leader writes itself (offset, epoch, append time) is ignored, whatever the client put there.
 Rule 4: a count is believed only as far as the bytes can hold it: a record costs offsets, sequences and index space, so a
         few kilobytes that claim two thousand million records would use all of these up.

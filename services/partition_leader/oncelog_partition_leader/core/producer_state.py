@@ -22,6 +22,7 @@ from oncelog.core.header import BatchHeader
 from oncelog.errors import (
     CoordinatorFencedError,
     InvalidProducerEpochError,
+    InvalidRequestError,
     InvalidTxnStateError,
     OutOfOrderSequenceError,
     ResourceExhaustedError,
@@ -52,9 +53,13 @@ from oncelog_partition_leader.core.transactions import (
     TxnName,
     TxnSession,
 )
+from oncelog_runtime.cluster import SHARD_WRITER_BASE
 
 DEFAULT_EXPIRATION_MS: Final = 24 * 3600 * 1000
 OPEN_TRANSACTIONS_MAX: Final = 10_000
+EPOCHS_AHEAD_MAX: Final = 100
+"""A plain producer begins at epoch 0, and each settled batch raises it by one, on that partition. So its epoch is never far
+above what is known of it, and who claims such a one would shut it out for ever."""
 
 
 class ProducerStates:
@@ -96,6 +101,8 @@ class ProducerStates:
         self._refuse_older_epoch(header, entry)
         if producer_id in self.transactions.busy:
             raise InvalidTxnStateError("a plain batch while this producer's transaction is open", producer=producer_id)
+        if producer_id < SHARD_WRITER_BASE:
+            _refuse_far_epoch(header.producer_epoch, entry)
         if entry is None:
             return self._first_batch(header)
         if header.producer_epoch > entry.producer_epoch:
@@ -189,6 +196,7 @@ class ProducerStates:
         """
         check_producer_epoch(producer_epoch)
         entry = self.producers.find(producer_id, self.end_offset)
+        _refuse_far_epoch(producer_epoch, entry)
         newest = max(self.transactions.session_epoch(producer_id), entry.producer_epoch if entry else -1)
         return max(newest, producer_epoch + 1)
 
@@ -322,6 +330,16 @@ def _something_to_skip(closed: OpenTransaction, marker: Marker) -> bool:
     if not marker.committed:
         return True
     return marker.winners is not None and any(writer not in marker.winners for writer in closed.writers)
+
+
+def _refuse_far_epoch(producer_epoch: int, entry: ProducerEntry | None) -> None:
+    known = entry.producer_epoch if entry is not None else 0
+    if producer_epoch > known + EPOCHS_AHEAD_MAX:
+        raise InvalidRequestError(
+            "the producer epoch is further ahead than this producer can be: use the one that InitProducerId answered",
+            producer_epoch=producer_epoch,
+            known_epoch=known,
+        )
 
 
 def _judge(window: SequenceWindow, header: BatchHeader) -> BatchDecision:

@@ -17,16 +17,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from oncelog.errors import AllocatorRolledBackError, IdSpaceExhaustedError, InvalidRequestError
-from oncelog_runtime.cluster import SHARD_WRITER_BASE
+from oncelog_runtime.cluster import SHARD_WRITER_BASE, producer_id_floor
 
 BLOCK_SIZE: Final = 1000
 PREFETCH_LEFT: Final = BLOCK_SIZE // 10
 """The next block is fetched when this many ids are left: 90 % are used."""
 LIMIT: Final = SHARD_WRITER_BASE
 """First id that is never allocated: the shards of the coordinator write under ids from here on."""
-FLOOR_IDS_PER_SECOND: Final = 1 << 20
-FLOOR_START_MS: Final = 1_577_836_800_000
-"""2020-01-01. The floor grows by `FLOOR_IDS_PER_SECOND` from then on; it reaches `LIMIT` after 270,000 years."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +46,6 @@ class Block:
         return Block(int(value["block_start"]), int(value["block_end"]), str(value["broker"]))
 
 
-def floor_at(now_ms: int) -> int:
-    """The lowest id that a block won at this time may hold."""
-    return max(0, now_ms - FLOOR_START_MS) // 1000 * FLOOR_IDS_PER_SECOND
-
-
 def next_block(previous: Block | None, now_ms: int, owner: str) -> Block:
     """The block to win after `previous` (None: the key does not exist yet).
 
@@ -63,7 +55,7 @@ def next_block(previous: Block | None, now_ms: int, owner: str) -> Block:
         raise AllocatorRolledBackError(
             "the id block in etcd is not legal; repair the key by hand", start=previous.start, end=previous.end
         )
-    start = max(0 if previous is None else previous.end + 1, floor_at(now_ms))
+    start = max(0 if previous is None else previous.end + 1, producer_id_floor(now_ms))
     if start > LIMIT - BLOCK_SIZE:
         raise IdSpaceExhaustedError("producer ids are used up", next_id=start)
     return Block(start, start + BLOCK_SIZE - 1, owner)

@@ -83,8 +83,7 @@ class Authentication:
             return self._service(context, call)
         if self._authorizer is None:
             return call
-        if not self._authorizer.is_loaded:
-            raise errors.MetadataUnavailableError("this process has not read its access rules yet", retry_after_ms=200)
+        self._authorizer.require_loaded()
         token = bearer_of(context.invocation_metadata() or ())
         if token is not None:
             return await self._by_token(token, call)
@@ -93,9 +92,9 @@ class Authentication:
         return replace(call, access=self._authorizer.access(principal, host_of(call.peer)))
 
     def _service(self, context: Any, call: CallInfo) -> CallInfo:
-        if not self._service_rules:
-            return call
-        return replace(call, methods=service_methods(_facts(context), self._service_rules))
+        access_of = self._authorizer.access if self._authorizer is not None else None
+        methods = service_methods(_facts(context), self._service_rules) if self._service_rules else None
+        return replace(call, access_of=access_of, methods=methods)
 
     async def _by_token(self, token: str, call: CallInfo) -> CallInfo:
         tokens, authorizer = self._tokens, self._authorizer

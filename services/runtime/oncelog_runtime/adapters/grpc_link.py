@@ -4,8 +4,8 @@ Rule 1: requests start in the order of their frames. Each runs in a task of its 
         sees the caller's order; answers leave in the order in which handlers finish.
 Rule 2: nothing that comes from the network cancels a handler: it may be between an append and its bookkeeping. CANCEL
         and time-out drop the answer, a broken link drops them all.
-Rule 3: requests and their bytes are bounded; above it a request gets `ResourceExhaustedError` at once. While the peer
-        does not take its answers, nothing more is read from it.
+Rule 3: requests, their bytes and the bytes of their answers are taken from budgets (`core.shares`); above them a request gets
+        `ResourceExhaustedError`. While the peer does not take its answers, nothing more is read from it.
 Rule 4: every failure is an ERROR frame; the text never carries a stack or a path, those go to the log.
 """
 
@@ -15,6 +15,7 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,8 +30,13 @@ from oncelog.trace_context import TRACEPARENT
 from oncelog.v1 import link_pb2
 from oncelog.wire_errors import to_detail
 from oncelog_runtime.adapters.grpc_status import end_call_span
+from oncelog_runtime.adapters.half_messages import HalfMessages, connection_of
+from oncelog_runtime.admission import ADMISSION, Admission
 from oncelog_runtime.audience import refusal_of
 from oncelog_runtime.call_context import CALL, CallInfo
+from oncelog_runtime.core.shares import Share, Shares
+from oncelog_runtime.listeners import INTERNAL
+from oncelog_runtime.peer_key import peer_of
 
 if TYPE_CHECKING:
     from oncelog_runtime.adapters.authentication import Authentication
@@ -46,6 +52,11 @@ _TRACEPARENT_MAX: Final = 256
 """Characters. It goes on into the calls of the handler, and would take the room of their messages."""
 _DEADLINE_S: Final = 0.05
 """A caller whose time is over says CANCEL; our own timer runs a little later than the caller's."""
+_TOO_MANY: Final = (
+    "too many links from this address, or of this principal, to this process: share one client among your tasks"
+)
+SMALL_BYTES: Final = 4096
+"""Requests and answers up to this size are bounded by their number alone."""
 
 
 @dataclass(slots=True)
@@ -60,6 +71,9 @@ class LinkHost:
     max_bytes_per_link: int
     max_links: int
     default_timeout_ms: int
+    shares: Shares
+    max_links_per_peer: int
+    peer_of: Callable[[CallInfo], str] = peer_of
     tracer: tracing.Tracer | None = None
     authentication: Authentication | None = None
     """None: nobody is asked who he is."""
@@ -67,6 +81,12 @@ class LinkHost:
     links: dict[int, ServerLink] = field(default_factory=dict)
     links_at: Counter[str] = field(default_factory=Counter)
     """By listener: a crowd of clients must not keep the other services out."""
+    links_of: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """By listener and peer: one peer must not keep the others out."""
+    let_in: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """The same, of those whose hello was accepted: streams without a hello take no place of theirs."""
+    half_messages: HalfMessages | None = None
+    """Told of each whole message and each answer."""
     running: set[asyncio.Task[None]] = field(default_factory=set)
     no_links: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -77,24 +97,44 @@ class LinkHost:
         """A link begins."""
         self.links[id(link)] = link
         self.links_at[link.listener] += 1
+        self.links_of[link.listener, link.peer] += 1
         self.no_links.clear()
+
+    def rename(self, link: ServerLink, peer: str) -> None:
+        """The peer of a link said who it is: it counts for that one, and no more for its address."""
+        self._forget_peer(link)
+        link.peer = peer
+        self.links_of[link.listener, peer] += 1
 
     def remove(self, link: ServerLink) -> None:
         """A link has ended."""
         del self.links[id(link)]
         self.links_at[link.listener] -= 1
+        self._forget_peer(link)
         if not self.links:
             self.no_links.set()
+
+    def _forget_peer(self, link: ServerLink) -> None:
+        key = (link.listener, link.peer)
+        self.links_of[key] -= 1
+        if link.is_let_in:
+            self.let_in[key] -= 1
+        if not self.links_of[key]:
+            del self.links_of[key]
+            self.let_in.pop(key, None)
 
 
 class _Request:
     """A request whose answer has not been written."""
 
-    __slots__ = ("correlation_id", "dropped", "expired", "size", "span", "timer")
+    __slots__ = ("admission", "answered", "correlation_id", "dropped", "expired", "reserved", "size", "span", "timer")
 
-    def __init__(self, correlation_id: int, size: int) -> None:
+    def __init__(self, correlation_id: int, size: int, reserved: int, admission: Admission) -> None:
         self.correlation_id = correlation_id
         self.size = size
+        self.reserved = reserved  # of the budget of requests
+        self.admission = admission
+        self.answered = False  # the handler is done
         self.dropped = False  # nobody waits for the answer
         self.expired = False  # the caller was told of the time-out; the handler still runs and holds its place
         self.timer: asyncio.TimerHandle | None = None
@@ -109,6 +149,11 @@ class ServerLink:
         self._prefix = service + "."
         self._context = context
         self._caller = caller
+        self.peer = host.peer_of(caller)
+        self.is_let_in = False
+        self._share: Share | None = None
+        self._half_messages = host.half_messages
+        self._connection = connection_of(caller.peer)
         self._requests: dict[int, _Request] = {}
         self._running_bytes = 0
         self._outbox: deque[Frame] = deque()
@@ -150,13 +195,22 @@ class ServerLink:
         finally:
             self._over = True
             self._host.remove(self)
-            for request in self._requests.values():
-                if request.timer is not None:
-                    request.timer.cancel()
-                _nobody_waits(request)
+            self._let_go()
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)  # gRPC may cancel this task here a second time
+
+    def _let_go(self) -> None:
+        """Nobody gets the answers any more. A handler that still runs gives back at its end what it holds."""
+        for request in list(self._requests.values()):
+            if request.timer is not None:
+                request.timer.cancel()
+            _nobody_waits(request)
+            if request.answered:
+                self._release(request)
+        self._outbox.clear()
+        if self._share is not None:
+            self._host.shares.leave(self.peer, self._caller.peer, is_internal=self.listener == INTERNAL)
 
     def say_goodbye(self, error: errors.OncelogError) -> None:
         """Tells the peer to use another link; the peer closes this one when it has all its answers."""
@@ -173,6 +227,8 @@ class ServerLink:
 
     async def _greet(self) -> bool:
         """The hello of both sides; False when the peer was refused."""
+        if self._host.links_of[self.listener, self.peer] > 2 * self._host.max_links_per_peer:
+            await self._context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, _TOO_MANY)  # not worth waiting for its hello
         try:
             async with asyncio.timeout(HELLO_TIMEOUT_S):
                 data = await self._context.read()
@@ -183,6 +239,7 @@ class ServerLink:
                     self._check_hello(first.hello)
                     assert first.hello is not None
                     answer = await self._authenticate(first.hello)
+                    self._let_in()
                 except errors.OncelogError as error:
                     await self._refuse(error)
                     return False
@@ -238,6 +295,16 @@ class ServerLink:
         if self._host.links_at[self.listener] > self._host.max_links:
             raise errors.ResourceExhaustedError("too many links to this process", retry_after_ms=1000)
 
+    def _let_in(self) -> None:
+        """From here on the link counts for whoever the caller proved to be. Raises `ResourceExhaustedError`."""
+        host = self._host
+        host.rename(self, host.peer_of(self._caller))
+        if host.let_in[self.listener, self.peer] >= host.max_links_per_peer:
+            raise errors.ResourceExhaustedError(_TOO_MANY, retry_after_ms=1000, limit=host.max_links_per_peer)
+        self.is_let_in = True
+        host.let_in[self.listener, self.peer] += 1
+        self._share = host.shares.enter(self.peer, self._caller.peer, is_internal=self.listener == INTERNAL)
+
     async def _refuse(self, error: errors.OncelogError) -> None:
         """Says why, and lets the peer hang up first: the end of a stream can overtake its last message."""
         await self._context.write(link_codec.encode_envelope([_error_frame(grpc_transport.LINK_ITSELF, error)]))
@@ -255,10 +322,17 @@ class ServerLink:
             data = await self._context.read()
             if data is grpc.aio.EOF:
                 return
-            for frame in link_codec.decode_envelope(data):
-                self._on_frame(frame)
-            if self._outbox_bytes > self._host.max_bytes_per_link:
+            if self._half_messages is not None:
+                self._half_messages.arriving.delivered(self._connection, len(data))
+            self._on_envelope(data)
+            del data  # the next message may be long in coming
+            crowded = len(self._outbox) > self._host.max_requests_per_link
+            if crowded or self._outbox_bytes > self._host.max_bytes_per_link:
                 await self._drained.wait()
+
+    def _on_envelope(self, data: bytes) -> None:
+        for frame in link_codec.decode_envelope(data):
+            self._on_frame(frame)
 
     def _on_frame(self, frame: Frame) -> None:
         if frame.kind == link_codec.REQUEST:
@@ -278,7 +352,13 @@ class ServerLink:
             self._queue(frame.correlation_id, refusal)
             return
         assert handler is not None
-        request = self._requests[frame.correlation_id] = _Request(frame.correlation_id, size)
+        assert self._share is not None
+        reserved = size if size > SMALL_BYTES else 0
+        if reserved:
+            self._share.requests.reserve(reserved)  # `_refusal` has seen that there is room
+        admission = Admission(self._share.answers)
+        request = _Request(frame.correlation_id, size, reserved, admission)
+        self._requests[frame.correlation_id] = request
         self._running_bytes += size
         self._idle.clear()
         loop = asyncio.get_running_loop()
@@ -290,6 +370,7 @@ class ServerLink:
             request.span, traceparent = tracing.start_server_call(tracer, frame.method, traceparent)
         if TRACEPARENT.get() != traceparent:
             TRACEPARENT.set(traceparent)  # the task below copies this reader's context
+        ADMISSION.set(admission)
         task = loop.create_task(self._serve(request, handler, frame))
         self._host.running.add(task)
         task.add_done_callback(self._host.running.discard)
@@ -307,6 +388,9 @@ class ServerLink:
             return errors.ResourceExhaustedError(
                 "too many bytes in flight on this link", retry_after_ms=_RETRY_AFTER_MS
             )
+        assert self._share is not None
+        if size > SMALL_BYTES and size > self._share.requests.available_bytes:
+            return self._share.requests.refusal(size)
         return None
 
     # ------------------------------------------------------------ handlers
@@ -323,8 +407,12 @@ class ServerLink:
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                 if request.span is not None:
                     end_call_span(request.span, errors.ShuttingDownError())
+                request.admission.close()
                 raise  # `stop` ran out of patience
             answer = unexpected(error, frame.method)
+        finally:
+            if request.reserved and self._share is not None:
+                self._share.requests.release(request.reserved)
         self._running_bytes -= request.size
         if request.span is not None:
             end_call_span(request.span, answer if isinstance(answer, errors.OncelogError) else None)
@@ -333,10 +421,22 @@ class ServerLink:
     def _answer(self, request: _Request, answer: Frame | errors.OncelogError) -> None:
         if request.timer is not None:
             request.timer.cancel()
+        request.answered = True
         if request.dropped or self._over:
             self._release(request)
         else:
-            self._queue(request.correlation_id, answer)
+            self._queue(request.correlation_id, self._admitted(request.admission, answer))
+
+    def _admitted(self, admission: Admission, answer: Frame | errors.OncelogError) -> Frame | errors.OncelogError:
+        """The answer, paid for until it has left; or why there is no room for it."""
+        size = 0 if isinstance(answer, errors.OncelogError) else len(answer.header) + len(answer.payload)
+        try:
+            if admission.held_bytes + SMALL_BYTES < size < self._host.max_message_bytes:
+                admission.take(size - admission.held_bytes)
+        except errors.ResourceExhaustedError as error:
+            size, answer = 0, error
+        admission.keep(size)
+        return answer
 
     def _expire(self, request: _Request) -> None:
         if not request.dropped:
@@ -366,23 +466,30 @@ class ServerLink:
                 await self._wake.wait()
                 self._wake.clear()
                 while frames := self._gather():
-                    await self._context.write(link_codec.encode_envelope(frames))
-                    for frame in frames:
-                        self._outbox_bytes -= len(frame.header) + len(frame.payload)
-                        self._written(frame)
+                    envelope = link_codec.encode_envelope(frames)
+                    sizes = [(frame.correlation_id, len(frame.header) + len(frame.payload)) for frame in frames]
+                    frames.clear()  # the envelope has their bytes; both together would be twice the budget
+                    await self._context.write(envelope)
+                    if self._half_messages is not None:
+                        self._half_messages.arriving.answered(self._connection, len(envelope))
+                    for correlation_id, size in sizes:
+                        self._outbox_bytes -= size
+                        self._written(correlation_id)
+                    del envelope
                 self._drained.set()
         finally:
             self._over = True
             self._idle.set()
             self._drained.set()
 
-    def _written(self, frame: Frame) -> None:
-        request = self._requests.get(frame.correlation_id)
+    def _written(self, correlation_id: int) -> None:
+        request = self._requests.get(correlation_id)
         if request is not None and not request.expired:
             self._release(request)
 
     def _release(self, request: _Request) -> None:
         self._requests.pop(request.correlation_id, None)
+        request.admission.close()
         if not self._requests:
             self._idle.set()
 

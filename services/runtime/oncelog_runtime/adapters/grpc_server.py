@@ -4,7 +4,7 @@ Rule 1: both ways end in the same handler, which gets the message without its bu
 Rule 2: a taken port is an error at the start: two processes never share one in silence (SO_REUSEPORT is off).
 Rule 3: a unary caller that gives up does not cancel the handler, see `grpc_link`.
 Rule 4: the listeners of a process share its handlers and bounds, but for the number of links, which each has for itself; what
-        else differs is in `oncelog_runtime.listeners`.
+        else differs is in `oncelog_runtime.listeners`. Memory is shared out by `core.shares`.
 Rule 5: `stop` refuses new work first, then waits for what runs, then asks peers to hang up, and only then closes.
 """
 
@@ -15,6 +15,7 @@ import contextlib
 import errno
 import logging
 import socket
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -30,11 +31,16 @@ from oncelog.tracing import Tracer
 from oncelog.types import Buffer
 from oncelog_runtime import listeners
 from oncelog_runtime.adapters import grpc_status
-from oncelog_runtime.adapters.grpc_link import LinkHost, ServerLink, unexpected
+from oncelog_runtime.adapters.grpc_link import SMALL_BYTES, LinkHost, ServerLink, unexpected
 from oncelog_runtime.adapters.grpc_tracing import ServerTracing
+from oncelog_runtime.adapters.half_messages import LOOK_S, HalfMessages, connection_of
+from oncelog_runtime.admission import ADMISSION, Admission
 from oncelog_runtime.audience import refusal_of
 from oncelog_runtime.call_context import CALL, CallInfo
+from oncelog_runtime.core.arriving import ArrivingLimits
+from oncelog_runtime.core.shares import MemoryLimits, Shares
 from oncelog_runtime.metrics import NodeMetrics
+from oncelog_runtime.peer_key import peer_of
 from oncelog_runtime.startup import AddressInUseError
 
 if TYPE_CHECKING:
@@ -45,6 +51,8 @@ log = logging.getLogger(__name__)
 _PACKAGE: Final = "oncelog.v1."
 _HANG_UP_S: Final = 0.5
 _CANCEL_S: Final = 1.0
+_UNARY_MAX_S: Final = 600.0
+"""No call takes so long. One that did would hold its slot for ever, and enough of them all slots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +76,22 @@ class ServerOptions:
     max_bytes_per_link: int = 128 << 20
     max_links: int = 4096
     """Of each listener."""
+    max_links_per_peer: int = 1024
+    """Of each listener, from one address or of one principal."""
     max_unary_calls: int = 1024
-    max_streams_per_connection: int = 1024
+    max_unary_calls_per_peer: int = 512
+    max_streams_per_connection: int = 64
+    """A link needs one, and each unary call; a client that wants more at once waits for its own."""
+    max_connection_idle_ms: int = 300_000
+    """A connection without any stream is closed then."""
+    request_bytes: int = 0
+    """Of the whole process, see `MemoryLimits`; 0 = eight times `max_message_bytes`."""
+    answer_bytes: int = 0
+    """Of the whole process, see `MemoryLimits`; 0 = four times `max_message_bytes`."""
+    arriving_bytes: int = 0
+    """Of messages that are not whole yet, whole process; 0 = four times `max_message_bytes`."""
+    message_timeout_ms: int = 60_000
+    """How long a message may take to arrive where clients come in; 0 = as long as it likes."""
     max_metadata_bytes: int = 16 << 10
     handshake_timeout_ms: int = 10_000
     default_timeout_ms: int = 30_000
@@ -77,13 +99,32 @@ class ServerOptions:
     software: str = "oncelog-server"
     """Named in the hello, for the peer's logs."""
 
+    def memory_limits(self) -> MemoryLimits:
+        """How the process's memory is shared out."""
+        answer_bytes = self.answer_bytes or 4 * self.max_message_bytes
+        return MemoryLimits(
+            max_message_bytes=self.max_message_bytes,
+            request_bytes=self.request_bytes or 8 * self.max_message_bytes,
+            answer_bytes=answer_bytes,
+            request_bytes_per_connection=max(self.max_bytes_per_link, self.max_message_bytes),
+            answer_bytes_per_connection=max(answer_bytes // 4, self.max_message_bytes),
+        )
+
+    def arriving_limits(self) -> ArrivingLimits:
+        """Bounds of what is not whole yet."""
+        return ArrivingLimits(
+            process_bytes=self.arriving_bytes or 4 * self.max_message_bytes,
+            connection_bytes=2 * self.max_message_bytes,
+            patience=max(2, round(self.message_timeout_ms / 1000 / LOOK_S)),
+        )
+
 
 class GrpcServer:
     """Implements `oncelog_runtime.ports.RpcServer` on grpc.aio.
 
     `host`, `port` and `credentials` are the internal listener's, `more` are further ones; all of them share the
     handlers and the bounds. `cluster_id` empty = every peer is welcome; it may be set later (`cluster_id` attribute),
-    when etcd has told it. `metrics` counts the requests.
+    when etcd has told it. `metrics` counts the requests. `peer_of` says who shares one peer's part of the bounds.
     """
 
     def __init__(
@@ -97,11 +138,13 @@ class GrpcServer:
         tracer: Tracer | None = None,
         metrics: NodeMetrics | None = None,
         authentication: Authentication | None = None,
+        peer_of: Callable[[CallInfo], str] = peer_of,
     ) -> None:
         self._listeners = (Listener(listeners.INTERNAL, host, port, credentials), *more)
         self._options = o = options or ServerOptions()
         self._metrics = metrics
         self._unary_calls = 0
+        self._unary_calls_of: Counter[tuple[str, str]] = Counter()
         self._servers: list[grpc.aio.Server] = []
         self._listening: dict[str, str] = {}
         self._host = LinkHost(
@@ -112,6 +155,10 @@ class GrpcServer:
             max_requests_per_link=o.max_requests_per_link,
             max_bytes_per_link=o.max_bytes_per_link,
             max_links=o.max_links,
+            max_links_per_peer=o.max_links_per_peer,
+            shares=Shares(o.memory_limits()),
+            peer_of=peer_of,
+            half_messages=HalfMessages(o.arriving_limits()) if o.message_timeout_ms else None,
             default_timeout_ms=o.default_timeout_ms,
             tracer=tracer,
             authentication=authentication,
@@ -139,6 +186,16 @@ class GrpcServer:
         return len(self._host.links)
 
     @property
+    def shares(self) -> Shares:
+        """The memory of this process, as its connections share it."""
+        return self._host.shares
+
+    @property
+    def half_messages(self) -> HalfMessages | None:
+        """Who looks at messages that are not whole yet; None when nobody does."""
+        return self._host.half_messages
+
+    @property
     def running_requests(self) -> int:
         """Requests whose handler runs."""
         return len(self._host.running)
@@ -160,7 +217,14 @@ class GrpcServer:
             await server.start()
             self._servers.append(server)
             self._listening[listener.name] = address
+        if self._host.half_messages is not None:
+            self._host.half_messages.start(self._client_ports())
         return self._listening[listeners.INTERNAL]
+
+    def _client_ports(self) -> list[int]:
+        """The doors of clients: their own ones, or the only one. Other services send what they began."""
+        doors = {name: address for name, address in self._listening.items() if name != listeners.INTERNAL}
+        return [int(address.rpartition(":")[2]) for address in (doors or self._listening).values()]
 
     @property
     def listening(self) -> dict[str, str]:
@@ -177,11 +241,8 @@ class GrpcServer:
             table = services.setdefault(service, {})
             table[method] = grpc.unary_unary_rpc_method_handler(self._unary(methods.ALL[name], handler, listener))
             table["Connect"] = grpc.stream_stream_rpc_method_handler(self._connect(service, listener))
-        server.add_generic_rpc_handlers(
-            tuple(
-                grpc.method_handlers_generic_handler(_PACKAGE + service, table) for service, table in services.items()
-            )
-        )
+        found = [grpc.method_handlers_generic_handler(_PACKAGE + service, table) for service, table in services.items()]
+        server.add_generic_rpc_handlers((_Arrivals(self._host), *found))
         return server
 
     @staticmethod
@@ -206,6 +267,8 @@ class GrpcServer:
         if not servers:
             return
         self._host.stopping = True
+        if self._host.half_messages is not None:
+            await self._host.half_messages.stop()
         running = self._host.running
         if running:
             await asyncio.wait(list(running), timeout=grace_ms / 1000)
@@ -228,6 +291,7 @@ class GrpcServer:
             ("grpc.max_send_message_length", o.max_message_bytes),
             ("grpc.max_receive_message_length", o.max_message_bytes),
             ("grpc.max_concurrent_streams", o.max_streams_per_connection),
+            ("grpc.max_connection_idle_ms", o.max_connection_idle_ms),
             ("grpc.max_metadata_size", o.max_metadata_bytes),
             ("grpc.absolute_max_metadata_size", 2 * o.max_metadata_bytes),
             ("grpc.server_handshake_timeout_ms", o.handshake_timeout_ms),
@@ -252,49 +316,125 @@ class GrpcServer:
         self, spec: methods.MethodSpec[Any, Any], handler: Handler, listener: Listener
     ) -> Callable[[bytes, Any], Awaitable[bytes]]:
         async def unary(data: bytes, context: Any) -> bytes:
+            caller = _caller(context, listener)
+            half_messages = self._host.half_messages
+            if half_messages is not None:
+                half_messages.arriving.delivered(connection_of(caller.peer), len(data))
             try:
-                call = _caller(context, listener)
                 if self._host.authentication is not None:
-                    call = await self._host.authentication.caller(context, call)
-                if (refused := refusal_of(call, spec.name)) is not None:
+                    caller = await self._host.authentication.caller(context, caller)
+                if (refused := refusal_of(caller, spec.name)) is not None:
                     raise refused
                 header, payload = split_bulk(spec, data)
-                self._admit_unary()
+                call = self._admit_unary(caller, len(data))
             except errors.OncelogError as error:
                 await grpc_status.abort(context, error)
-            CALL.set(call)
+            del data
+            CALL.set(caller)
+            ADMISSION.set(call.admission)
             if self._host.tracer is None:  # else the interceptor has set it
                 TRACEPARENT.set(str(dict(context.invocation_metadata() or ()).get("traceparent", "")))
-            task = asyncio.get_running_loop().create_task(self._run_unary(spec.name, handler, header, payload))
+            task = asyncio.get_running_loop().create_task(self._run_unary(spec, handler, header, payload))
             self._host.running.add(task)  # type: ignore[arg-type]
-            task.add_done_callback(self._unary_done)
+            task.add_done_callback(lambda task: self._unary_done(task, call))
+            context.add_done_callback(lambda _: call.half_done())  # the answer has left, or never will
             answer = await asyncio.shield(task)
             if isinstance(answer, errors.OncelogError):
                 await grpc_status.abort(context, answer)
-            return join_bulk(spec, *answer)
+            if half_messages is not None:
+                half_messages.arriving.answered(connection_of(caller.peer), len(answer))
+            return answer
 
         return unary
 
-    def _admit_unary(self) -> None:
+    def _admit_unary(self, caller: CallInfo, size: int) -> _UnaryCall:
         if self._host.stopping:
             raise errors.ShuttingDownError()
+        key = (caller.listener, self._host.peer_of(caller))
         if self._unary_calls >= self._options.max_unary_calls:
             raise errors.ResourceExhaustedError("too many unary calls to this process", retry_after_ms=50)
+        if self._unary_calls_of[key] >= self._options.max_unary_calls_per_peer:
+            raise errors.ResourceExhaustedError(
+                "too many unary calls from this address, or of this principal", retry_after_ms=50
+            )
+        call = _UnaryCall(self._host.shares, key, caller.peer, size)
         self._unary_calls += 1
+        self._unary_calls_of[key] += 1
+        return call
 
     async def _run_unary(
-        self, method: str, handler: Handler, header: bytes, payload: Buffer
-    ) -> tuple[bytes, Buffer] | errors.OncelogError:
+        self, spec: methods.MethodSpec[Any, Any], handler: Handler, header: bytes, payload: Buffer
+    ) -> bytes | errors.OncelogError:
+        deadline = asyncio.timeout(_UNARY_MAX_S)
         try:
-            return await handler(header, payload)
+            async with deadline:
+                answer = join_bulk(spec, *await handler(header, payload))
+            admission = ADMISSION.get()
+            if admission is not None and len(answer) > admission.held_bytes + SMALL_BYTES:
+                admission.take(len(answer) - admission.held_bytes)
+            return answer
         except errors.OncelogError as error:
             return error
         except Exception as error:
-            return unexpected(error, method)
+            if deadline.expired():
+                return errors.RequestTimedOutError("the call took too long", method=spec.name, limit_s=_UNARY_MAX_S)
+            return unexpected(error, spec.name)
 
-    def _unary_done(self, task: asyncio.Task[Any]) -> None:
+    def _unary_done(self, task: asyncio.Task[Any], call: _UnaryCall) -> None:
+        call.handled()
         self._unary_calls -= 1
+        self._unary_calls_of[call.key] -= 1
+        if not self._unary_calls_of[call.key]:
+            del self._unary_calls_of[call.key]
         self._host.running.discard(task)
+
+
+class _Arrivals(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """Sees that a call begins, before its message is there; serves none."""
+
+    def __init__(self, host: LinkHost) -> None:
+        self._host = host
+
+    def service(self, handler_call_details: Any) -> None:
+        """Asked first about each call."""
+        if self._host.half_messages is not None:
+            self._host.half_messages.something_new = True
+
+
+class _UnaryCall:
+    """What a unary call holds: its request until the handler is done, its answer until that has left as well."""
+
+    __slots__ = ("_connection", "_halves", "_reserved", "_share", "_shares", "admission", "key")
+
+    def __init__(self, shares: Shares, key: tuple[str, str], connection: str, size: int) -> None:
+        self.key = key
+        self._shares, self._connection = shares, connection
+        self._share = shares.enter(key[1], connection, is_internal=key[0] == listeners.INTERNAL)
+        self._reserved = 0
+        self._halves = 2
+        self.admission = Admission(self._share.answers)
+        try:
+            if size > SMALL_BYTES:
+                self._share.requests.reserve(size)
+                self._reserved = size
+        except errors.ResourceExhaustedError:
+            self._leave()
+            raise
+
+    def handled(self) -> None:
+        """The handler is done."""
+        self._share.requests.release(self._reserved)
+        self.half_done()
+
+    def half_done(self) -> None:
+        """The handler is done, or the call is; with the second of them nothing is held any more."""
+        self._halves -= 1
+        if self._halves == 0:
+            self.admission.close()
+            self._leave()
+
+    def _leave(self) -> None:
+        self._shares.leave(self.key[1], self._connection, is_internal=self.key[0] == listeners.INTERNAL)
 
 
 def _caller(context: Any, listener: Listener) -> CallInfo:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import time
-from random import Random
+from random import SystemRandom
 from typing import Any, Final, cast
 
 import grpc
@@ -15,6 +14,7 @@ from oncelog.client.grpc_tls import ClientTls
 from oncelog.client.grpc_transport import GrpcOptions, GrpcTransport
 from oncelog.tracing import Tracer
 from oncelog_runtime.adapters import process_metrics
+from oncelog_runtime.adapters.descriptors import raise_limit
 from oncelog_runtime.adapters.etcd import EtcdMetadata
 from oncelog_runtime.adapters.grpc_server import GrpcServer, Listener, ServerOptions
 from oncelog_runtime.adapters.os_disk import OsDisk
@@ -78,7 +78,7 @@ def build_ports(config: NodeConfig, component: str, tls: ProcessTls | None = Non
     server = GrpcServer(
         config.listen_host,
         config.listen_port,
-        options=ServerOptions(max_message_bytes=config.max_message_bytes, software=software),
+        options=_server_options(config, software),
         credentials=server_credentials(tls.internal, require_certificate=True) if tls.internal else None,
         more=_client_listeners(config, tls),
         tracer=tracer,
@@ -95,10 +95,11 @@ def build_ports(config: NodeConfig, component: str, tls: ProcessTls | None = Non
         disk=cast(Disk, _LazyDisk(config.data_dir)),
         metadata=EtcdMetadata(config.etcd_endpoints, tls=tls.etcd),
         clock=clock,
-        random=Random(os.urandom(16)),
+        random=SystemRandom(),
         tracer=tracer,
         metrics=metrics,
         security=security,
+        descriptors=raise_limit(),
     )
     metrics.collect_with(process_metrics.of_process())
     metrics.collect_with(process_metrics.of_build(component))
@@ -107,6 +108,19 @@ def build_ports(config: NodeConfig, component: str, tls: ProcessTls | None = Non
     certificates = [files for files in (tls.internal, tls.clients, tls.etcd) if files is not None]
     metrics.collect_with(process_metrics.of_certificates(certificates))
     return ports
+
+
+def _server_options(config: NodeConfig, software: str) -> ServerOptions:
+    return ServerOptions(
+        max_message_bytes=config.max_message_bytes,
+        max_links=config.links_max,
+        max_links_per_peer=config.links_per_peer_max,
+        request_bytes=config.request_memory_bytes,
+        answer_bytes=config.answer_memory_bytes,
+        arriving_bytes=config.arriving_memory_bytes,
+        message_timeout_ms=config.message_timeout_ms,
+        software=software,
+    )
 
 
 def _tracer(config: NodeConfig, software: str) -> Tracer | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 
+from oncelog.errors import MetadataUnavailableError
 from oncelog_runtime.cluster import SECURITY
 from oncelog_runtime.ports import Change, Listing, MetadataStore
 from oncelog_runtime.security.core.access import Access, Policy
@@ -27,8 +28,14 @@ class Authorizer:
         self._is_due = False
 
     def access(self, principal: str, host: str) -> Access:
-        """What a caller may do."""
+        """What a caller may do. Raises `MetadataUnavailableError`, rule 1."""
+        self.require_loaded()
         return self.policy.access(principal, host)
+
+    def require_loaded(self) -> None:
+        """Raises `MetadataUnavailableError` before the first listing."""
+        if not self.is_loaded:
+            raise MetadataUnavailableError("this process has not read its access rules yet", retry_after_ms=200)
 
     async def follow(self, metadata: MetadataStore) -> None:
         """For ever."""

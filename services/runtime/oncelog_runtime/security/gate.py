@@ -5,7 +5,8 @@ Rule 1: the row of the method decides (`core/method_table.py`); a caller without
 Rule 2: what is refused as a whole never reaches the handler. Of a request with items, the refused ones are taken out before
         the handler sees it, and answered in their places.
 Rule 3: a request whose topics are all allowed costs one look into a dictionary for each of its partitions.
-Rule 4: every refusal is counted and written to the audit log, and so is every administrative call that was let through.
+Rule 4: what a broker passes on is asked again, with the rights of the client that it names (`topic_access.adopt_caller`).
+Rule 5: every refusal is counted and written to the audit log, and so is every administrative call that was let through.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from oncelog_runtime.call_context import CALL, CallInfo
 from oncelog_runtime.security.core.access import Access
 from oncelog_runtime.security.core.acl import Operation, ResourceType
 from oncelog_runtime.security.core.method_table import TABLE, Alternatives, Each, Question, Row
+from oncelog_runtime.topic_access import adopt_caller
 
 Serve = Callable[[Any, Buffer], Awaitable[tuple[Any, Buffer]]]
 _ADMINISTRATIVE: Final = frozenset({Operation.CREATE, Operation.DELETE, Operation.ALTER, Operation.ALTER_CONFIGS})
@@ -38,9 +40,12 @@ _ERRORS: Final[dict[ResourceType, type[errors.OncelogError]]] = {
 def handler_of(spec: MethodSpec[Any, Any], serve: Serve) -> Handler:
     """A method as a server wants it: bytes in, bytes out, and only for those who may."""
     row = TABLE.get(spec.name, None)
+    is_passed_on = "forwarded_for" in spec.request.DESCRIPTOR.fields_by_name
 
     async def handle(header: bytes, payload: Buffer) -> tuple[bytes, Buffer]:
         request = spec.decode_request(header)
+        if is_passed_on and request.HasField("forwarded_for"):
+            adopt_caller(request.forwarded_for)
         call = CALL.get()
         if call is None or call.access is None:
             reply, bulk = await serve(request, payload)

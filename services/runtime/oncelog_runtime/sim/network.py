@@ -184,9 +184,11 @@ class SimServer:
             self._network.answer(self, call, result)
 
     def _caller(self, call: _Call, listener: str) -> CallInfo:
-        if self.security is None or listener == INTERNAL:
+        if self.security is None:
             return CallInfo("simulated", listener=listener)
-        access = self.security.access(self._network.principal_of(call.host), "10.0.0.1")
+        if listener == INTERNAL:
+            return CallInfo("simulated", listener=listener, access_of=self.security.access)
+        access = self.security.policy.access(self._network.principal_of(call.host), "10.0.0.1")
         return CallInfo(f"simulated:{call.host}", listener=listener, access=access)
 
     async def _handle(self, call: _Call, listener: str) -> Reply | errors.OncelogError:

@@ -239,3 +239,30 @@ def test_a_refusal_steers_no_terminal(policy: Policy) -> None:
     with pytest.raises(errors.TopicAuthorizationError) as caught:
         Served(methods.DELETE_TOPIC).call(policy, pb.DeleteTopicRequest(topic="a\x1b[31m\nb"))
     assert str(caught.value).isprintable()
+
+
+def passed_on(policy: Policy, served: Served, request: Any, is_service: bool) -> Any:
+    """A request that names root as the client for whom it is."""
+    request.forwarded_for.listener = "client"
+    request.forwarded_for.principal = "User:ann" if is_service else "User:root"
+
+    async def run() -> Any:
+        ann = policy.access("User:ann", "10.0.0.1")
+        service = CallInfo("broker", access_of=policy.access)
+        CALL.set(service if is_service else CallInfo("ipv4:10.0.0.1:1", listener="client", access=ann))
+        header, _ = await served.handler(request.SerializeToString(), b"xy")
+        return served.spec.reply.FromString(header)
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("is_service", [True, False])
+def test_what_is_passed_on_is_asked_of_the_client_and_a_client_speaks_for_itself(
+    policy: Policy, is_service: bool
+) -> None:
+    """Ann's batch of a topic that she may not write: a broker passes it on, or she herself says that she is root."""
+    served = Served(methods.PRODUCE, answers(MINE))
+    reply = passed_on(policy, served, produce(MINE, THEIRS), is_service)
+    assert codes(reply.partitions) == [0, errors.UnknownTopicError.code]
+    ((request, payload),) = served.asked
+    assert ([item.topic_id for item in request.partitions], payload) == ([MINE], b"x")

@@ -1,0 +1,1 @@
+"""What a process decides about its own bounds; pure."""

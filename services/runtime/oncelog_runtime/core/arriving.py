@@ -1,0 +1,140 @@
+"""Messages that are still arriving: which connections hold too much of what is unfinished, or hold it for too long.
+
+gRPC keeps the bytes of a message until it is whole, and shows nothing of them. But what the kernel has received on a
+connection, less what became whole messages, is what is unfinished.
+
+Rule 1: a connection ends when it holds more than its bound at two looks, or twice its bound at one, or when bytes are
+        unfinished for `patience` looks.
+Rule 2: when all connections together hold more than the process's bound, those that hold the most end first, if they were
+        unfinished before, until the rest is within the bound.
+Rule 3: time is counted in looks, not on a clock: a process that stood still accuses nobody.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from oncelog.errors import ConfigError
+
+_SLACK_BYTES: Final = 1 << 20
+"""Of a connection: what lies in the kernel and in windows. Less than this is never held against anybody."""
+_OVERHEAD_SHIFT: Final = 6
+"""Framing and TLS take less than a 64th of large messages."""
+_MESSAGE_OVERHEAD_BYTES: Final = 512
+"""Headers and framing of one message, with room to spare."""
+_ANSWERS_SHIFT: Final = 8
+"""Who is sent answers says how far it got: less than a 256th of them."""
+_IDLE_BYTES: Final = 1_024
+"""Pings between two looks."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrivingLimits:
+    """Bounds of unfinished messages. Raises `ConfigError`."""
+
+    process_bytes: int
+    connection_bytes: int
+    patience: int = 30
+    """Looks for which bytes may be unfinished."""
+
+    def __post_init__(self) -> None:
+        if self.patience < 2 or self.connection_bytes <= _SLACK_BYTES or self.process_bytes < self.connection_bytes:
+            raise ConfigError("bounds of arriving messages: patience >= 2, slack < connection <= process", limits=self)
+
+
+class Verdict(NamedTuple):
+    """A connection to end."""
+
+    connection: str
+    bytes: int
+    reason: str
+
+
+class _Connection:
+    """What one connection has received beyond its whole messages, now and at the last looks."""
+
+    __slots__ = ("balance", "done", "expected", "marks", "received")
+
+    def __init__(self, patience: int) -> None:
+        self.received = 0
+        self.expected = 0  # since the last look: bytes that are accounted for
+        self.done = 0  # the same since the connection began
+        self.balance = 0
+        self.marks: deque[int] = deque(
+            maxlen=patience
+        )  # of each look: unfinished plus done; it shrinks as more gets done
+
+    def look(self, received: int) -> None:
+        accounted = self.expected + _IDLE_BYTES
+        self.balance = max(0, self.balance + received - self.received - accounted)
+        self.done += accounted
+        self.received, self.expected = received, 0
+        self.marks.append(self.balance + self.done)
+
+    def old_bytes(self, looks: int) -> int:
+        """What was unfinished so many looks ago, and still is."""
+        return max(0, self.marks[-1 - looks] - self.done) if len(self.marks) > looks else 0
+
+
+class Arriving:
+    """What every connection of a process holds."""
+
+    def __init__(self, limits: ArrivingLimits) -> None:
+        self._limits = limits
+        self._connections: dict[str, _Connection] = {}
+
+    def delivered(self, connection: str, size: int) -> None:
+        """A whole message of this connection was handed over."""
+        self._of(connection).expected += size + (size >> _OVERHEAD_SHIFT) + _MESSAGE_OVERHEAD_BYTES
+
+    def answered(self, connection: str, size: int) -> None:
+        """An answer was sent on this connection."""
+        self._of(connection).expected += size >> _ANSWERS_SHIFT
+
+    def _of(self, connection: str) -> _Connection:
+        found = self._connections.get(connection)
+        if found is None:
+            found = self._connections[connection] = _Connection(self._limits.patience)
+        return found
+
+    @property
+    def unfinished_bytes(self) -> int:
+        """What all connections hold, as of the last look."""
+        return sum(connection.balance for connection in self._connections.values())
+
+    def look(self, received: Mapping[str, int]) -> list[Verdict]:
+        """Once in a while: connection -> all bytes that it ever received. Returns the connections to end."""
+        for name in [name for name in self._connections if name not in received]:
+            del self._connections[name]
+        for name, total in received.items():
+            self._of(name).look(total)
+        return self._judge()
+
+    def _judge(self) -> list[Verdict]:
+        limits = self._limits
+        verdicts: list[Verdict] = []
+        for name, connection in self._connections.items():
+            far_above = connection.balance > 2 * limits.connection_bytes
+            if far_above or connection.old_bytes(1) > limits.connection_bytes:
+                verdicts.append(Verdict(name, connection.balance, "too many bytes of unfinished messages"))
+            elif connection.old_bytes(limits.patience - 1) > _SLACK_BYTES:
+                verdicts.append(Verdict(name, connection.balance, "a message that does not get finished"))
+        return verdicts + self._crowd({verdict.connection for verdict in verdicts})
+
+    def _crowd(self, ended: set[str]) -> list[Verdict]:
+        """The greatest of those that hold unfinished bytes for a while, while all hold too much."""
+        rest = {name: connection for name, connection in self._connections.items() if name not in ended}
+        excess = sum(connection.balance for connection in rest.values()) - self._limits.process_bytes
+        verdicts: list[Verdict] = []
+        for name, connection in sorted(rest.items(), key=lambda item: (-item[1].balance, item[0])):
+            if excess <= 0:
+                break
+            if connection.old_bytes(1) > _SLACK_BYTES:
+                verdicts.append(
+                    Verdict(name, connection.balance, "unfinished messages of all connections take too much")
+                )
+                excess -= connection.balance
+        return verdicts

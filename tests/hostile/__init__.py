@@ -1,0 +1,1 @@
+"""What a stranger does to a running cluster, and what it costs the cluster."""

@@ -1,0 +1,1 @@
+"""Tests of the cores that all services share."""
