@@ -161,6 +161,9 @@ def test_requests_above_the_budget_are_refused_and_one_peer_leaves_room_for_othe
             await until(lambda: server.shares.requests.taken_bytes == 8 * MIB)
             await asyncio.sleep(0.05)
             assert server.shares.requests.taken_bytes <= 8 * MIB, "half of it is for others"
+            refused = (await frames(stream))[0]
+            assert isinstance(detail(refused), errors.ResourceExhaustedError)
+            assert server.open_links == 4, "a refused request costs nobody the link"
             transport = GrpcTransport(metadata=(("authorization", "quiet"),))
             quiet = asyncio.ensure_future(transport.call(address, PING, b"", bytes(2 * MIB), LONG_MS))
             await until(lambda: server.shares.requests.taken_bytes > 8 * MIB)
