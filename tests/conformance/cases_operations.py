@@ -43,6 +43,10 @@ def _token(title: str, *names: str) -> Case:
     return Case(title, tuple(f"conformance/test_session_tokens.py::{name}" for name in names))
 
 
+def _right(title: str, *names: str) -> Case:
+    return Case(title, tuple(f"conformance/test_access_rules.py::{name}" for name in names))
+
+
 OPERATIONS: Final[dict[str, Case]] = {
     "drain 1": _drain(
         "leaderships and the controller's role go, replicas stay",
@@ -295,5 +299,12 @@ OPERATIONS: Final[dict[str, Case]] = {
     "stranger 5": _token(
         "what nobody can have been given is refused",
         "test_ids_and_epochs_that_nobody_can_have_been_given_are_refused",
+    ),
+    "stranger 6": _right(
+        "rights are the client's own at every broker, for the id of a batch's own session, and end at internal topics",
+        "test_a_client_whose_rights_end_at_the_first_broker_is_refused_at_the_leader",
+        "test_a_client_at_a_door_that_it_shares_cannot_claim_to_be_somebody_else",
+        "test_a_batch_is_written_under_the_transactional_id_of_its_session_alone",
+        "test_no_rule_opens_the_clusters_own_topics_to_clients",
     ),
 }
