@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from oncelog import methods
-from oncelog.core.header import TRANSACTIONAL, partition_tag, seal
+from oncelog.core.batch import encode_batch
 from oncelog.errors import CoordinatorFencedError, ErrorCode, OncelogError
 from oncelog.types import Buffer
 from oncelog.v1 import coordinator_pb2 as co
@@ -52,22 +52,17 @@ class FakeCoordinator:
 
 
 def data(topic_id: str, producer_id: int, sequence: int, txn_no: int = 1) -> bytes:
-    payload = f"{producer_id}/{sequence}".encode().ljust(16)
-    return seal(
-        payload,
-        codec=0,
-        attributes=TRANSACTIONAL,
-        schema_id=0,
-        record_count=1,
+    return encode_batch(
+        [None],
+        [f"{producer_id}/{sequence}".encode()],
+        timestamps_ms=[1_000],
+        topic_id=topic_id,
+        partition=0,
         producer_id=producer_id,
         producer_epoch=0,
         base_sequence=sequence,
         txn_producer_id=TXN_ID,
         txn_no=txn_no,
-        base_timestamp_ms=1_000,
-        max_timestamp_ms=1_000,
-        uncompressed_length=len(payload),
-        tag=partition_tag(topic_id, 0),
         txn_shard=SHARD,
     )
 

@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from oncelog import methods
-from oncelog.core.header import HEADER_BYTES, NO_PRODUCER_ID, NO_SEQUENCE, NO_SHARD, partition_tag, read_header, seal
+from oncelog.core.batch import decode_batch, encode_batch
+from oncelog.core.header import NO_PRODUCER_ID, NO_SEQUENCE, read_header
 from oncelog.errors import OncelogError
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import types_pb2
@@ -124,8 +125,8 @@ class Cluster:
         return int(await self.retry(attempt))
 
     async def read_all(self, topic: str, topic_id: str, partition: int = 0) -> list[bytes]:
-        """Payloads below the high watermark, in order."""
-        payloads: list[bytes] = []
+        """Values below the high watermark, in order."""
+        values: list[bytes] = []
         offset = 0
         while True:
 
@@ -144,33 +145,28 @@ class Cluster:
             position = 0
             while position < len(data):
                 header = read_header(data, position)
-                payloads.append(data[position + HEADER_BYTES : position + header.batch_length])
+                whole = bytes(data[position : position + header.batch_length])
+                values.append(decode_batch(whole, header)[0].value or b"")
                 position += header.batch_length
             if not data:
-                return payloads
+                return values
             offset = reply.partitions[0].next_offset
 
 
 def batch(
-    topic_id: str, payload: bytes, partition: int = 0, producer_id: int = NO_PRODUCER_ID, sequence: int = -1
+    topic_id: str, value: bytes, partition: int = 0, producer_id: int = NO_PRODUCER_ID, sequence: int = -1
 ) -> bytes:
-    """A batch of one record; the broker asks of its payload only that it has room for one: 16 bytes."""
-    return seal(
-        payload,
-        codec=0,
-        attributes=0,
-        schema_id=0,
-        record_count=1,
+    """A batch of one record."""
+    plain = producer_id < 0
+    return encode_batch(
+        [None],
+        [value],
+        timestamps_ms=[1_000],
+        topic_id=topic_id,
+        partition=partition,
         producer_id=producer_id,
-        producer_epoch=-1 if producer_id < 0 else 0,
-        base_sequence=NO_SEQUENCE if producer_id < 0 else sequence,
-        txn_producer_id=-1,
-        txn_no=0,
-        base_timestamp_ms=1_000,
-        max_timestamp_ms=1_000,
-        uncompressed_length=len(payload),
-        tag=partition_tag(topic_id, partition),
-        txn_shard=NO_SHARD,
+        producer_epoch=-1 if plain else 0,
+        base_sequence=NO_SEQUENCE if plain else sequence,
     )
 
 

@@ -99,7 +99,7 @@ def test_the_only_copy_is_kept_and_refused_not_served_in_part() -> None:
 
 def test_it_is_slow_and_it_rests() -> None:
     with SimWorld("scrub:pace") as world:
-        cluster = Cluster(world, brokers=1, min_insync_replicas=1, scrub_interval_ms=60_000, scrub_bytes_per_s=500)
+        cluster = Cluster(world, brokers=1, min_insync_replicas=1, scrub_interval_ms=60_000, scrub_bytes_per_s=1_500)
 
         async def scenario() -> None:
             await filled(cluster, "replicated")
@@ -110,7 +110,7 @@ def test_it_is_slow_and_it_rests() -> None:
             began, most = world.loop.time() + 5, 0
             for _ in range(30):
                 await asyncio.sleep(1)
-                most = max(most, scrubber.bytes_read - 500 * max(0, int(world.loop.time() - began)))
+                most = max(most, scrubber.bytes_read - 1_500 * max(0, int(world.loop.time() - began)))
             assert most <= 2 * SEGMENT_BYTES, "it reads ahead of its pace by a piece at most"
             assert scrubber.passes == 2
             total = scrubber.bytes_read
