@@ -260,7 +260,7 @@ class ServerLink:
             if data is grpc.aio.EOF:
                 return
             if self._half_messages is not None:
-                self._half_messages.arriving.delivered(self._connection, len(data))
+                self._half_messages.delivered(self._connection, len(data))
             self._on_envelope(data)
             del data  # the next message may be long in coming
             crowded = len(self._outbox) > self._host.max_requests_per_link
@@ -408,7 +408,7 @@ class ServerLink:
                     frames.clear()  # the envelope has their bytes; both together would be twice the budget
                     await self._context.write(envelope)
                     if self._half_messages is not None:
-                        self._half_messages.arriving.answered(self._connection, len(envelope))
+                        self._half_messages.answered(self._connection, len(envelope))
                     for correlation_id, size in sizes:
                         self._outbox_bytes -= size
                         self._written(correlation_id)

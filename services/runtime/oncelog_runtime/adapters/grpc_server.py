@@ -314,7 +314,7 @@ class GrpcServer:
             caller = _caller(context, listener)
             half_messages = self._host.half_messages
             if half_messages is not None:
-                half_messages.arriving.delivered(connection_of(caller.peer), len(data))
+                half_messages.delivered(connection_of(caller.peer), len(data))
             try:
                 if (refused := refusal(listener.name, spec.name)) is not None:
                     raise refused
@@ -335,7 +335,7 @@ class GrpcServer:
             if isinstance(answer, errors.OncelogError):
                 await grpc_status.abort(context, answer)
             if half_messages is not None:
-                half_messages.arriving.answered(connection_of(caller.peer), len(answer))
+                half_messages.answered(connection_of(caller.peer), len(answer))
             return answer
 
         return unary
