@@ -12,6 +12,7 @@ import asyncio
 from typing import Any
 
 from oncelog import methods
+from oncelog.core.batch import decode_arrow, encode_batch, iter_batches, records_of
 from oncelog.core.hashing import partition_for_key, shard_for
 from oncelog.core.header import BatchHeader
 from oncelog.core.record import Record
@@ -186,8 +187,6 @@ class RecordsService:
     # ------------------------------------------------------------ batches
 
     def _encode(self, topic: Topic, partition: int, request: pb.ProduceRecordsRequest) -> bytes:
-        from oncelog.core.batch import encode_batch  # late: a broker that nobody asks for this loads no Arrow
-
         now_ms = self._clock.now_ms()
         records = request.records
         headers = [
@@ -241,8 +240,6 @@ def _visible(
 
     Raises `MessageTooLargeError` for a first batch that is too much by itself.
     """
-    from oncelog.core.batch import iter_batches
-
     aborted = {(entry.txn_producer_id, entry.txn_no): entry for entry in answer.aborted}
     batches: Batches = []
     total_bytes = 0
@@ -268,8 +265,6 @@ def _visible(
 
 def _decode(batches: Batches, offset: int, result: pb.FetchRecordsReply) -> None:
     """Adds the records from `offset` on, up to `_RECORDS_MAX`: small records take more in messages than in a batch."""
-    from oncelog.core.batch import decode_arrow, records_of
-
     for header, data in batches:
         try:
             rows = decode_arrow(data, header)

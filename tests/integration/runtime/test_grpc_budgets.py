@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,7 +17,6 @@ from oncelog.client.grpc_transport import GrpcTransport
 from oncelog.link_codec import Frame
 from oncelog.ports import Handler
 from oncelog.types import Buffer
-from oncelog.v1 import link_pb2
 from oncelog_runtime.adapters.grpc_server import GrpcServer, ServerOptions
 from oncelog_runtime.admission import ADMISSION
 from oncelog_runtime.call_context import CallInfo
@@ -24,13 +24,13 @@ from oncelog_runtime.security.core.access import Policy
 from oncelog_runtime.security.core.acl import ANONYMOUS
 from tests.contracts.transport_suite import FETCH, LONG_MS, PING, echo
 from tests.hostile.half_messages import HalfMessages
-from tests.integration.runtime.test_grpc_link import detail, frames
+from tests.integration.runtime import links
+from tests.integration.runtime.links import HELLO, detail, frames
 
 if TYPE_CHECKING:
     from oncelog_runtime.adapters.authentication import Authentication
 
 MIB = 1 << 20
-HELLO = link_codec.hello_envelope(link_pb2.Hello(protocol_min=1, protocol_max=1))
 SMALL = ServerOptions(
     max_message_bytes=4 * MIB, request_bytes=16 * MIB, answer_bytes=16 * MIB, max_bytes_per_link=8 * MIB
 )
@@ -73,16 +73,10 @@ class ByHeader:
         return replace(call, access=self._policy.access(f"User:{name}" if name else ANONYMOUS, "127.0.0.1"))
 
 
-@contextlib.asynccontextmanager
-async def serving(handlers: dict[str, Handler], options: ServerOptions) -> AsyncIterator[tuple[GrpcServer, str]]:
-    server = GrpcServer("127.0.0.1", 0, options=options, authentication=cast("Authentication", ByHeader()))
-    for method, handler in handlers.items():
-        server.register(method, handler)
-    address = await server.start()
-    try:
-        yield server, address
-    finally:
-        await server.stop(0)
+def serving(
+    handlers: dict[str, Handler], options: ServerOptions
+) -> AbstractAsyncContextManager[tuple[GrpcServer, str]]:
+    return links.serving(handlers, options, authentication=cast("Authentication", ByHeader()))
 
 
 @contextlib.asynccontextmanager

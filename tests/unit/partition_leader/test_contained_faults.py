@@ -10,7 +10,6 @@ import pytest
 from oncelog.core.header import BatchHeader
 from oncelog.errors import InternalServerError, StorageError, UnknownServerError
 from oncelog_partition_leader.core.producer_state import ProducerStates
-from oncelog_partition_leader.core.replica_set import ReplicaSet
 from oncelog_partition_leader.storage import LogConfig
 from oncelog_runtime.bugs import UnexpectedError
 from oncelog_runtime.metrics import Family
@@ -99,36 +98,21 @@ def test_a_batch_that_cannot_be_appended_is_refused_alone(run: Run, monkeypatch:
     run(scenario)
 
 
-def test_a_fault_after_the_append_answers_everybody_and_ends_the_leadership(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def scenario(leading: Leading) -> None:
-        def wrote(*_: Any) -> bool:
-            raise PoisonedError
-
-        monkeypatch.setattr(ReplicaSet, "wrote", wrote)
-        answers = [leading.produce(batch(producer, 0)) for producer in (1, 2)]
-        await turn()
-        for answer in answers:
-            with pytest.raises(UnknownServerError):
-                await answer
-        assert leading.host.told[-1] == "broken"
-        assert leading.leadership.ended is not None
-        take_report(asyncio.get_running_loop())
-
-    run(scenario)
-
-
-def test_a_fault_of_the_queue_itself_answers_everybody_and_ends_the_leadership(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "step",
+    ["oncelog_partition_leader.core.replica_set.ReplicaSet.wrote", "oncelog_partition_leader.leadership._Group.add"],
+    ids=["after the append", "of the queue itself"],
+)
+def test_a_fault_of_the_step_answers_everybody_and_ends_the_leadership(
+    run: Run, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     """Nobody waits for ever: not the command that met it, and not those beside it."""
 
     async def scenario(leading: Leading) -> None:
-        def add(*_: Any) -> None:
+        def poisoned(*_: Any) -> bool:
             raise PoisonedError
 
-        monkeypatch.setattr("oncelog_partition_leader.leadership._Group.add", add)
+        monkeypatch.setattr(step, poisoned)
         answers = [leading.produce(batch(producer, 0)) for producer in (1, 2)]
         await turn()
         for answer in answers:

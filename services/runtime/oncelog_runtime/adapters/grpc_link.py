@@ -15,7 +15,6 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter, deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -73,7 +72,6 @@ class LinkHost:
     default_timeout_ms: int
     shares: Shares
     max_links_per_peer: int
-    peer_of: Callable[[CallInfo], str] = peer_of
     tracer: tracing.Tracer | None = None
     authentication: Authentication | None = None
     """None: nobody is asked who he is."""
@@ -149,7 +147,7 @@ class ServerLink:
         self._prefix = service + "."
         self._context = context
         self._caller = caller
-        self.peer = host.peer_of(caller)
+        self.peer = peer_of(caller)
         self.is_let_in = False
         self._share: Share | None = None
         self._half_messages = host.half_messages
@@ -298,7 +296,7 @@ class ServerLink:
     def _let_in(self) -> None:
         """From here on the link counts for whoever the caller proved to be. Raises `ResourceExhaustedError`."""
         host = self._host
-        host.rename(self, host.peer_of(self._caller))
+        host.rename(self, peer_of(self._caller))
         if host.let_in[self.listener, self.peer] >= host.max_links_per_peer:
             raise errors.ResourceExhaustedError(_TOO_MANY, retry_after_ms=1000, limit=host.max_links_per_peer)
         self.is_let_in = True
@@ -323,7 +321,7 @@ class ServerLink:
             if data is grpc.aio.EOF:
                 return
             if self._half_messages is not None:
-                self._half_messages.arriving.delivered(self._connection, len(data))
+                self._half_messages.delivered(self._connection, len(data))
             self._on_envelope(data)
             del data  # the next message may be long in coming
             crowded = len(self._outbox) > self._host.max_requests_per_link
@@ -471,7 +469,7 @@ class ServerLink:
                     frames.clear()  # the envelope has their bytes; both together would be twice the budget
                     await self._context.write(envelope)
                     if self._half_messages is not None:
-                        self._half_messages.arriving.answered(self._connection, len(envelope))
+                        self._half_messages.answered(self._connection, len(envelope))
                     for correlation_id, size in sizes:
                         self._outbox_bytes -= size
                         self._written(correlation_id)

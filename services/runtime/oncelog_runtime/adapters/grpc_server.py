@@ -124,7 +124,7 @@ class GrpcServer:
 
     `host`, `port` and `credentials` are the internal listener's, `more` are further ones; all of them share the
     handlers and the bounds. `cluster_id` empty = every peer is welcome; it may be set later (`cluster_id` attribute),
-    when etcd has told it. `metrics` counts the requests. `peer_of` says who shares one peer's part of the bounds.
+    when etcd has told it. `metrics` counts the requests.
     """
 
     def __init__(
@@ -138,7 +138,6 @@ class GrpcServer:
         tracer: Tracer | None = None,
         metrics: NodeMetrics | None = None,
         authentication: Authentication | None = None,
-        peer_of: Callable[[CallInfo], str] = peer_of,
     ) -> None:
         self._listeners = (Listener(listeners.INTERNAL, host, port, credentials), *more)
         self._options = o = options or ServerOptions()
@@ -157,7 +156,6 @@ class GrpcServer:
             max_links=o.max_links,
             max_links_per_peer=o.max_links_per_peer,
             shares=Shares(o.memory_limits()),
-            peer_of=peer_of,
             half_messages=HalfMessages(o.arriving_limits()) if o.message_timeout_ms else None,
             default_timeout_ms=o.default_timeout_ms,
             tracer=tracer,
@@ -319,7 +317,7 @@ class GrpcServer:
             caller = _caller(context, listener)
             half_messages = self._host.half_messages
             if half_messages is not None:
-                half_messages.arriving.delivered(connection_of(caller.peer), len(data))
+                half_messages.delivered(connection_of(caller.peer), len(data))
             try:
                 if self._host.authentication is not None:
                     caller = await self._host.authentication.caller(context, caller)
@@ -342,7 +340,7 @@ class GrpcServer:
             if isinstance(answer, errors.OncelogError):
                 await grpc_status.abort(context, answer)
             if half_messages is not None:
-                half_messages.arriving.answered(connection_of(caller.peer), len(answer))
+                half_messages.answered(connection_of(caller.peer), len(answer))
             return answer
 
         return unary
@@ -350,7 +348,7 @@ class GrpcServer:
     def _admit_unary(self, caller: CallInfo, size: int) -> _UnaryCall:
         if self._host.stopping:
             raise errors.ShuttingDownError()
-        key = (caller.listener, self._host.peer_of(caller))
+        key = (caller.listener, peer_of(caller))
         if self._unary_calls >= self._options.max_unary_calls:
             raise errors.ResourceExhaustedError("too many unary calls to this process", retry_after_ms=50)
         if self._unary_calls_of[key] >= self._options.max_unary_calls_per_peer:

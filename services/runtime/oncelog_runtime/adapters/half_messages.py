@@ -2,7 +2,8 @@
 
 Rule 1: only sockets that were accepted at the given ports are looked at, by what the kernel counts (TCP_INFO); where the system
         does not tell it, nothing is done.
-Rule 2: a socket is recognised by its peer each time, so that a descriptor which was given away meanwhile harms nobody.
+Rule 2: a look that fails is told and followed by the next one: the files of a process run out just when it is attacked.
+Rule 3: a socket is recognised by its peer each time, so that a descriptor which was given away meanwhile harms nobody.
 """
 
 from __future__ import annotations
@@ -59,6 +60,16 @@ class HalfMessages:
         """The connections that are looked at, as the kernel names them."""
         return list(self._sockets)
 
+    def delivered(self, connection: str, size: int) -> None:
+        """A whole message came on this connection."""
+        if self._task is not None:  # else nobody would ever forget the connection
+            self.arriving.delivered(connection, size)
+
+    def answered(self, connection: str, size: int) -> None:
+        """An answer left on this connection."""
+        if self._task is not None:
+            self.arriving.answered(connection, size)
+
     def start(self, ports: Iterable[int]) -> None:
         """Begins to look."""
         self._ports = frozenset(ports)
@@ -73,12 +84,19 @@ class HalfMessages:
             await asyncio.gather(task, return_exceptions=True)
 
     async def _run(self) -> None:
-        looks, trim_at = 0, -1
+        looks, trim_at, fails = 0, -1, False
         while True:
             await asyncio.sleep(LOOK_S if len(self._sockets) < _CROWD else _CROWD_LOOK_S)
             discover, self.something_new = self.something_new or looks % _DISCOVER_EVERY == 0, False
             looks += 1
-            received = await asyncio.to_thread(self._received, discover)
+            try:
+                received = await asyncio.to_thread(self._received, discover)
+            except OSError as error:
+                if not fails:
+                    log.warning("connections cannot be looked at, and this is tried again: %s", error)
+                fails = self.something_new = True
+                continue
+            fails = False
             for verdict in self.arriving.look(received):
                 self._end(verdict.connection, verdict.bytes, verdict.reason)
                 trim_at = looks + _TRIM_AFTER

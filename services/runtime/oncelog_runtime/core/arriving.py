@@ -63,9 +63,7 @@ class _Connection:
         self.expected = 0  # since the last look: bytes that are accounted for
         self.done = 0  # the same since the connection began
         self.balance = 0
-        self.marks: deque[int] = deque(
-            maxlen=patience
-        )  # of each look: unfinished plus done; it shrinks as more gets done
+        self.marks: deque[int] = deque(maxlen=patience)  # of each look: unfinished plus all that was done until then
 
     def look(self, received: int) -> None:
         accounted = self.expected + _IDLE_BYTES
@@ -133,8 +131,7 @@ class Arriving:
             if excess <= 0:
                 break
             if connection.old_bytes(1) > _SLACK_BYTES:
-                verdicts.append(
-                    Verdict(name, connection.balance, "unfinished messages of all connections take too much")
-                )
+                reason = "unfinished messages of all connections take too much"
+                verdicts.append(Verdict(name, connection.balance, reason))
                 excess -= connection.balance
         return verdicts

@@ -92,7 +92,7 @@ class Budget:
         """Why these bytes are not to be had now."""
         full = self._first_without(size, self) or next((node for node in self._path() if node._line), self)
         return ResourceExhaustedError(
-            f"the memory for answers of this {full.name} is taken: read the answers, or ask for less at once",
+            f"the memory of this {full.name} is taken: read the answers that wait, or send and ask for less at once",
             retry_after_ms=_RETRY_AFTER_MS,
             bytes=size,
             taken_bytes=full.taken_bytes,
