@@ -33,7 +33,8 @@ TRIMMED_PARTITIONS: Final = 2
 _PAUSE_MAX_S: Final = 0.3
 _READ_MAX_S: Final = 75.0
 """Longer than a partition of one replica may be without its broker, and than two fetches whose answers were lost take to
-time out (30 s each). A log that lost its end is never read to it."""
+time out (30 s each)."""
+_LOOK_S: Final = 1.0
 _RECORD_BYTES: Final = 120
 _RETAINED_BYTES: Final = 2_500
 """Retention leaves at least this much: 4,000, less a largest batch that it may have counted and that was never committed."""
@@ -143,18 +144,30 @@ class SideWork:
                     await producer.send_and_wait(topic, encode(value), partition=0)
                     acknowledged.add(value)
             await asyncio.sleep(random.random() * _PAUSE_MAX_S)
-            async with asyncio.timeout(_READ_MAX_S):
-                found = await self._read(client, topic)
+            found = await self._read_unless_lost(client, topic, created.topic_id)
         except TimeoutError:
-            if not self._is_written_off(created.topic_id):
-                self.problems.append(f"unreadable: {topic} {created.topic_id} ends before the end that it had told")
+            self.problems.append(f"unreadable: {topic} {created.topic_id} ends before the end that it had told")
             return
         except errors.UnknownTopicError as error:
             self.problems.append(f"topic-vanished: {topic} {created.topic_id} was deleted by nobody: {error}")
             return
+        if found is None:
+            return
         missing = acknowledged - found
         if missing and not self._is_written_off(created.topic_id):
             self.problems.append(f"lost-write: {topic} {created.topic_id} does not have {sorted(missing)} any more")
+
+    async def _read_unless_lost(self, client: Client, topic: str, topic_id: str) -> set[Value] | None:
+        """None: its log may have lost its end, so that nobody ever reads to it. Raises `TimeoutError` for any other log."""
+        reading = asyncio.get_running_loop().create_task(self._read(client, topic))
+        try:
+            async with asyncio.timeout(_READ_MAX_S):
+                while not reading.done() and not self._is_written_off(topic_id):
+                    await asyncio.wait([reading], timeout=_LOOK_S)
+            return await reading if reading.done() else None
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
 
     @staticmethod
     async def _read(client: Client, topic: str) -> set[Value]:
