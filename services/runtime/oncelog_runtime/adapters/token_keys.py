@@ -60,22 +60,29 @@ class TokenKeys:
         self._looked_ms: int | None = None
         self._looking: asyncio.Task[None] | None = None
 
-    def has(self, key_id: str) -> bool:
-        """The key counts still."""
-        return key_id in self._keys
+    def has(self, key_id: str, key: jwt.PyJWK) -> bool:
+        """The key counts still, under this name. Asked at each request of a token's owner, so it is what has old sets renewed
+        when nobody brings a new token. Of a running event loop.
+        """
+        if self._is_old():
+            self._begin()
+        return self._keys.get(key_id) is key
 
     async def find(self, key_id: str) -> jwt.PyJWK | None:
         """None: no such key."""
         age_ms = self._age_ms()
         known = key_id in self._keys
-        every_ms = RENEW_EVERY_MS if self._is_url else FILE_EVERY_MS
         if age_ms is None or (not known and age_ms >= (RENEW_MIN_MS if self._is_url else 1_000)):
             await self._look()
-        elif age_ms >= every_ms:
+        elif self._is_old():
             looking = self._begin()
             if not self._is_url:
                 await asyncio.shield(looking)
         return self._keys.get(key_id)
+
+    def _is_old(self) -> bool:
+        age_ms = self._age_ms()
+        return age_ms is not None and age_ms >= (RENEW_EVERY_MS if self._is_url else FILE_EVERY_MS)
 
     def _age_ms(self) -> int | None:
         return None if self._looked_ms is None else self._clock.monotonic_ms() - self._looked_ms
@@ -99,9 +106,10 @@ class TokenKeys:
                 "the keys of tokens cannot be read, the last ones count: %s", error, extra={"from": self._source}
             )
             return
-        if keys.keys() != self._keys.keys():
+        same = {key_id: old for key_id, old in self._keys.items() if key_id in keys and keys[key_id].key == old.key}
+        if len(same) < max(len(keys), len(self._keys)):
             log.info("keys of tokens renewed", extra={"keys": sorted(ascii(key_id) for key_id in keys)})
-        self._keys = keys
+        self._keys = {**keys, **same}  # a key that stays is the same object: `has` tells it from another of that name
 
     def _read(self) -> bytes:
         if not self._is_url:

@@ -34,6 +34,7 @@ class Verified:
     principal: str
     expires_ms: int
     key_id: str
+    key: jwt.PyJWK
 
 
 class TokenVerifier:
@@ -55,7 +56,7 @@ class TokenVerifier:
             raise AuthenticationError("the token is too long, or no token at all", limit=TOKEN_BYTES_MAX)
         digest = sha256(token.encode()).digest()
         known = self._known.get(digest)
-        if known is None or not self._keys.has(known.key_id):
+        if known is None or not self._keys.has(known.key_id, known.key):
             known = await self._verify(token)
             self._known[digest] = known
             if len(self._known) > _KEPT:
@@ -66,7 +67,7 @@ class TokenVerifier:
 
     def is_over(self, verified: Verified) -> bool:
         """It has ended, or its key has been taken back."""
-        return self._clock.now_ms() >= verified.expires_ms or not self._keys.has(verified.key_id)
+        return self._clock.now_ms() >= verified.expires_ms or not self._keys.has(verified.key_id, verified.key)
 
     async def _verify(self, token: str) -> Verified:
         key_id = _key_id_of(token)
@@ -74,8 +75,8 @@ class TokenVerifier:
         if key is None:
             raise AuthenticationError("the token is signed with a key that its issuer does not publish")
         claims = self._claims(token, key)
-        expires_ms = int(claims["exp"] * 1000)
-        return Verified(self._principal(claims), expires_ms, key_id)
+        expires_ms = int(claims["exp"]) * 1000  # a number, or its digits as text
+        return Verified(self._principal(claims), expires_ms, key_id, key)
 
     def _claims(self, token: str, key: jwt.PyJWK) -> dict[str, Any]:
         try:

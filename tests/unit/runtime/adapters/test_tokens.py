@@ -182,6 +182,40 @@ def test_keys_rotate_without_a_restart(world: World) -> None:
     assert isinstance(world.refusal(old), OncelogError)  # its key was taken back
 
 
+def test_another_key_under_the_old_name_ends_what_the_old_one_let_in(world: World) -> None:
+    async def test() -> None:
+        verified = await world.verifier.verify(signed())
+        world.publish(public("k1"))
+        world.clock.steady_ms += 20_000
+        await world.verifier.verify(signed(claims(sub="bob")))
+        assert not world.verifier.is_over(verified), "the same key was read again"
+        world.publish(public("k1", OTHER))
+        world.clock.steady_ms += 20_000
+        await world.verifier.verify(signed(key=OTHER))
+        assert world.verifier.is_over(verified)
+        with pytest.raises(AuthenticationError):
+            await world.verifier.verify(signed())
+
+    asyncio.run(test())
+
+
+def test_a_key_that_is_taken_back_ends_what_it_let_in_though_nobody_brings_a_new_token(world: World) -> None:
+    async def test() -> None:
+        verified = await world.verifier.verify(signed())
+        world.publish(public("k2", OTHER))
+        world.clock.steady_ms += 20_000
+        while not world.verifier.is_over(verified):  # noqa: ASYNC110 (asked at each request)
+            await asyncio.sleep(0.01)
+
+    asyncio.run(asyncio.wait_for(test(), 30))
+
+
+def test_an_end_given_as_text_is_that_second(world: World) -> None:
+    soon = int(time.time()) + 100
+    verified = asyncio.run(world.verifier.verify(signed(claims(exp=str(soon)))))
+    assert verified.expires_ms == soon * 1000
+
+
 def test_while_the_keys_are_away_the_last_ones_count(world: World) -> None:
     assert world.principal(signed())
     world.file.unlink()
