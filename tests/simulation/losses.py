@@ -90,7 +90,9 @@ class LossBudget:
 
     def _is_allowed(self, partition: PartitionId, state: Partition) -> bool:
         needed = min(self._config(state).min_insync_replicas, len(state.replicas))
-        return len(self._outstanding(partition, state)) + 1 <= needed - 1
+        # Right after a restore of etcd the elected leader may be the only one that is known to hold everything.
+        has_another = len(self.holders(partition, state)) > 1
+        return has_another and len(self._outstanding(partition, state)) + 1 <= needed - 1
 
     def _note(self, broker_id: int, is_hit: Callable[[Partition], bool]) -> None:
         for partition, state in self._held(broker_id):

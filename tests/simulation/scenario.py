@@ -112,8 +112,6 @@ class Scenario:
         self.senders = draw.randint(1, 2)
         self.max_down = draw.choice([1, 2, 2])
         self.hard = hard_plan.draw(seed, forced)
-        if self.hard.restore_etcd_every_ms:  # an operator makes such changes again, as the documentation says
-            self.operations_every_ms, self.grows, self.passing_topics = 0.0, False, False
         services = Random(f"{seed}:services")
         tuning = Random(f"{seed}:tuning")
         self.coordinator = {
@@ -139,6 +137,8 @@ class Scenario:
         more = Random(f"{seed}:operations")
         self.operations_every_ms = more.choice([400.0, 1_000.0]) if seed and more.random() < 0.4 else 0.0
         self.brokers, self.grows = more.choice([(3, False), (3, True), (4, False)]) if seed else (3, False)
+        if self.hard.restore_etcd_every_ms:  # an operator makes such changes again, as the documentation says
+            self.operations_every_ms, self.grows, self.passing_topics = 0.0, False, False
         self.plan = FaultPlan() if seed == 0 else replace(_plan(seed, self.faster), cancel_handler=self.cancel_handler)
 
     def run(self) -> Verdict:

@@ -65,6 +65,15 @@ def test_with_one_replica_needed_nothing_may_be_lost() -> None:
     assert not budget_of(store_with(min_insync=2, replicas=1)).may_cut_power(0)
 
 
+def test_the_only_holder_loses_nothing() -> None:
+    store = store_with()
+    budget = budget_of(store)
+    put_isr(store, (1, 1))
+    assert not budget.may_lose_volume(1)
+    put_isr(store, (1, 1), (2, 1))
+    assert budget.may_lose_volume(1)
+
+
 def test_a_topic_that_is_not_judged_is_written_off() -> None:
     budget = budget_of(store_with(min_insync=1), is_judged=False)
     assert budget.may_cut_power(0)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Final
 
-from oncelog import errors
+from oncelog import errors, methods
 from oncelog.client.client import Client
 from tests.simulation.cluster import SimCluster
 from tests.simulation.history import History, Key, Operation, Records, Status, Value, Write
@@ -80,6 +80,10 @@ class Workload(RecordedLoad):
         """Tells the invariants."""
         if self._on_acknowledged is not None:
             self._on_acknowledged(key, offset)
+
+    def may_come_late(self) -> bool:
+        """The simulated network copies requests, whatever was answered to the first one."""
+        return self.cluster.world.network.copies_under_way(methods.PRODUCE.name) > 0
 
     async def commit(self, txn: Any, operation: Operation, **options: Any) -> None:
         """Tells the invariants what is said to be visible."""

@@ -13,7 +13,7 @@ Rule 5: `refused="true"` is only said when no request of the link can have been 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context, copy_context
 from random import Random
@@ -231,6 +231,7 @@ class SimNetwork:
         """What becomes of the payload of a request (method, payload) on its way."""
         self.principal_of: Callable[[str], str] = lambda host: f"User:{host}"
         self.delivered = 0
+        self._copies: Counter[str] = Counter()
         self._random = random
         self._listeners: dict[str, SimServer] = {}
         self._links: dict[_Link, None] = {}
@@ -387,17 +388,23 @@ class SimNetwork:
         if not (plan.duplicate_request or plan.replay_request) or call.method in self.never_copied:
             return
         if self._hits("duplicate_request"):
-            self._later(
-                3 * self._delay(), self._deliver_copy, address, call.method, call.header, call.payload, call.host
-            )
+            self._copy_later(3 * self._delay(), address, call)
         if self._hits("replay_request"):
             self._deliver_later(address, call)
 
+    def copies_under_way(self, method: str) -> int:
+        """Copies of its requests that are still to be delivered."""
+        return self._copies[method]
+
     def _deliver_later(self, address: str, call: _Call) -> None:
-        late = self._random.random() * self.plan.replay_max_ms / 1000
-        self._later(late, self._deliver_copy, address, call.method, call.header, call.payload, call.host)
+        self._copy_later(self._random.random() * self.plan.replay_max_ms / 1000, address, call)
+
+    def _copy_later(self, delay_s: float, address: str, call: _Call) -> None:
+        self._copies[call.method] += 1
+        self._later(delay_s, self._deliver_copy, address, call.method, call.header, call.payload, call.host)
 
     def _deliver_copy(self, address: str, method: str, header: bytes, payload: bytes, host: str = "") -> None:
+        self._copies[method] -= 1
         server = self._listeners.get(address)
         if server is not None:
             self.loop.trace(f"copy>{address} {method} {crc32(payload, crc32(header))}")

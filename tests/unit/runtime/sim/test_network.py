@@ -70,7 +70,9 @@ def test_copies_reach_the_handler_again() -> None:
             await asyncio.sleep(0.1)
             for i in range(50):
                 await client.call("s:9092", PING, b"%d" % i, b"", 1_000)
+            assert world.network.copies_under_way(PING)
             await asyncio.sleep(10)
+            assert not world.network.copies_under_way(PING)
 
         world.run(scenario())
         assert len(set(recorder.seen)) == 50
