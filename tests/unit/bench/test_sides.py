@@ -1,4 +1,4 @@
-"""What the benchmark of tracing concludes from its starts."""
+"""What a comparison of source trees concludes from its starts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import statistics
 
 import pytest
 
-from bench.tracing import ROOT, Side, interval, report
+from bench.sides import ROOT, Side, interval, report
 
 
 def side(name: str, *ratios: float) -> Side:
@@ -26,7 +26,7 @@ def test_more_starts_than_the_table_has_take_its_last_line() -> None:
 
 
 def test_a_row_says_the_cost_and_how_sure_it_is() -> None:
-    first, other = report([side("without", 1.0, 1.0, 1.0), side("on", 1.02, 1.04, 1.03)], ["record"])
+    first, other = report([side("without", 1.0, 1.0, 1.0), side("on", 1.02, 1.04, 1.03)])
     assert (first["cost_percent"], first["from_percent"], first["to_percent"]) == (0, 0, 0)
     assert other["cost_percent"] == pytest.approx(3)
     assert other["from_percent"] == pytest.approx(3 - 4.30 / 3**0.5, abs=0.01)

@@ -1,0 +1,34 @@
+"""Whether this tree is slower than another: `python -m bench.paired --before TREE [--starts 12] [--rounds 15]`.
+
+Both trees run at the same time, each with a cluster and a client of its own, and are measured in turn (`bench.sides` says how).
+`--control` adds the other tree once more: what the method finds where there is no difference.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Final
+
+from bench.sides import ROOT, WHAT, Side, compare, parse
+
+OUT: Final = Path(__file__).parent / "out" / "paired.json"
+
+
+def main() -> int:
+    """Exit code 0: a benchmark informs, it does not gate."""
+    parser = argparse.ArgumentParser(prog="python -m bench.paired")
+    parser.add_argument("--before", type=Path, required=True, help="the source tree to compare this one with")
+    parser.add_argument("--control", action="store_true", help="the other tree once more")
+    args = parse(parser, tuple(WHAT))
+    before = args.before.resolve()
+    sides = [Side("before", before), Side("now", ROOT)]
+    if args.control:
+        sides.append(Side("before, again", before))
+    compare(sides, args.only.split(","), args.starts, args.rounds, 0.1 if args.quick else 1.0, OUT)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

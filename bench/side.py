@@ -1,0 +1,81 @@
+"""One side of a comparison: a cluster and a client of the source tree that PYTHONPATH names, measured on command.
+
+    python bench/side.py FOLDER [FLAG ...]     the flags go to every service
+
+Each line on stdin is `KIND COUNT`; the answer is two numbers: milliseconds at the median, or microseconds per record; and the
+CPU milliseconds that the cluster and the client took for one of the COUNT.
+Run as a file and not as a module: everything that it imports of oncelog must come from the tree under test.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+import uvloop
+
+from bench.produce import single_records, throughput
+from bench.transactions import back_to_back
+from oncelog.malloc import tune_malloc
+from oncelog.sync import Client
+from oncelog_runtime.local import LocalCluster
+
+_BATCH_BYTES: Final = {"batches": 64 << 10, "large": 1 << 20}
+_TRANSACTIONS: Final = {"transaction": (1, "decided"), "visible": (1, "visible"), "hundred": (100, "decided")}
+_TICK_MS: Final = 1000 / os.sysconf("SC_CLK_TCK")
+
+
+async def _measure(servers: str, kind: str, count: int) -> float:
+    if kind == "record":
+        return (await single_records(servers, "one", count)).p50_ms
+    if kind in _BATCH_BYTES:
+        return 1e6 / (await throughput(servers, "batches", _BATCH_BYTES[kind], count)).records_per_s
+    records, wait = _TRANSACTIONS[kind]
+    return (await back_to_back(servers, "three", records, count, wait)).p50_ms
+
+
+def _cpu_ms() -> float:
+    """Of this process and its descendants, all of which live."""
+    stats = [_stat(entry) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
+    children: dict[int, list[int]] = {}
+    used: dict[int, int] = {}
+    for pid, parent, ticks in filter(None, stats):
+        children.setdefault(parent, []).append(pid)
+        used[pid] = ticks
+    family = [os.getpid()]
+    for pid in family:
+        family += children.get(pid, [])
+    return sum(used[pid] for pid in family) * _TICK_MS
+
+
+def _stat(entry: Path) -> tuple[int, int, int] | None:
+    try:
+        fields = (entry / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return int(entry.name), int(fields[1]), int(fields[11]) + int(fields[12])
+
+
+def main() -> int:
+    """Until stdin ends."""
+    tune_malloc()
+    loop = uvloop.new_event_loop()
+    asyncio.set_event_loop(loop)
+    with LocalCluster(Path(sys.argv[1]), flags=tuple(sys.argv[2:])) as cluster:
+        with Client(cluster.bootstrap_servers) as client:
+            for topic, partitions in (("one", 1), ("batches", 1), ("three", 3)):
+                client.admin.create_topic(topic, partitions=partitions, replication_factor=3)
+        print("ready", flush=True)
+        for line in sys.stdin:
+            kind, count = line.split()
+            before_ms = _cpu_ms()
+            found = loop.run_until_complete(_measure(cluster.bootstrap_servers, kind, int(count)))
+            print(found, (_cpu_ms() - before_ms) / int(count), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
