@@ -219,6 +219,10 @@ class Scenario:
         workload.stopping = True
         async with _phase(lambda: "the clients end their work"):
             await asyncio.gather(*running)
+        # What was refused may be written by a late copy, but not between two reads of the judge.
+        async with _phase(lambda: "late copies of requests arrive"):
+            while cluster.world.network.copies_under_way(methods.PRODUCE.name):  # noqa: ASYNC110 (the network has no event)
+                await asyncio.sleep(0.1)
         self.verdict.violations.extend(hostile.accepted)
         await self._judge(cluster, workload, copier, copying)
         if self.trims:
