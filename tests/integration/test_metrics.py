@@ -17,6 +17,9 @@ from oncelog_runtime.local import LocalCluster, LocalProcess
 
 NOT_HERE = {
     "oncelog_append_errors_total": "nothing is refused in this test",
+    "oncelog_audit_lines_left_out_total": "without access rules there is no audit log",
+    "oncelog_authentication_failures_total": "without access rules nobody is asked who he is",
+    "oncelog_authorization_denied_total": "without access rules nothing is refused",
     "oncelog_tls_certificate_expiry_timestamp_seconds": "this cluster has no certificates",
 }
 Samples = dict[str, dict[tuple[tuple[str, str], ...], float]]
