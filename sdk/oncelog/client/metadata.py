@@ -188,7 +188,6 @@ class Metadata:
             self._refresh, self._next_refresh = self._next_refresh, None
         config = self._context.config
         deadline_ms = now_ms() + max(config.request_timeout_ms, config.metadata_attempt_timeout_ms)
-        self._happened = {}
         attempt = 0
         while True:
             reply = await self._ask_anybody(deadline_ms)
@@ -230,7 +229,7 @@ class Metadata:
 
     async def _ask(self, address: str, request: pb.GetMetadataRequest, deadline_ms: int) -> pb.GetMetadataReply | None:
         timeout_ms = max(1, min(deadline_ms - now_ms(), self._context.config.metadata_attempt_timeout_ms))
-        self._happened[address] = "no answer yet"
+        self._happened.setdefault(address, "no answer yet")  # an earlier refusal says more
         self._tls_refused.discard(address)
         try:
             reply, _ = await methods.GET_METADATA.call(self._context.transport, address, request, timeout_ms)
@@ -242,6 +241,7 @@ class Metadata:
             if error.context.get("tls") == "refused":
                 self._tls_refused.add(address)
             return None
+        self._happened.pop(address, None)
         return reply
 
     def _story(self) -> str:
