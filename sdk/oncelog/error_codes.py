@@ -96,6 +96,7 @@ class ErrorCode(enum.IntEnum):
     ILLEGAL_STATE = 1022
     DRAINING_ELSEWHERE = 1023
     INTERNAL_ERROR = 1024
+    INVALID_RESPONSE = 1025
 
 
 class ErrorAction(enum.IntEnum):

@@ -586,6 +586,13 @@ class InternalServerError(CallerError):
     code = ErrorCode.INTERNAL_ERROR
 
 
+class InvalidResponseError(RetriableError):
+    """A server's answer breaks the protocol; nothing of it was used, and the outcome is unknown."""
+
+    code = ErrorCode.INVALID_RESPONSE
+    action = ErrorAction.REFRESH
+
+
 class InvalidReplicaAssignmentError(CallerError):
     """The replicas must be different brokers that are registered."""
 

@@ -42,9 +42,12 @@ class MethodSpec(Generic[Req, Rep]):
     async def call(
         self, transport: Transport, address: str, request: Req, timeout_ms: int, payload: Buffer = b""
     ) -> tuple[Rep, Buffer]:
-        """Calls the method at `address`. Raises as `Transport.call` does."""
+        """Calls the method at `address`. Raises as `Transport.call` does, and `InvalidResponseError`."""
         header, bulk = await transport.call(address, self.name, request.SerializeToString(), payload, timeout_ms)
-        return self.reply.FromString(header), bulk
+        try:
+            return self.reply.FromString(header), bulk
+        except DecodeError as error:
+            raise errors.InvalidResponseError(f"the answer to {self.name} cannot be parsed", address=address) from error
 
     def decode_request(self, header: bytes) -> Req:
         """Raises `InvalidRequestError` when the bytes are no such message."""

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from oncelog import errors
 from oncelog.v1 import errors_pb2
+
+_TEXT_MAX: Final = 4_096
+_NAME_MAX: Final = 128
+_CONTEXT_MAX: Final = 64
+RETRY_AFTER_MS_MAX: Final = 300_000
+"""A peer cannot make us wait for longer than this before we look again."""
 
 
 def to_detail(error: errors.OncelogError) -> errors_pb2.ErrorDetail:
@@ -17,6 +25,7 @@ def to_detail(error: errors.OncelogError) -> errors_pb2.ErrorDetail:
 
 
 def from_detail(detail: errors_pb2.ErrorDetail) -> errors.OncelogError:
-    """The error that a peer sent."""
-    context = {item.name: item.value for item in detail.context}
-    return errors.error_for(detail.code, detail.message, detail.retry_after_ms, context)
+    """The error that a peer sent, at a bounded length, and with a bounded wait."""
+    context = {item.name[:_NAME_MAX]: item.value[:_TEXT_MAX] for item in detail.context[:_CONTEXT_MAX]}
+    retry_after_ms = min(max(detail.retry_after_ms, 0), RETRY_AFTER_MS_MAX)
+    return errors.error_for(detail.code, detail.message[:_TEXT_MAX], retry_after_ms, context)

@@ -26,12 +26,13 @@ EXPECTED: Final = GOLDEN / "expected.json"
 TOPIC: Final = "golden"
 
 _DESCRIPTORS_PROGRAM: Final = """
-import sys
+import importlib, pkgutil, sys
+import oncelog.v1
 from google.protobuf import descriptor_pb2
-from oncelog.v1 import coordinator_pb2, errors_pb2, link_pb2, partition_pb2, pid_allocator_pb2, types_pb2
 found = descriptor_pb2.FileDescriptorSet()
-for module in (coordinator_pb2, errors_pb2, link_pb2, partition_pb2, pid_allocator_pb2, types_pb2):
-    module.DESCRIPTOR.CopyToProto(found.file.add())
+for name in sorted(module.name for module in pkgutil.iter_modules(oncelog.v1.__path__)):
+    if name.endswith("_pb2"):  # whatever contracts that version has
+        importlib.import_module("oncelog.v1." + name).DESCRIPTOR.CopyToProto(found.file.add())
 sys.stdout.buffer.write(found.SerializeToString(deterministic=True))
 """
 # Everything that a log can hold: plain and keyed records with headers, each codec, a commit, an abort, offsets in a

@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from google.protobuf import descriptor_pb2
 
-from oncelog.v1 import coordinator_pb2, errors_pb2, link_pb2, partition_pb2, pid_allocator_pb2, types_pb2
+import oncelog.v1
+from oncelog.v1 import (
+    coordinator_pb2,
+    errors_pb2,
+    link_pb2,
+    partition_pb2,
+    pid_allocator_pb2,
+    security_pb2,
+    types_pb2,
+)
 from tests.compatibility.freeze import DESCRIPTORS
 
-MODULES = (coordinator_pb2, errors_pb2, link_pb2, partition_pb2, pid_allocator_pb2, types_pb2)
+MODULES = (
+    coordinator_pb2,
+    errors_pb2,
+    link_pb2,
+    partition_pb2,
+    pid_allocator_pb2,
+    security_pb2,
+    types_pb2,
+)
 Files = dict[str, descriptor_pb2.FileDescriptorProto]
 
 
@@ -96,6 +114,12 @@ def _services(before: Any, after: Any) -> Iterator[str]:
                 yield f"{path} takes or gives another message"
             elif (other.client_streaming, other.server_streaming) != (method.client_streaming, method.server_streaming):
                 yield f"{path} streams otherwise"
+
+
+def test_no_part_of_the_contract_is_left_out() -> None:
+    """A contract that the previous version did not have is compared from the next release on."""
+    generated = {module.name for module in pkgutil.iter_modules(oncelog.v1.__path__) if module.name.endswith("_pb2")}
+    assert {module.__name__.rpartition(".")[2] for module in MODULES} == generated
 
 
 def test_the_contract_only_grows() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from oncelog import errors, methods
+from oncelog_partition_leader.core.folders import folder_name
 from oncelog_runtime import cluster as keys
 from tests.conformance.script import Place, Script, cluster
 
@@ -108,3 +109,26 @@ async def test_a_process_that_dies_before_it_could_tell_vouches_for_less_afterwa
     await s.until(lambda: not s.broken(leader, place))
     claim = s.replica(leader, place).claim
     assert claim.intact_since > named, "not for what it held as the one that the ISR names"
+
+
+async def test_a_flipped_digit_in_the_identity_of_one_replica_costs_no_partition_its_leader(s: Script) -> None:
+    """It said "belongs to another partition" after a restart of everything, and two sound replicas waited for it for ever."""
+    place = await s.place()
+    await s.write(place, await s.producer(), "1", "2")
+    brokers = [s.leader(place), *s.followers(place)]
+    for node in brokers:
+        s.kill(node)
+    disk = s.world.nodes[brokers[0]].disk
+    path = f"logs/{folder_name(place.topic, place.id)}/partition.json"
+    sound = disk.read_file(path)
+    digit = sound.index(place.topic_id.encode())
+    file = disk.open(path, create=True)
+    file.truncate(0)
+    file.append([sound[:digit] + (b"0" if sound[digit : digit + 1] != b"0" else b"1") + sound[digit + 1 :]])
+    s.restart(*brokers)
+    await s.until(lambda: disk.read_file(path) == sound, "written anew from what the batches say")
+    await s.cluster.healthy()
+    writer = await s.producer()
+    await s.retry(lambda: s.produce(place, s.batch(place, writer, "3")))
+    await s.until(lambda: len(s.isr(place)) == len(brokers), "all replicas are in sync again")
+    assert await s.read(place) == ["1", "2", "3"]

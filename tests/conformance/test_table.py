@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.cases import CASES, HOLES, Case
+from tests.conformance.cases_attacks import ATTACKS
 from tests.conformance.cases_disks import DISKS
 from tests.conformance.cases_hostile import HOSTILE
 from tests.conformance.cases_operations import OPERATIONS
@@ -42,6 +43,7 @@ _ALL = [
     *OUTCOMES.items(),
     *DISKS.items(),
     *HOSTILE.items(),
+    *ATTACKS.items(),
 ]
 
 

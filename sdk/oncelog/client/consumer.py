@@ -275,12 +275,11 @@ class Consumer:
             return 0
         try:
             taken, unpacked = part.take(limit - len(records), most_bytes)
-        except errors.OncelogError:
+        except errors.OncelogError as error:
             if records:
                 self._leftover = part  # raised by the next call: these records come first
                 return most_bytes
-            cursor.seek(cursor.position)  # nothing of it was returned: it may be asked for again
-            self._fetcher.kick()
+            self._fetcher.again(cursor, error)  # nothing of it was returned
             raise
         except BaseException:
             self._leftover = part  # a deserializer's own
@@ -352,10 +351,9 @@ class Consumer:
             raise fetched.error
         try:
             rows, next_offset = arrow_of(fetched, self.config, include_headers)
-        except errors.OncelogError:
+        except errors.OncelogError as error:
             self._fetcher.pop(fetched)
-            fetched.cursor.seek(fetched.cursor.position)
-            self._fetcher.kick()
+            self._fetcher.again(fetched.cursor, error)
             raise
         if next_offset >= fetched.next_offset:
             self._fetcher.pop(fetched)
@@ -464,6 +462,8 @@ class Consumer:
         current = {(item.topic_id, item.partition) for item in asked}
         found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(chosen)
         for entry in reply.offsets:
+            if entry.offset < 0 or entry.partition < 0:
+                raise errors.InvalidResponseError("the coordinator told an offset that cannot be", offset=entry.offset)
             if not chosen or (entry.topic_id, entry.partition) in current:
                 at = OffsetAndMetadata(entry.offset, entry.leader_epoch, entry.metadata)
                 found[TopicPartition(entry.topic, entry.partition)] = at

@@ -11,6 +11,7 @@ from oncelog.client.fetcher import Fetched
 from oncelog.client.offsets import GroupMetadata, OffsetAndMetadata
 from oncelog.config import READ_COMMITTED, ConsumerConfig
 from oncelog.core.consumer import committed
+from oncelog.core.fetch_answer import check_batch, check_end
 from oncelog.core.header import BatchHeader
 from oncelog.types import TopicPartition
 
@@ -62,7 +63,8 @@ class Leftover:
     def take(self, count: int, most_bytes: int) -> tuple[list[ConsumerRecord], int]:
         """Up to `count` records, and the bytes that were unpacked for them: no further batch above `most_bytes`.
 
-        Raises why there are none: `CorruptMessageError`, `InvalidRecordError`, `TransactionDataLossError`.
+            Raises why there are none: `CorruptMessageError`, `InvalidRecordError`, `InvalidResponseError`,
+        `TransactionDataLossError`.
         """
         taken: list[ConsumerRecord] = []
         unpacked = 0
@@ -104,17 +106,27 @@ class Leftover:
 
 
 def _visible(fetched: Fetched, config: ConsumerConfig) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Data batches that may be seen and reach beyond the position."""
+    """Data batches that may be seen and reach beyond the position. Raises what is wrong with the answer, where it is."""
     from oncelog.core.batch import iter_batches
 
     filters = config.isolation_level == READ_COMMITTED
-    position = fetched.cursor.position
-    for header, view in iter_batches(fetched.data):
-        if header.is_control or header.next_offset <= position:
-            continue
-        if filters and not committed(header, fetched.aborted, config.skip_lost_transactions):
-            continue
-        yield header, view
+    position, tag = fetched.cursor.position, fetched.cursor.tag
+    reached, is_first = fetched.offset, True
+    try:
+        for header, view in iter_batches(fetched.data):
+            check_batch(header, reached, tag, is_first=is_first)
+            reached, is_first = header.next_offset, False
+            if header.is_control or reached <= position:
+                continue
+            if filters and not committed(header, fetched.aborted, config.skip_lost_transactions):
+                continue
+            yield header, view
+        check_end(reached, fetched.next_offset)
+    except errors.OncelogError as error:
+        topic, partition = fetched.cursor.partition
+        for name, value in {"topic": topic, "partition": partition, "offset": reached}.items():
+            error.context.setdefault(name, str(value))
+        raise
 
 
 def _decoded(fetched: Fetched, config: ConsumerConfig, header: BatchHeader, view: memoryview) -> Any:

@@ -3,7 +3,9 @@
 Rule 1: a partition has at most one fetch on its way; the next begins as soon as an answer is buffered and there is room.
 Rule 2: everything from a leader that may be fetched travels in one call; several calls may be parked at one leader.
 Rule 3: an answer counts only for the position that it was asked for (generation), and not from a deposed leader.
-Rule 4: a failure that will not pass is buffered like data and raised once to whoever reads; then it is tried again.
+Rule 4: a failure that will not pass, or has not passed for `default_api_timeout_ms`, is buffered like data and raised once to
+        whoever reads; then it is tried again.
+Rule 5: an answer that breaks the protocol (`core/fetch_answer.py`) is such a failure, and nothing of it is used.
 """
 
 from __future__ import annotations
@@ -18,20 +20,24 @@ from oncelog.client.metadata import Metadata, unknown_topic
 from oncelog.client.offset_lookup import isolation
 from oncelog.config import ConsumerConfig
 from oncelog.core.consumer import Aborted, AbortedByName, Cursor, by_name
+from oncelog.core.fetch_answer import Bounds, check_bounds, check_extent
 from oncelog.types import Buffer, TopicPartition
 from oncelog.v1 import partition_pb2 as pb
+from oncelog.v1 import types_pb2
 from oncelog.wire_errors import from_detail
 
 _MAX_CALLS_PER_LEADER = 8
 _CROWDED_CALLS = 4
 _CROWDED_WAIT_MS = 100
 """With many parked calls to one leader, new ones come back sooner, so that they are put together again."""
+_LEAST_WAIT_MS = 100
+"""A leader that answers a long poll with nothing at once is not asked again at once."""
 
 
 class Fetched:
     """One partition's part of an answer, or an error instead."""
 
-    __slots__ = ("aborted", "cursor", "data", "error", "generation", "leader_epoch", "next_offset")
+    __slots__ = ("aborted", "cursor", "data", "error", "generation", "leader_epoch", "next_offset", "offset")
 
     def __init__(
         self,
@@ -45,6 +51,7 @@ class Fetched:
         self.cursor = cursor
         self.generation = cursor.generation
         self.data = data
+        self.offset = cursor.fetch_offset  # that was asked for
         self.next_offset = next_offset
         self.aborted = aborted or {}
         self.leader_epoch = leader_epoch
@@ -187,6 +194,7 @@ class Fetcher:
             wait_ms = min(wait_ms, _CROWDED_WAIT_MS)
         request = self._request([cursor for cursor, _ in asked], wait_ms)
         timeout_ms = wait_ms + self._context.config.request_timeout_ms
+        asked_ms = now_ms()
         try:
             reply, payload = await methods.FETCH.call(self._context.transport, address, request, timeout_ms)
         except errors.OncelogError as error:
@@ -194,7 +202,11 @@ class Fetcher:
                 if cursor.generation == generation:
                     self._failed(cursor, error)
             return
-        self._take(asked, reply, memoryview(payload))
+        self._take(asked, request, reply, memoryview(payload))
+        least_ms = min(wait_ms, _LEAST_WAIT_MS)
+        if not len(payload) and now_ms() - asked_ms < least_ms:
+            for cursor, _ in asked:
+                cursor.retry_at_ms = max(cursor.retry_at_ms, now_ms() + least_ms)
 
     def _request(self, cursors: list[Cursor], wait_ms: int) -> pb.FetchRequest:
         request = pb.FetchRequest(
@@ -216,41 +228,64 @@ class Fetcher:
 
     # ------------------------------------------------------------ answers
 
-    def _take(self, asked: list[tuple[Cursor, int]], reply: pb.FetchReply, payload: memoryview) -> None:
+    def _take(
+        self, asked: list[tuple[Cursor, int]], request: pb.FetchRequest, reply: pb.FetchReply, payload: memoryview
+    ) -> None:
         slices: dict[tuple[str, int], tuple[pb.FetchedPartition, memoryview]] = {}
-        start = 0
+        start, lengths_fit = 0, True
         for item in reply.partitions:
             end = start + item.length
+            lengths_fit = lengths_fit and end >= start
             slices[item.topic_id, item.partition] = (item, payload[start:end])
             start = end
-        for cursor, generation in asked:
+        fits = lengths_fit and start == len(payload) and len(reply.partitions) == len(asked)
+        for (cursor, generation), question in zip(asked, request.partitions, strict=True):
             if cursor.generation != generation:
                 continue
-            found = slices.get(cursor.id)
-            if found is None or start != len(payload):
-                self._failed(cursor, errors.UnknownServerError("the leader's answer does not fit the question"))
-            elif found[0].HasField("error"):
-                self._failed(cursor, from_detail(found[0].error))
-            elif found[0].leader_epoch < cursor.leader_epoch:
-                self._failed(cursor, errors.NotLeaderError("a deposed leader answered"))
-            else:
-                self._arrived(cursor, found[0], found[1])
+            found = slices.get(cursor.id) if fits else None
+            try:
+                if found is None:
+                    raise errors.InvalidResponseError(
+                        "the leader's answer does not fit the question", offset=question.fetch_offset
+                    )
+                self._take_one(cursor, question, *found)
+            except errors.OncelogError as error:
+                self._failed(cursor, error)
+
+    def _take_one(
+        self, cursor: Cursor, question: pb.FetchPartition, item: pb.FetchedPartition, data: memoryview
+    ) -> None:
+        """Raises why the answer is of no use."""
+        if item.HasField("error"):
+            raise from_detail(item.error)
+        if item.leader_epoch < cursor.leader_epoch:
+            raise errors.NotLeaderError("a deposed leader answered")
+        if 0 <= question.leader_epoch != item.leader_epoch:
+            raise errors.InvalidResponseError(
+                "the leader answered for another leader epoch",
+                leader_epoch=question.leader_epoch,
+                answered=item.leader_epoch,
+            )
+        told = Bounds(item.leader_epoch, item.high_watermark, item.last_stable_offset)
+        check_bounds(cursor.bounds, told)
+        limit = told.last_stable_offset if self._isolation == types_pb2.READ_COMMITTED else told.high_watermark
+        check_extent(cursor.fetch_offset, item.next_offset, len(data), limit)
+        self._arrived(cursor, item, data)
 
     def _arrived(self, cursor: Cursor, item: pb.FetchedPartition, data: memoryview) -> None:
         cursor.is_fetching = False
+        cursor.failures, cursor.failing_since_ms = 0, -1
         cursor.leader_epoch = item.leader_epoch
         cursor.high_watermark = item.high_watermark
         cursor.last_stable_offset = item.last_stable_offset
         cursor.log_start_offset = item.log_start_offset
-        next_offset = max(item.next_offset, cursor.fetch_offset)
-        if not len(data) and next_offset == cursor.fetch_offset:
-            cursor.failures = 0
+        if not len(data):
             return
-        cursor.fetched(len(data), next_offset)
         aborted = by_name(
             Aborted(a.txn_producer_id, a.txn_no, a.all, frozenset(a.winners), a.data_loss) for a in item.aborted
         )
-        self._buffer.append(Fetched(cursor, data, next_offset, aborted, item.leader_epoch))
+        self._buffer.append(Fetched(cursor, data, item.next_offset, aborted, item.leader_epoch))
+        cursor.fetched(len(data), item.next_offset)
         self._news.set()
 
     def _failed(self, cursor: Cursor, error: errors.OncelogError) -> None:
@@ -260,19 +295,42 @@ class Fetcher:
             self._news.set()
         elif isinstance(error, errors.UnknownTopicError):
             self._check_topic(cursor)
+        elif isinstance(error, errors.InvalidResponseError):
+            cursor.forget_bounds()
+            self._back_off(cursor, error, now_ms())
+            self._deliver(cursor, error)
         elif error.retriable:
             self._try_later(cursor, error, now_ms())
         else:
             self._deliver(cursor, error)
 
+    def again(self, cursor: Cursor, error: errors.OncelogError) -> None:
+        """What was fetched cannot be used: it is asked for again from the position on, after a pause."""
+        cursor.seek(cursor.position)
+        cursor.forget_bounds()
+        self._back_off(cursor, error, now_ms())
+        self.kick()
+
     def _deliver(self, cursor: Cursor, error: errors.OncelogError) -> None:
         cursor.is_fetching = True  # until somebody has seen it
+        error = errors.error_for(int(error.code), error.message, error.retry_after_ms, error.context)  # for it alone
         error.context.setdefault("topic", cursor.partition.topic)
         error.context.setdefault("partition", str(cursor.partition.partition))
         self._buffer.append(Fetched(cursor, next_offset=cursor.fetch_offset, error=error))
         self._news.set()
 
     def _try_later(self, cursor: Cursor, error: errors.OncelogError, now: int) -> None:
+        """Quietly for `default_api_timeout_ms`; then the reader is told why nothing comes."""
+        self._back_off(cursor, error, now)
+        if cursor.failing_since_ms < 0:
+            cursor.failing_since_ms = now
+        failing_ms = now - cursor.failing_since_ms
+        if failing_ms >= self._context.config.default_api_timeout_ms:
+            cursor.failing_since_ms = -1
+            error.context["failing_for_ms"] = str(failing_ms)
+            self._deliver(cursor, error)
+
+    def _back_off(self, cursor: Cursor, error: errors.OncelogError, now: int) -> None:
         cursor.failures += 1
         cursor.retry_at_ms = now + self._context.delay_ms(cursor.failures, error.retry_after_ms)
         lost = isinstance(error, errors.NetworkError | errors.RequestTimedOutError)

@@ -25,6 +25,7 @@ from typing import Any, Final
 
 import grpc
 import grpc.aio
+from google.protobuf.message import DecodeError
 
 from oncelog import errors, link_codec, tracing
 from oncelog.client.credentials import Credentials, check_way
@@ -228,7 +229,7 @@ class _Link:
             if credentials is not None and credentials.mechanism:
                 await self._prove(stream, hello, credentials)
             else:
-                self.transport.check_hello(self, await _say_hello(stream, hello))
+                self.transport.check_hello(self, await _say_hello(stream, hello, self.address))
         finally:
             timer.cancel()
         self._ready = True
@@ -238,7 +239,7 @@ class _Link:
         """The hello with a password exchange. Raises `AuthenticationError`, also when the server proves nothing itself."""
         scram = credentials.exchange()
         hello.mechanism, hello.authentication = credentials.mechanism, scram.first()
-        answer = await _say_hello(stream, hello)
+        answer = await _say_hello(stream, hello, self.address)
         self.transport.check_hello(self, answer)
         challenge = answer.authentication if answer is not None else b""
         if not challenge:
@@ -249,7 +250,7 @@ class _Link:
             )
         salt, iterations = scram.challenge(challenge)
         proof = scram.final(challenge, await credentials.salted(salt, iterations))
-        answer = await _say_hello(stream, link_pb2.Hello(authentication=proof))
+        answer = await _say_hello(stream, link_pb2.Hello(authentication=proof), self.address)
         scram.check(answer.authentication if answer is not None else b"")
 
     def _silent(self) -> None:
@@ -330,12 +331,12 @@ class _Link:
             data = await stream.read()
             if data is grpc.aio.EOF:
                 raise EOFError
-            for frame in link_codec.decode_envelope(data):
+            for frame in _frames_of(data, self.address):
                 self._on_frame(frame)
 
     def _on_frame(self, frame: Frame) -> None:
         if frame.kind == link_codec.ERROR and frame.correlation_id == LINK_ITSELF:
-            self._leave(from_detail(errors_pb2.ErrorDetail.FromString(frame.header)))
+            self._leave(_error_of(frame, self.address))
             return
         call = self._open.get(frame.correlation_id)
         if call is None:
@@ -344,7 +345,7 @@ class _Link:
             if not call.future.done():
                 call.future.set_result((frame.header, frame.payload))
         elif frame.kind == link_codec.ERROR:
-            call.fail(from_detail(errors_pb2.ErrorDetail.FromString(frame.header)))
+            call.fail(_error_of(frame, self.address))
         else:
             return
         self._finish(call)
@@ -360,16 +361,31 @@ class _Link:
             self.end(error)
 
 
-async def _say_hello(stream: Any, hello: link_pb2.Hello) -> link_pb2.Hello | None:
+async def _say_hello(stream: Any, hello: link_pb2.Hello, address: str) -> link_pb2.Hello | None:
     """Sends a hello, returns the peer's. Raises the peer's refusal."""
     await stream.write(link_codec.hello_envelope(hello))
     data = await stream.read()
     if data is grpc.aio.EOF:
         raise EOFError
-    first = link_codec.decode_envelope(data)[0]
-    if first.kind == link_codec.ERROR:
-        raise from_detail(errors_pb2.ErrorDetail.FromString(first.header))
-    return first.hello
+    frames = _frames_of(data, address)
+    if frames and frames[0].kind == link_codec.ERROR:
+        raise _error_of(frames[0], address)
+    return frames[0].hello if frames else None
+
+
+def _frames_of(data: bytes, address: str) -> list[Frame]:
+    """Raises `InvalidResponseError`: what was sent on this link has an unknown outcome."""
+    try:
+        return link_codec.decode_envelope(data)
+    except errors.InvalidRequestError as error:
+        raise errors.InvalidResponseError(f"{address} sent what cannot be parsed", address=address) from error
+
+
+def _error_of(frame: Frame, address: str) -> errors.OncelogError:
+    try:
+        return from_detail(errors_pb2.ErrorDetail.FromString(frame.header))
+    except DecodeError:
+        return errors.InvalidResponseError(f"{address} sent an error that cannot be parsed", address=address)
 
 
 def _for_one_call(error: errors.OncelogError, sent: bool) -> errors.OncelogError:

@@ -5,7 +5,8 @@ Rule 2: nobody goes back: per partition and shard the entry with the highest epo
 Rule 3: concurrent refreshes share one call; a refresh that begins after you asked is the one you wait for.
 Rule 4: TLS that both sides cannot agree on at any bootstrap address is said at once: waiting does not mend it. Later,
         with a cluster that was known once, it may be a renewal under way, and is tried again like any other failure.
-Rule 5: when nobody answers within the deadline, the error names each address and what happened there.
+Rule 5: an answer with addresses, partitions or shards that cannot be is no answer: nothing of it is used, the next is asked.
+Rule 6: when nobody answers within the deadline, the error names each address and what happened there.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from oncelog import errors, methods
 from oncelog.client.context import Context, now_ms
 from oncelog.core.hashing import shard_for
+from oncelog.core.told_metadata import check_address, check_partitions, check_shards
 from oncelog.types import PartitionId
 from oncelog.v1 import errors_pb2
 from oncelog.v1 import partition_pb2 as pb
@@ -186,7 +188,6 @@ class Metadata:
             self._refresh, self._next_refresh = self._next_refresh, None
         config = self._context.config
         deadline_ms = now_ms() + max(config.request_timeout_ms, config.metadata_attempt_timeout_ms)
-        self._happened = {}
         attempt = 0
         while True:
             reply = await self._ask_anybody(deadline_ms)
@@ -228,10 +229,11 @@ class Metadata:
 
     async def _ask(self, address: str, request: pb.GetMetadataRequest, deadline_ms: int) -> pb.GetMetadataReply | None:
         timeout_ms = max(1, min(deadline_ms - now_ms(), self._context.config.metadata_attempt_timeout_ms))
-        self._happened[address] = "no answer yet"
+        self._happened.setdefault(address, "no answer yet")  # an earlier refusal says more
         self._tls_refused.discard(address)
         try:
             reply, _ = await methods.GET_METADATA.call(self._context.transport, address, request, timeout_ms)
+            self._check(reply)
         except errors.OncelogError as error:
             if not error.retriable:
                 raise
@@ -239,6 +241,7 @@ class Metadata:
             if error.context.get("tls") == "refused":
                 self._tls_refused.add(address)
             return None
+        self._happened.pop(address, None)
         return reply
 
     def _story(self) -> str:
@@ -258,6 +261,20 @@ class Metadata:
             await asyncio.wait(tasks)
 
     # ------------------------------------------------------------ learning
+
+    def _check(self, reply: pb.GetMetadataReply) -> None:
+        """Raises `InvalidResponseError` before anything of it is used."""
+        for info in reply.brokers:
+            check_address(info.address)
+        for kind, known, count, owners in (
+            ("transaction", self.txn_shards, reply.transaction_shard_count, reply.transaction_shards),
+            ("group", self.group_shards, reply.group_shard_count, reply.group_shards),
+        ):
+            check_shards(kind, known, count, [owner.shard for owner in owners])
+            for owner in owners:
+                check_address(owner.address)
+        for topic in reply.topics:
+            check_partitions(topic.name, [info.partition for info in topic.partitions])
 
     def _learn(self, reply: pb.GetMetadataReply) -> None:
         if self.cluster_id and reply.cluster_id != self.cluster_id:

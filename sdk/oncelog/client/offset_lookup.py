@@ -113,8 +113,16 @@ class OffsetLookup:
             else FoundOffset(item.offset, item.timestamp_ms, item.leader_epoch)
             for item in reply.partitions
         }
-        missing = errors.UnknownServerError("the leader did not answer for this partition")
-        return {key: answers.get(key, missing) for key in keys}
+        return {key: _believed(answers.get(key), wanted[key]) for key in keys}
+
+
+def _believed(answer: FoundOffset | errors.OncelogError | None, wanted: int) -> FoundOffset | errors.OncelogError:
+    """Only the search for a time may find nothing."""
+    if answer is None:
+        return errors.InvalidResponseError("the leader did not answer for this partition")
+    if isinstance(answer, FoundOffset) and answer.offset < (0 if wanted in (LATEST, EARLIEST) else -1):
+        return errors.InvalidResponseError("the leader told an offset that cannot be", answered=answer.offset)
+    return answer
 
 
 def _may_pass(error: errors.OncelogError, unknown_topics_may_come: bool) -> bool:

@@ -27,7 +27,7 @@ from oncelog.client.scope import Scope, inside
 from oncelog.client.sender import Sender
 from oncelog.client.writer import Headers, Writer
 from oncelog.config import ProducerConfig
-from oncelog.core.identity import Identity
+from oncelog.core.identity import Identity, believed
 from oncelog.core.names import check_transactional_id
 from oncelog.v1 import coordinator_pb2 as co
 
@@ -136,14 +136,16 @@ class Participant:
         self.already_committed = reply.already_committed
         self.committed_rows = reply.committed_rows
         if not reply.already_committed:
-            self._identity = Identity(
-                producer_id=reply.producer_id,
-                producer_epoch=reply.producer_epoch,
-                txn_producer_id=reply.txn_producer_id,
-                txn_no=reply.txn_no,
-                txn_shard=reply.txn_shard,
-                transactional_id=options.transactional_id,
-                session_token=reply.session_token,
+            self._identity = believed(
+                Identity(
+                    producer_id=reply.producer_id,
+                    producer_epoch=reply.producer_epoch,
+                    txn_producer_id=reply.txn_producer_id,
+                    txn_no=reply.txn_no,
+                    txn_shard=reply.txn_shard,
+                    transactional_id=options.transactional_id,
+                    session_token=reply.session_token,
+                )
             )
             self._sender.reset(self._identity, errors.TxnEndedError("the participant has left"))
             if self._scope is not None and self._sender.traces is not None:

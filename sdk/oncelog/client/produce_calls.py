@@ -16,6 +16,7 @@ from oncelog.client.context import Context, now_ms
 from oncelog.client.send_trace import SendTraces
 from oncelog.client.turns import Turns
 from oncelog.core.accumulator import Batch
+from oncelog.core.fetch_answer import MAX_OFFSET
 from oncelog.types import PartitionId
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.wire_errors import from_detail
@@ -135,15 +136,18 @@ class ProduceCalls:
     async def _run(self, request: Request) -> None:
         try:
             reply = await request.lane.turns.run(request.turn, partial(self._call, request))
-            if len(reply.partitions) != len(request.batches):
-                raise errors.UnknownServerError("the leader answered for another number of batches")
+            if self._acks != 0:
+                _check(request.batches, reply)
         except errors.OncelogError as error:
             self._answer_all(request, error)
+            return
+        if self._acks == 0:
+            self._answer_all(request, None)  # nobody says where they are, or whether they are there
             return
         for batch, item in zip(request.batches, reply.partitions, strict=True):
             self._on_answer(batch, from_detail(item.error) if item.HasField("error") else None, item.base_offset)
 
-    def _answer_all(self, request: Request, error: errors.OncelogError) -> None:
+    def _answer_all(self, request: Request, error: errors.OncelogError | None) -> None:
         for batch in request.batches:
             self._on_answer(batch, error, -1)
 
@@ -166,3 +170,13 @@ class ProduceCalls:
             self._traces.calling(request.batches)
         reply, _ = await methods.PRODUCE.call(self._context.transport, address, message, timeout_ms, payload)
         return reply
+
+
+def _check(batches: list[Batch], reply: pb.ProduceReply) -> None:
+    """Raises `InvalidResponseError`: then nobody knows what was written, and the sender finds out."""
+    asked = [batch.partition for batch in batches]
+    if [(item.topic_id, item.partition) for item in reply.partitions] != asked:
+        raise errors.InvalidResponseError("the leader answered for other batches than it was sent", sent=len(asked))
+    for batch, item in zip(batches, reply.partitions, strict=True):
+        if not -1 <= item.base_offset <= MAX_OFFSET - batch.record_count:
+            raise errors.InvalidResponseError("the leader told an offset that cannot be", answered=item.base_offset)

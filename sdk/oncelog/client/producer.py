@@ -21,7 +21,7 @@ from oncelog.client.sender import Sender
 from oncelog.client.transaction import Transaction
 from oncelog.client.writer import Headers, Writer
 from oncelog.config import ProducerConfig
-from oncelog.core.identity import Identity
+from oncelog.core.identity import Identity, believed
 from oncelog.core.names import check_transactional_id
 from oncelog.core.transaction import TransactionState
 from oncelog.v1 import coordinator_pb2 as co
@@ -187,17 +187,20 @@ class Producer:
         request = co.InitProducerIdRequest(nonce=self._context.nonce())
         if transactional_id is None:
             reply = await self._caller.to_any_coordinator(methods.INIT_PRODUCER_ID, request)
-            return Identity(reply.producer_id, reply.producer_epoch, session_token=reply.session_token)
+            return believed(Identity(reply.producer_id, reply.producer_epoch, session_token=reply.session_token))
         request.transactional_id = transactional_id
         request.transaction_timeout_ms = self.config.transaction_timeout_ms
         reply = await self._caller.to_txn_coordinator(transactional_id, methods.INIT_PRODUCER_ID, request)
-        self._next_txn_no = reply.next_txn_no
-        return Identity(
-            producer_id=reply.producer_id,
-            producer_epoch=reply.producer_epoch,
-            txn_producer_id=reply.producer_id,
-            txn_no=reply.next_txn_no,
-            txn_shard=reply.txn_shard,
-            transactional_id=transactional_id,
-            session_token=reply.session_token,
+        identity = believed(
+            Identity(
+                producer_id=reply.producer_id,
+                producer_epoch=reply.producer_epoch,
+                txn_producer_id=reply.producer_id,
+                txn_no=reply.next_txn_no,
+                txn_shard=reply.txn_shard,
+                transactional_id=transactional_id,
+                session_token=reply.session_token,
+            )
         )
+        self._next_txn_no = identity.txn_no
+        return identity

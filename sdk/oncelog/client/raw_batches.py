@@ -11,8 +11,9 @@ from oncelog.client.offset_lookup import isolation
 from oncelog.config import READ_COMMITTED
 from oncelog.core.batch import iter_batches
 from oncelog.core.consumer import Aborted, by_name, committed
-from oncelog.core.header import BatchHeader
-from oncelog.types import PartitionId
+from oncelog.core.fetch_answer import Bounds, check_batch, check_bounds, check_end, check_extent
+from oncelog.core.header import BatchHeader, partition_tag
+from oncelog.types import Buffer, PartitionId
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.wire_errors import from_detail
 
@@ -77,9 +78,12 @@ class RawReader:
         )
         timeout_ms = self._context.call_timeout_ms(deadline_ms)
         reply, data = await methods.FETCH.call(self._context.transport, address, request, timeout_ms)
-        (answer,) = reply.partitions
+        if [(a.topic_id, a.partition) for a in reply.partitions] != [where]:
+            raise errors.InvalidResponseError("the leader's answer does not fit the question", offset=offset)
+        answer = reply.partitions[0]
         if answer.HasField("error"):
             raise from_detail(answer.error)
+        _check(where, offset, isolation_level, answer, data)
         aborted = by_name(
             Aborted(a.txn_producer_id, a.txn_no, a.all, frozenset(a.winners), a.data_loss) for a in answer.aborted
         )
@@ -88,3 +92,16 @@ class RawReader:
             for header, view in iter_batches(data)
         ]
         return RawBatches(batches, answer.next_offset, answer.high_watermark, answer.last_stable_offset)
+
+
+def _check(where: PartitionId, offset: int, isolation_level: str, answer: pb.FetchedPartition, data: Buffer) -> None:
+    """Raises `InvalidResponseError`, as a consumer does."""
+    told = Bounds(answer.leader_epoch, answer.high_watermark, answer.last_stable_offset)
+    check_bounds(Bounds(), told)
+    limit = told.last_stable_offset if isolation_level == READ_COMMITTED else told.high_watermark
+    check_extent(offset, answer.next_offset, len(data), limit)
+    reached, tag = offset, partition_tag(*where)
+    for number, (header, _) in enumerate(iter_batches(data)):
+        check_batch(header, reached, tag, is_first=number == 0)
+        reached = header.next_offset
+    check_end(reached, answer.next_offset)

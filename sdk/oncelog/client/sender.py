@@ -76,6 +76,7 @@ class Sender:
         self._leaderless: dict[PartitionId, int] = {}
         self._without_identity: dict[PartitionId, None] = {}
         self._is_renewing = False
+        self._renewal_error: errors.OncelogError | None = None
         self._refreshing: asyncio.Task[None] | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._room: deque[tuple[int, asyncio.Future[None]]] = deque()
@@ -494,6 +495,7 @@ class Sender:
                     self.identity = await renew()
                     return
                 except errors.OncelogError as error:
+                    self._renewal_error = error
                     if not error.retriable:
                         self._settle_resolved([(batch, error) for batch in self._accumulator.drop()])
                         return
@@ -528,6 +530,11 @@ class Sender:
         for request in self._calls.slow(_SUSPICIOUS_MS):
             if self._is_deposed(request):
                 self._calls.abandon(request)
+
+    def _why_waiting(self, partition: PartitionId) -> str:
+        if partition in self._without_identity and self._renewal_error is not None:
+            return f": no producer id, {self._renewal_error}"
+        return ": the partition has no leader" if partition in self._leaderless else ""
 
     def _is_gone(self, partition: PartitionId) -> bool:
         return self._metadata.topic_name(partition.topic_id) is None
@@ -571,8 +578,9 @@ class Sender:
             return
         now = now_ms()
         late = [
-            (batch, errors.DeliveryTimedOutError("delivery_timeout_ms passed; never sent", written="false"))
+            (batch, errors.DeliveryTimedOutError(f"delivery_timeout_ms passed; never sent{why}", written="false"))
             for batch in self._accumulator.expired(now)
+            for why in (self._why_waiting(batch.partition),)
         ]
         self._settle_resolved(list(late))
         for partition, window in self._windows.items():

@@ -43,6 +43,7 @@ class Batch:
         "in_doubt",
         "in_flight",
         "keys",
+        "last_error",
         "observed",
         "on_done",
         "partition",
@@ -78,6 +79,7 @@ class Batch:
         self.in_flight = False
         self.in_doubt = False  # an attempt ended without a definite answer
         self.refusal: OncelogError | None = None  # definitely refused, while an older attempt is in doubt
+        self.last_error: OncelogError | None = None  # why the last attempt ended without an outcome
         self.retry_at_ms = 0
         # Outcome.
         self.done = False

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from oncelog.core.header import BatchHeader
+from oncelog.core.fetch_answer import Bounds
+from oncelog.core.header import BatchHeader, partition_tag
 from oncelog.errors import TransactionDataLossError
 from oncelog.types import PartitionId, TopicPartition
 
@@ -60,6 +61,7 @@ class Cursor:
 
     __slots__ = (
         "buffered_bytes",
+        "failing_since_ms",
         "failures",
         "fetch_offset",
         "generation",
@@ -74,6 +76,7 @@ class Cursor:
         "partition",
         "position",
         "retry_at_ms",
+        "tag",
     )
 
     def __init__(self, partition: TopicPartition, partition_id: PartitionId) -> None:
@@ -89,9 +92,20 @@ class Cursor:
         self.last_leader_epoch = -1  # of the last record returned
         self.retry_at_ms = 0
         self.failures = 0
+        self.failing_since_ms = -1  # -1 = the last answer was a good one
+        self.tag = partition_tag(partition_id.topic_id, partition_id.partition)
         self.high_watermark = -1
         self.last_stable_offset = -1
         self.log_start_offset = -1
+
+    @property
+    def bounds(self) -> Bounds:
+        """What the last answer said."""
+        return Bounds(self.leader_epoch, self.high_watermark, self.last_stable_offset)
+
+    def forget_bounds(self) -> None:
+        """The caller is told that an answer was false: what it said is no measure for the next one."""
+        self.high_watermark = self.last_stable_offset = -1
 
     def seek(self, offset: int) -> None:
         """Goes on from there; what is on its way or buffered for the old position no longer counts."""
@@ -119,7 +133,6 @@ class Cursor:
         assert next_offset >= self.fetch_offset
         self.buffered_bytes += size
         self.fetch_offset = next_offset
-        self.failures = 0
 
     def returned(self, position: int, leader_epoch: int) -> None:
         """Records below `position` are the caller's now."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from oncelog.core.header import NO_PRODUCER_ID, NO_SHARD
+from oncelog.errors import InvalidResponseError
 
 
 class Identity(NamedTuple):
@@ -39,3 +40,15 @@ class Identity(NamedTuple):
 
 NOBODY = Identity()
 """A producer without idempotence."""
+
+
+def believed(identity: Identity) -> Identity:
+    """An identity as a coordinator told it. Raises `InvalidResponseError` for one that would break what batches say: a
+    producer id below 0, for example, would be a producer without idempotence.
+    """
+    ids = [identity.producer_id, identity.producer_epoch]
+    if identity.is_transactional or identity.transactional_id:
+        ids += [identity.txn_producer_id, identity.txn_no, identity.txn_shard]
+    if min(ids) < 0 or identity.txn_shard > NO_SHARD or identity.producer_epoch >= 1 << 31:
+        raise InvalidResponseError("the coordinator told a producer id, epoch, number or shard that cannot be")
+    return identity

@@ -177,6 +177,7 @@ class ProducerWindow:
             assert error is not None
             return self._refused(batch, error)
         batch.in_doubt = batch.in_doubt or verdict is Verdict.IN_DOUBT
+        batch.last_error = error
         batch.retry_at_ms = retry_at_ms
         return []
 
@@ -221,9 +222,11 @@ class ProducerWindow:
     @staticmethod
     def _timed_out(batch: Batch) -> DeliveryTimedOutError:
         if batch.in_doubt:
-            return DeliveryTimedOutError(attempts=batch.attempts)
+            return _unknown(batch)
         return DeliveryTimedOutError(
-            "delivery_timeout_ms passed; the records were not written", attempts=batch.attempts, written="false"
+            f"delivery_timeout_ms passed; the records were not written{_last(batch)}",
+            attempts=batch.attempts,
+            written="false",
         )
 
     # ------------------------------------------------------------ doubt
@@ -260,7 +263,7 @@ class ProducerWindow:
         """The first question went unanswered: the caller hears that the outcome is unknown, the asking goes on."""
         if batch.done:
             return []
-        return [(batch, DeliveryTimedOutError(attempts=batch.attempts))]
+        return [(batch, _unknown(batch))]
 
     def unanswerable(self, batch: Batch, refusal: OncelogError) -> Resolved:
         """The leader refuses the question for good: the batch's outcome stays unknown, and nothing follows it under this
@@ -292,3 +295,13 @@ class ProducerWindow:
                 assert 0 < distance(earlier.base_sequence, later.base_sequence) < DUPLICATE_WINDOW
         for batch in self._unresolved:
             assert not (batch.done and not batch.in_doubt)
+
+
+def _unknown(batch: Batch) -> DeliveryTimedOutError:
+    return DeliveryTimedOutError(
+        f"delivery_timeout_ms passed; the outcome is unknown{_last(batch)}", attempts=batch.attempts
+    )
+
+
+def _last(batch: Batch) -> str:
+    return "" if batch.last_error is None else f". The last attempt: {batch.last_error}"

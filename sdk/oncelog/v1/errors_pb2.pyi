@@ -94,6 +94,7 @@ class ErrorCode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ILLEGAL_STATE: _ClassVar[ErrorCode]
     DRAINING_ELSEWHERE: _ClassVar[ErrorCode]
     INTERNAL_ERROR: _ClassVar[ErrorCode]
+    INVALID_RESPONSE: _ClassVar[ErrorCode]
 
 class ErrorAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -189,6 +190,7 @@ SHUTTING_DOWN: ErrorCode
 ILLEGAL_STATE: ErrorCode
 DRAINING_ELSEWHERE: ErrorCode
 INTERNAL_ERROR: ErrorCode
+INVALID_RESPONSE: ErrorCode
 ACTION_UNSPECIFIED: ErrorAction
 RETRY: ErrorAction
 REFRESH: ErrorAction

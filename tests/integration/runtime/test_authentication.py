@@ -38,6 +38,7 @@ from tests.certificates import Authority
 
 jwt = pytest.importorskip("jwt")
 
+from oncelog_runtime.adapters import token_keys  # noqa: E402
 from oncelog_runtime.adapters.authentication import Authentication, host_of  # noqa: E402
 from oncelog_runtime.adapters.token_keys import TokenKeys  # noqa: E402
 from oncelog_runtime.adapters.tokens import TokenVerifier  # noqa: E402
@@ -77,7 +78,8 @@ class World:
         self.authorizer = Authorizer(policy)
         self.authorizer.is_loaded = True
         self.set_user("ann", CREDENTIAL)
-        tokens = TokenVerifier(TokenKeys(str(jwks), SystemClock()), SystemClock(), "i", "a")
+        self.keys = TokenKeys(str(jwks), SystemClock())
+        tokens = TokenVerifier(self.keys, SystemClock(), "i", "a")
         self.server = GrpcServer(
             "127.0.0.1",
             0,
@@ -209,6 +211,34 @@ def test_who_stays_on_a_link_whose_token_is_over_is_told_so_and_then_shown_out(
                 await who(transport, world.address)
             async with asyncio.timeout(20):
                 await world.server._host.no_links.wait()
+
+    run(tmp_path, check)
+
+
+def test_who_proves_himself_by_a_key_that_was_taken_back_goes_on_with_another_one(tmp_path: Path) -> None:
+    """The link that stands is left at once, and not when its token would have ended."""
+    other = rsa.generate_private_key(65537, 2048)
+    signs_with = [(KEY, "k1")]
+
+    def provide() -> str:
+        key, key_id = signs_with[-1]
+        claims = {"iss": "i", "aud": "a", "sub": key_id, "exp": time.time() + 600}
+        made: str = jwt.encode(claims, key, algorithm="RS256", headers={"kid": key_id})
+        return made
+
+    async def check(world: World) -> None:
+        async with client(Credentials(token_provider=provide)) as transport:
+            assert await who(transport, world.address) == "User:k1@127.0.0.1"
+            signs_with.append((other, "k2"))
+            key = jwt.algorithms.RSAAlgorithm.to_jwk(other.public_key(), as_dict=True)
+            (tmp_path / "jwks.json").write_text(json.dumps({"keys": [{**key, "kid": "k2"}]}))
+            world.keys._looked_ms = -token_keys.FILE_EVERY_MS  # it is time to look again
+            seen = ""
+            async with asyncio.timeout(20):
+                while seen != "User:k2@127.0.0.1":
+                    with contextlib.suppress(errors.TokenExpiredError):
+                        seen = await who(transport, world.address)
+                    await asyncio.sleep(0.01)
 
     run(tmp_path, check)
 

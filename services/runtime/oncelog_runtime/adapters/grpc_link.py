@@ -162,6 +162,7 @@ class ServerLink:
         self._idle = asyncio.Event()
         self._idle.set()
         self._over = False
+        self._shown_out = False
 
     @property
     def listener(self) -> str:
@@ -213,6 +214,12 @@ class ServerLink:
     def say_goodbye(self, error: errors.OncelogError) -> None:
         """Tells the peer to use another link; the peer closes this one when it has all its answers."""
         self._queue(grpc_transport.LINK_ITSELF, error)
+
+    def _show_out(self, refused: errors.OncelogError) -> None:
+        """What let the peer in counts no more (a key or password that was changed): it proves itself anew on another link."""
+        if not self._shown_out and isinstance(refused, errors.TokenExpiredError | errors.AuthenticationError):
+            self._shown_out = True
+            self.say_goodbye(refused)
 
     async def _end_with_token(self) -> None:
         """Sends the peer to a new link before its token is over. From then on `_refusal` refuses what it asks here."""
@@ -379,6 +386,7 @@ class ServerLink:
         if handler is None or not frame.method.startswith(self._prefix):
             return errors.InvalidRequestError(f"this link does not serve {frame.method[:100]!r}")
         if (refused := refusal_of(self._caller, frame.method)) is not None:
+            self._show_out(refused)
             return refused
         if len(self._requests) >= self._host.max_requests_per_link:
             return errors.ResourceExhaustedError("too many requests on this link", retry_after_ms=_RETRY_AFTER_MS)

@@ -106,7 +106,7 @@ _BY_STATUS: Final[dict[grpc.StatusCode, tuple[C, ...]]] = {
     grpc.StatusCode.UNAUTHENTICATED: (C.AUTHENTICATION_FAILED, C.TOKEN_EXPIRED),
     grpc.StatusCode.DATA_LOSS: (C.TRANSACTION_DATA_LOSS,),
     grpc.StatusCode.INTERNAL: (C.INTERNAL_ERROR,),
-    grpc.StatusCode.UNKNOWN: (C.UNKNOWN_ERROR,),
+    grpc.StatusCode.UNKNOWN: (C.UNKNOWN_ERROR, C.INVALID_RESPONSE),
 }
 
 STATUS: Final[dict[C, grpc.StatusCode]] = {code: status for status, codes in _BY_STATUS.items() for code in codes}

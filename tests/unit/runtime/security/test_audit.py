@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from oncelog.trace_context import TRACEPARENT
 from oncelog_runtime import metric_names as names
 from oncelog_runtime.logs import JsonFormatter
 from oncelog_runtime.metrics import NodeMetrics
@@ -118,6 +119,16 @@ def test_a_proof_that_was_refused(world: World) -> None:
     (line,) = world.lines
     assert (line["operation"], line["peer"]) == ("AUTHENTICATE", "ipv4:10.0.0.1:5")
     assert world.metrics.counter(names.AUTHENTICATION_FAILURES, "AUTHENTICATION_FAILED").value == 2
+
+
+def test_a_line_names_the_trace_of_its_request(world: World) -> None:
+    marked = TRACEPARENT.set(f"00-{'a' * 32}-{'b' * 16}-01")
+    try:
+        world.record()
+    finally:
+        TRACEPARENT.reset(marked)
+    (line,) = world.lines
+    assert (line["trace_id"], line["span_id"]) == ("a" * 32, "b" * 16)
 
 
 def test_memory_of_refusals_is_bounded() -> None:

@@ -36,6 +36,9 @@ class Lost(Exception):
     """The call is executed and its answer lost."""
 
 
+Lie = Callable[[Any, Any, bytes], tuple[Any, bytes]]
+"""(request, honest reply, honest payload) -> what is answered instead; a reply of `bytes` goes out as it is."""
+
 Fault = Callable[[str, Any], BaseException | None]
 """(address, request) -> what goes wrong, or None. An `OncelogError` comes instead of the execution."""
 
@@ -87,6 +90,7 @@ class FakeCluster:
         self.epochs = dict.fromkeys(range(partitions), 0)
         self.calls: list[tuple[str, str, Any]] = []
         self.faults: dict[str, list[Fault]] = {}
+        self.lies: dict[str, Lie] = {}
         self.down: set[str] = set()
         self.next_producer_id = 100
         self.next_txn_no = 1
@@ -123,6 +127,10 @@ class FakeCluster:
         """What the partition holds."""
         return [record.value for _, record in self.logs[PartitionId(TOPIC_ID, partition)].records]
 
+    async def pause(self) -> None:
+        """A moment of virtual time."""
+        await asyncio.sleep(0.01)
+
     def count(self, method: str) -> int:
         """How many calls of this method arrived."""
         return sum(name.endswith("." + method) for _, name, _ in self.calls)
@@ -153,7 +161,9 @@ class FakeCluster:
                     await asyncio.sleep(1_000)
         except TimeoutError:
             raise errors.RequestTimedOutError(method=method) from None
-        return reply.SerializeToString(), bulk
+        if spec.method in self.lies:
+            reply, bulk = self.lies[spec.method](request, reply, bytes(bulk))
+        return reply if isinstance(reply, bytes) else reply.SerializeToString(), bulk
 
     async def close(self) -> None:
         """Nothing to close."""
@@ -246,6 +256,7 @@ class FakeCluster:
             found.length = len(data)
             found.next_offset = max([item.fetch_offset, *ends])
             found.high_watermark = found.last_stable_offset = log.end
+            found.leader_epoch = self.epochs[item.partition]
             found.aborted.extend(self.aborted)
             parts.append(data)
         return reply, b"".join(parts)
