@@ -21,17 +21,20 @@ from typing import Any
 from zlib import crc32
 
 from oncelog import errors
+from oncelog.core.throttles import Throttles
 from oncelog.ports import Handler
 from oncelog.types import Buffer
 from oncelog_runtime.audience import refusal
 from oncelog_runtime.call_context import CALL, CallInfo
 from oncelog_runtime.listeners import INTERNAL
+from oncelog_runtime.quotas import Quotas, subject_of
 from oncelog_runtime.security.authorizer import Authorizer
 from oncelog_runtime.sim.faults import FaultPlan
 from oncelog_runtime.sim.loop import Life, SimFuture, SimLoop, SimTask
 from oncelog_runtime.startup import AddressInUseError
 
 Reply = tuple[bytes, Buffer]
+_PATIENCE_MS = 2_000
 
 
 def host_of(address: str) -> str:
@@ -93,6 +96,7 @@ class SimTransport:
         self.host = host
         self.life = life
         self.links: dict[str, _Link] = {}
+        self.throttles = Throttles()
         self._closed = False
 
     async def call(
@@ -134,6 +138,7 @@ class SimServer:
         self.life = life
         self.security: Authorizer | None = None
         """Where access rules are on: a client is the principal that `SimNetwork.principal_of` makes of its host."""
+        self.quotas = Quotas()
         self._context = life.context if life is not None else network.loop.world
         self._handlers: dict[str, Handler] = {}
         self._running: dict[SimTask[None], None] = {}
@@ -173,15 +178,37 @@ class SimServer:
         task: Any = asyncio.current_task()
         call.task = task  # from here on it may be cancelled: its first step is taken
         self._running[task] = None
+        throttle_ms = 0
         try:
-            result = await self._handle(call, listener)
+            result, throttle_ms = await self._within_quotas(call, listener)
         finally:
             del self._running[task]
             call.task = None
             if self._idle is not None and not self._running and not self._idle.done():
                 self._idle.set_result(None)
         if self.life is None or not self.life.dead:
-            self._network.answer(self, call, result)
+            self._network.answer(self, call, result, throttle_ms)
+
+    async def _within_quotas(self, call: _Call, listener: str) -> tuple[Reply | errors.OncelogError, int]:
+        """The answer, and how long the caller should wait before the next request of this method."""
+        caller = CALL.get()
+        assert caller is not None
+        subject = subject_of(caller) if self.quotas.is_active else ""
+        if not subject:
+            return await self._handle(call, listener), 0
+        size = len(call.header) + len(call.payload)
+        try:
+            quota = self.quotas.admit(subject, call.method, size, _PATIENCE_MS)
+        except errors.ThrottlingQuotaExceededError as error:
+            return error, error.retry_after_ms
+        try:
+            if quota.delay_ms > 0:
+                await asyncio.sleep(quota.delay_ms / 1000)
+            result = await self._handle(call, listener)
+            size = 0 if isinstance(result, errors.OncelogError) else len(result[0]) + len(result[1])
+            return result, quota.answered(size)
+        finally:
+            quota.close()
 
     def _caller(self, call: _Call, listener: str) -> CallInfo:
         if self.security is None:
@@ -412,7 +439,7 @@ class SimNetwork:
 
     # ------------------------------------------------------------ answers
 
-    def answer(self, server: SimServer, call: _Call, result: Reply | errors.OncelogError) -> None:
+    def answer(self, server: SimServer, call: _Call, result: Reply | errors.OncelogError, throttle_ms: int = 0) -> None:
         """Sends an answer back on the call's link, if anyone still waits there."""
         link = call.link
         if link is None or not link.is_open or link.stalled:
@@ -420,12 +447,14 @@ class SimNetwork:
         if (host_of(server.address), link.client.host) in self._cuts:
             self._stall(link)
         elif not self._hits("lose_reply"):
-            self.loop.call_later(self._delay(), self._deliver_answer, call, result, context=call.context)
+            self.loop.call_later(self._delay(), self._deliver_answer, call, result, throttle_ms, context=call.context)
 
-    def _deliver_answer(self, call: _Call, result: Reply | errors.OncelogError) -> None:
+    def _deliver_answer(self, call: _Call, result: Reply | errors.OncelogError, throttle_ms: int) -> None:
         link, future = call.link, call.future
         if link is None or not link.is_open or future is None or future.done():
             return
+        if throttle_ms:
+            link.client.throttles.told(link.address, call.method, throttle_ms, int(self.loop.time() * 1000))
         if isinstance(result, errors.OncelogError):
             future.set_exception(result)
         else:
