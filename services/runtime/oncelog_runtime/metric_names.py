@@ -172,6 +172,26 @@ APPEND_QUEUE: Final = _gauge(
 )
 LINKS: Final = _gauge("oncelog_links", EVERY, "Open links from clients and other services.")
 REQUESTS_RUNNING: Final = _gauge("oncelog_requests_running", EVERY, "Requests whose handler runs.")
+LINKS_REFUSED: Final = _counter(
+    "oncelog_links_refused_total",
+    EVERY,
+    "Links that were not let in, by the error's code, whatever the reason.",
+    "code",
+)
+MEMORY_TAKEN: Final = _gauge(
+    "oncelog_memory_taken_bytes",
+    EVERY,
+    "What is taken of a budget of this process: requests (being served), answers (from before they are made or unpacked "
+    "until they left), arriving (messages that are not whole yet, as of the last look).",
+    "budget",
+)
+MEMORY_LIMIT: Final = _gauge("oncelog_memory_limit_bytes", EVERY, "What a budget of this process holds.", "budget")
+MEMORY_REFUSED: Final = _counter(
+    "oncelog_memory_refused_total",
+    EVERY,
+    "Requests, answers and waits that found no room in a budget; for arriving: connections that were ended.",
+    "budget",
+)
 
 # ---------------------------------------------------------------- storage
 

@@ -91,6 +91,8 @@ class LinkHost:
     """By listener and peer: one peer must not keep the others out."""
     let_in: Counter[tuple[str, str]] = field(default_factory=Counter)
     """The same, of those whose hello was accepted: streams without a hello take no place of theirs."""
+    refused: Counter[str] = field(default_factory=Counter)
+    """Links that were not let in, by the error's code."""
     half_messages: HalfMessages | None = None
     """Told of each whole message and each answer."""
     running: set[asyncio.Task[None]] = field(default_factory=set)
@@ -249,6 +251,7 @@ class ServerLink:
     async def _greet(self) -> bool:
         """The hello of both sides; False when the peer was refused."""
         if self._host.links_of[self.listener, self.peer] > 2 * self._host.max_links_per_peer:
+            self._host.refused[errors.ErrorCode.RESOURCE_EXHAUSTED.name] += 1
             await self._context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, _TOO_MANY)  # not worth waiting for its hello
         try:
             async with asyncio.timeout(HELLO_TIMEOUT_S):
@@ -330,6 +333,7 @@ class ServerLink:
 
     async def _refuse(self, error: errors.OncelogError) -> None:
         """Says why, and lets the peer hang up first: the end of a stream can overtake its last message."""
+        self._host.refused[error.code.name] += 1
         await self._context.write(link_codec.encode_envelope([_error_frame(grpc_transport.LINK_ITSELF, error)]))
         try:
             async with asyncio.timeout(_LINGER_S):

@@ -205,6 +205,22 @@ class GrpcServer:
         return self._host.half_messages
 
     @property
+    def links_refused(self) -> Counter[str]:
+        """Links that were not let in, by the error's code."""
+        return self._host.refused
+
+    def budgets(self) -> dict[str, tuple[int, int, int]]:
+        """(bytes taken, bytes there are, times refused) of each."""
+        shares = self._host.shares
+        found = {
+            name: (budget.taken_bytes, budget.limit_bytes, budget.refused)
+            for name, budget in (("requests", shares.requests), ("answers", shares.answers))
+        }
+        if (half := self._host.half_messages) is not None:
+            found["arriving"] = (half.arriving.unfinished_bytes, half.limit_bytes, half.ended)
+        return found
+
+    @property
     def running_requests(self) -> int:
         """Requests whose handler runs."""
         return len(self._host.running)

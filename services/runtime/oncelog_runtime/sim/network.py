@@ -45,7 +45,7 @@ def host_of(address: str) -> str:
 class _Call:
     """One call on its way. `link` is None for a copy, whose answer nobody awaits."""
 
-    __slots__ = ("context", "future", "header", "host", "link", "method", "payload", "task")
+    __slots__ = ("context", "future", "header", "host", "link", "method", "payload", "task", "throttle_ms")
 
     def __init__(self, host: str, method: str, header: bytes, payload: bytes) -> None:
         self.host = host
@@ -56,6 +56,7 @@ class _Call:
         self.context: Context | None = None
         self.link: _Link | None = None
         self.task: SimTask[None] | None = None
+        self.throttle_ms = 0  # what the answer says about the caller's quota
 
 
 class _Link:
@@ -178,35 +179,35 @@ class SimServer:
         task: Any = asyncio.current_task()
         call.task = task  # from here on it may be cancelled: its first step is taken
         self._running[task] = None
-        throttle_ms = 0
         try:
-            result, throttle_ms = await self._within_quotas(call, listener)
+            result = await self._within_quotas(call, listener)
         finally:
             del self._running[task]
             call.task = None
             if self._idle is not None and not self._running and not self._idle.done():
                 self._idle.set_result(None)
         if self.life is None or not self.life.dead:
-            self._network.answer(self, call, result, throttle_ms)
+            self._network.answer(self, call, result)
 
-    async def _within_quotas(self, call: _Call, listener: str) -> tuple[Reply | errors.OncelogError, int]:
-        """The answer, and how long the caller should wait before the next request of this method."""
+    async def _within_quotas(self, call: _Call, listener: str) -> Reply | errors.OncelogError:
         caller = CALL.get()
         assert caller is not None
         subject = subject_of(caller) if self.quotas.is_active else ""
         if not subject:
-            return await self._handle(call, listener), 0
+            return await self._handle(call, listener)
         size = len(call.header) + len(call.payload)
         try:
             quota = self.quotas.admit(subject, call.method, size, _PATIENCE_MS)
         except errors.ThrottlingQuotaExceededError as error:
-            return error, error.retry_after_ms
+            call.throttle_ms = error.retry_after_ms
+            return error
         try:
             if quota.delay_ms > 0:
                 await asyncio.sleep(quota.delay_ms / 1000)
             result = await self._handle(call, listener)
             size = 0 if isinstance(result, errors.OncelogError) else len(result[0]) + len(result[1])
-            return result, quota.answered(size)
+            call.throttle_ms = quota.answered(size)
+            return result
         finally:
             quota.close()
 
@@ -439,7 +440,7 @@ class SimNetwork:
 
     # ------------------------------------------------------------ answers
 
-    def answer(self, server: SimServer, call: _Call, result: Reply | errors.OncelogError, throttle_ms: int = 0) -> None:
+    def answer(self, server: SimServer, call: _Call, result: Reply | errors.OncelogError) -> None:
         """Sends an answer back on the call's link, if anyone still waits there."""
         link = call.link
         if link is None or not link.is_open or link.stalled:
@@ -447,14 +448,14 @@ class SimNetwork:
         if (host_of(server.address), link.client.host) in self._cuts:
             self._stall(link)
         elif not self._hits("lose_reply"):
-            self.loop.call_later(self._delay(), self._deliver_answer, call, result, throttle_ms, context=call.context)
+            self.loop.call_later(self._delay(), self._deliver_answer, call, result, context=call.context)
 
-    def _deliver_answer(self, call: _Call, result: Reply | errors.OncelogError, throttle_ms: int) -> None:
+    def _deliver_answer(self, call: _Call, result: Reply | errors.OncelogError) -> None:
         link, future = call.link, call.future
         if link is None or not link.is_open or future is None or future.done():
             return
-        if throttle_ms:
-            link.client.throttles.told(link.address, call.method, throttle_ms, int(self.loop.time() * 1000))
+        if call.throttle_ms:
+            link.client.throttles.told(link.address, call.method, call.throttle_ms, int(self.loop.time() * 1000))
         if isinstance(result, errors.OncelogError):
             future.set_exception(result)
         else:
