@@ -18,10 +18,10 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 from oncelog.client.admin import AccessRule, Quota, RoleBinding
 from oncelog.client.client import Client
+from oncelog.sync import Client as Operator
 from oncelog.types import TopicPartition
 from oncelog_runtime.local import LocalCluster
 
@@ -36,9 +36,8 @@ RAISED_MAX = 1.5
 
 
 def client(address: str, user: str) -> Client:
-    """A client of one tenant; empty: the operator, who is anonymous here."""
-    identity: dict[str, Any] = {"username": user, "password": PASSWORD} if user else {}
-    return Client(address, **identity)
+    """A client of one tenant. The operator is nobody in particular here, and may do everything."""
+    return Client(address, username=user, password=PASSWORD)
 
 
 # ---------------------------------------------------------------- tenants, each in a process of its own
@@ -47,6 +46,7 @@ def client(address: str, user: str) -> Client:
 async def produce(address: str, user: str, seconds: float) -> dict[str, float]:
     """As fast as it may. The rate of acknowledged bytes."""
     async with client(address, user) as tenant, tenant.producer(buffer_memory=16 * MIB) as producer:
+        await producer.send_and_wait(TOPIC, b"the link is there")
         acked, began = 0, time.monotonic()
 
         async def send() -> None:
@@ -115,34 +115,32 @@ def result(tenant: subprocess.Popen[str], seconds: float) -> dict[str, float]:
 # ---------------------------------------------------------------- the story
 
 
-async def prepare(address: str) -> None:
+def prepare(operator: Operator) -> None:
     """Topic, tenants and their rights, and records to fetch."""
-    async with client(address, "") as operator:
-        await operator.admin.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=1)
-        for user in (NOISY, QUIET):
-            await operator.admin.create_user(user, PASSWORD)
-        await operator.admin.create_acls(
-            [AccessRule(f"User:{user}", "IDEMPOTENT_WRITE", "CLUSTER", "oncelog-cluster") for user in (NOISY, QUIET)],
-            [RoleBinding(f"User:{user}", "owner") for user in (NOISY, QUIET)],
-        )
-        async with operator.producer() as producer:
-            for _ in range(64 * MIB // len(VALUE)):
-                await producer.send(TOPIC, VALUE)
-            await producer.flush()
+    operator.admin.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=1)
+    for user in (NOISY, QUIET):
+        operator.admin.create_user(user, PASSWORD)
+    operator.admin.create_acls(
+        [AccessRule(f"User:{user}", "IDEMPOTENT_WRITE", "CLUSTER", "oncelog-cluster") for user in (NOISY, QUIET)],
+        [RoleBinding(f"User:{user}", "owner") for user in (NOISY, QUIET)],
+    )
+    with operator.producer() as producer:
+        for _ in range(64 * MIB // len(VALUE)):
+            producer.send(TOPIC, value=VALUE)
+        producer.flush()
 
 
-async def limit(address: str, limits: dict[str, int]) -> None:
+def limit(operator: Operator, limits: dict[str, int]) -> None:
     """The noisy tenant's quota; none: without."""
-    async with client(address, "") as operator:
-        if limits:
-            await operator.admin.set_quotas([Quota(f"User:{NOISY}", limits)])
-        else:
-            await operator.admin.remove_quotas([f"User:{NOISY}"])
+    if limits:
+        operator.admin.set_quotas([Quota(f"User:{NOISY}", limits)])
+    else:
+        operator.admin.remove_quotas([f"User:{NOISY}"])
 
 
-def rates(address: str, quota: int, seconds: float) -> bool:
+def rates(operator: Operator, address: str, quota: int, seconds: float) -> bool:
     """Prints both rates against the quota; True when both hold."""
-    asyncio.run(limit(address, {"produce_bytes_per_s": quota, "fetch_bytes_per_s": quota}))
+    limit(operator, {"produce_bytes_per_s": quota, "fetch_bytes_per_s": quota})
     holds = True
     for what in ("produce", "fetch"):
         found = result(start(what, address, NOISY, seconds), seconds)
@@ -156,7 +154,7 @@ def rates(address: str, quota: int, seconds: float) -> bool:
     return holds
 
 
-def neighbours(address: str, quota: int, seconds: float) -> bool:
+def neighbours(operator: Operator, address: str, quota: int, seconds: float) -> bool:
     """Prints the quiet tenant's latencies; True when the noisy one's quota keeps them."""
     p99: dict[str, float] = {}
     for name, limits in (
@@ -166,7 +164,7 @@ def neighbours(address: str, quota: int, seconds: float) -> bool:
     ):
         noisy = []
         if limits is not None:
-            asyncio.run(limit(address, limits))
+            limit(operator, limits)
             noisy = [start(what, address, NOISY, seconds + 6) for what in ("produce", "fetch")]
             time.sleep(4)
         found = result(start("ping", address, QUIET, seconds), seconds)
@@ -188,9 +186,10 @@ def story(quota: int, noisy_quota: int, seconds: float) -> int:
         cluster = LocalCluster(Path(folder), 1, 1, doors=True, serving_flags=flags)
         with cluster:
             address = cluster.bootstrap_at("client")
-            asyncio.run(prepare(address))
-            holds = rates(address, quota, seconds)
-            kept = neighbours(address, noisy_quota, seconds)
+            with Operator(address) as operator:
+                prepare(operator)
+                holds = rates(operator, address, quota, seconds)
+                kept = neighbours(operator, address, noisy_quota, seconds)
     print(
         f"rates within {SLACK:.0%}: {'yes' if holds else 'NO'}; quiet p99 within {RAISED_MAX} x: {'yes' if kept else 'NO'}"
     )

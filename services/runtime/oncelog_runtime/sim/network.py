@@ -24,8 +24,10 @@ from oncelog import errors
 from oncelog.core.throttles import Throttles
 from oncelog.ports import Handler
 from oncelog.types import Buffer
+from oncelog_runtime.admission import ADMISSION, Admission
 from oncelog_runtime.audience import refusal
 from oncelog_runtime.call_context import CALL, CallInfo
+from oncelog_runtime.core.budget import Budget
 from oncelog_runtime.listeners import INTERNAL
 from oncelog_runtime.quotas import Quotas, subject_of
 from oncelog_runtime.security.authorizer import Authorizer
@@ -35,6 +37,7 @@ from oncelog_runtime.startup import AddressInUseError
 
 Reply = tuple[bytes, Buffer]
 _PATIENCE_MS = 2_000
+_ANSWER_BYTES = 64 << 20
 
 
 def host_of(address: str) -> str:
@@ -201,6 +204,9 @@ class SimServer:
         except errors.ThrottlingQuotaExceededError as error:
             call.throttle_ms = error.retry_after_ms
             return error
+        admission = Admission(Budget("simulated", _ANSWER_BYTES))
+        admission.answer_bytes_max = quota.answer_bytes_max
+        ADMISSION.set(admission)
         try:
             if quota.delay_ms > 0:
                 await asyncio.sleep(quota.delay_ms / 1000)
