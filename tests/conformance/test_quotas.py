@@ -18,6 +18,7 @@ from oncelog.v1 import partition_pb2 as pa
 from oncelog.v1 import types_pb2
 from oncelog_coordinator.coordinator import CoordinatorNode
 from oncelog_partition_leader.broker import Broker
+from oncelog_runtime.core.quota import QuotaKind
 from oncelog_runtime.quotas import Quotas
 from tests.conformance.script import Place, Script, cluster
 from tests.conformance.test_internal_topics import knock
@@ -70,6 +71,8 @@ async def test_a_producer_above_its_quota_writes_at_its_rate_and_loses_nothing(s
     rate = 3_000 * KIB / (took + 1)  # one second's worth may go at once
     assert 90 * KIB < rate < 110 * KIB
     assert await s.latest(place) == 300
+    held = sum(sum(found._delays[QuotaKind.PRODUCE_BYTES].counts) for found in quotas_of(s))
+    assert held < 30, "it waits by itself: the server has to hold back what was under way when it heard of it"
     assert await write(s, "quiet", place, 300, 10 * KIB) < 3
 
 

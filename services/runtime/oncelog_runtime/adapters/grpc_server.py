@@ -31,9 +31,10 @@ from oncelog.tracing import Tracer
 from oncelog.types import Buffer
 from oncelog_runtime import listeners
 from oncelog_runtime.adapters import grpc_status
-from oncelog_runtime.adapters.grpc_link import SMALL_BYTES, LinkHost, ServerLink, unexpected
+from oncelog_runtime.adapters.grpc_link import SMALL_BYTES, ServerLink, unexpected
 from oncelog_runtime.adapters.grpc_tracing import ServerTracing
 from oncelog_runtime.adapters.half_messages import LOOK_S, HalfMessages, connection_of
+from oncelog_runtime.adapters.link_host import LinkHost
 from oncelog_runtime.admission import ADMISSION, Admission
 from oncelog_runtime.audience import refusal_of
 from oncelog_runtime.call_context import CALL, CallInfo

@@ -167,10 +167,11 @@ class Account:
         if most is None:
             self._ids.clear()
             return
-        while self._ids and (oldest := next(iter(self._ids.values()))) <= now_ms - TRANSACTIONAL_IDS_MS:
+        while self._ids and next(iter(self._ids.values())) <= now_ms - TRANSACTIONAL_IDS_MS:
             self._ids.popitem(last=False)
         if transactional_id not in self._ids and len(self._ids) >= most:
-            raise self._refusal(_K.TRANSACTIONAL_IDS, oldest + TRANSACTIONAL_IDS_MS - now_ms)
+            oldest_ms = next(iter(self._ids.values()))
+            raise self._refusal(_K.TRANSACTIONAL_IDS, oldest_ms + TRANSACTIONAL_IDS_MS - now_ms)
         self._ids[transactional_id] = now_ms
         self._ids.move_to_end(transactional_id)
 
