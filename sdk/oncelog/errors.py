@@ -501,6 +501,12 @@ class ResourceExhaustedError(RetriableError):
     code = ErrorCode.RESOURCE_EXHAUSTED
 
 
+class ThrottlingQuotaExceededError(RetriableError):
+    """Above a quota of the caller; nothing was done: wait and try again."""
+
+    code = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+
+
 class IdSpaceExhaustedError(FatalProducerError):
     """The space of producer ids is used up."""
 

@@ -2,7 +2,7 @@
 
 Rule 1: the bytes are protobuf's, exactly: a test encodes and decodes everything both ways.
 Rule 2: only plain envelopes with large payloads are handled here; small ones, and whatever looks unusual (an unknown
-        field, a hello, a wrong length), are given to protobuf, so there is one meaning and one set of errors.
+        field, a hello, a throttle, a wrong length), are given to protobuf, so there is one meaning and one set of errors.
 Rule 3: a large payload comes back as a view into the envelope; one of at most `SLICE_BYTES` is copied, so that it
         does not keep a whole envelope alive.
 
@@ -63,6 +63,7 @@ class Frame(NamedTuple):
     header: bytes = b""
     payload: Buffer = b""
     hello: link_pb2.Hello | None = None
+    throttle_ms: int = 0
 
 
 class _UnusualError(Exception):
@@ -110,6 +111,7 @@ def _encode_with_protobuf(frames: Sequence[Frame]) -> bytes:
             traceparent=f.traceparent,
             header=f.header,
             payload=bytes(f.payload),
+            throttle_ms=f.throttle_ms,
         )
     return bytes(envelope.SerializeToString())
 
@@ -126,6 +128,8 @@ def _append_frame(parts: list[Buffer], frame: Frame) -> None:
     fields.append(_text_field(b"\x2a", frame.traceparent))
     if frame.header:
         fields.append(b"\x32" + _varint(len(frame.header)) + frame.header)
+    if frame.throttle_ms:
+        fields.append(b"\x40" + _varint(frame.throttle_ms))
     if frame.payload:
         fields.append(b"\x7a" + _varint(len(frame.payload)))
     head = b"".join(fields)
@@ -193,6 +197,7 @@ def _decode_with_protobuf(data: bytes) -> list[Frame]:
             f.header,
             f.payload,
             f.hello if f.HasField("hello") else None,
+            f.throttle_ms,
         )
         for f in envelope.frames
     ]

@@ -43,6 +43,9 @@ CLIENT: Final[frozenset[str]] = frozenset(
         methods.ALTER_USER,
         methods.DELETE_USER,
         methods.LIST_USERS,
+        methods.ALTER_QUOTAS,
+        methods.LIST_QUOTAS,
+        methods.DESCRIBE_QUOTA,
         methods.INIT_PRODUCER_ID,
         methods.ENROL_PARTITIONS,  # producers enrol ahead
         methods.END_TRANSACTION,

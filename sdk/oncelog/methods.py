@@ -134,6 +134,9 @@ CHECK_ACL: Final = _security("CheckAcl", se.CheckAclRequest, se.CheckAclReply)
 ALTER_USER: Final = _security("AlterUser", se.AlterUserRequest, se.AlterUserReply)
 DELETE_USER: Final = _security("DeleteUser", se.DeleteUserRequest, se.DeleteUserReply)
 LIST_USERS: Final = _security("ListUsers", se.ListUsersRequest, se.ListUsersReply)
+ALTER_QUOTAS: Final = _security("AlterQuotas", se.AlterQuotasRequest, se.AlterQuotasReply)
+LIST_QUOTAS: Final = _security("ListQuotas", se.ListQuotasRequest, se.ListQuotasReply)
+DESCRIBE_QUOTA: Final = _security("DescribeQuota", se.DescribeQuotaRequest, se.DescribeQuotaReply)
 
 ALLOCATE_PRODUCER_IDS: Final = MethodSpec(
     "PidAllocator", "AllocateProducerIds", al.AllocateProducerIdsRequest, al.AllocateProducerIdsReply

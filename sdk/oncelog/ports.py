@@ -6,8 +6,9 @@ Rule: code above these ports runs unchanged in production and in the determinist
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from oncelog.core.throttles import Throttles
 from oncelog.types import Buffer
 
 
@@ -33,6 +34,13 @@ class Transport(Protocol):
     async def close(self) -> None:
         """Ends all links; open calls fail with `NetworkError`."""
         ...
+
+
+@runtime_checkable
+class TellsThrottles(Protocol):
+    """A transport that notes what servers say about quotas."""
+
+    throttles: Throttles
 
 
 class WallClock(Protocol):

@@ -25,6 +25,7 @@ from oncelog.client.descriptions import (
     TransactionDescription,
 )
 from oncelog.client.operations_admin import BrokerLoad
+from oncelog.client.quota_admin import Quota, QuotaDescription
 from oncelog.client.security_admin import AccessDecision, AccessRule, AccessRules, Role, RoleBinding, UserListing
 from oncelog.sync_loop import Wrapper
 from oncelog.types import PartitionId
@@ -235,6 +236,25 @@ class Admin(Wrapper[AsyncAdmin]):
         """False: there was none."""
         deleted: bool = self._run(self._inner.delete_user(name))
         return deleted
+
+    def set_quotas(self, quotas: Sequence[Quota]) -> None:
+        """Sets these limits, all or none; others stay."""
+        self._run(self._inner.set_quotas(quotas))
+
+    def remove_quotas(self, subjects: Sequence[str], kinds: Sequence[str] = ()) -> int:
+        """Takes limits of these kinds away (none named: all); the number of those that were there."""
+        count: int = self._run(self._inner.remove_quotas(subjects, kinds))
+        return count
+
+    def list_quotas(self) -> list[Quota]:
+        """What was set, by subject."""
+        found: list[Quota] = self._run(self._inner.list_quotas())
+        return found
+
+    def describe_quota(self, subject: str = "") -> QuotaDescription:
+        """The limits that hold for somebody; empty: for me."""
+        found: QuotaDescription = self._run(self._inner.describe_quota(subject))
+        return found
 
     def list_users(self) -> list[UserListing]:
         """By name."""

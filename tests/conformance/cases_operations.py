@@ -47,7 +47,26 @@ def _right(title: str, *names: str) -> Case:
     return Case(title, tuple(f"conformance/test_access_rules.py::{name}" for name in names))
 
 
+def _quota(title: str, *names: str) -> Case:
+    return Case(title, tuple(f"conformance/test_quotas.py::{name}" for name in names))
+
+
 OPERATIONS: Final[dict[str, Case]] = {
+    "quota 1": _quota(
+        "above a rate: delayed, told, and nothing is lost",
+        "test_a_producer_above_its_quota_writes_at_its_rate_and_loses_nothing",
+        "test_a_consumer_above_its_quota_reads_at_its_rate",
+    ),
+    "quota 2": _quota(
+        "a request that is passed on is counted once",
+        "test_what_a_broker_passes_on_is_counted_where_the_client_asked_and_nowhere_else",
+    ),
+    "quota 3": _quota(
+        "what cannot be delayed is refused by name",
+        "test_partitions_are_made_at_the_rate_of_the_quota_and_the_sdk_waits_for_its_turn",
+        "test_transactional_ids_of_an_hour_are_bounded_and_known_ones_go_on",
+    ),
+    "quota 4": _quota("quotas change while everything runs", "test_quotas_are_set_removed_and_told_to_those_who_may"),
     "drain 1": _drain(
         "leaderships and the controller's role go, replicas stay",
         "test_a_drained_broker_leads_nothing_and_stays_in_every_isr",

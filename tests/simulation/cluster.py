@@ -125,7 +125,7 @@ class SimCluster:
     def _secured(self, ports: NodePorts) -> NodePorts:
         if not self._super_users:
             return ports
-        security = Authorizer(Policy(self._super_users))
+        security = Authorizer(Policy(self._super_users), ports.quotas)
         assert isinstance(ports.server, SimServer)
         ports.server.security = security
         return dataclasses.replace(ports, security=security)

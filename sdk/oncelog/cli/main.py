@@ -28,6 +28,7 @@ NOUNS: Final = (
     "cluster",
     "acl",
     "user",
+    "quota",
     "node",
     "verify",
     "explain",

@@ -31,6 +31,7 @@ from oncelog.client.descriptions import (
 from oncelog.client.group_admin import GroupAdmin
 from oncelog.client.operations_admin import BrokerLoad, OperationsAdmin
 from oncelog.client.placement_admin import PlacementAdmin
+from oncelog.client.quota_admin import EffectiveLimit, Quota, QuotaAdmin, QuotaDescription
 from oncelog.client.security_admin import (
     AccessDecision,
     AccessRule,
@@ -44,7 +45,7 @@ from oncelog.client.security_admin import (
 from oncelog.client.transaction_admin import TransactionAdmin
 
 
-class Admin(ClusterAdmin, PlacementAdmin, OperationsAdmin, TransactionAdmin, GroupAdmin, SecurityAdmin):
+class Admin(ClusterAdmin, PlacementAdmin, OperationsAdmin, TransactionAdmin, GroupAdmin, SecurityAdmin, QuotaAdmin):
     """See the module. Made by the client."""
 
 
@@ -61,6 +62,7 @@ __all__ = [
     "ConfigValue",
     "CoordinatorDescription",
     "CreatedTopic",
+    "EffectiveLimit",
     "GroupDescription",
     "GroupListing",
     "GroupOffset",
@@ -70,6 +72,8 @@ __all__ = [
     "PartitionOffsets",
     "PendingOffsets",
     "ProducerDescription",
+    "Quota",
+    "QuotaDescription",
     "Reassignment",
     "RefusedMove",
     "Role",

@@ -133,6 +133,11 @@ class Client:
         caller = Caller(context, self._metadata)
         return self._keep(Consumer(context, self._metadata, caller, load(ConsumerConfig, own), topics))
 
+    @property
+    def throttled_ms(self) -> int:
+        """How long servers asked this client to wait because of quotas, together; it waits by itself."""
+        return self._context.throttles.throttled_ms
+
     def _for_one(self, config: Mapping[str, Any]) -> tuple[Context, dict[str, Any]]:
         """Options of the client apply to this one alone; the others are its own."""
         plain = {name.replace(".", "_"): value for name, value in config.items()}

@@ -7,14 +7,15 @@ from random import Random
 
 from oncelog.config import ClientConfig
 from oncelog.core.backoff import Backoff
-from oncelog.ports import Transport, WallClock
+from oncelog.core.throttles import Throttles
+from oncelog.ports import TellsThrottles, Transport, WallClock
 from oncelog.tracing import Tracer
 
 
 class Context:
     """Ports and configuration of one client. Deadlines are milliseconds of the running loop's clock."""
 
-    __slots__ = ("backoff", "clock", "config", "random", "tracer", "transport")
+    __slots__ = ("backoff", "clock", "config", "random", "throttles", "tracer", "transport")
 
     def __init__(
         self,
@@ -29,6 +30,7 @@ class Context:
         self.clock = clock
         self.random = random
         self.tracer = tracer
+        self.throttles = transport.throttles if isinstance(transport, TellsThrottles) else Throttles()
         self.backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
 
     def deadline_ms(self, timeout_ms: int | None = None) -> int:

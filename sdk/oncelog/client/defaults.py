@@ -15,6 +15,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from oncelog.config import PLAINTEXT, ClientConfig
+from oncelog.core.throttles import Throttles
 from oncelog.errors import ConfigError, ForkedClientError
 from oncelog.malloc import tune_malloc
 from oncelog.types import Buffer
@@ -51,6 +52,7 @@ class LazyGrpcTransport:
         self._config = config or ClientConfig()
         self._pid = os.getpid()
         self._inner: GrpcTransport | None = None
+        self.throttles = Throttles()
 
     async def call(
         self, address: str, method: str, header: bytes, payload: Buffer, timeout_ms: int
@@ -74,6 +76,7 @@ class LazyGrpcTransport:
             tls=self._tls(),
             tracer=self._tracer,
             credentials=credentials_of(self._config),
+            throttles=self.throttles,
         )
         return self._inner
 

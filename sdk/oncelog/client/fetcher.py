@@ -148,22 +148,25 @@ class Fetcher:
             return
         now = now_ms()
         groups: dict[str, list[Cursor]] = {}
+        throttled: list[int] = []
         for cursor in self._fetchable(now):
             address = self._metadata.leader(cursor.id).address
             if address is None:
                 self._try_later(cursor, errors.LeaderNotAvailableError(), now)
+            elif (until := self._context.throttles.until_ms(address, methods.FETCH.name, now)) > 0:
+                throttled.append(until)
             elif self._calls.get(address, 0) < _MAX_CALLS_PER_LEADER:
                 groups.setdefault(address, []).append(cursor)
         for address, cursors in groups.items():
             self._start(address, cursors)
-        self._set_timer(now)
+        self._set_timer(now, throttled)
 
     def _fetchable(self, now: int) -> Iterator[Cursor]:
         limit = max(1, self._config.max_buffered_bytes // max(1, len(self.cursors)))
         return (cursor for cursor in self.cursors.values() if cursor.may_fetch(now, limit))
 
-    def _set_timer(self, now: int) -> None:
-        later = [cursor.retry_at_ms for cursor in self.cursors.values() if cursor.retry_at_ms > now]
+    def _set_timer(self, now: int, throttled: list[int]) -> None:
+        later = [cursor.retry_at_ms for cursor in self.cursors.values() if cursor.retry_at_ms > now] + throttled
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

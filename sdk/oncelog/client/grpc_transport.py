@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import weakref
 from collections import deque
@@ -30,11 +31,14 @@ from google.protobuf.message import DecodeError
 from oncelog import errors, link_codec, tracing
 from oncelog.client.credentials import Credentials, check_way
 from oncelog.client.grpc_tls import SDK_HINTS, ClientTls, HandshakeFailure, TlsHints, explain_handshake
+from oncelog.core.throttles import Throttles
 from oncelog.link_codec import Frame
 from oncelog.trace_context import LINKS, TRACEPARENT
 from oncelog.types import Buffer
 from oncelog.v1 import errors_pb2, link_pb2
 from oncelog.wire_errors import from_detail
+
+log = logging.getLogger(__name__)
 
 PROTOCOL_MIN: Final = 1
 PROTOCOL_MAX: Final = 1
@@ -341,6 +345,8 @@ class _Link:
         call = self._open.get(frame.correlation_id)
         if call is None:
             return  # it timed out or was cancelled here
+        if frame.throttle_ms:
+            self.transport.throttled(self.address, call.frame.method, frame.throttle_ms)
         if frame.kind == link_codec.REPLY:
             if not call.future.done():
                 call.future.set_result((frame.header, frame.payload))
@@ -414,6 +420,7 @@ class GrpcTransport:
         metadata: Sequence[tuple[str, str | bytes]] = (),
         tracer: tracing.Tracer | None = None,
         credentials: Credentials | None = None,
+        throttles: Throttles | None = None,
     ) -> None:
         self._born_in = _fork_count
         _refuse_if_forked(self._born_in)
@@ -422,6 +429,7 @@ class GrpcTransport:
         self.options = options or GrpcOptions()
         self._metadata = tuple(metadata)
         self.credentials = credentials
+        self.throttles = throttles or Throttles()
         self._tls = tls
         self._links: dict[tuple[str, str], _Link] = {}
         self._ending: dict[int, _Link] = {}
@@ -540,6 +548,12 @@ class GrpcTransport:
             self._failures[key] = (count, asyncio.get_running_loop().time())
         else:
             self._failures.pop(key, None)
+
+    def throttled(self, address: str, method: str, throttle_ms: int) -> None:
+        """The peer asks to be left alone with this method for a while."""
+        now_ms = int(asyncio.get_running_loop().time() * 1000)
+        if self.throttles.told(address, method, throttle_ms, now_ms):
+            log.info("%s throttles %s: above a quota, waiting %d ms", address, method, throttle_ms)
 
     def check_hello(self, link: _Link, hello: link_pb2.Hello | None) -> None:
         """Raises `UnsupportedVersionError`, `WrongClusterError`, or `NetworkError` for no hello at all."""

@@ -4,7 +4,8 @@ Rule 1: a request holds at most one batch per partition and everything for its b
         more to come except by `linger_ms`.
 Rule 2: what may be sent, sent again, failed or asked about is decided by `ProducerWindow`; this file only does it.
 Rule 3: nothing here is done twice at once: `_drain` runs on the loop without awaiting, tasks only carry one call each.
-Rule 4: inside a transaction the first failure is kept in `failure`, and everything after it is refused until `reset`.
+Rule 4: nothing goes to a broker that said to wait because of a quota: batches fill meanwhile, and `delivery_timeout_ms` runs.
+Rule 5: inside a transaction the first failure is kept in `failure`, and everything after it is refused until `reset`.
 """
 
 from __future__ import annotations
@@ -275,6 +276,9 @@ class Sender:
             return
         lane = self._lane_for(partition, window)
         if lane is None:
+            return
+        if (until := self._context.throttles.until_ms(lane.address, methods.PRODUCE.name, now)) > 0:
+            self._wake_at(partition, until)
             return
         request = requests.get(lane)
         if request is None and not self._calls.has_room(lane):

@@ -47,6 +47,7 @@ _NOT_NOW: Final = frozenset(
         ErrorCode.FENCED_LEADER_EPOCH,
         ErrorCode.UNKNOWN_LEADER_EPOCH,
         ErrorCode.RESOURCE_EXHAUSTED,
+        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
         ErrorCode.SHUTTING_DOWN,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,

@@ -24,19 +24,19 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15oncelog/v1/link.proto\x12\noncelog.v1\"-\n\x08\x45nvelope\x12!\n\x06\x66rames\x18\x01 \x03(\x0b\x32\x11.oncelog.v1.Frame\"\xc0\x01\n\x05\x46rame\x12\x16\n\x0e\x63orrelation_id\x18\x01 \x01(\x04\x12#\n\x04kind\x18\x02 \x01(\x0e\x32\x15.oncelog.v1.FrameKind\x12\x0e\n\x06method\x18\x03 \x01(\t\x12\x12\n\ntimeout_ms\x18\x04 \x01(\r\x12\x13\n\x0btraceparent\x18\x05 \x01(\t\x12\x0e\n\x06header\x18\x06 \x01(\x0c\x12 \n\x05hello\x18\x07 \x01(\x0b\x32\x11.oncelog.v1.Hello\x12\x0f\n\x07payload\x18\x0f \x01(\x0c\"\x96\x01\n\x05Hello\x12\x14\n\x0cprotocol_min\x18\x01 \x01(\r\x12\x14\n\x0cprotocol_max\x18\x02 \x01(\r\x12\x10\n\x08software\x18\x03 \x01(\t\x12\x12\n\ncluster_id\x18\x04 \x01(\t\x12\x10\n\x08\x66\x65\x61tures\x18\x05 \x03(\t\x12\x11\n\tmechanism\x18\x06 \x01(\t\x12\x16\n\x0e\x61uthentication\x18\x07 \x01(\x0c*a\n\tFrameKind\x12\x1a\n\x16\x46RAME_KIND_UNSPECIFIED\x10\x00\x12\t\n\x05HELLO\x10\x01\x12\x0b\n\x07REQUEST\x10\x02\x12\t\n\x05REPLY\x10\x03\x12\t\n\x05\x45RROR\x10\x04\x12\n\n\x06\x43\x41NCEL\x10\x05\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15oncelog/v1/link.proto\x12\noncelog.v1\"-\n\x08\x45nvelope\x12!\n\x06\x66rames\x18\x01 \x03(\x0b\x32\x11.oncelog.v1.Frame\"\xd5\x01\n\x05\x46rame\x12\x16\n\x0e\x63orrelation_id\x18\x01 \x01(\x04\x12#\n\x04kind\x18\x02 \x01(\x0e\x32\x15.oncelog.v1.FrameKind\x12\x0e\n\x06method\x18\x03 \x01(\t\x12\x12\n\ntimeout_ms\x18\x04 \x01(\r\x12\x13\n\x0btraceparent\x18\x05 \x01(\t\x12\x0e\n\x06header\x18\x06 \x01(\x0c\x12 \n\x05hello\x18\x07 \x01(\x0b\x32\x11.oncelog.v1.Hello\x12\x13\n\x0bthrottle_ms\x18\x08 \x01(\r\x12\x0f\n\x07payload\x18\x0f \x01(\x0c\"\x96\x01\n\x05Hello\x12\x14\n\x0cprotocol_min\x18\x01 \x01(\r\x12\x14\n\x0cprotocol_max\x18\x02 \x01(\r\x12\x10\n\x08software\x18\x03 \x01(\t\x12\x12\n\ncluster_id\x18\x04 \x01(\t\x12\x10\n\x08\x66\x65\x61tures\x18\x05 \x03(\t\x12\x11\n\tmechanism\x18\x06 \x01(\t\x12\x16\n\x0e\x61uthentication\x18\x07 \x01(\x0c*a\n\tFrameKind\x12\x1a\n\x16\x46RAME_KIND_UNSPECIFIED\x10\x00\x12\t\n\x05HELLO\x10\x01\x12\x0b\n\x07REQUEST\x10\x02\x12\t\n\x05REPLY\x10\x03\x12\t\n\x05\x45RROR\x10\x04\x12\n\n\x06\x43\x41NCEL\x10\x05\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'oncelog.v1.link_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_FRAMEKIND']._serialized_start=432
-  _globals['_FRAMEKIND']._serialized_end=529
+  _globals['_FRAMEKIND']._serialized_start=453
+  _globals['_FRAMEKIND']._serialized_end=550
   _globals['_ENVELOPE']._serialized_start=37
   _globals['_ENVELOPE']._serialized_end=82
   _globals['_FRAME']._serialized_start=85
-  _globals['_FRAME']._serialized_end=277
-  _globals['_HELLO']._serialized_start=280
-  _globals['_HELLO']._serialized_end=430
+  _globals['_FRAME']._serialized_end=298
+  _globals['_HELLO']._serialized_start=301
+  _globals['_HELLO']._serialized_end=451
 # @@protoc_insertion_point(module_scope)

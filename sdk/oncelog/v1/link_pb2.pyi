@@ -29,7 +29,7 @@ class Envelope(_message.Message):
     def __init__(self, frames: _Optional[_Iterable[_Union[Frame, _Mapping]]] = ...) -> None: ...
 
 class Frame(_message.Message):
-    __slots__ = ("correlation_id", "kind", "method", "timeout_ms", "traceparent", "header", "hello", "payload")
+    __slots__ = ("correlation_id", "kind", "method", "timeout_ms", "traceparent", "header", "hello", "throttle_ms", "payload")
     CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     METHOD_FIELD_NUMBER: _ClassVar[int]
@@ -37,6 +37,7 @@ class Frame(_message.Message):
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     HEADER_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
+    THROTTLE_MS_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     correlation_id: int
     kind: FrameKind
@@ -45,8 +46,9 @@ class Frame(_message.Message):
     traceparent: str
     header: bytes
     hello: Hello
+    throttle_ms: int
     payload: bytes
-    def __init__(self, correlation_id: _Optional[int] = ..., kind: _Optional[_Union[FrameKind, str]] = ..., method: _Optional[str] = ..., timeout_ms: _Optional[int] = ..., traceparent: _Optional[str] = ..., header: _Optional[bytes] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., payload: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, correlation_id: _Optional[int] = ..., kind: _Optional[_Union[FrameKind, str]] = ..., method: _Optional[str] = ..., timeout_ms: _Optional[int] = ..., traceparent: _Optional[str] = ..., header: _Optional[bytes] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., throttle_ms: _Optional[int] = ..., payload: _Optional[bytes] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("protocol_min", "protocol_max", "software", "cluster_id", "features", "mechanism", "authentication")

@@ -185,3 +185,77 @@ class ListUsersReply(_message.Message):
     USERS_FIELD_NUMBER: _ClassVar[int]
     users: _containers.RepeatedCompositeFieldContainer[ScramUser]
     def __init__(self, users: _Optional[_Iterable[_Union[ScramUser, _Mapping]]] = ...) -> None: ...
+
+class QuotaLimit(_message.Message):
+    __slots__ = ("kind", "limit")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    limit: int
+    def __init__(self, kind: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class Quota(_message.Message):
+    __slots__ = ("subject", "limits")
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
+    subject: str
+    limits: _containers.RepeatedCompositeFieldContainer[QuotaLimit]
+    def __init__(self, subject: _Optional[str] = ..., limits: _Optional[_Iterable[_Union[QuotaLimit, _Mapping]]] = ...) -> None: ...
+
+class QuotaRemoval(_message.Message):
+    __slots__ = ("subject", "kinds")
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    KINDS_FIELD_NUMBER: _ClassVar[int]
+    subject: str
+    kinds: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, subject: _Optional[str] = ..., kinds: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class AlterQuotasRequest(_message.Message):
+    __slots__ = ("set", "remove", "call")
+    SET_FIELD_NUMBER: _ClassVar[int]
+    REMOVE_FIELD_NUMBER: _ClassVar[int]
+    CALL_FIELD_NUMBER: _ClassVar[int]
+    set: _containers.RepeatedCompositeFieldContainer[Quota]
+    remove: _containers.RepeatedCompositeFieldContainer[QuotaRemoval]
+    call: _types_pb2.CallIdentity
+    def __init__(self, set: _Optional[_Iterable[_Union[Quota, _Mapping]]] = ..., remove: _Optional[_Iterable[_Union[QuotaRemoval, _Mapping]]] = ..., call: _Optional[_Union[_types_pb2.CallIdentity, _Mapping]] = ...) -> None: ...
+
+class AlterQuotasReply(_message.Message):
+    __slots__ = ("removed",)
+    REMOVED_FIELD_NUMBER: _ClassVar[int]
+    removed: int
+    def __init__(self, removed: _Optional[int] = ...) -> None: ...
+
+class ListQuotasRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListQuotasReply(_message.Message):
+    __slots__ = ("quotas",)
+    QUOTAS_FIELD_NUMBER: _ClassVar[int]
+    quotas: _containers.RepeatedCompositeFieldContainer[Quota]
+    def __init__(self, quotas: _Optional[_Iterable[_Union[Quota, _Mapping]]] = ...) -> None: ...
+
+class DescribeQuotaRequest(_message.Message):
+    __slots__ = ("subject",)
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    subject: str
+    def __init__(self, subject: _Optional[str] = ...) -> None: ...
+
+class EffectiveLimit(_message.Message):
+    __slots__ = ("kind", "limit", "source")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    limit: int
+    source: str
+    def __init__(self, kind: _Optional[str] = ..., limit: _Optional[int] = ..., source: _Optional[str] = ...) -> None: ...
+
+class DescribeQuotaReply(_message.Message):
+    __slots__ = ("subject", "limits")
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
+    subject: str
+    limits: _containers.RepeatedCompositeFieldContainer[EffectiveLimit]
+    def __init__(self, subject: _Optional[str] = ..., limits: _Optional[_Iterable[_Union[EffectiveLimit, _Mapping]]] = ...) -> None: ...

@@ -71,6 +71,21 @@ class SecurityStub(object):
                 request_serializer=oncelog_dot_v1_dot_security__pb2.ListUsersRequest.SerializeToString,
                 response_deserializer=oncelog_dot_v1_dot_security__pb2.ListUsersReply.FromString,
                 _registered_method=True)
+        self.AlterQuotas = channel.unary_unary(
+                '/oncelog.v1.Security/AlterQuotas',
+                request_serializer=oncelog_dot_v1_dot_security__pb2.AlterQuotasRequest.SerializeToString,
+                response_deserializer=oncelog_dot_v1_dot_security__pb2.AlterQuotasReply.FromString,
+                _registered_method=True)
+        self.ListQuotas = channel.unary_unary(
+                '/oncelog.v1.Security/ListQuotas',
+                request_serializer=oncelog_dot_v1_dot_security__pb2.ListQuotasRequest.SerializeToString,
+                response_deserializer=oncelog_dot_v1_dot_security__pb2.ListQuotasReply.FromString,
+                _registered_method=True)
+        self.DescribeQuota = channel.unary_unary(
+                '/oncelog.v1.Security/DescribeQuota',
+                request_serializer=oncelog_dot_v1_dot_security__pb2.DescribeQuotaRequest.SerializeToString,
+                response_deserializer=oncelog_dot_v1_dot_security__pb2.DescribeQuotaReply.FromString,
+                _registered_method=True)
         self.Connect = channel.stream_stream(
                 '/oncelog.v1.Security/Connect',
                 request_serializer=oncelog_dot_v1_dot_link__pb2.Envelope.SerializeToString,
@@ -131,6 +146,27 @@ class SecurityServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AlterQuotas(self, request, context):
+        """Sets limits and takes limits away: all of them, or none.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListQuotas(self, request, context):
+        """Every quota that was set.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DescribeQuota(self, request, context):
+        """The limits that hold for somebody, defaults among them.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Connect(self, request_iterator, context):
         """The same calls as frames of a link.
         """
@@ -175,6 +211,21 @@ def add_SecurityServicer_to_server(servicer, server):
                     servicer.ListUsers,
                     request_deserializer=oncelog_dot_v1_dot_security__pb2.ListUsersRequest.FromString,
                     response_serializer=oncelog_dot_v1_dot_security__pb2.ListUsersReply.SerializeToString,
+            ),
+            'AlterQuotas': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterQuotas,
+                    request_deserializer=oncelog_dot_v1_dot_security__pb2.AlterQuotasRequest.FromString,
+                    response_serializer=oncelog_dot_v1_dot_security__pb2.AlterQuotasReply.SerializeToString,
+            ),
+            'ListQuotas': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListQuotas,
+                    request_deserializer=oncelog_dot_v1_dot_security__pb2.ListQuotasRequest.FromString,
+                    response_serializer=oncelog_dot_v1_dot_security__pb2.ListQuotasReply.SerializeToString,
+            ),
+            'DescribeQuota': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeQuota,
+                    request_deserializer=oncelog_dot_v1_dot_security__pb2.DescribeQuotaRequest.FromString,
+                    response_serializer=oncelog_dot_v1_dot_security__pb2.DescribeQuotaReply.SerializeToString,
             ),
             'Connect': grpc.stream_stream_rpc_method_handler(
                     servicer.Connect,
@@ -372,6 +423,87 @@ class Security(object):
             '/oncelog.v1.Security/ListUsers',
             oncelog_dot_v1_dot_security__pb2.ListUsersRequest.SerializeToString,
             oncelog_dot_v1_dot_security__pb2.ListUsersReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterQuotas(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/oncelog.v1.Security/AlterQuotas',
+            oncelog_dot_v1_dot_security__pb2.AlterQuotasRequest.SerializeToString,
+            oncelog_dot_v1_dot_security__pb2.AlterQuotasReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListQuotas(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/oncelog.v1.Security/ListQuotas',
+            oncelog_dot_v1_dot_security__pb2.ListQuotasRequest.SerializeToString,
+            oncelog_dot_v1_dot_security__pb2.ListQuotasReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeQuota(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/oncelog.v1.Security/DescribeQuota',
+            oncelog_dot_v1_dot_security__pb2.DescribeQuotaRequest.SerializeToString,
+            oncelog_dot_v1_dot_security__pb2.DescribeQuotaReply.FromString,
             options,
             channel_credentials,
             insecure,

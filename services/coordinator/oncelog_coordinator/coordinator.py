@@ -33,6 +33,7 @@ from oncelog_runtime.cluster import KIND_TXN
 from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.ports import NodePorts
 from oncelog_runtime.restore_guard import RestoreGuard
+from oncelog_runtime.security.quota_watch import follow_quotas
 from oncelog_runtime.session_tokens import SessionTokens
 from oncelog_runtime.tasks import TaskOwner
 
@@ -92,6 +93,7 @@ class CoordinatorNode:
             self._topics,
             self._limits.max_partitions,
             tokens,
+            ports.quotas,
         )
         service.register(ports.server)
         OffsetService(self.shards, ports.transport, self.view, config.marker_timeout_ms, tokens).register(ports.server)
@@ -118,6 +120,8 @@ class CoordinatorNode:
         if self._ports.security is not None:
             self._ports.security.policy.topic_name = self.view.topic_name
             self._keep(partial(self._ports.security.follow, self._ports.metadata), "access rules")
+        elif self._config.has_client_door:
+            self._keep(partial(follow_quotas, self._ports.quotas, self._ports.metadata), "quotas")
         self._keep(self._guard.run, "restore guard")
         self._keep(self._tick_for_ever, "ticker")
         if self._config.metrics_port:

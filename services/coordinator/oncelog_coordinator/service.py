@@ -31,6 +31,7 @@ from oncelog_coordinator.pid_pool import PidPool
 from oncelog_coordinator.shard import Shard
 from oncelog_runtime.cluster import KIND_TXN
 from oncelog_runtime.ports import RpcServer
+from oncelog_runtime.quotas import Quotas
 from oncelog_runtime.security.gate import handler_of
 from oncelog_runtime.session_tokens import SessionTokens
 
@@ -57,8 +58,10 @@ class TransactionService:
         topics: KnownTopics,
         max_partitions: int,
         tokens: SessionTokens,
+        quotas: Quotas,
     ) -> None:
         self._tokens = tokens
+        self._quotas = quotas
         self._topics = topics
         self._max_partitions = max_partitions
         self._shards = shards
@@ -128,6 +131,7 @@ class TransactionService:
             (producer_id,) = await self._producer_ids.take(1)
             return co.InitProducerIdReply(producer_id=producer_id, session_token=self._tokens.of_producer(producer_id))
         shard = self._shard(request.transactional_id)
+        self._quotas.use_transactional_id(request.transactional_id)
         command = cmd.InitProducerId(
             request.transactional_id,
             request.transaction_timeout_ms,
@@ -196,6 +200,7 @@ class TransactionService:
     async def join_transaction(self, request: co.JoinTransactionRequest) -> co.JoinTransactionReply:
         """A participant, or ALREADY_COMMITTED."""
         shard = self._shard(request.transactional_id)
+        self._quotas.use_transactional_id(request.transactional_id)
         (own,) = await self._producer_ids.take(1)
         command = cmd.Join(
             transactional_id=request.transactional_id,

@@ -27,6 +27,7 @@ from oncelog_partition_leader.healing import Healer
 from oncelog_partition_leader.operations_service import OperationsService
 from oncelog_partition_leader.peers import Peers
 from oncelog_partition_leader.probes import Prober
+from oncelog_partition_leader.quota_service import QuotaService
 from oncelog_partition_leader.reading import Reader
 from oncelog_partition_leader.records_service import RecordsService
 from oncelog_partition_leader.registration import Registration
@@ -40,6 +41,7 @@ from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.once import Once
 from oncelog_runtime.ports import KeyValue, NodePorts
 from oncelog_runtime.restore_guard import RestoreGuard
+from oncelog_runtime.security.quota_watch import follow_quotas
 from oncelog_runtime.session_tokens import SessionTokens
 from oncelog_runtime.tasks import TaskOwner
 
@@ -85,6 +87,7 @@ class Broker:
             prober,
             self.tasks,
             forgotten=self._contradicted,
+            charge=ports.quotas.change_partitions,
         )
         self.peers = Peers(
             config, ports.transport, self.view, self.controller, self.contacts, prober, self.tasks, self.me
@@ -142,6 +145,7 @@ class Broker:
         SecurityService(
             ports.metadata, self.view, self.controller, ports.security, once, ports.random, config.super_users
         ).register(ports.server)
+        QuotaService(ports.metadata, self.view, self.controller, ports.security, once).register(ports.server)
         self.guard = RestoreGuard(
             ports.metadata,
             self.view,
@@ -177,6 +181,8 @@ class Broker:
         if self.ports.security is not None:
             self.ports.security.policy.topic_name = self.view.topic_name
             self._keep(partial(self.ports.security.follow, self.ports.metadata), "access-rules")
+        elif self.config.has_client_door:
+            self._keep(partial(follow_quotas, self.ports.quotas, self.ports.metadata), "quotas")
         self._keep(self._join, "registration")
         self._keep(self._guard, "restore-guard")
         self._keep(self.controller.run, "controller")

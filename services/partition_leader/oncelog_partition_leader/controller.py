@@ -56,6 +56,7 @@ class Controller:
         prober: Prober,
         tasks: TaskOwner,
         forgotten: Callable[[str], None],
+        charge: Callable[[int], None],
     ) -> None:
         self._config = config
         self._metadata = metadata
@@ -80,7 +81,7 @@ class Controller:
         self.elections = Elections(
             config, metadata, transport, view, tasks, self.commit, self._brokers, self._wake.set, forgotten
         )
-        self.topics = Topics(config, view, random, clock, self.commit, self._topics_changed)
+        self.topics = Topics(config, view, random, clock, self.commit, self._topics_changed, charge)
         self.mover = Mover(config, metadata, view, self.commit)
         self.balancer = Balancer(config, view, clock, self.mover, self.commit)
         view.listen(self._saw)

@@ -140,7 +140,7 @@ class Reader:
         """What is there now and has room, paid for. No await in between, so the room does not change meanwhile."""
         found = _Found(pb.FetchReply())
         most = self._config.fetch_reply_bytes
-        left = min(request.max_bytes or most, most)
+        left = min(request.max_bytes or most, most, admission.answer_bytes_max or most)
         room = admission.held_bytes + admission.available_bytes
         for item in request.partitions:
             answer = found.reply.partitions.add(topic_id=item.topic_id, partition=item.partition)

@@ -1,4 +1,5 @@
 """Topics: creating, altering, deleting, and keeping their partitions complete. Used by the controller alone.
+`charge`: so many partitions are made or removed for the running handler's caller; it raises what his quota says.
 
 Rule 1: a topic's key is the commit point of its creation, of each change, and of its deletion.
         The commit that deletes one writes its tombstone: nothing else lets a broker remove a log (`removal`).
@@ -75,7 +76,9 @@ class Topics:
         clock: WallClock,
         commit: Commit,
         changed: Callable[[], None],
+        charge: Callable[[int], None],
     ) -> None:
+        self._charge = charge
         self._config = config
         self._view = view
         self._random = random
@@ -121,6 +124,7 @@ class Topics:
         factor = self._factor(replication_factor)
         topic = Topic(name, topic_id, partitions, factor, canonical(options))
         self._check_room(topic, range(partitions))
+        self._charge(partitions)
         return await self._create(topic), True
 
     def _check_room(self, topic: Topic, numbers: range) -> None:
@@ -218,6 +222,7 @@ class Topics:
             return wanted, True
         compares, puts = [Compare(topic_key(name), entry.mod_revision)], [Put(topic_key(name), wanted.encode())]
         added = list(range(topic.partitions, wanted.partitions))
+        self._charge(len(added))
         if added and len(added) <= _CHUNK:  # more of them: reconcile makes them, chunk by chunk
             more_compares, more_puts = self._partition_writes(wanted, added)
             compares, puts = compares + more_compares, puts + more_puts
@@ -266,6 +271,7 @@ class Topics:
                 topic=name,
                 topic_id=entry.value.topic_id,
             )
+        self._charge(entry.value.partitions)
         tombstone = Put(deleted_topic_key(entry.value.topic_id), DeletedTopic(name, self._clock.now_ms()).encode())
         if not await self._commit([Compare(topic_key(name), entry.mod_revision)], [tombstone], [topic_key(name)]):
             raise RequestTimedOutError("the topic changed meanwhile: try again", topic=name)

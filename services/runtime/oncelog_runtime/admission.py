@@ -17,11 +17,13 @@ from oncelog_runtime.core.budget import Budget
 class Admission:
     """The bytes that one request holds of its connection's budget."""
 
-    __slots__ = ("_budget", "held_bytes")
+    __slots__ = ("_budget", "answer_bytes_max", "held_bytes")
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self.held_bytes = 0
+        self.answer_bytes_max: int | None = None
+        """What the caller's quota lets one answer hold, if that is a matter of choice; None = anything."""
 
     @property
     def available_bytes(self) -> int:

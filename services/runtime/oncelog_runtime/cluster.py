@@ -20,7 +20,7 @@
     <root>/lift                            empty          written to raise the store's revision after a restore
     <root>/session_key                     SessionKey     written once by a controller; a secret
     <root>/latest_producer_id_block        JSON           pid_allocator (DESIGN 8), compare-and-swap
-    <root>/security/...                    rules, users   see `security.stored`; controller
+    <root>/security/...                    rules, quotas  see `security.stored`; controller
     <root>/internal_topics/...             -              reserved
 
 Rule 1: an epoch is a mod revision or a number in a key without a lease, never a key's `version`.

@@ -41,6 +41,7 @@ REQUEST_BUCKETS: Final = (
     *(1.0, 2.5, 5.0, 10.0, 30.0),
 )
 PHASE_BUCKETS: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
+QUOTA_BUCKETS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 TXN_BUCKETS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0)
 
 
@@ -171,6 +172,26 @@ APPEND_QUEUE: Final = _gauge(
 )
 LINKS: Final = _gauge("oncelog_links", EVERY, "Open links from clients and other services.")
 REQUESTS_RUNNING: Final = _gauge("oncelog_requests_running", EVERY, "Requests whose handler runs.")
+LINKS_REFUSED: Final = _counter(
+    "oncelog_links_refused_total",
+    EVERY,
+    "Links that were not let in, by the error's code, whatever the reason.",
+    "code",
+)
+MEMORY_TAKEN: Final = _gauge(
+    "oncelog_memory_taken_bytes",
+    EVERY,
+    "What is taken of a budget of this process: requests (being served), answers (from before they are made or unpacked "
+    "until they left), arriving (messages that are not whole yet, as of the last look).",
+    "budget",
+)
+MEMORY_LIMIT: Final = _gauge("oncelog_memory_limit_bytes", EVERY, "What a budget of this process holds.", "budget")
+MEMORY_REFUSED: Final = _counter(
+    "oncelog_memory_refused_total",
+    EVERY,
+    "Requests, answers and waits that found no room in a budget; for arriving: connections that were ended.",
+    "budget",
+)
 
 # ---------------------------------------------------------------- storage
 
@@ -315,6 +336,20 @@ AUDIT_LEFT_OUT: Final = _counter(
     "oncelog_audit_lines_left_out_total",
     (*BROKER, *COORDINATOR),
     "Lines of the audit log that its limits left out; the line after them says how many.",
+)
+QUOTA_DELAY_SECONDS: Final = Metric(
+    "oncelog_quota_delay_seconds",
+    "histogram",
+    "How long requests waited before they were started because their caller was above a quota, by the quota's kind.",
+    (*BROKER, *COORDINATOR),
+    ("quota",),
+    QUOTA_BUCKETS,
+)
+QUOTA_REFUSED: Final = _counter(
+    "oncelog_quota_refused_total",
+    (*BROKER, *COORDINATOR),
+    "Requests, connections, topics and sessions refused with THROTTLING_QUOTA_EXCEEDED, by the quota's kind.",
+    "quota",
 )
 CERTIFICATE_EXPIRY: Final = _gauge(
     "oncelog_tls_certificate_expiry_timestamp_seconds",

@@ -17,6 +17,7 @@ from oncelog.tracing import Tracer
 from oncelog.types import Buffer
 from oncelog_runtime.health import HealthState
 from oncelog_runtime.metrics import NodeMetrics
+from oncelog_runtime.quotas import Quotas
 
 if TYPE_CHECKING:
     from oncelog_runtime.security.authorizer import Authorizer
@@ -281,3 +282,5 @@ class NodePorts:
     """Files and sockets that this process may have open; 0 = without limit."""
     security: Authorizer | None = None
     """None: access rules are off."""
+    quotas: Quotas = field(default_factory=Quotas)
+    """How much each caller may do."""

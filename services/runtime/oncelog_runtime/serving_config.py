@@ -100,6 +100,11 @@ class ServingConfig(NodeConfig):
         return self.require_session_tokens or self.authorization == "acl"
 
     @property
+    def has_client_door(self) -> bool:
+        """Clients come in where services do not."""
+        return self.has_client_listener or self.external_listen_port != 0
+
+    @property
     def has_client_listener(self) -> bool:
         """Clients in the cluster have a door of their own."""
         return self.client_listen_port != 0

@@ -29,9 +29,10 @@ async def serving(
     cluster_id: str = "",
     port: int = 0,
     authentication: Authentication | None = None,
+    **more: Any,
 ) -> AsyncIterator[tuple[GrpcServer, str]]:
     """A server with these handlers, and its address."""
-    server = GrpcServer("127.0.0.1", port, cluster_id, options, authentication=authentication)
+    server = GrpcServer("127.0.0.1", port, cluster_id, options, authentication=authentication, **more)
     for method, handler in handlers.items():
         server.register(method, handler)
     address = await server.start()

@@ -6,7 +6,9 @@ Rule 2: nothing that comes from the network cancels a handler: it may be between
         and time-out drop the answer, a broken link drops them all.
 Rule 3: requests, their bytes and the bytes of their answers are taken from budgets (`core.shares`); above them a request gets
         `ResourceExhaustedError`. While the peer does not take its answers, nothing more is read from it.
-Rule 4: every failure is an ERROR frame; the text never carries a stack or a path, those go to the log.
+Rule 4: a request above a quota of its caller starts later, and behind those that wait already; one that would wait too long
+        is refused (`quotas`), and then nothing is read for a moment.
+Rule 5: every failure is an ERROR frame; the text never carries a stack or a path, those go to the log.
 """
 
 from __future__ import annotations
@@ -14,8 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import Counter, deque
-from dataclasses import dataclass, field
+from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 import grpc
@@ -29,16 +30,18 @@ from oncelog.trace_context import TRACEPARENT
 from oncelog.v1 import link_pb2
 from oncelog.wire_errors import to_detail
 from oncelog_runtime.adapters.grpc_status import end_call_span
-from oncelog_runtime.adapters.half_messages import HalfMessages, connection_of
+from oncelog_runtime.adapters.half_messages import connection_of
+from oncelog_runtime.adapters.link_host import LinkHost
 from oncelog_runtime.admission import ADMISSION, Admission
 from oncelog_runtime.audience import refusal_of
 from oncelog_runtime.call_context import CALL, CallInfo
-from oncelog_runtime.core.shares import Share, Shares
+from oncelog_runtime.core.shares import Share
 from oncelog_runtime.listeners import INTERNAL
 from oncelog_runtime.peer_key import peer_of
+from oncelog_runtime.quotas import Pass, subject_of
 
 if TYPE_CHECKING:
-    from oncelog_runtime.adapters.authentication import Authentication
+    pass
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +50,10 @@ _LINGER_S: Final = 1.0
 _EXPIRED_LINGER_S: Final = 30.0
 """How long answers may still go out on a link whose token is over."""
 _RETRY_AFTER_MS: Final = 50
+_BEHIND_S: Final = 1e-6
+"""Between the starts of two requests that waited: timers of the same moment have no order."""
+_REFUSED_PAUSE_S: Final = 0.05
+"""How long nothing is read from a link on which a request was above a quota: who tries again at once gains nothing."""
 _TRACEPARENT_MAX: Final = 256
 """Characters. It goes on into the calls of the handler, and would take the room of their messages."""
 _DEADLINE_S: Final = 0.05
@@ -58,74 +65,13 @@ SMALL_BYTES: Final = 4096
 """Requests and answers up to this size are bounded by their number alone."""
 
 
-@dataclass(slots=True)
-class LinkHost:
-    """What all links of a server share."""
-
-    handlers: dict[str, Handler]
-    software: str
-    cluster_id: str
-    max_message_bytes: int
-    max_requests_per_link: int
-    max_bytes_per_link: int
-    max_links: int
-    default_timeout_ms: int
-    shares: Shares
-    max_links_per_peer: int
-    tracer: tracing.Tracer | None = None
-    authentication: Authentication | None = None
-    """None: nobody is asked who he is."""
-    stopping: bool = False
-    links: dict[int, ServerLink] = field(default_factory=dict)
-    links_at: Counter[str] = field(default_factory=Counter)
-    """By listener: a crowd of clients must not keep the other services out."""
-    links_of: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """By listener and peer: one peer must not keep the others out."""
-    let_in: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """The same, of those whose hello was accepted: streams without a hello take no place of theirs."""
-    half_messages: HalfMessages | None = None
-    """Told of each whole message and each answer."""
-    running: set[asyncio.Task[None]] = field(default_factory=set)
-    no_links: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def __post_init__(self) -> None:
-        self.no_links.set()
-
-    def add(self, link: ServerLink) -> None:
-        """A link begins."""
-        self.links[id(link)] = link
-        self.links_at[link.listener] += 1
-        self.links_of[link.listener, link.peer] += 1
-        self.no_links.clear()
-
-    def rename(self, link: ServerLink, peer: str) -> None:
-        """The peer of a link said who it is: it counts for that one, and no more for its address."""
-        self._forget_peer(link)
-        link.peer = peer
-        self.links_of[link.listener, peer] += 1
-
-    def remove(self, link: ServerLink) -> None:
-        """A link has ended."""
-        del self.links[id(link)]
-        self.links_at[link.listener] -= 1
-        self._forget_peer(link)
-        if not self.links:
-            self.no_links.set()
-
-    def _forget_peer(self, link: ServerLink) -> None:
-        key = (link.listener, link.peer)
-        self.links_of[key] -= 1
-        if link.is_let_in:
-            self.let_in[key] -= 1
-        if not self.links_of[key]:
-            del self.links_of[key]
-            self.let_in.pop(key, None)
-
-
 class _Request:
     """A request whose answer has not been written."""
 
-    __slots__ = ("admission", "answered", "correlation_id", "dropped", "expired", "reserved", "size", "span", "timer")
+    __slots__ = (
+        *("admission", "answered", "correlation_id", "dropped", "expired", "quota", "reserved", "size", "span"),
+        *("start", "timer"),
+    )
 
     def __init__(self, correlation_id: int, size: int, reserved: int, admission: Admission) -> None:
         self.correlation_id = correlation_id
@@ -137,6 +83,8 @@ class _Request:
         self.expired = False  # the caller was told of the time-out; the handler still runs and holds its place
         self.timer: asyncio.TimerHandle | None = None
         self.span: tracing.Span | None = None
+        self.quota: Pass | None = None
+        self.start: asyncio.TimerHandle | None = None  # it waits for its start
 
 
 class ServerLink:
@@ -152,6 +100,10 @@ class ServerLink:
         self._share: Share | None = None
         self._half_messages = host.half_messages
         self._connection = connection_of(caller.peer)
+        self._quotas = host.quotas
+        self._subject = ""  # whose quotas count
+        self._held: dict[str, tuple[int, float]] = {}  # method -> how many wait for their start, when the last one's is
+        self._above_quota = False
         self._requests: dict[int, _Request] = {}
         self._running_bytes = 0
         self._outbox: deque[Frame] = deque()
@@ -205,7 +157,9 @@ class ServerLink:
             if request.timer is not None:
                 request.timer.cancel()
             _nobody_waits(request)
-            if request.answered:
+            if request.start is not None:
+                self._give_up(request)
+            elif request.answered:
                 self._release(request)
         self._outbox.clear()
         if self._share is not None:
@@ -233,6 +187,7 @@ class ServerLink:
     async def _greet(self) -> bool:
         """The hello of both sides; False when the peer was refused."""
         if self._host.links_of[self.listener, self.peer] > 2 * self._host.max_links_per_peer:
+            self._host.refused[errors.ErrorCode.RESOURCE_EXHAUSTED.name] += 1
             await self._context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, _TOO_MANY)  # not worth waiting for its hello
         try:
             async with asyncio.timeout(HELLO_TIMEOUT_S):
@@ -306,12 +261,15 @@ class ServerLink:
         host.rename(self, peer_of(self._caller))
         if host.let_in[self.listener, self.peer] >= host.max_links_per_peer:
             raise errors.ResourceExhaustedError(_TOO_MANY, retry_after_ms=1000, limit=host.max_links_per_peer)
+        self._subject = subject_of(self._caller)
+        host.quotas.connect(self._subject, host.links_let_in(self.peer))
         self.is_let_in = True
         host.let_in[self.listener, self.peer] += 1
         self._share = host.shares.enter(self.peer, self._caller.peer, is_internal=self.listener == INTERNAL)
 
     async def _refuse(self, error: errors.OncelogError) -> None:
         """Says why, and lets the peer hang up first: the end of a stream can overtake its last message."""
+        self._host.refused[error.code.name] += 1
         await self._context.write(link_codec.encode_envelope([_error_frame(grpc_transport.LINK_ITSELF, error)]))
         try:
             async with asyncio.timeout(_LINGER_S):
@@ -331,6 +289,9 @@ class ServerLink:
                 self._half_messages.delivered(self._connection, len(data))
             self._on_envelope(data)
             del data  # the next message may be long in coming
+            if self._above_quota:
+                self._above_quota = False
+                await asyncio.sleep(_REFUSED_PAUSE_S)
             crowded = len(self._outbox) > self._host.max_requests_per_link
             if crowded or self._outbox_bytes > self._host.max_bytes_per_link:
                 await self._drained.wait()
@@ -356,6 +317,12 @@ class ServerLink:
         if (refusal := self._refusal(frame, handler, size)) is not None:
             self._queue(frame.correlation_id, refusal)
             return
+        try:
+            quota = self._within_quotas(frame, size) if self._quotas.is_active else None
+        except errors.ThrottlingQuotaExceededError as error:
+            self._above_quota = True
+            self._queue(frame.correlation_id, error, error.retry_after_ms)
+            return
         assert handler is not None
         assert self._share is not None
         reserved = size if size > SMALL_BYTES else 0
@@ -363,6 +330,8 @@ class ServerLink:
             self._share.requests.reserve(reserved)  # `_refusal` has seen that there is room
         admission = Admission(self._share.answers)
         request = _Request(frame.correlation_id, size, reserved, admission)
+        if quota is not None:
+            request.quota, admission.answer_bytes_max = quota, quota.answer_bytes_max
         self._requests[frame.correlation_id] = request
         self._running_bytes += size
         self._idle.clear()
@@ -376,9 +345,51 @@ class ServerLink:
         if TRACEPARENT.get() != traceparent:
             TRACEPARENT.set(traceparent)  # the task below copies this reader's context
         ADMISSION.set(admission)
-        task = loop.create_task(self._serve(request, handler, frame))
+        if quota is not None and (quota.delay_ms > 0 or frame.method in self._held):
+            self._start_later(quota, request, handler, frame)
+        else:
+            self._start(request, handler, frame)
+
+    def _start(self, request: _Request, handler: Handler, frame: Frame) -> None:
+        task = asyncio.get_running_loop().create_task(self._serve(request, handler, frame))
         self._host.running.add(task)
         task.add_done_callback(self._host.running.discard)
+
+    # ------------------------------------------------------------ quotas
+
+    def _within_quotas(self, frame: Frame, size: int) -> Pass | None:
+        """Raises `ThrottlingQuotaExceededError`."""
+        if not self._subject:
+            return None
+        return self._quotas.admit(self._subject, frame.method, size, frame.timeout_ms or self._host.default_timeout_ms)
+
+    def _start_later(self, quota: Pass, request: _Request, handler: Handler, frame: Frame) -> None:
+        """Behind those of its method that wait already. The timer keeps this reader's context of now."""
+        loop = asyncio.get_running_loop()
+        count, last_s = self._held.get(frame.method, (0, 0.0))
+        start_s = max(loop.time() + quota.delay_ms / 1000, last_s + _BEHIND_S)
+        self._held[frame.method] = (count + 1, start_s)
+        request.start = loop.call_at(start_s, self._start_now, request, handler, frame)
+
+    def _start_now(self, request: _Request, handler: Handler, frame: Frame) -> None:
+        request.start = None
+        count, last_s = self._held.pop(frame.method)
+        if count > 1:
+            self._held[frame.method] = (count - 1, last_s)
+        if request.dropped:
+            self._give_up(request)
+        else:
+            self._start(request, handler, frame)
+
+    def _give_up(self, request: _Request) -> None:
+        """Nobody waits any more for a request that has not started: it never will."""
+        for timer in (request.start, request.timer):
+            if timer is not None:
+                timer.cancel()
+        if request.quota is not None:
+            request.quota.close()
+        self._handled(request)
+        self._release(request)
 
     def _refusal(self, frame: Frame, handler: Handler | None, size: int) -> errors.OncelogError | None:
         if self._host.stopping:
@@ -414,24 +425,35 @@ class ServerLink:
                 if request.span is not None:
                     end_call_span(request.span, errors.ShuttingDownError())
                 request.admission.close()
+                if request.quota is not None:
+                    request.quota.close()
                 raise  # `stop` ran out of patience
             answer = unexpected(error, frame.method)
         finally:
-            if request.reserved and self._share is not None:
-                self._share.requests.release(request.reserved)
-        self._running_bytes -= request.size
+            self._handled(request)
         if request.span is not None:
             end_call_span(request.span, answer if isinstance(answer, errors.OncelogError) else None)
         self._answer(request, answer)
+
+    def _handled(self, request: _Request) -> None:
+        """Its handler is done, or never begins."""
+        if request.reserved and self._share is not None:
+            self._share.requests.release(request.reserved)
+        self._running_bytes -= request.size
 
     def _answer(self, request: _Request, answer: Frame | errors.OncelogError) -> None:
         if request.timer is not None:
             request.timer.cancel()
         request.answered = True
+        throttle_ms = 0
+        if request.quota is not None:
+            throttle_ms = request.quota.answered(
+                len(answer.header) + len(answer.payload) if isinstance(answer, Frame) else 0
+            )
         if request.dropped or self._over:
             self._release(request)
         else:
-            self._queue(request.correlation_id, self._admitted(request.admission, answer))
+            self._queue(request.correlation_id, self._admitted(request.admission, answer), throttle_ms)
 
     def _admitted(self, admission: Admission, answer: Frame | errors.OncelogError) -> Frame | errors.OncelogError:
         """The answer, paid for until it has left; or why there is no room for it."""
@@ -453,8 +475,10 @@ class ServerLink:
 
     # ------------------------------------------------------------ out
 
-    def _queue(self, correlation_id: int, answer: Frame | errors.OncelogError) -> None:
+    def _queue(self, correlation_id: int, answer: Frame | errors.OncelogError, throttle_ms: int = 0) -> None:
         frame = answer if isinstance(answer, Frame) else _error_frame(correlation_id, answer)
+        if throttle_ms:
+            frame = frame._replace(throttle_ms=throttle_ms)
         size = len(frame.header) + len(frame.payload)
         if size + link_codec.FRAME_OVERHEAD_BYTES > self._host.max_message_bytes:
             too_large = errors.MessageTooLargeError("the answer does not fit into one message", bytes=size)

@@ -31,9 +31,10 @@ from oncelog.tracing import Tracer
 from oncelog.types import Buffer
 from oncelog_runtime import listeners
 from oncelog_runtime.adapters import grpc_status
-from oncelog_runtime.adapters.grpc_link import SMALL_BYTES, LinkHost, ServerLink, unexpected
+from oncelog_runtime.adapters.grpc_link import SMALL_BYTES, ServerLink, unexpected
 from oncelog_runtime.adapters.grpc_tracing import ServerTracing
 from oncelog_runtime.adapters.half_messages import LOOK_S, HalfMessages, connection_of
+from oncelog_runtime.adapters.link_host import LinkHost
 from oncelog_runtime.admission import ADMISSION, Admission
 from oncelog_runtime.audience import refusal_of
 from oncelog_runtime.call_context import CALL, CallInfo
@@ -41,6 +42,7 @@ from oncelog_runtime.core.arriving import ArrivingLimits
 from oncelog_runtime.core.shares import MemoryLimits, Shares
 from oncelog_runtime.metrics import NodeMetrics
 from oncelog_runtime.peer_key import peer_of
+from oncelog_runtime.quotas import Pass, Quotas, subject_of
 from oncelog_runtime.startup import AddressInUseError
 
 if TYPE_CHECKING:
@@ -48,6 +50,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_THROTTLE: Final = "oncelog-throttle-ms"
+"""Trailing metadata of an answer: as `throttle_ms` of a frame."""
+_UNARY_PATIENCE_MS: Final = 2_000
 _PACKAGE: Final = "oncelog.v1."
 _HANG_UP_S: Final = 0.5
 _CANCEL_S: Final = 1.0
@@ -138,6 +143,7 @@ class GrpcServer:
         tracer: Tracer | None = None,
         metrics: NodeMetrics | None = None,
         authentication: Authentication | None = None,
+        quotas: Quotas | None = None,
     ) -> None:
         self._listeners = (Listener(listeners.INTERNAL, host, port, credentials), *more)
         self._options = o = options or ServerOptions()
@@ -155,6 +161,7 @@ class GrpcServer:
             max_bytes_per_link=o.max_bytes_per_link,
             max_links=o.max_links,
             max_links_per_peer=o.max_links_per_peer,
+            quotas=quotas or Quotas(),
             shares=Shares(o.memory_limits()),
             half_messages=HalfMessages(o.arriving_limits()) if o.message_timeout_ms else None,
             default_timeout_ms=o.default_timeout_ms,
@@ -189,9 +196,30 @@ class GrpcServer:
         return self._host.shares
 
     @property
+    def quotas(self) -> Quotas:
+        """How much each caller may do."""
+        return self._host.quotas
+
+    @property
     def half_messages(self) -> HalfMessages | None:
         """Who looks at messages that are not whole yet; None when nobody does."""
         return self._host.half_messages
+
+    @property
+    def links_refused(self) -> Counter[str]:
+        """Links that were not let in, by the error's code."""
+        return self._host.refused
+
+    def budgets(self) -> dict[str, tuple[int, int, int]]:
+        """(bytes taken, bytes there are, times refused) of each."""
+        shares = self._host.shares
+        found = {
+            name: (budget.taken_bytes, budget.limit_bytes, budget.refused)
+            for name, budget in (("requests", shares.requests), ("answers", shares.answers))
+        }
+        if (half := self._host.half_messages) is not None:
+            found["arriving"] = (half.arriving.unfinished_bytes, half.limit_bytes, half.ended)
+        return found
 
     @property
     def running_requests(self) -> int:
@@ -324,7 +352,7 @@ class GrpcServer:
                 if (refused := refusal_of(caller, spec.name)) is not None:
                     raise refused
                 header, payload = split_bulk(spec, data)
-                call = self._admit_unary(caller, len(data))
+                call = self._admit_unary(caller, spec.name, len(data))
             except errors.OncelogError as error:
                 await grpc_status.abort(context, error)
             del data
@@ -332,7 +360,8 @@ class GrpcServer:
             ADMISSION.set(call.admission)
             if self._host.tracer is None:  # else the interceptor has set it
                 TRACEPARENT.set(str(dict(context.invocation_metadata() or ()).get("traceparent", "")))
-            task = asyncio.get_running_loop().create_task(self._run_unary(spec, handler, header, payload))
+            work = self._run_unary(spec, handler, header, payload, call.quota)
+            task = asyncio.get_running_loop().create_task(work)
             self._host.running.add(task)  # type: ignore[arg-type]
             task.add_done_callback(lambda task: self._unary_done(task, call))
             context.add_done_callback(lambda _: call.half_done())  # the answer has left, or never will
@@ -341,11 +370,13 @@ class GrpcServer:
                 await grpc_status.abort(context, answer)
             if half_messages is not None:
                 half_messages.answered(connection_of(caller.peer), len(answer))
+            if call.throttle_ms:
+                context.set_trailing_metadata(((_THROTTLE, str(call.throttle_ms)),))
             return answer
 
         return unary
 
-    def _admit_unary(self, caller: CallInfo, size: int) -> _UnaryCall:
+    def _admit_unary(self, caller: CallInfo, method: str, size: int) -> _UnaryCall:
         if self._host.stopping:
             raise errors.ShuttingDownError()
         key = (caller.listener, peer_of(caller))
@@ -355,14 +386,18 @@ class GrpcServer:
             raise errors.ResourceExhaustedError(
                 "too many unary calls from this address, or of this principal", retry_after_ms=50
             )
-        call = _UnaryCall(self._host.shares, key, caller.peer, size)
+        subject = subject_of(caller) if self._host.quotas.is_active else ""
+        quota = self._host.quotas.admit(subject, method, size, _UNARY_PATIENCE_MS) if subject else None
+        call = _UnaryCall(self._host.shares, key, caller.peer, size, quota)
         self._unary_calls += 1
         self._unary_calls_of[key] += 1
         return call
 
     async def _run_unary(
-        self, spec: methods.MethodSpec[Any, Any], handler: Handler, header: bytes, payload: Buffer
+        self, spec: methods.MethodSpec[Any, Any], handler: Handler, header: bytes, payload: Buffer, quota: Pass | None
     ) -> bytes | errors.OncelogError:
+        if quota is not None and quota.delay_ms > 0:
+            await asyncio.sleep(quota.delay_ms / 1000)
         deadline = asyncio.timeout(_UNARY_MAX_S)
         try:
             async with deadline:
@@ -379,7 +414,8 @@ class GrpcServer:
             return unexpected(error, spec.name)
 
     def _unary_done(self, task: asyncio.Task[Any], call: _UnaryCall) -> None:
-        call.handled()
+        answer = None if task.cancelled() else task.result()
+        call.handled(len(answer) if isinstance(answer, bytes) else 0)
         self._unary_calls -= 1
         self._unary_calls_of[call.key] -= 1
         if not self._unary_calls_of[call.key]:
@@ -402,25 +438,37 @@ class _Arrivals(grpc.GenericRpcHandler):  # type: ignore[misc]
 class _UnaryCall:
     """What a unary call holds: its request until the handler is done, its answer until that has left as well."""
 
-    __slots__ = ("_connection", "_halves", "_reserved", "_share", "_shares", "admission", "key")
+    __slots__ = (
+        *("_connection", "_halves", "_reserved", "_share", "_shares", "admission", "key", "quota", "throttle_ms"),
+    )
 
-    def __init__(self, shares: Shares, key: tuple[str, str], connection: str, size: int) -> None:
+    def __init__(
+        self, shares: Shares, key: tuple[str, str], connection: str, size: int, quota: Pass | None = None
+    ) -> None:
         self.key = key
+        self.quota = quota
+        self.throttle_ms = 0
         self._shares, self._connection = shares, connection
         self._share = shares.enter(key[1], connection, is_internal=key[0] == listeners.INTERNAL)
         self._reserved = 0
         self._halves = 2
         self.admission = Admission(self._share.answers)
+        if quota is not None:
+            self.admission.answer_bytes_max = quota.answer_bytes_max
         try:
             if size > SMALL_BYTES:
                 self._share.requests.reserve(size)
                 self._reserved = size
         except errors.ResourceExhaustedError:
+            if quota is not None:
+                quota.close()
             self._leave()
             raise
 
-    def handled(self) -> None:
+    def handled(self, answer_bytes: int) -> None:
         """The handler is done."""
+        if self.quota is not None:
+            self.throttle_ms = self.quota.answered(answer_bytes)
         self._share.requests.release(self._reserved)
         self.half_done()
 

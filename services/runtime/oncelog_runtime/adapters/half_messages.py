@@ -49,6 +49,7 @@ class HalfMessages:
 
     def __init__(self, limits: ArrivingLimits) -> None:
         self.arriving = Arriving(limits)
+        self.limit_bytes = limits.process_bytes
         self._ports: frozenset[int] = frozenset()
         self._sockets: dict[str, tuple[int, int]] = {}  # connection -> descriptor, address family
         self._task: asyncio.Task[None] | None = None

@@ -77,10 +77,18 @@ def of_certificates(files: Sequence[TlsFiles]) -> Collector:
 
 
 def of_server(server: GrpcServer) -> Collector:
-    """Links and running requests."""
+    """Links, running requests, and the budgets that they share."""
 
     def collect() -> Iterator[Family | None]:
         yield one(names.LINKS, server.open_links)
         yield one(names.REQUESTS_RUNNING, server.running_requests)
+        refused = [
+            (labels_of(names.LINKS_REFUSED, code), count) for code, count in sorted(server.links_refused.items())
+        ]
+        yield Family(names.LINKS_REFUSED, list(refused))
+        budgets = server.budgets()
+        for metric, place in ((names.MEMORY_TAKEN, 0), (names.MEMORY_LIMIT, 1), (names.MEMORY_REFUSED, 2)):
+            rows: list[Row] = [(labels_of(metric, name), budget[place]) for name, budget in budgets.items()]
+            yield Family(metric, rows)
 
     return collect

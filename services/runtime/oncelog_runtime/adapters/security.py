@@ -8,6 +8,7 @@ from oncelog.ports import WallClock
 from oncelog_runtime.adapters.authentication import Authentication
 from oncelog_runtime.config import NodeConfig
 from oncelog_runtime.metrics import NodeMetrics
+from oncelog_runtime.quotas import Quotas
 from oncelog_runtime.security.audit import AuditTrail
 from oncelog_runtime.security.authorizer import Authorizer
 from oncelog_runtime.security.core.access import Policy
@@ -18,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 def build_security(
-    config: NodeConfig, clock: WallClock, metrics: NodeMetrics
+    config: NodeConfig, clock: WallClock, metrics: NodeMetrics, quotas: Quotas
 ) -> tuple[Authorizer | None, Authentication | None]:
     """(None, None): nobody is asked anything. Raises `ConfigError`."""
     service_rules = parse_service_rules(config.service_rules, "service_rules")
@@ -26,7 +27,7 @@ def build_security(
     if isinstance(config, ServingConfig) and config.authorization == "acl":
         policy = Policy(config.super_users)
         policy.audit = AuditTrail(clock, metrics)
-        authorizer = Authorizer(policy)
+        authorizer = Authorizer(policy, quotas)
         principal_rules = parse_rules(config.principal_rules or DEFAULT_RULES, "principal_rules")
         _warn(config)
         if config.jwt_issuer:

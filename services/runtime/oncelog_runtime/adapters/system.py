@@ -25,6 +25,7 @@ from oncelog_runtime.config import NodeConfig
 from oncelog_runtime.listeners import CLIENT, EXTERNAL
 from oncelog_runtime.metrics import NodeMetrics
 from oncelog_runtime.ports import Change, Disk, Listing, NodePorts
+from oncelog_runtime.quotas import Quotas
 from oncelog_runtime.serving_config import ServingConfig
 
 _TRACES_MS: Final = 1_500
@@ -74,7 +75,8 @@ def build_ports(config: NodeConfig, component: str, tls: ProcessTls | None = Non
     tracer = _tracer(config, software)
     metrics = NodeMetrics(time.perf_counter)
     clock = SystemClock()
-    security, authentication = build_security(config, clock, metrics)
+    quotas = Quotas(metrics)
+    security, authentication = build_security(config, clock, metrics, quotas)
     server = GrpcServer(
         config.listen_host,
         config.listen_port,
@@ -84,6 +86,7 @@ def build_ports(config: NodeConfig, component: str, tls: ProcessTls | None = Non
         tracer=tracer,
         metrics=metrics,
         authentication=authentication,
+        quotas=quotas,
     )
     ports = NodePorts(
         transport=GrpcTransport(
@@ -99,6 +102,7 @@ def build_ports(config: NodeConfig, component: str, tls: ProcessTls | None = Non
         tracer=tracer,
         metrics=metrics,
         security=security,
+        quotas=quotas,
         descriptors=raise_limit(),
     )
     metrics.collect_with(process_metrics.of_process())

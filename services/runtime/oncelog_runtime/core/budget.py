@@ -34,7 +34,7 @@ class Budget:
     A child may have a greater limit than its parent: the parent's holds too.
     """
 
-    __slots__ = ("_line", "_line_of", "_waiting", "limit_bytes", "name", "parent", "taken_bytes")
+    __slots__ = ("_line", "_line_of", "_waiting", "limit_bytes", "name", "parent", "refused", "taken_bytes")
 
     def __init__(self, name: str, limit_bytes: int, parent: Budget | None = None) -> None:
         if limit_bytes < 1:
@@ -43,6 +43,7 @@ class Budget:
         self.limit_bytes = limit_bytes
         self.parent = parent
         self.taken_bytes = 0
+        self.refused = 0  # of a root: how often somebody below it was told that there is no room
         self._waiting: deque[Waiter] = deque()  # own reservations, in the order in which they came
         self._line: deque[Budget] = deque()  # budgets whose first waiter waits for room here
         self._line_of: Budget | None = None  # in whose line this one stands
@@ -90,6 +91,9 @@ class Budget:
 
     def refusal(self, size: int) -> ResourceExhaustedError:
         """Why these bytes are not to be had now."""
+        for node in self._path():
+            if node.parent is None:
+                node.refused += 1
         full = self._first_without(size, self) or next((node for node in self._path() if node._line), self)
         return ResourceExhaustedError(
             f"the memory of this {full.name} is taken: read the answers that wait, or send and ask for less at once",

@@ -12,6 +12,7 @@ import asyncio
 from oncelog.errors import MetadataUnavailableError
 from oncelog_runtime.cluster import SECURITY
 from oncelog_runtime.ports import Change, Listing, MetadataStore
+from oncelog_runtime.quotas import Quotas
 from oncelog_runtime.security.core.access import Access, Policy
 from oncelog_runtime.security.stored import Stored
 
@@ -19,8 +20,10 @@ from oncelog_runtime.security.stored import Stored
 class Authorizer:
     """One per process."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, quotas: Quotas | None = None) -> None:
         self.policy = policy
+        self.quotas = quotas
+        """What is told of quotas; None: nobody."""
         self.stored = Stored()
         self.revision = 0
         self.is_loaded = False
@@ -59,6 +62,8 @@ class Authorizer:
         self._is_due = False
         stored = self.stored
         self.policy.replace(stored.acls.values(), stored.bindings.values(), stored.roles_by_name())
+        if self.quotas is not None:
+            self.quotas.replace(stored.quotas.values())
         self.is_loaded = True
         waiting, self._changed = self._changed, []
         for future in waiting:

@@ -4,6 +4,7 @@
     <root>/security/bindings/<digest>    Binding      a principal has a role
     <root>/security/roles/<name>         Role         one that is not built in
     <root>/security/users/<digest>       StoredUser   a user with a password, by the digest of the name
+    <root>/security/quotas/<digest>      Quota        all limits of one subject, by its digest
     <root>/security/decoy                32 bytes     makes the salts that are told of names that are no users
 
 Rule 1: no key holds a character that a client chose but for names of roles, which are `[a-z0-9._-]`.
@@ -23,6 +24,7 @@ from oncelog.core.scram import Credential
 from oncelog.errors import OncelogError
 from oncelog_runtime.cluster import SECURITY
 from oncelog_runtime.security.core.acl import Acl, acl_of, digest
+from oncelog_runtime.security.core.quotas import Quota, quota_of
 from oncelog_runtime.security.core.roles import Binding, Role, binding_of, role_of
 
 _log = logging.getLogger(__name__)
@@ -31,6 +33,7 @@ ACLS: Final = f"{SECURITY}acls/"
 BINDINGS: Final = f"{SECURITY}bindings/"
 ROLES: Final = f"{SECURITY}roles/"
 USERS: Final = f"{SECURITY}users/"
+QUOTAS: Final = f"{SECURITY}quotas/"
 DECOY_KEY: Final = f"{SECURITY}decoy"
 _VERSION: Final = 1
 T = TypeVar("T")
@@ -53,6 +56,7 @@ class Stored:
     bindings: dict[str, Binding] = field(default_factory=dict)
     roles: dict[str, Role] = field(default_factory=dict)
     users: dict[str, StoredUser] = field(default_factory=dict)
+    quotas: dict[str, Quota] = field(default_factory=dict)
     decoy: bytes = b""
 
     def enter(self, key: str, value: bytes | None, mod_revision: int) -> None:
@@ -67,6 +71,8 @@ class Stored:
             _enter(self.roles, key, value, role_of)
         elif key.startswith(USERS):
             _enter(self.users, key, value, lambda values: _user_of(values, mod_revision))
+        elif key.startswith(QUOTAS):
+            _enter(self.quotas, key, value, quota_of)
 
     def roles_by_name(self) -> dict[str, Role]:
         """Those that are not built in."""
@@ -110,6 +116,11 @@ def role_key(name: str) -> str:
 def user_key(name: str) -> str:
     """Its key."""
     return USERS + digest(name)
+
+
+def quota_key(subject: str) -> str:
+    """Its key."""
+    return QUOTAS + digest(subject)
 
 
 def encode_user(user: StoredUser) -> bytes:

@@ -21,17 +21,23 @@ from typing import Any
 from zlib import crc32
 
 from oncelog import errors
+from oncelog.core.throttles import Throttles
 from oncelog.ports import Handler
 from oncelog.types import Buffer
+from oncelog_runtime.admission import ADMISSION, Admission
 from oncelog_runtime.audience import refusal
 from oncelog_runtime.call_context import CALL, CallInfo
+from oncelog_runtime.core.budget import Budget
 from oncelog_runtime.listeners import INTERNAL
+from oncelog_runtime.quotas import Quotas, subject_of
 from oncelog_runtime.security.authorizer import Authorizer
 from oncelog_runtime.sim.faults import FaultPlan
 from oncelog_runtime.sim.loop import Life, SimFuture, SimLoop, SimTask
 from oncelog_runtime.startup import AddressInUseError
 
 Reply = tuple[bytes, Buffer]
+_PATIENCE_MS = 2_000
+_ANSWER_BYTES = 64 << 20
 
 
 def host_of(address: str) -> str:
@@ -42,7 +48,7 @@ def host_of(address: str) -> str:
 class _Call:
     """One call on its way. `link` is None for a copy, whose answer nobody awaits."""
 
-    __slots__ = ("context", "future", "header", "host", "link", "method", "payload", "task")
+    __slots__ = ("context", "future", "header", "host", "link", "method", "payload", "task", "throttle_ms")
 
     def __init__(self, host: str, method: str, header: bytes, payload: bytes) -> None:
         self.host = host
@@ -53,6 +59,7 @@ class _Call:
         self.context: Context | None = None
         self.link: _Link | None = None
         self.task: SimTask[None] | None = None
+        self.throttle_ms = 0  # what the answer says about the caller's quota
 
 
 class _Link:
@@ -93,6 +100,7 @@ class SimTransport:
         self.host = host
         self.life = life
         self.links: dict[str, _Link] = {}
+        self.throttles = Throttles()
         self._closed = False
 
     async def call(
@@ -134,6 +142,7 @@ class SimServer:
         self.life = life
         self.security: Authorizer | None = None
         """Where access rules are on: a client is the principal that `SimNetwork.principal_of` makes of its host."""
+        self.quotas = Quotas()
         self._context = life.context if life is not None else network.loop.world
         self._handlers: dict[str, Handler] = {}
         self._running: dict[SimTask[None], None] = {}
@@ -174,7 +183,7 @@ class SimServer:
         call.task = task  # from here on it may be cancelled: its first step is taken
         self._running[task] = None
         try:
-            result = await self._handle(call, listener)
+            result = await self._within_quotas(call, listener)
         finally:
             del self._running[task]
             call.task = None
@@ -182,6 +191,31 @@ class SimServer:
                 self._idle.set_result(None)
         if self.life is None or not self.life.dead:
             self._network.answer(self, call, result)
+
+    async def _within_quotas(self, call: _Call, listener: str) -> Reply | errors.OncelogError:
+        caller = CALL.get()
+        assert caller is not None
+        subject = subject_of(caller) if self.quotas.is_active else ""
+        if not subject:
+            return await self._handle(call, listener)
+        size = len(call.header) + len(call.payload)
+        try:
+            quota = self.quotas.admit(subject, call.method, size, _PATIENCE_MS)
+        except errors.ThrottlingQuotaExceededError as error:
+            call.throttle_ms = error.retry_after_ms
+            return error
+        admission = Admission(Budget("simulated", _ANSWER_BYTES))
+        admission.answer_bytes_max = quota.answer_bytes_max
+        ADMISSION.set(admission)
+        try:
+            if quota.delay_ms > 0:
+                await asyncio.sleep(quota.delay_ms / 1000)
+            result = await self._handle(call, listener)
+            size = 0 if isinstance(result, errors.OncelogError) else len(result[0]) + len(result[1])
+            call.throttle_ms = quota.answered(size)
+            return result
+        finally:
+            quota.close()
 
     def _caller(self, call: _Call, listener: str) -> CallInfo:
         if self.security is None:
@@ -426,6 +460,8 @@ class SimNetwork:
         link, future = call.link, call.future
         if link is None or not link.is_open or future is None or future.done():
             return
+        if call.throttle_ms:
+            link.client.throttles.told(link.address, call.method, call.throttle_ms, int(self.loop.time() * 1000))
         if isinstance(result, errors.OncelogError):
             future.set_exception(result)
         else:

@@ -143,6 +143,7 @@ class SimNode:
         server: SimServer = world.network.server(self.address, life, self._more)
         random = Random(f"{world.seed}:life:{self.name}:{self.lives}")
         self.ports = NodePorts(self._transport, server, self.disk, self._metadata, self.clock, random)
+        server.quotas = self.ports.quotas
         world.loop.trace(f"start {life.name}")
         if self._main is not None:
             self.main_task = self.spawn(self._run(self._main, self.ports), "main")

@@ -12,7 +12,7 @@ from oncelog_runtime.security.core.access import Policy
 from oncelog_runtime.security.core.acl import ANONYMOUS
 from oncelog_runtime.security.core.method_table import TABLE
 
-OPEN = {"Security.CheckAcl"}
+OPEN = {"Security.CheckAcl", "Security.DescribeQuota"}
 """Methods with a row that asks nothing of some requests: everybody may ask about himself."""
 
 

@@ -209,6 +209,11 @@ def _check_acl(request: Any) -> Iterator[Alternatives]:
         yield _one(_O.DESCRIBE, _R.CLUSTER, CLUSTER_NAME)
 
 
+def _describe_quota(request: Any) -> Iterator[Alternatives]:
+    if request.subject:  # everybody may ask about himself
+        yield _one(_O.DESCRIBE_CONFIGS, _R.CLUSTER, CLUSTER_NAME)
+
+
 # ---------------------------------------------------------------- what is left out of answers
 
 
@@ -308,6 +313,9 @@ TABLE: Final[dict[str, Row]] = {
     "Security.AlterUser": _ALTERS_CLUSTER,
     "Security.DeleteUser": _ALTERS_CLUSTER,
     "Security.ListUsers": _DESCRIBES_CLUSTER,
+    "Security.AlterQuotas": Row(_cluster(_O.ALTER_CONFIGS)),
+    "Security.ListQuotas": Row(_cluster(_O.DESCRIBE_CONFIGS)),
+    "Security.DescribeQuota": Row(_describe_quota),
     "PartitionLeader.Replicate": _SERVICES,
     "PartitionLeader.WriteTxnMarkers": _SERVICES,
     "PartitionLeader.SyncReplica": _SERVICES,

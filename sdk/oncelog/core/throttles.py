@@ -1,0 +1,46 @@
+"""What servers said about quotas: which methods a client shall not call at which address for a while.
+
+Rule 1: a server that is told nothing new delays by itself; who heeds this here waits where waiting costs nobody memory.
+Rule 2: while no server has said anything, asking costs one look at `active`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+NEWS_MS: Final = 60_000
+
+
+class Throttles:
+    """Of one client. Times are milliseconds of its loop's clock."""
+
+    def __init__(self) -> None:
+        self._until_ms: dict[tuple[str, str], int] = {}
+        self._news_ms: dict[str, int] = {}
+        self.active = False
+        self.throttled_ms = 0
+        """How long servers asked to wait, together."""
+
+    def told(self, address: str, method: str, throttle_ms: int, now_ms: int) -> bool:
+        """A server asks for this. True: not for a minute has this server done so."""
+        key = (address, method)
+        before_ms = max(self._until_ms.get(key, 0), now_ms)
+        until_ms = now_ms + throttle_ms
+        self.throttled_ms += max(until_ms - before_ms, 0)
+        self._until_ms[key] = max(until_ms, before_ms)
+        self.active = True
+        is_news = now_ms - self._news_ms.get(address, -NEWS_MS) >= NEWS_MS
+        if is_news:
+            self._news_ms[address] = now_ms
+        return is_news
+
+    def until_ms(self, address: str, method: str, now_ms: int) -> int:
+        """When this may be called again; 0 = now."""
+        if not self.active:
+            return 0
+        until_ms = self._until_ms.get((address, method), 0)
+        if until_ms > now_ms:
+            return until_ms
+        if self._until_ms.pop((address, method), None) is not None and not self._until_ms:
+            self.active = False
+        return 0

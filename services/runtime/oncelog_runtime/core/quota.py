@@ -1,0 +1,184 @@
+"""How much one caller may do: token buckets that may go into debt, and what each kind of quota counts.
+
+Rule 1: what is above a rate is delayed first, in the order in which it came: it starts when what was let in before is paid
+        for. So over any time no more is let in than the rate, one interval's worth at once, and one request.
+Rule 2: what would have to wait longer than it can is refused, and costs nothing.
+Rule 3: a size that is known only afterwards (an answer's) is paid afterwards: the debt delays the next request.
+Rule 4: everything costs the same, however many principals there are. Time is given, never read.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+from oncelog.errors import ThrottlingQuotaExceededError
+
+UNLIMITED: Final = -1
+_RETRY_IN_FLIGHT_MS: Final = 50
+_RETRY_LATER_MS: Final = 1_000
+
+
+class QuotaKind(StrEnum):
+    """What is counted, each for one principal and one process."""
+
+    PRODUCE_BYTES = "produce_bytes_per_s"
+    FETCH_BYTES = "fetch_bytes_per_s"
+    REQUESTS = "requests_per_s"
+    REQUESTS_IN_FLIGHT = "requests_in_flight"
+    CONNECTIONS = "connections"
+    PARTITION_CHANGES = "partition_changes_per_min"
+    TRANSACTIONAL_IDS = "transactional_ids_per_h"
+
+
+_K = QuotaKind
+INTERVAL_MS: Final = {_K.PRODUCE_BYTES: 1_000, _K.FETCH_BYTES: 1_000, _K.REQUESTS: 1_000, _K.PARTITION_CHANGES: 60_000}
+"""Of the rates."""
+TRANSACTIONAL_IDS_MS: Final = 3_600_000
+"""How long a transactional id counts after its last session."""
+
+Limits = Mapping[QuotaKind, int]
+"""What is limited, each at least 1."""
+
+
+class TokenBucket:
+    """A rate of `limit` in `interval_ms`, of which one interval's worth may be used at once after a rest."""
+
+    __slots__ = ("_free_at_ms", "_interval_ms", "_per_ms", "limit")
+
+    def __init__(self, limit: int, interval_ms: int, now_ms: float) -> None:
+        self.limit = limit
+        self._interval_ms = interval_ms
+        self._per_ms = limit / interval_ms
+        self._free_at_ms = now_ms - interval_ms
+
+    def delay_ms(self, now_ms: float) -> float:
+        """When what was taken is paid for; 0 = it is."""
+        return max(self._free_at_ms - now_ms, 0.0)
+
+    def take(self, amount: int, now_ms: float) -> None:
+        """Takes this much, and goes into debt for what is not there."""
+        self._free_at_ms = max(self._free_at_ms, now_ms - self._interval_ms) + amount / self._per_ms
+
+    def change(self, limit: int, now_ms: float) -> None:
+        """Another limit from now on; the debt stays what it is, in tokens."""
+        debt = (self._free_at_ms - now_ms) * self._per_ms
+        self.limit = limit
+        self._per_ms = limit / self._interval_ms
+        self._free_at_ms = now_ms + max(debt / self._per_ms, -self._interval_ms)
+
+    def is_full(self, now_ms: float) -> bool:
+        """Nothing of it is missing: a new one would be the same."""
+        return self._free_at_ms <= now_ms - self._interval_ms
+
+
+class Account:
+    """What one caller has used."""
+
+    __slots__ = ("_buckets", "_ids", "generation", "in_flight", "limits", "subject")
+
+    def __init__(self, subject: str) -> None:
+        self.subject = subject
+        self.generation = -1
+        self.limits: Limits = {}
+        self.in_flight = 0
+        self._buckets: dict[QuotaKind, TokenBucket] = {}
+        self._ids: OrderedDict[str, float] = OrderedDict()  # transactional id -> when a session of it began last
+
+    def limit_by(self, limits: Limits, generation: int, now_ms: float) -> None:
+        """Other limits from now on."""
+        self.limits, self.generation = limits, generation
+        for kind, interval_ms in INTERVAL_MS.items():
+            limit, bucket = limits.get(kind), self._buckets.get(kind)
+            if limit is None:
+                self._buckets.pop(kind, None)
+            elif bucket is None:
+                self._buckets[kind] = TokenBucket(limit, interval_ms, now_ms)
+            elif bucket.limit != limit:
+                bucket.change(limit, now_ms)
+
+    def is_idle(self, now_ms: float) -> bool:
+        """Forgetting it would change nothing."""
+        return not self.in_flight and not self._ids and all(b.is_full(now_ms) for b in self._buckets.values())
+
+    # ------------------------------------------------------------ requests
+
+    def admit(self, kind: QuotaKind | None, size: int, now_ms: float, patience_ms: float) -> float:
+        """Lets a request in; how long it waits before it starts. `kind`: whose bytes it moves.
+
+        Raises `ThrottlingQuotaExceededError` for one that would wait longer than `patience_ms`.
+        """
+        most = self.limits.get(_K.REQUESTS_IN_FLIGHT)
+        if most is not None and self.in_flight >= most:
+            raise self._refusal(_K.REQUESTS_IN_FLIGHT, _RETRY_IN_FLIGHT_MS)
+        delay_ms = 0.0
+        for asked in (_K.REQUESTS, kind):
+            bucket = self._buckets.get(asked) if asked is not None else None
+            if bucket is not None and asked is not None:
+                delay_ms = max(delay_ms, bucket.delay_ms(now_ms))
+                if delay_ms > patience_ms:
+                    raise self._refusal(asked, delay_ms)
+        self._take(_K.REQUESTS, 1, now_ms)
+        if kind is _K.PRODUCE_BYTES:
+            self._take(kind, size, now_ms)
+        self.in_flight += 1
+        return delay_ms
+
+    def answered(self, kind: QuotaKind | None, size: int, now_ms: float) -> float:
+        """A request's answer is made; how long its caller should wait before the next of this kind."""
+        self.in_flight -= 1
+        if kind is _K.FETCH_BYTES:
+            self._take(kind, size, now_ms)
+        return max(self._delay_ms(_K.REQUESTS, now_ms), self._delay_ms(kind, now_ms))
+
+    def abandoned(self) -> None:
+        """A request ended without an answer."""
+        self.in_flight -= 1
+
+    def _take(self, kind: QuotaKind, amount: int, now_ms: float) -> None:
+        bucket = self._buckets.get(kind)
+        if bucket is not None:
+            bucket.take(amount, now_ms)
+
+    def _delay_ms(self, kind: QuotaKind | None, now_ms: float) -> float:
+        bucket = self._buckets.get(kind) if kind is not None else None
+        return 0.0 if bucket is None else bucket.delay_ms(now_ms)
+
+    # ------------------------------------------------------------ what cannot be delayed
+
+    def connect(self, connections: int) -> None:
+        """One more connection beside so many. Raises `ThrottlingQuotaExceededError`."""
+        most = self.limits.get(_K.CONNECTIONS)
+        if most is not None and connections >= most:
+            raise self._refusal(_K.CONNECTIONS, _RETRY_LATER_MS)
+
+    def change_partitions(self, count: int, now_ms: float) -> None:
+        """Makes or removes partitions: a large topic is allowed, and delays the next. Raises `ThrottlingQuotaExceededError`."""
+        delay_ms = self._delay_ms(_K.PARTITION_CHANGES, now_ms)
+        if delay_ms > 0:
+            raise self._refusal(_K.PARTITION_CHANGES, delay_ms)
+        self._take(_K.PARTITION_CHANGES, count, now_ms)
+
+    def use_transactional_id(self, transactional_id: str, now_ms: float) -> None:
+        """Begins a session under it. Raises `ThrottlingQuotaExceededError` for one too many in an hour."""
+        most = self.limits.get(_K.TRANSACTIONAL_IDS)
+        if most is None:
+            self._ids.clear()
+            return
+        while self._ids and next(iter(self._ids.values())) <= now_ms - TRANSACTIONAL_IDS_MS:
+            self._ids.popitem(last=False)
+        if transactional_id not in self._ids and len(self._ids) >= most:
+            oldest_ms = next(iter(self._ids.values()))
+            raise self._refusal(_K.TRANSACTIONAL_IDS, oldest_ms + TRANSACTIONAL_IDS_MS - now_ms)
+        self._ids[transactional_id] = now_ms
+        self._ids.move_to_end(transactional_id)
+
+    def _refusal(self, kind: QuotaKind, delay_ms: float) -> ThrottlingQuotaExceededError:
+        return ThrottlingQuotaExceededError(
+            f"above the quota {kind} = {self.limits[kind]}: send less, or ask for more (`oncelog quota describe`)",
+            retry_after_ms=max(int(delay_ms), 1),
+            quota=str(kind),
+            limit=self.limits[kind],
+        )

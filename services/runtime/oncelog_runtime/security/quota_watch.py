@@ -1,0 +1,20 @@
+"""Quotas of a process whose access rules are off: a watch of its own. Where they are on, theirs sees quotas too."""
+
+from __future__ import annotations
+
+from oncelog_runtime.ports import Change, MetadataStore
+from oncelog_runtime.quotas import Quotas
+from oncelog_runtime.security.stored import QUOTAS, Stored
+
+
+async def follow_quotas(quotas: Quotas, metadata: MetadataStore) -> None:
+    """For ever."""
+    stored = Stored()
+    async for event in metadata.watch(QUOTAS):
+        if isinstance(event, Change):
+            stored.enter(event.key, event.value, event.mod_revision)
+        else:
+            stored = Stored()
+            for item in event.items:
+                stored.enter(item.key, item.value, item.mod_revision)
+        quotas.replace(stored.quotas.values())

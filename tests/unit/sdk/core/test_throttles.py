@@ -1,0 +1,29 @@
+"""What servers said about quotas, and for how long it counts."""
+
+from __future__ import annotations
+
+from oncelog.core.throttles import Throttles
+
+PRODUCE, FETCH = "PartitionLeader.Produce", "PartitionLeader.Fetch"
+
+
+def test_a_method_waits_at_the_address_that_said_so_and_nowhere_else() -> None:
+    throttles = Throttles()
+    assert throttles.until_ms("a:1", PRODUCE, 0) == 0
+    assert throttles.told("a:1", PRODUCE, 500, 1_000), "the first is news"
+    assert throttles.until_ms("a:1", PRODUCE, 1_499) == 1_500
+    assert throttles.until_ms("a:1", FETCH, 1_100) == 0
+    assert throttles.until_ms("b:1", PRODUCE, 1_100) == 0
+    assert throttles.until_ms("a:1", PRODUCE, 1_500) == 0
+    assert not throttles.active, "nobody is looked up any more"
+
+
+def test_the_longest_wait_counts_and_all_of_them_once() -> None:
+    throttles = Throttles()
+    throttles.told("a:1", PRODUCE, 500, 1_000)
+    assert not throttles.told("a:1", PRODUCE, 100, 1_100)
+    assert throttles.until_ms("a:1", PRODUCE, 1_200) == 1_500
+    throttles.told("a:1", PRODUCE, 900, 1_200)
+    assert throttles.until_ms("a:1", PRODUCE, 1_600) == 2_100
+    assert throttles.throttled_ms == 1_100
+    assert throttles.told("a:1", PRODUCE, 1, 61_000), "a minute later it is news again"
