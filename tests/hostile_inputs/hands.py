@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Awaitable
-from typing import Any, Final
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
 
 import pytest
 
@@ -21,6 +21,7 @@ from tests.conformance.script import Script
 from tests.hostile_inputs.rows import Row
 from tests.simulation.cluster import DOORS
 
+T = TypeVar("T")
 NOBODY: Final = Writer(-1, -1)
 _SECRETIVE: Final = re.compile(
     r"Traceback|\.py\b|/(usr|home|root|tmp|work|var|data)/|0x[0-9a-f]{8}|[\x00-\x1f\x7f\x1b]"
@@ -35,13 +36,18 @@ class ClientHands(Script):
         self, node: str, spec: MethodSpec[Any, Any], request: Any, payload: bytes = b"", timeout_ms: int = TIMEOUT_MS
     ) -> Any:
         """As `Script.call`, through the clients' door."""
-        reply, bulk = await spec.call(self.transport, self.door(node), request, timeout_ms, payload)
+        reply, bulk = await self.sent(lambda: spec.call(self.transport, self.door(node), request, timeout_ms, payload))
         self._bulk = bulk
         return reply
 
     async def raw(self, node: str, method: str, header: bytes) -> bytes:
         """A request that may be no message at all."""
-        return (await self.transport.call(self.door(node), method, header, b"", TIMEOUT_MS))[0]
+        found, _ = await self.sent(lambda: self.transport.call(self.door(node), method, header, b"", TIMEOUT_MS))
+        return bytes(found)
+
+    async def sent(self, call: Callable[[], Awaitable[T]]) -> T:
+        """A call that certainly goes out."""
+        return await call()
 
     def door(self, node: str) -> str:
         """The address of a node's door for clients."""
@@ -58,8 +64,13 @@ class ClientHands(Script):
 
     async def as_stranger(self, node: str, spec: MethodSpec[Any, Any], request: Any) -> Any:
         """The same call by somebody to whom no rule allows anything. Raises what one item of the reply says."""
-        reply, _ = await spec.call(self.world.client("stranger"), self.door(node), request, TIMEOUT_MS)
+        reply, _ = await self.sent(lambda: spec.call(self.stranger, self.door(node), request, TIMEOUT_MS))
         return raised(reply)
+
+    @property
+    def stranger(self) -> Any:
+        """The transport of somebody without any right."""
+        return self.world.client("stranger")
 
 
 def raised(reply: Any) -> Any:

@@ -141,6 +141,4 @@ async def no_message(s: Any, place: Place) -> None:
 @row(64, says="methods that there are not")
 async def no_method(s: Any, place: Place) -> None:
     for method in ("PartitionLeader.Nothing", "PartitionLeader.", "PartitionLeader./../Produce", "PartitionLeader.\0"):
-        await refused(
-            s.raw(s.leader(place), method, b""), errors.ClusterAuthorizationError, errors.UnsupportedVersionError
-        )
+        await refused(s.raw(s.leader(place), method, b""), errors.ClusterAuthorizationError, errors.InvalidRequestError)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from oncelog.core.malformed import MALFORMED
 from oncelog.errors import ConfigError
 
 SETTINGS: Final = (
@@ -48,7 +49,7 @@ class Profiles:
             return cls(profiles, str(data.get("current", "")))
         except FileNotFoundError:
             return cls()
-        except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+        except (OSError, *MALFORMED) as error:
             raise ConfigError(f"the profiles in {path} cannot be read: {error}; correct or remove the file") from error
 
     def write(self, environment: Mapping[str, str]) -> None:

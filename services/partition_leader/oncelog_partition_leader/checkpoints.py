@@ -25,6 +25,7 @@ from typing import Final
 from crc32c import crc32c
 
 from oncelog.core.header import partition_tag
+from oncelog.core.malformed import MALFORMED
 from oncelog.errors import StorageError
 from oncelog.types import Buffer
 from oncelog_partition_leader.core.producer_snapshot import Snapshot
@@ -190,7 +191,7 @@ class Identity:
         try:
             value = json.loads(data)
             found = Identity(str(value["topic_id"]), int(value["partition"]))
-        except (ValueError, KeyError, TypeError):
+        except MALFORMED:
             return None
         if "tag" not in value:
             return found, False
