@@ -62,7 +62,7 @@ def _b64(data: bytes) -> str:
 class Guarded:
     """A cluster with everything on, and its authority."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **options: Any) -> None:
         self.folder = folder
         self.authority = Authority(folder)
         self.other = Authority(folder, "other")
@@ -87,6 +87,7 @@ class Guarded:
             tls=tls,
             serving_flags=words,
             identity={"token": make_token("root", 36_000)},
+            **options,
         )
 
 

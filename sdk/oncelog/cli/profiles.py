@@ -55,7 +55,7 @@ class Profiles:
     def write(self, environment: Mapping[str, str]) -> None:
         """Replaces the file."""
         path = self.path(environment)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         temporary = path.with_suffix(f".{os.getpid()}.tmp")
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "w") as out:
