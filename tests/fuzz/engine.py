@@ -118,6 +118,8 @@ def _told(error: BaseException) -> str:
 
 
 def _shape(value: object) -> str:
+    if isinstance(value, str):  # the target says itself what is new
+        return value[:80]
     try:
         return f"{type(value).__name__} {len(value).bit_length()}"  # type: ignore[arg-type]
     except TypeError:

@@ -73,9 +73,13 @@ class Run:
         began = time.monotonic()
         for life in range(_DEATHS_MAX):
             left = self._given.seconds - (time.monotonic() - began)
-            if left <= 0 or self._live(self._given.seed + life, left):
+            if left <= 0 or self._live(self._given.seed + life, left) or self._is_enough:
                 break
         self.report.seconds = time.monotonic() - began
+
+    @property
+    def _is_enough(self) -> bool:
+        return bool(self._given.first and self.report.failed)
 
     def _live(self, seed: int, seconds: float) -> bool:
         """One process; False when it was lost."""
@@ -122,7 +126,7 @@ class Run:
         if told["kind"] == "failure":
             data = b64decode(str(told["data"]))
             self._take(Failure(str(told["failure"]), str(told["says"]), data))
-            return False
+            return self._is_enough
         report = self.report
         report.inputs = before + int(str(told["inputs"]))
         report.places = max(report.places, int(str(told["places"])))
@@ -232,6 +236,7 @@ def main() -> int:
     parser.add_argument("--format", choices=("text", "json"), default="text")
     parser.add_argument("--corpus", type=Path, default=CORPUS)
     parser.add_argument("--keep", action="store_true", help="write what was found into the corpus")
+    parser.add_argument("--first", action="store_true", help="end a target at its first failure")
     parser.add_argument("--input", type=Path, help="try just this file")
     parser.add_argument("--plugin", default="", help="a module that adds more targets")
     parser.add_argument("--list", action="store_true", help="print the targets")

@@ -171,7 +171,8 @@ class LocalCluster:
         else:
             fresh = free_ports(len(missing))
         ports.update(zip(missing, fresh, strict=True))
-        path.write_text(json.dumps({"version": 1, "ports": ports}, indent=1))
+        with open(path, "w", opener=open_private) as file:
+            json.dump({"version": 1, "ports": ports}, file, indent=1)
         return ports
 
     def _build(self, ports: dict[str, int]) -> None:

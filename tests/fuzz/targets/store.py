@@ -58,7 +58,7 @@ def etcd_value(data: bytes) -> object:
     for topic in view.topics.values():
         assert cluster.Topic.decode(topic.value.encode()) == topic.value
     view.change(Change(key, None, 7))
-    return sorted(view._revisions)
+    return f"{bool(view._revisions)} {key.removeprefix(cluster.ROOT)[:6]}"
 
 
 def etcd_values() -> Iterator[bytes]:
@@ -117,6 +117,7 @@ def security_value(data: bytes) -> object:
     key, value = split(data)
     known = stored.Stored()
     known.enter(key, value, 5)
+    taken = f"{len(known.acls)}{len(known.bindings)}{len(known.roles)}{len(known.users)} {key[18:24]}"
     for acl in known.acls.values():
         assert isinstance(acl.operation, Operation)
         rules = Matcher((acl,)).rules_of("User:ann", "10.0.0.1")
@@ -130,7 +131,7 @@ def security_value(data: bytes) -> object:
         str(user)
     known.enter(key, None, 6)
     assert known == stored.Stored()
-    return known
+    return taken
 
 
 def security_values() -> Iterator[bytes]:

@@ -25,6 +25,20 @@ from tests.fuzz.target import Target, add
 ROWS = sorted(methods.ALL)
 
 
+MEANT: dict[str, str] = {
+    "topic_id": "0123456789abcdef0123456789abcdef",
+    "principal": "User:ann",
+    "resource_type": "TOPIC",
+    "pattern_type": "LITERAL",
+    "permission": "ALLOW",
+    "host": "*",
+    "operation": "READ",
+    "operations": "READ",
+    "states": "ONGOING",
+}
+"""What stands in fields whose text means something."""
+
+
 def filled(message: Message, depth: int = 0) -> Message:
     """With something in every field."""
     for field in message.DESCRIPTOR.fields:
@@ -36,7 +50,10 @@ def filled(message: Message, depth: int = 0) -> Message:
                     value.SetInParent()
             continue
         kinds: dict[int, Any] = {field.CPPTYPE_STRING: "text", field.CPPTYPE_BOOL: True, field.CPPTYPE_ENUM: 1}
-        given: Any = kinds.get(field.cpp_type, 7)
+        given: Any = (
+            MEANT.get(field.name, kinds.get(field.cpp_type, 7)) if field.cpp_type == field.CPPTYPE_STRING else None
+        )
+        given = kinds.get(field.cpp_type, 7) if given is None else given
         if field.type == field.TYPE_BYTES:
             given = b"bytes"
         if field.is_repeated:
