@@ -173,9 +173,10 @@ class Campaign:
         self.worst_ms = max(self.worst_ms, outcome.ms)
         self.worst_mib = max(self.worst_mib, outcome.mib)
         known = self.found.get(outcome.place)
-        if known is None and len(self.found) < _PLACES_MAX:
+        is_new = known is None and len(self.found) < _PLACES_MAX
+        if is_new:
             corpus.append(data)
-        if known is None or len(data) < len(known):
+        if is_new or (known is not None and len(data) < len(known)):
             self.found[outcome.place] = data
         failure = outcome.failure
         if failure is None or outcome.place in self.failures:

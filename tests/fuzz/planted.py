@@ -41,7 +41,7 @@ def dies(data: bytes) -> object:
 
 if "planted_bound" not in TARGETS:
     real = all_targets()["producer_snapshot"]
-    add(replace(real, name="planted_bound", run=no_bound))
+    add(replace(real, name="planted_bound", run=no_bound, limit_mib=64))
     add(Target("planted_hang", never_ends, (), lambda: [bytes([3, 1, 1, 2, 2, 5, 1, 1, 1, 1])], limit_ms=300))
     add(Target("planted_crash", forgets_the_end, (CorruptMessageError,), lambda: [b"\x03abc"]))
     add(Target("planted_death", dies, (), lambda: [b"ARROW1"]))

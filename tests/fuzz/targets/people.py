@@ -54,7 +54,7 @@ class _Keys:
     def __init__(self) -> None:
         self._key = jwt.PyJWK(PUBLIC)
 
-    def has(self, key_id: str) -> bool:
+    def has(self, key_id: str, _key: jwt.PyJWK) -> bool:
         return key_id == "k1"
 
     async def find(self, key_id: str) -> jwt.PyJWK | None:
@@ -164,7 +164,7 @@ def session_token(data: bytes) -> object:
         except OncelogError:
             continue
         assert data in good or data == tokens.of_session("t", 7, int.from_bytes(data[:4], "big", signed=True))
-    return data in good
+    return f"{data in good} {len(data)}"
 
 
 def session_tokens() -> Iterator[bytes]:
@@ -261,7 +261,7 @@ def certificate(data: bytes) -> object:
 
     facts = _read(PEM % encodebytes(data).strip())
     service_methods(facts, RULES)
-    return principal_of(facts, RULES)
+    return len(principal_of(facts, RULES))
 
 
 def certificates() -> Iterator[bytes]:
@@ -300,7 +300,7 @@ def certificate_ruleses() -> Iterator[bytes]:
 add(
     Target(
         "certificate_names",
-        lambda data: principal_of(_facts(data), RULES),
+        lambda data: len(principal_of(_facts(data), RULES)),
         (AuthenticationError,),
         lambda: [b"spiffe://shop/ns/a/sa/b\0a.b\0root", b"\0a\0b", b"\xff"],
         words=(b"spiffe://", b"User:", b"\0", b"*"),

@@ -58,7 +58,7 @@ def etcd_value(data: bytes) -> object:
     for topic in view.topics.values():
         assert cluster.Topic.decode(topic.value.encode()) == topic.value
     view.change(Change(key, None, 7))
-    return f"{bool(view._revisions)} {key.removeprefix(cluster.ROOT)[:6]}"
+    return f"taken {key.removeprefix(cluster.ROOT)[:6]}" if len(view._revisions) > 1 else "left"
 
 
 def etcd_values() -> Iterator[bytes]:
@@ -117,7 +117,7 @@ def security_value(data: bytes) -> object:
     key, value = split(data)
     known = stored.Stored()
     known.enter(key, value, 5)
-    taken = f"{len(known.acls)}{len(known.bindings)}{len(known.roles)}{len(known.users)} {key[18:24]}"
+    taken = f"{len(known.acls)}{len(known.bindings)}{len(known.roles)}{len(known.users)}"
     for acl in known.acls.values():
         assert isinstance(acl.operation, Operation)
         rules = Matcher((acl,)).rules_of("User:ann", "10.0.0.1")

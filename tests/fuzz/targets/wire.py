@@ -172,7 +172,8 @@ def call_metadata(data: bytes) -> object:
     for line in text.split("\n"):
         name, _, value = line.partition(":")
         pairs.append((name, value if len(line) % 7 else value.encode()))
-    return bearer_of(pairs)
+    token = bearer_of(pairs)
+    return token is None or len(token)
 
 
 def call_metadatas() -> Iterator[bytes]:
