@@ -9,6 +9,9 @@ PY := $(BIN)/python
 SOURCES := sdk spark services
 SEED ?= 1
 SEEDS ?= 200
+# (SECONDS is also a variable of bash, and not of make.)
+SECONDS ?= 60
+TARGET ?= all
 ARGS ?=
 
 # Spark's workers run on the venv's Python too, and a machine whose name does not resolve is no obstacle.
@@ -18,7 +21,7 @@ export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(PY)
 export SPARK_LOCAL_IP ?= 127.0.0.1
 WITH_JAVA = JAVA_HOME="$$($(PY) scripts/java_home.py)"; export JAVA_HOME;
 
-.PHONY: help setup protos fmt lint types test sim planted bench demo image e2e-kubernetes e2e-tracing chart compat lock clean
+.PHONY: help setup protos fmt lint types test sim planted fuzz bench demo image e2e-kubernetes e2e-tracing chart compat lock clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +65,9 @@ sim: setup ## Simulate whole clusters: SEEDS=200 from SEED=1
 
 planted: setup ## Show that simulation finds every planted bug
 	@$(PY) -m tests.simulation.planted $(ARGS)
+
+fuzz: setup ## Fuzz every parser that meets bytes from outside: SECONDS=60 for each TARGET=all (SEED, ARGS)
+	@$(PY) -m tests.fuzz.run --seconds $(SECONDS) --target $(TARGET) --seed $(SEED) $(ARGS)
 
 bench: setup ## Measure; results go to bench/out
 	@$(WITH_JAVA) $(PY) -m bench $(ARGS)

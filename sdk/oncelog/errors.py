@@ -3,6 +3,7 @@
 Rule 1: each wire code of `errors.proto` has exactly one class here; `error_for(code)` finds it.
 Rule 2: a class says what the client does next (`action`); nobody parses message text.
 Rule 3: this file imports neither grpc nor protobuf: the server looks its status up elsewhere.
+Rule 4: `context` may hold what a stranger chose: it is bounded, and what cannot be printed is escaped (`printable`).
 
     OncelogError
     |-- RetriableError               the same request again          action RETRY / REFRESH
@@ -16,10 +17,20 @@ unknown, and only idempotent requests may be repeated.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from oncelog.error_codes import ErrorAction as ErrorAction
 from oncelog.error_codes import ErrorCode as ErrorCode
+
+_CONTEXT_CHARACTERS_MAX: Final = 1_000
+
+
+def printable(text: str, limit: int = _CONTEXT_CHARACTERS_MAX) -> str:
+    """The text as one line that no terminal and no log obeys: control characters are escaped, and a long text is cut."""
+    shown = text[: limit + 1]
+    if not shown.isprintable():
+        shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in shown)
+    return shown if len(shown) <= limit else f"{shown[:limit]}..."
 
 
 class OncelogError(Exception):
@@ -34,7 +45,7 @@ class OncelogError(Exception):
     def __init__(self, message: str = "", *, retry_after_ms: int = 0, **context: object) -> None:
         self.message = message or (type(self).__doc__ or type(self).__name__).strip().splitlines()[0]
         self.retry_after_ms = retry_after_ms
-        self.context = {name: str(value) for name, value in sorted(context.items())}
+        self.context = {name: printable(str(value)) for name, value in sorted(context.items())}
         super().__init__(self.message)
 
     def __str__(self) -> str:
@@ -628,4 +639,7 @@ BY_CODE: dict[int, type[OncelogError]] = {
 def error_for(code: int, message: str, retry_after_ms: int = 0, context: dict[str, str] | None = None) -> OncelogError:
     """The error object of a wire code; an unknown number becomes `UnknownServerError`."""
     cls = BY_CODE.get(code, UnknownServerError)
-    return cls(message, retry_after_ms=retry_after_ms, **(context or {}))
+    error = cls(message, retry_after_ms=retry_after_ms)
+    # Not as keyword arguments: a peer may name one `message`.
+    error.context = {printable(name): printable(value) for name, value in sorted((context or {}).items())}
+    return error

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from oncelog.core.malformed import MALFORMED
 from oncelog.errors import ConfigError
 
 EARLIEST: Final = -2
@@ -57,7 +58,7 @@ class Position:
             if data["v"] != 1:
                 raise ConfigError("the checkpoint was written by a newer version of this source", version=data["v"])
             return Position({name: _topic(topic) for name, topic in data["topics"].items()})
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except MALFORMED as error:
             raise ConfigError("the checkpoint was not written by the oncelog source") from error
 
 

@@ -72,6 +72,14 @@ HOSTILE: Final[dict[str, Case]] = {
     "a log that cannot be opened": _input(
         "keeps no other from service", "test_a_broker_that_cannot_open_one_log_serves_the_others"
     ),
+    "inputs by number": _input(
+        "each of them, through the clients' door of a whole cluster, and over real sockets",
+        "hostile_inputs/test_hostile_inputs.py::test_every_number_of_the_list_has_a_row",
+        "hostile_inputs/test_hostile_inputs.py::test_a_core",
+        "hostile_inputs/test_hostile_inputs.py::test_a_cluster",
+        "integration/test_hostile_inputs.py::test_over_real_sockets",
+        "fuzz/test_fuzz.py::test_the_kept_corpus_breaks_no_promise",
+    ),
     "input, any": _input(
         "whatever a mutated header says",
         "property/test_hostile_batches.py::test_a_mutated_header_is_refused_by_name_or_appended_soundly",

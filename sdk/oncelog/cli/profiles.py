@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from oncelog.core.malformed import MALFORMED
 from oncelog.errors import ConfigError
 
 SETTINGS: Final = (
@@ -48,13 +49,13 @@ class Profiles:
             return cls(profiles, str(data.get("current", "")))
         except FileNotFoundError:
             return cls()
-        except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+        except (OSError, *MALFORMED) as error:
             raise ConfigError(f"the profiles in {path} cannot be read: {error}; correct or remove the file") from error
 
     def write(self, environment: Mapping[str, str]) -> None:
         """Replaces the file."""
         path = self.path(environment)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         temporary = path.with_suffix(f".{os.getpid()}.tmp")
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "w") as out:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import struct
 from dataclasses import dataclass, field
 from typing import Final
@@ -25,6 +26,7 @@ from typing import Final
 from crc32c import crc32c
 
 from oncelog.core.header import partition_tag
+from oncelog.core.malformed import MALFORMED
 from oncelog.errors import StorageError
 from oncelog.types import Buffer
 from oncelog_partition_leader.core.producer_snapshot import Snapshot
@@ -45,6 +47,7 @@ SNAPSHOTS_KEPT: Final = 2
 
 _POINT: Final = struct.Struct("<qqI4x")
 _CLEAN: Final = struct.Struct("<qqI")
+_NUMBER: Final = re.compile(r"\d{1,10}", re.ASCII)
 _POINT_FILE_MAX: Final = 1 << 16
 
 
@@ -190,7 +193,7 @@ class Identity:
         try:
             value = json.loads(data)
             found = Identity(str(value["topic_id"]), int(value["partition"]))
-        except (ValueError, KeyError, TypeError):
+        except MALFORMED:
             return None
         if "tag" not in value:
             return found, False
@@ -200,6 +203,6 @@ class Identity:
     def of_directory(directory: str) -> Identity:
         """From a directory's name, `<topic>-<topic id>-<partition>`. Raises `StorageError`."""
         parts = directory.rstrip("/").rsplit("/", 1)[-1].rsplit("-", 2)
-        if len(parts) != 3 or not (parts[2].isascii() and parts[2].isdigit()):
+        if len(parts) != 3 or _NUMBER.fullmatch(parts[2]) is None:
             raise StorageError("a log's directory is <topic>-<topic id>-<partition>", reason="identity")
         return Identity(parts[1], int(parts[2]))

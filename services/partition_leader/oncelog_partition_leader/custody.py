@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from random import Random
 from typing import Final
 
+from oncelog.core.malformed import MALFORMED
 from oncelog.errors import StorageError
 from oncelog_partition_leader.checkpoints import CUSTODY, IDENTITY
 from oncelog_runtime.ports import Disk
@@ -109,7 +110,7 @@ class Custody:
             kept = bool(found["clean"]) or found["boot_id"] == self._disk.boot_id
             claim = Claim(int(found["known_since"]), int(found["intact_since"]) if kept else _PENDING)
             self.directory_id, self._claim = str(found["directory_id"]), claim
-        except (ValueError, TypeError, KeyError):
+        except MALFORMED:
             return False
         return True
 
@@ -132,7 +133,7 @@ def read_log(disk: Disk, directory: str, newest: int) -> Claim:
     try:
         found = json.loads(disk.read_file(path))
         return Claim(int(found["known_since"]), int(found["intact_since"])).within(newest)
-    except (ValueError, TypeError, KeyError, StorageError):
+    except (*MALFORMED, StorageError):
         return Claim(0, newest)
 
 

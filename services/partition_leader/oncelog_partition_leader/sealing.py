@@ -18,6 +18,7 @@ import json
 import logging
 from typing import Final
 
+from oncelog.core.malformed import MALFORMED
 from oncelog.errors import OncelogError, StorageError
 from oncelog_partition_leader.checkpoints import SEAL
 from oncelog_partition_leader.core.replica_state import Seal
@@ -104,7 +105,7 @@ def read_seal(disk: Disk, directory: str) -> Seal | None:
             return None
         found = json.loads(disk.read_file(path))
         return Seal(int(found["incarnation"]), int(found["leader_epoch"]), int(found["end_offset"]))
-    except (ValueError, TypeError, KeyError, StorageError):
+    except (*MALFORMED, StorageError):
         return None
 
 

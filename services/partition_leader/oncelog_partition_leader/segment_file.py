@@ -104,7 +104,12 @@ class Segment:
 
 
 def check_whole(data: Buffer, header: BatchHeader, position: int, tag: int) -> None:
-    """Raises `CorruptMessageError` unless the body is whole and belongs to the partition with this tag (S31)."""
+    """Raises `CorruptMessageError` unless the body is whole and belongs to the partition with this tag (S31).
+
+    A right checksum says who wrote a batch, not that it makes sense: one that ends before it begins would turn offsets back.
+    """
     check_body(data, header, position)
+    if not 0 <= header.record_count <= header.last_offset_delta + 1 or header.last_offset_delta < 0:
+        raise CorruptMessageError("a batch ends before it begins", base_offset=header.base_offset)
     if header.partition_tag != tag:
         raise CorruptMessageError("a batch of another partition lies here", base_offset=header.base_offset)

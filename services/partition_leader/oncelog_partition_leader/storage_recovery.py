@@ -213,12 +213,19 @@ def _snapshot_at_or_below(
 
 
 def _replay(states: ProducerStates, segments: Sequence[Segment], tag: int, end_offset: int) -> Iterator[AbortedEntry]:
-    """Applies every batch from the state's end to `end_offset`; yields what the aborted index must remember."""
+    """Applies every batch from the state's end to `end_offset`; yields what the aborted index must remember.
+
+    Raises `CorruptMessageError` for a batch that does not begin where the one before it ended.
+    """
     for segment in segments:
         if segment.next_offset <= states.end_offset:
             continue
         for batch in _from_offset(segment, states.end_offset, tag):
             header = batch.header
+            if header.base_offset != states.end_offset:
+                if states.end_offset >= end_offset:
+                    return
+                raise CorruptMessageError("a batch has another offset than follows", base_offset=header.base_offset)
             if header.base_offset >= end_offset:
                 return
             control = None

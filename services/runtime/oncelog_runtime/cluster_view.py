@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
+from oncelog.core.malformed import MALFORMED
 from oncelog.errors import LeaderNotAvailableError, UnknownTopicError
 from oncelog.types import BrokerRef, PartitionId
 from oncelog_runtime import cluster
@@ -293,7 +294,7 @@ class ClusterView:
             return False
         try:
             known = self._parse(item)
-        except (ValueError, KeyError, TypeError, IndexError) as error:
+        except MALFORMED as error:
             _log.error("the value of %s cannot be parsed: %s", item.key, error)
             return False
         if known:

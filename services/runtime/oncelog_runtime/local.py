@@ -2,7 +2,8 @@
 
 Rule 1: nothing outlives the supervisor: every child dies with it, also after SIGKILL (parent-death signal).
 Rule 2: ports are chosen once per data directory and kept in `cluster.json`, so a restarted cluster has its old addresses.
-Rule 3: a process that ends by itself is reported with the last lines of its log, never restarted in silence.
+Rule 3: everything in the data directory is its owner's alone, etcd's part too (`adapters.private_files`).
+Rule 4: a process that ends by itself is reported with the last lines of its log, never restarted in silence.
 
 Used by `oncelog up`, the demo, the integration tests and the benchmarks.
 """
@@ -30,6 +31,7 @@ from oncelog.errors import ClusterUnreachableError, ConfigError, OncelogError, S
 from oncelog.sync import Client
 from oncelog_runtime.adapters.child import die_with_parent, dying_with_parent
 from oncelog_runtime.adapters.etcd_process import etcd_command
+from oncelog_runtime.adapters.private_files import FILE_MODE, UMASK, make_folders, open_private, take_folder
 
 _STOP_GRACE_S: Final = 10.0
 _LOG_TAIL_LINES: Final = 5
@@ -78,13 +80,14 @@ class LocalProcess:
     def start(self) -> None:
         """Starts it in a session of its own, so that Ctrl-C reaches the supervisor alone."""
         assert not self.running, f"{self.name} runs already"
-        with self.log_path.open("ab") as log:
+        with open(self.log_path, "ab", opener=open_private) as log:
             self.popen = subprocess.Popen(
                 dying_with_parent(self.command),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                umask=UMASK,
             )
 
     def kill(self, with_signal: int = signal.SIGKILL) -> None:
@@ -141,7 +144,7 @@ class LocalCluster:
         if not 1 <= self.brokers <= 32:
             raise ConfigError("--brokers is 1 to 32", given=self.brokers)
         assert self.doors or self.tls is None, "TLS for clients needs a listener for clients"
-        self.data_dir.mkdir(parents=True, exist_ok=True)
+        take_folder(self.data_dir)
         self._build(self._ports())
 
     # ------------------------------------------------------------ layout
@@ -168,12 +171,13 @@ class LocalCluster:
         else:
             fresh = free_ports(len(missing))
         ports.update(zip(missing, fresh, strict=True))
-        path.write_text(json.dumps({"version": 1, "ports": ports}, indent=1))
+        with open(path, "w", opener=open_private) as file:
+            json.dump({"version": 1, "ports": ports}, file, indent=1)
         return ports
 
     def _build(self, ports: dict[str, int]) -> None:
         logs = self.data_dir / "logs"
-        logs.mkdir(exist_ok=True)
+        make_folders(logs)
         inside = self.tls.inside if self.tls else None
         command = etcd_command(str(self.data_dir / "etcd"), ports["etcd-client"], ports["etcd-peer"], tls=inside)
         etcd_address = f"127.0.0.1:{ports['etcd-client']}"
@@ -361,8 +365,8 @@ def _wait_all(processes: list[LocalProcess]) -> None:
 def _lock(data_dir: Path) -> int:
     import fcntl
 
-    data_dir.mkdir(parents=True, exist_ok=True)
-    handle = os.open(data_dir / "up.lock", os.O_CREAT | os.O_RDWR)
+    take_folder(data_dir)
+    handle = os.open(data_dir / "up.lock", os.O_CREAT | os.O_RDWR, FILE_MODE)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

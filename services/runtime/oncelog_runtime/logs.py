@@ -2,7 +2,9 @@
 
 Rule 1: the keys `time level logger message` are always there; `extra=` values stand beside them, under their own names.
 Rule 2: a line never fails: what JSON cannot say is written as text.
-Rule 3: nothing secret is ever passed as `extra`; keys that look like a secret are masked all the same.
+Rule 3: whatever a stranger chose, it stays one line, and nothing in it is obeyed by a terminal: JSON escapes what is below a
+        blank, and we escape the rest that nobody can print.
+Rule 4: nothing secret is ever passed as `extra`; keys that look like a secret are masked all the same.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from oncelog.trace_context import TRACEPARENT
 _OWN_FIELDS: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _SECRET: Final = re.compile("password|secret|token|authorization|private_key", re.IGNORECASE)
 _TRACEPARENT: Final = re.compile("[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
+_UNPRINTABLE: Final = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
@@ -41,7 +44,8 @@ class JsonFormatter(logging.Formatter):
                 line[name] = "***" if _SECRET.search(name) else value
         if record.exc_info:
             line["stack"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str, ensure_ascii=False)
+        text = json.dumps(line, default=str, ensure_ascii=False)
+        return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def configure(level: str, stream: TextIO | None = None) -> None:

@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Final, TypeAlias
 
+from oncelog.core.malformed import MALFORMED
 from oncelog.errors import OncelogError, StorageError
 from oncelog_runtime.cluster import LIFT_KEY, PULSE_KEY, RESTORED_KEY, ROOT, SHARDS, shard_epoch_key
 from oncelog_runtime.cluster_view import ClusterView
@@ -268,7 +269,7 @@ class RestoreGuard:
             found = json.loads(self._disk.read_file(PULSE_FILE))
             names = frozenset(map(str, found.get("forgotten", ())))
             return Seen(int(found["pulse"]), int(found["revision"]), int(found["restored"]), names)
-        except (ValueError, TypeError, KeyError, StorageError) as error:
+        except (*MALFORMED, StorageError) as error:
             _log.error(
                 "%s cannot be read, so a restore of etcd before this start is not noticed: %s", PULSE_FILE, error
             )

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+import struct
 
-from oncelog.core.header import read_header
+import pytest
+from crc32c import crc32c
+
+from oncelog.core.header import PREFIX_BYTES, read_header, stamp_prefix
 from oncelog.errors import (
+    CorruptMessageError,
     FencedLeaderEpochError,
     MisdirectedBatchError,
     OffsetOutOfRangeError,
@@ -64,3 +68,14 @@ def test_a_flipped_bit_anywhere_is_found() -> None:
         bad[position] ^= 1
         with pytest.raises(OncelogError):
             check_chunk(bytes(bad), TAG, 5, 3, 3)
+
+
+@pytest.mark.parametrize("counts", [(0, -1), (-65_535, 3), (3, 1), (1, -(1 << 31))])
+def test_a_batch_that_ends_before_it_begins_turns_no_offset_back(counts: tuple[int, int]) -> None:
+    """Its checksums are right: nobody but a leader gone wrong writes it, and no follower takes it."""
+    data = bytearray(plain())
+    struct.pack_into("<ii", data, 48, *counts)
+    struct.pack_into("<I", data, PREFIX_BYTES, crc32c(bytes(data[40:])))
+    whole = stamp_prefix(0, len(data), 3, NOW_MS) + bytes(data[PREFIX_BYTES:])
+    with pytest.raises(CorruptMessageError):
+        check_chunk(whole, TAG, 0, 3, 3)

@@ -6,6 +6,7 @@ import pytest
 
 from oncelog.errors import LeaderNotAvailableError, UnknownTopicError
 from oncelog.types import PartitionId
+from oncelog_runtime import cluster
 from oncelog_runtime.cluster import Broker, broker_key
 from oncelog_runtime.cluster_view import ClusterView
 from oncelog_runtime.ports import KeyValue, Listing
@@ -31,3 +32,24 @@ def test_after_the_first_listing_an_absent_topic_is_unknown() -> None:
         view.require_leader(PARTITION)
     with pytest.raises(UnknownTopicError):
         view.topic("work")
+
+
+ENDLESS = b'{"topic":"t","replicas":[1e400],"leader":null,"leader_epoch":0,"isr":[]}'
+
+
+@pytest.mark.parametrize(
+    "value",
+    [b"[" * 100_000, ENDLESS, b"[]", b"7", b'"x"', b"null", b"\xff"],
+    ids=["deep", "endless", "list", "number", "text", "null", "no text"],
+)
+def test_a_value_that_nobody_can_read_does_not_count_and_the_watch_goes_on(value: bytes) -> None:
+    view = ClusterView()
+    for key in (
+        cluster.partition_key("f" * 32, 0),
+        cluster.topic_key("t"),
+        cluster.broker_key(1),
+        cluster.CONTROLLER_KEY,
+    ):
+        view.learn([KeyValue(key, value, 5)])
+    view.learn([KeyValue(cluster.topic_key("good"), cluster.Topic("good", "f" * 32, 1, 1).encode(), 6)])
+    assert (list(view.topics), list(view.partitions), list(view.brokers), view.controller) == (["good"], [], [], None)

@@ -51,3 +51,11 @@ def test_a_stack_is_one_line_too(stream: io.StringIO) -> None:
     [line] = lines(stream)
     assert "ValueError: no" in line["stack"]
     assert "trace_id" not in line
+
+
+def test_whatever_a_stranger_chose_it_stays_one_line_that_no_terminal_obeys(stream: io.StringIO) -> None:
+    hostile = "a\nb\r\x1b[31m\x9b31m\u2028\u202e\ud800\x7f"
+    logging.getLogger("door").warning("said %s", hostile, extra={"topic": hostile})
+    (line,) = stream.getvalue().split("\n")[:-1]
+    assert line.isprintable()
+    assert json.loads(line)["topic"] == hostile

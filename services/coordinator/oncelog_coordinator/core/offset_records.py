@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from oncelog.core.malformed import MALFORMED
 from oncelog.errors import CorruptMessageError
 from oncelog.types import PartitionId
 from oncelog_coordinator.core.records import EpochRecord, Tombstone, dump, parse
@@ -212,7 +213,7 @@ def decode_group_record(key: str, value: bytes | None) -> GroupLogRecord:
         return Tombstone(key)
     try:
         record: GroupLogRecord = _DECODERS[kind](parse(value))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except MALFORMED as error:
         raise CorruptMessageError("a record of the shard's log cannot be read", key=key) from error
     if record.key != key:
         raise CorruptMessageError("a record of the shard's log has another key than its value says", key=key)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from oncelog.core.malformed import MALFORMED
 from oncelog.errors import CorruptMessageError
 from oncelog.types import PartitionId
 from oncelog_coordinator.core.states import Outcome, TxnState, complete, prepared
@@ -32,7 +33,7 @@ def parse(data: bytes) -> dict[str, Any]:
     """The JSON object of a record. Raises `CorruptMessageError`: then the shard must not serve."""
     try:
         value = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CorruptMessageError("a record of the shard's log is no JSON") from error
     if not isinstance(value, dict) or value.get("v") != VERSION:
         raise CorruptMessageError("a record of the shard's log has an unknown version")
@@ -444,7 +445,7 @@ def decode_transaction_record(key: str, value: bytes) -> TransactionLogRecord:
         raise CorruptMessageError("a record of the shard's log has an unknown kind", kind=kind)
     try:
         record: TransactionLogRecord = decoder(parse(value))  # type: ignore[assignment]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except MALFORMED as error:
         raise CorruptMessageError("a record of the shard's log cannot be read", key=key) from error
     if record.key != key:
         raise CorruptMessageError("a record of the shard's log has another key than its value says", key=key)

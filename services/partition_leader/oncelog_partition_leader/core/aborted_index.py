@@ -50,6 +50,12 @@ class AbortedEntry(NamedTuple):
             return False
         return self.all or producer_id not in self.winners
 
+    def check(self) -> None:
+        """Asserts the invariants."""
+        assert self.first_offset <= self.marker_offset, "data lies before its marker"
+        assert self.all or self.winners, "without winners everything is skipped"
+        assert self.unstable_from <= self.marker_offset + 1, "nothing unstable begins after the marker"
+
 
 class AbortedIndex:
     """All entries of a log, by marker offset."""
@@ -101,9 +107,7 @@ class AbortedIndex:
         """Asserts the invariants."""
         assert all(a < b for a, b in zip(self._markers, self._markers[1:], strict=False)), "marker offsets grow"
         for entry in self._entries:
-            assert entry.first_offset <= entry.marker_offset, "data lies before its marker"
-            assert entry.all or entry.winners, "without winners everything is skipped"
-            assert entry.unstable_from <= entry.marker_offset + 1, "nothing unstable begins after the marker"
+            entry.check()
 
 
 def load_entries(data: Buffer, from_offset: int, to_offset: int) -> Iterable[AbortedEntry]:
@@ -115,9 +119,15 @@ def load_entries(data: Buffer, from_offset: int, to_offset: int) -> Iterable[Abo
     if magic != _MAGIC or (first, end) != (from_offset, to_offset) or crc32c(body) != crc:
         raise CorruptMessageError("the aborted index does not match its segment or its checksum")
     entries, position = [], 0
-    for _ in range(count):
-        entry, position = _unpack(body, position)
-        entries.append(entry)
+    try:
+        for _ in range(count):
+            entry, position = _unpack(body, position)
+            entry.check()
+            entries.append(entry)
+    except (struct.error, AssertionError) as error:  # nothing is believed for its checksum alone
+        raise CorruptMessageError("the aborted index holds an entry that cannot be") from error
+    if position != len(body):
+        raise CorruptMessageError("the aborted index has bytes after its end")
     return entries
 
 

@@ -125,9 +125,12 @@ def load(data: Buffer, expiration_ms: int) -> tuple[ProducerEntries, Transaction
     if magic != _MAGIC or crc32c(body) != crc:
         raise CorruptMessageError("the producer snapshot does not match its checksum")
     reader = _Reader(body)
-    end_offset, log_time_ms = reader.take(_LOG)
-    producers = _load_producers(reader, expiration_ms, log_time_ms)
-    transactions = _load_transactions(reader)
+    try:
+        end_offset, log_time_ms = reader.take(_LOG)
+        producers = _load_producers(reader, expiration_ms, log_time_ms)
+        transactions = _load_transactions(reader)
+    except (AssertionError, ValueError, OverflowError, KeyError) as error:  # a right checksum of values that cannot be
+        raise CorruptMessageError("the producer snapshot holds values that cannot be") from error
     if not reader.at_end:
         raise CorruptMessageError("the producer snapshot has bytes after its end")
     return producers, transactions, end_offset
@@ -237,7 +240,7 @@ def _load_transactions(reader: _Reader) -> Transactions:
         for _ in reader.count():
             txn_no, offset, committed = reader.take(_MARKER)
             if txn_no < 0:
-                known.marked |= offset << (-1 - txn_no) * _BITS
+                known.marked |= _older_bits(-1 - txn_no, offset)
             else:
                 known.markers.append(KnownMarker(txn_no, offset, bool(committed)))
         if known.markers and not known.marked:
@@ -254,10 +257,20 @@ def _load_transactions(reader: _Reader) -> Transactions:
     return transactions
 
 
+def _older_bits(piece: int, bits: int) -> int:
+    """Raises `CorruptMessageError` for more bits than are ever kept: they would take as much memory as the number says."""
+    if piece > NUMBERS_KEPT // _BITS or not 0 <= bits < 1 << _BITS:
+        raise CorruptMessageError("the producer snapshot remembers too many numbers", piece=piece)
+    return bits << piece * _BITS
+
+
 def _as_version_0_1_took_it(known: TxnProducer) -> int:
     """A snapshot without these bits: what is further back than its markers counts as written."""
     older = (1 << NUMBERS_KEPT) - (1 << MARKERS_KEPT)
-    return older | sum(1 << known.ended_up_to - marker.txn_no for marker in known.markers)
+    back = [known.ended_up_to - marker.txn_no for marker in known.markers]
+    if min(back) < 0:
+        raise CorruptMessageError("the producer snapshot has a marker above the newest one")
+    return older | sum(1 << number for number in {*back} if number < NUMBERS_KEPT)
 
 
 def _load_open(reader: _Reader, transactions: Transactions) -> OpenTransaction:

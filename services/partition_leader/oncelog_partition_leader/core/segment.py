@@ -141,7 +141,10 @@ class SegmentIndex:
         index._offsets.frombytes(body[: 4 * count])
         index._positions.frombytes(body[4 * count : 8 * count])
         index._before.frombytes(body[8 * count :])
-        index.check()
+        try:
+            index.check()
+        except AssertionError as error:  # a right checksum of an index that cannot be
+            raise CorruptMessageError("the index contradicts itself", base_offset=base_offset) from error
         return index
 
     def check(self) -> None:

@@ -16,6 +16,7 @@ _ATTRIBUTES: Final = {
     "ou": NameOID.ORGANIZATIONAL_UNIT_NAME,
     "o": NameOID.ORGANIZATION_NAME,
 }
+_UNREADABLE: Final = (x509.DuplicateExtension, x509.InvalidVersion, x509.UnsupportedGeneralNameType)
 _KEPT: Final = 1_024
 _known: OrderedDict[bytes, CertificateFacts] = OrderedDict()
 
@@ -43,6 +44,6 @@ def _read(pem: bytes) -> CertificateFacts:
             return CertificateFacts(values)
         values["uri"] = tuple(names.get_values_for_type(x509.UniformResourceIdentifier))
         values["dns"] = tuple(names.get_values_for_type(x509.DNSName))
-    except (ValueError, x509.DuplicateExtension) as error:
+    except (ValueError, TypeError, *_UNREADABLE) as error:
         raise AuthenticationError("the certificate cannot be read") from error
     return CertificateFacts(values)

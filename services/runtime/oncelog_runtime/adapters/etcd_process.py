@@ -24,6 +24,7 @@ from pathlib import Path
 from oncelog.client.tls_check import PemPaths
 from oncelog.errors import MetadataUnavailableError
 from oncelog_runtime.adapters.child import dying_with_parent
+from oncelog_runtime.adapters.private_files import UMASK, open_private, take_folder
 
 _log = logging.getLogger(__name__)
 
@@ -160,14 +161,15 @@ class EtcdProcess:
     def _spawn(self, command: list[str]) -> None:
         if self._process is not None:
             raise RuntimeError("this etcd runs already")
-        self._data_dir.mkdir(parents=True, exist_ok=True)
-        with self.log_path.open("ab") as log:
+        take_folder(self._data_dir)
+        with open(self.log_path, "ab", opener=open_private) as log:
             self._process = subprocess.Popen(
                 dying_with_parent(command),
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
                 process_group=0,  # Ctrl-C is for us to handle
+                umask=UMASK,
             )
 
     def kill(self) -> None:

@@ -136,9 +136,8 @@ class ServerLink:
                 await self._idle.wait()
                 await self._drained.wait()
         except errors.InvalidRequestError as error:
-            log.warning(
-                "closing a link whose peer breaks the protocol", extra={"peer": self._caller.peer}, exc_info=error
-            )
+            log.warning("closing a link whose peer breaks the protocol: %s", error, extra={"peer": self._caller.peer})
+            await self._accuse(error, has_writer=bool(tasks))
         except (grpc.aio.BaseError, grpc.aio.UsageError, asyncio.InvalidStateError):
             log.debug("a link broke", extra={"peer": self._caller.peer}, exc_info=True)
         except Exception:
@@ -276,6 +275,18 @@ class ServerLink:
                 await self._context.read()
         except TimeoutError:
             pass
+
+    async def _accuse(self, error: errors.OncelogError, *, has_writer: bool) -> None:
+        """Says what ends the link, as `link.proto` promises; for a peer that takes it, and not for long."""
+        ends = (grpc.aio.BaseError, grpc.aio.UsageError, asyncio.InvalidStateError, TimeoutError)
+        with contextlib.suppress(*ends):
+            if not has_writer:
+                await self._refuse(error)
+                return
+            self.say_goodbye(error)
+            async with asyncio.timeout(_LINGER_S):
+                await self._drained.wait()
+                await self._context.read()
 
     # ------------------------------------------------------------ in
 

@@ -2,7 +2,8 @@
 
 Rule 1: one process at a time: the root is locked with flock, which the kernel releases however the process ends.
 Rule 2: names become durable with `sync_dir`, bytes with `DiskFile.sync`; nothing else is promised.
-Rule 3: syncs have threads of their own, so that a slow recovery or cold read never holds up an acknowledgement.
+Rule 3: what is made here is for its owner alone (`private_files`).
+Rule 4: syncs have threads of their own, so that a slow recovery or cold read never holds up an acknowledgement.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Final, TypeVar
 
 from oncelog.errors import StorageError
 from oncelog_runtime.adapters.os_file import OsFile, mapped
+from oncelog_runtime.adapters.private_files import FILE_MODE, make_folders, open_private, take_folder
 from oncelog_runtime.ports import DiskSpace
 
 T = TypeVar("T")
@@ -36,7 +38,7 @@ class OsDisk:
     def __init__(self, root: Path | str, sync_threads: int = 2, work_threads: int = 2) -> None:
         self._root = Path(root)
         with mapped(str(root)):
-            self._root.mkdir(parents=True, exist_ok=True)
+            take_folder(self._root)
         self._lock_fd = self._lock()
         self._sync_pool = ThreadPoolExecutor(sync_threads, thread_name_prefix="disk-sync")
         self._work_pool = ThreadPoolExecutor(work_threads, thread_name_prefix="disk-work")
@@ -52,7 +54,7 @@ class OsDisk:
     def _lock(self) -> int:
         path = self._root / LOCK_NAME
         with mapped(str(path)):
-            fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            fd = os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -90,7 +92,7 @@ class OsDisk:
     def make_dirs(self, path: str) -> None:
         """Creates a directory and its parents."""
         with mapped(path):
-            self._full(path).mkdir(parents=True, exist_ok=True)
+            make_folders(self._full(path))
 
     def remove(self, path: str) -> None:
         """Removes a file or a whole directory; absent is fine."""
@@ -149,7 +151,7 @@ class OsDisk:
 
 def _replace(path: Path, data: bytes) -> None:
     temporary = path.with_name(path.name + ".tmp")
-    with temporary.open("wb") as file:
+    with open(temporary, "wb", opener=open_private) as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())

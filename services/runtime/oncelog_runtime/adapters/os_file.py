@@ -20,6 +20,7 @@ from typing import Final
 
 from oncelog.errors import StorageError
 from oncelog.types import Buffer
+from oncelog_runtime.adapters.private_files import FILE_MODE
 
 SLOW_WRITE_S: Final = 0.050
 _MAX_BUFFERS: Final = os.sysconf("SC_IOV_MAX") if "SC_IOV_MAX" in os.sysconf_names else 16
@@ -50,7 +51,7 @@ class OsFile:
 
     def __init__(self, full_path: Path, path: str, create: bool, pool: Executor, on_slow: Callable[[], None]) -> None:
         with mapped(path):
-            self._fd = os.open(full_path, os.O_RDWR | (os.O_CREAT if create else 0), 0o644)
+            self._fd = os.open(full_path, os.O_RDWR | (os.O_CREAT if create else 0), FILE_MODE)
             self._size = os.fstat(self._fd).st_size
         self.path = path
         self._pool = pool

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
+from oncelog.core.malformed import MALFORMED
 from oncelog.core.scram import Credential
 from oncelog.errors import OncelogError
 from oncelog_runtime.cluster import SECURITY
@@ -89,7 +90,7 @@ def _enter(into: dict[str, T], key: str, value: bytes | None, decode: Callable[[
         return
     try:
         into[key] = decode(json.loads(value))
-    except (OncelogError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OncelogError, *MALFORMED) as error:
         _log.error("a value about access in etcd cannot be read and does not count: %s", error, extra={"key": key})
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
+from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -94,3 +97,22 @@ def test_bytes_of_another_segment_or_damaged_ones_are_refused() -> None:
     for given_data, end in ((data, 21), (bytes(damaged), 20), (data[:-1], 20), (b"", 20)):
         with pytest.raises(CorruptMessageError):
             load_entries(given_data, 0, end)
+
+
+@pytest.mark.parametrize(
+    ("first", "marker", "winners", "claimed"),
+    [(10, 9, 0, 1), (1, 9, 0, 2), (1, 9, 0, 0), (1, 9, 1 << 30, 1)],
+    ids=[
+        "data behind its marker",
+        "fewer entries than it says",
+        "more bytes than it says",
+        "winners that are not there",
+    ],
+)
+def test_a_right_checksum_of_an_index_that_cannot_be_is_no_index(
+    first: int, marker: int, winners: int, claimed: int
+) -> None:
+    entry = struct.pack("<qqqqqBxxxI", 5, 1, first, marker, marker + 1, 1, winners)
+    data = struct.pack("<IqqII", 0x4F4C5831, 0, 100, claimed, crc32c(entry)) + entry
+    with pytest.raises(CorruptMessageError):
+        load_entries(data, 0, 100)

@@ -128,3 +128,14 @@ def test_a_batch_too_far_from_the_base_is_refused_and_changes_nothing() -> None:
         index.add(_header(51 + RELATIVE_OFFSET_MAX), 0)
     assert index.dump() == before
     index.check()
+
+
+def test_a_right_checksum_of_an_index_that_cannot_be_is_no_index() -> None:
+    """It would lead a reader astray, or keep the log from opening; without it, the segment is scanned."""
+    index = SegmentIndex(0)
+    index.next_offset, index.size = 5, 100
+    index._offsets.extend((3, 3))
+    index._positions.extend((0, 50))
+    index._before.extend((-1, -1))
+    with pytest.raises(CorruptMessageError, match="contradicts itself"):
+        SegmentIndex.load(index.dump(), 0, 100)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import encodebytes
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -46,4 +47,16 @@ def test_a_certificate_without_alternative_names() -> None:
 @pytest.mark.parametrize("pem", [b"", b"x", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])
 def test_what_is_no_certificate(pem: bytes) -> None:
     with pytest.raises(AuthenticationError):
+        facts_of(pem)
+
+
+def test_a_certificate_of_no_version_is_refused_by_name() -> None:
+    der = x509.load_pem_x509_certificate(certificate((NameOID.COMMON_NAME, "bob"), names=[])).public_bytes(
+        serialization.Encoding.DER
+    )
+    version = b"\xa0\x03\x02\x01"
+    at = der.index(version) + len(version)
+    wrong = der[:at] + b"\x01" + der[at + 1 :]
+    pem = b"-----BEGIN CERTIFICATE-----\n" + encodebytes(wrong) + b"-----END CERTIFICATE-----\n"
+    with pytest.raises(AuthenticationError, match="cannot be read"):
         facts_of(pem)

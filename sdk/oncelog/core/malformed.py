@@ -1,0 +1,12 @@
+"""What may happen when values are taken out of JSON that somebody else wrote.
+
+`json` itself has no bound on depth, and takes numbers that no integer is: `[[[[...` is a `RecursionError`, `int(1e400)` an
+`OverflowError`, and a list where a mapping was expected an `AttributeError`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+MALFORMED: Final = (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError)
+"""To be caught around the whole of it: parsing, and building values from what was parsed."""

@@ -1,0 +1,1 @@
+"""The parsers, by where their bytes come from."""
