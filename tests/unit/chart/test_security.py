@@ -1,4 +1,4 @@
-"""The chart with access rules on: certificates speak for one service each, jobs are somebody, tokens are where they are needed."""
+"""The chart with access rules on: a certificate speaks for one service, jobs are somebody, tokens are where they must be."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import pytest
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_runtime.security.core.acl import check_principal
 from oncelog_runtime.security.core.certificate_rules import (
+    DEFAULT_RULES,
     SERVICES,
     CertificateFacts,
+    parse_rules,
     parse_service_rules,
     principal_of,
     service_methods,
 )
-from oncelog_runtime.security.core.certificate_rules import DEFAULT_RULES, parse_rules
 from tests.chart import fit, golden, pods
 from tests.chart.tools import Document
 
@@ -109,8 +110,8 @@ def test_tokens_are_projected_with_their_audience_and_nowhere_else() -> None:
             for source in volume.get("projected", {}).get("sources", [])
             if "serviceAccountToken" in source
         }
-    to_fetch_keys = dict.fromkeys(("partition-leader", "coordinator"), {"the API server"})
-    to_say_who = dict.fromkeys(("access", "topics", "test", "upgrade-check"), {"oncelog"})
+    to_fetch_keys = {key: {"the API server"} for key in ("partition-leader", "coordinator")}
+    to_say_who = {key: {"oncelog"} for key in ("access", "topics", "test", "upgrade-check")}
     assert audiences == {**to_fetch_keys, **to_say_who, "pid-allocator": set(), "etcd": set()}
 
 
