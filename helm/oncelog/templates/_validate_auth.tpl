@@ -18,6 +18,9 @@ What cannot work about who may come in and what he may do: a YAML list of senten
 {{- if and $auth.kubernetes.enabled $auth.jwt.issuer -}}
 {{- $problems = append $problems "auth.kubernetes.enabled and auth.jwt.issuer are both set: brokers take tokens of one issuer; choose one" -}}
 {{- end -}}
+{{- if and $auth.kubernetes.enabled (eq (include "oncelog.jobAccount" .) "default") -}}
+{{- $problems = append $problems "the chart's jobs are super users, and `default` is the account of every pod that names none: set jobs.serviceAccount.create=true, or jobs.serviceAccount.name to one for them alone" -}}
+{{- end -}}
 {{- if and $auth.jwt.issuer (not $auth.jwt.audience) -}}
 {{- $problems = append $problems "auth.jwt.issuer needs auth.jwt.audience: without it tokens made for others would count here" -}}
 {{- end -}}

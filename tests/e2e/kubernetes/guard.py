@@ -1,6 +1,6 @@
 """The cluster with security on: certificates for each service, access rules, and service accounts as the only clients.
 
-Rule 1: nothing of the cluster is needed but what every Kubernetes has: certificates are made here and put into secrets, the keys
+Rule 1: nothing of the cluster is needed but what every Kubernetes has: certificates are made here and put into secrets, keys
         of its tokens are read with kubectl, so that pods need not reach the API server.
 Rule 2: the load is somebody: a super user by its service account. Everybody else, the suite too, is a stranger.
 """
