@@ -7,7 +7,9 @@
 # It runs as uid 10001 with a read-only root file system: a service writes to its data directory and nowhere else.
 # No command needs a shell. A release changes one small layer; the packages below it change with the lock file.
 
-ARG BASE_IMAGE=docker.io/library/python:3.11-slim-bookworm
+# By digest: the tag alone would be another image tomorrow. The digest is that of the index of all platforms; it is moved on by
+# hand, from what the official images publish (docker-library/repo-info, repos/python/remote/3.11-slim-bookworm.md).
+ARG BASE_IMAGE=docker.io/library/python:3.11-slim-bookworm@sha256:0bee7276f83efd4a1ee05bbbf4281d95ed28e079220a9457f25a93e3f1e3c31b
 
 # ---------------------------------------------------------------- the packages of the lock file
 FROM ${BASE_IMAGE} AS packages

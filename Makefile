@@ -21,7 +21,8 @@ export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(PY)
 export SPARK_LOCAL_IP ?= 127.0.0.1
 WITH_JAVA = JAVA_HOME="$$($(PY) scripts/java_home.py)"; export JAVA_HOME;
 
-.PHONY: help setup protos fmt lint types test sim planted fuzz bench demo image e2e-kubernetes e2e-tracing chart compat lock clean
+.PHONY: help setup protos fmt lint types test sim planted fuzz bench demo image sbom audit e2e-kubernetes e2e-tracing
+.PHONY: chart compat lock clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,6 +81,12 @@ e2e-tracing: setup ## Ask a real Jaeger for the trace of a Spark micro-batch (ON
 
 image: ## Build the container image (IMAGE=name:tag; BUILDER, BUILD_OPTIONS, IMAGE_TAR: scripts/image.sh)
 	@scripts/image.sh $(IMAGE)
+
+sbom: setup ## List what is in the image and the wheel (CycloneDX, into build/sbom), from the lock files
+	@$(PY) -m scripts.sbom $(ARGS)
+
+audit: setup ## Check pins, hashes and licences offline; versions against AUDIT_DB=folder or zip of OSV's advisories
+	@$(PY) -m scripts.audit $(ARGS)
 
 e2e-kubernetes: setup ## Try chart and image on the cluster of kubectl, under load (IMAGE=name:tag, ARGS="--etcd-image ...")
 	@$(WITH_JAVA) $(PY) -m tests.e2e.kubernetes $(if $(IMAGE),--image $(IMAGE)) $(ARGS)

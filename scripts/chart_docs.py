@@ -39,9 +39,14 @@ tls_cert_file tls_key_file tls_ca_file client_tls_cert_file client_tls_key_file 
 client_tls_require_certificate etcd_tls_ca_file etcd_tls_cert_file etcd_tls_key_file
 otlp_endpoint trace_sampler trace_sampler_arg transaction_max_timeout_ms
 default_replication_factor internal_topic_replication_factor min_insync_replicas
+service_rules authorization super_users principal_rules require_session_tokens
+jwt_issuer jwt_audience jwt_jwks jwt_jwks_ca_file jwt_jwks_bearer_file jwt_principal_claim
 """
 SET_BY_CHART: Final = frozenset(_SET_BY_CHART.split())
 """Settings for which there is a value of the chart's own, so they are no keys of `settings`."""
+
+ACCESS_RESOURCES: Final = ("topic", "group", "transactionalId", "appId")
+"""Resources of `auth.acls` by the first words of their keys."""
 
 _TYPES: Final = {"whole number": "integer", "number": "number", "text": "string", "true or false": "boolean"}
 _DRAFT: Final = "http://json-schema.org/draft-07/schema#"
@@ -132,7 +137,10 @@ def make_schema(values: list[Value]) -> dict[str, Any]:
     properties = {value.path[-1]: _schema_of(value, sections) for value in values}
     properties["enabled"] = {"type": "boolean", "description": "Not used: the condition of a parent chart."}
     image = {child.path[-1]: _schema_of(child, sections) for child in sections["image"].children}
-    definitions = {"imageOverride": {"type": "object", "additionalProperties": False, "properties": image}}
+    definitions = {
+        "imageOverride": {"type": "object", "additionalProperties": False, "properties": image},
+        "accessRule": _access_rule_schema(),
+    }
     definitions.update({name: _settings_schema(name) for name in COMPONENTS})
     return {
         "$schema": _DRAFT,
@@ -141,6 +149,21 @@ def make_schema(values: list[Value]) -> dict[str, Any]:
         "additionalProperties": False,
         "properties": properties,
         "$defs": definitions,
+    }
+
+
+def _access_rule_schema() -> dict[str, Any]:
+    """An item of `auth.acls`: a role, or operations on resources."""
+    names = {"type": "array", "minItems": 1, "items": {"type": "string", "minLength": 1}}
+    resources = [key for kind in ACCESS_RESOURCES for key in (f"{kind}s", f"{kind}Prefixes")]
+    role = {"role": {"type": "string"}, "on": {"type": "string"}, "onPrefix": {"type": "string"}}
+    rule: dict[str, Any] = {"operations": names, "cluster": {"const": True}, **dict.fromkeys(resources, names)}
+    rule |= {"deny": {"type": "boolean"}, "host": {"type": "string"}}
+    return {
+        "type": "object",
+        "required": ["principals"],
+        "additionalProperties": False,
+        "properties": {"principals": names, **role, **rule},
     }
 
 

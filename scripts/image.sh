@@ -2,7 +2,7 @@
 # Build the container image and say how large it is. Usage: scripts/image.sh [NAME:TAG]
 #   BUILDER        docker, podman or buildah, with options of its own; default: the first of them that works
 #   BUILD_OPTIONS  more options of its `build`, as `--network host`, or a mount of certificates (podman, buildah)
-#   BASE_IMAGE     another base, as a mirror's
+#   BASE_IMAGE     another base, as a mirror's, by digest (name:tag@sha256:...); UNPINNED_BASE=1 takes one without, for trying out
 #   IMAGE_TAR      also save the image to this file (docker archive), for `kind load image-archive` and the like
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -28,7 +28,16 @@ find_builder() {
 builder="${BUILDER:-$(find_builder)}"
 read -ra tool <<<"$builder"
 read -ra options <<<"${BUILD_OPTIONS:-}"
-[ -z "${BASE_IMAGE:-}" ] || options+=(--build-arg "BASE_IMAGE=$BASE_IMAGE")
+if [ -n "${BASE_IMAGE:-}" ]; then
+    if ! [[ "$BASE_IMAGE" =~ @sha256:[0-9a-f]{64}$ ]]; then
+        if [ "${UNPINNED_BASE:-}" != 1 ]; then
+            echo "make image: BASE_IMAGE=$BASE_IMAGE is not pinned: name it by digest (name:tag@sha256:...), or say UNPINNED_BASE=1." >&2
+            exit 1
+        fi
+        echo "make image: the base $BASE_IMAGE is not pinned by digest: an image for trying out, not for a release" >&2
+    fi
+    options+=(--build-arg "BASE_IMAGE=$BASE_IMAGE")
+fi
 verb=build
 [ "$(basename "${tool[0]}")" != buildah ] || verb=bud
 

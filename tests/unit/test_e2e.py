@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import subprocess
@@ -10,9 +11,12 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
-from tests.e2e.kubernetes import judging
+from oncelog_runtime.adapters.certificates import facts_of
+from oncelog_runtime.security.core.certificate_rules import SERVICES, parse_service_rules, service_methods
+from tests.e2e.kubernetes import guard, judging
 from tests.e2e.kubernetes.load import COPY, COPY_OF, PARTITIONS
 from tests.e2e.kubernetes.recording import Recording, pack, unpack
 from tests.e2e.kubernetes.report import Report, Wrong
@@ -126,3 +130,25 @@ def test_the_etcd_image_holds_the_binary_where_the_chart_looks(tmp_path: Path) -
     with tarfile.open(fileobj=io.BytesIO(layer)) as files:
         member = files.getmember("usr/local/bin/etcd")
         assert (member.mode, files.extractfile(member).read()) == (0o755, b"binary")  # type: ignore[union-attr]
+
+
+def test_a_secure_cluster_has_a_certificate_for_each_service_and_a_load_that_is_somebody(tmp_path: Path) -> None:
+    made = {item["metadata"]["name"]: item for item in guard.manifests("oncelog", "e2e", "{}", tmp_path)}
+    rules = "; ".join(
+        f"dns:oncelog-{name}-headless[.]e2e[.]svc[.]cluster[.]local=>{name.replace('-', '_')}"
+        for name in ("partition-leader", "coordinator", "pid-allocator")
+    )
+    parsed = parse_service_rules(rules, "service_rules")
+    methods = {
+        name: service_methods(facts_of(base64.b64decode(made[name]["data"]["tls.crt"])), parsed)
+        for name in ("inside-partition-leader", "inside-coordinator", "inside-etcd", guard.CLIENT_SECRET)
+    }
+    assert methods["inside-partition-leader"] == SERVICES["partition_leader"]
+    assert methods["inside-coordinator"] == SERVICES["coordinator"]
+    assert methods["inside-etcd"] == methods[guard.CLIENT_SECRET] == frozenset()
+    assert made["inside-etcd"]["data"]["ca.crt"] != made[guard.CLIENT_SECRET]["data"]["ca.crt"]
+    schema = json.loads((ROOT / "helm" / "oncelog" / "values.schema.json").read_text())
+    values = guard.chart_values("e2e", "https://kubernetes.default.svc")
+    assert list(jsonschema.Draft7Validator(schema).iter_errors(values)) == []
+    assert values["auth"]["superUsers"] == [f"User:system:serviceaccount:e2e:{guard.pod_parts()['account']}"]
+    assert not list(tmp_path.glob("*.key"))

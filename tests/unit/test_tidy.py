@@ -18,6 +18,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 MAX_LINES = 700
+MAX_LINES_OF = {"helm/oncelog/values.yaml": 900}  # Helm knows one file of values
 GENERATED = re.compile(
     r"_pb2(_grpc)?\.pyi?$|^locks/.*\.txt$|^LICENSE$|^helm/oncelog/(values\.schema\.json|README\.md)$|^tests/chart/golden/"
     r"|^docs/cli\.md$"
@@ -67,7 +68,7 @@ def test_the_list_of_files_is_not_empty() -> None:
 
 def test_no_file_is_too_long() -> None:
     lengths = {file: text.count("\n") for file, text in texts(include_generated=False)}
-    assert {file: lines for file, lines in lengths.items() if lines > MAX_LINES} == {}
+    assert {file: lines for file, lines in lengths.items() if lines > MAX_LINES_OF.get(file, MAX_LINES)} == {}
 
 
 def test_every_python_file_begins_with_its_promise() -> None:

@@ -45,6 +45,7 @@ Settings of one service by name: what the chart sets itself, and over it what th
 {{- $_ := set $settings "trace_sampler_arg" $values.tracing.samplerArg -}}
 {{- end -}}
 {{- include "oncelog.mergeInto" (dict "into" $settings "from" (include "oncelog.tlsSettings" . | fromYaml)) -}}
+{{- include "oncelog.mergeInto" (dict "into" $settings "from" (include "oncelog.authSettings" . | fromYaml)) -}}
 {{- include "oncelog.mergeInto" (dict "into" $settings "from" .config.settings) -}}
 {{- $_ := set . "settings" $settings -}}
 {{- end -}}
@@ -211,6 +212,7 @@ lifecycle:
 {{- include "oncelog.fillSettings" . -}}
 {{- $ports := .root.Values.listeners -}}
 {{- $health := $ports.health.port -}}
+{{- $issuer := ternary (include "oncelog.issuerSources" .root) "" (eq true .clients) -}}
 {{ include "oncelog.podPlacement" . | trim }}
 {{- with .config.initContainers }}
 initContainers:
@@ -274,6 +276,11 @@ containers:
         mountPath: {{ .path }}
         readOnly: true
       {{- end }}
+      {{- if $issuer }}
+      - name: issuer
+        mountPath: /etc/oncelog/issuer
+        readOnly: true
+      {{- end }}
       {{- with .config.extraVolumeMounts }}
       {{- toYaml . | nindent 6 }}
       {{- end }}
@@ -297,6 +304,13 @@ volumes:
     secret:
       secretName: {{ .secret }}
       defaultMode: 0440
+  {{- end }}
+  {{- with $issuer }}
+  - name: issuer
+    projected:
+      defaultMode: 0440
+      sources:
+        {{- . | nindent 8 }}
   {{- end }}
   {{- with .config.extraVolumes }}
   {{- toYaml . | nindent 2 }}

@@ -1,16 +1,23 @@
 {{/*
 Certificates: which secrets there are, where they are mounted, what the services are told.
-Rule 1: an existing secret wins; else cert-manager issues one for each component (internal), and one for all client listeners.
+Rule 1: an existing secret wins, a component's own first; else cert-manager issues one for each component (internal), one for
+        all client listeners, and one for the jobs where clients must show one.
 Rule 2: secrets are mounted as folders, never by subPath: renewed files appear by themselves.
 */}}
 
-{{/* The secret of internal TLS of a component. Scope: root, name */}}
+{{/* The secret of internal TLS of a component. Scope: root, key, name */}}
 {{- define "oncelog.internalSecret" -}}
-{{- .root.Values.tls.internal.existingSecret | default (printf "%s-internal-tls" .name) -}}
+{{- $internal := .root.Values.tls.internal -}}
+{{- get $internal.existingSecrets .key | default $internal.existingSecret | default (printf "%s-internal-tls" .name) -}}
 {{- end -}}
 
 {{- define "oncelog.clientSecret" -}}
 {{- .Values.tls.client.existingSecret | default (printf "%s-client-tls" (include "oncelog.fullname" .)) -}}
+{{- end -}}
+
+{{/* Who issues the certificates of client listeners, and of the jobs. */}}
+{{- define "oncelog.clientIssuer" -}}
+{{- toYaml (ternary .Values.tls.certManager.clientIssuerRef .Values.tls.certManager.issuerRef (ne .Values.tls.certManager.clientIssuerRef.name "")) -}}
 {{- end -}}
 
 {{/* The folders of one of our services: a YAML list of name, secret, path. */}}
@@ -56,24 +63,6 @@ Rule 2: secrets are mounted as folders, never by subPath: renewed files appear b
 {{- end -}}
 {{- end -}}
 {{- toYaml $settings -}}
-{{- end -}}
-
-{{/* What a client of the cluster in a job is told: a YAML list of variables. */}}
-{{- define "oncelog.clientEnv" -}}
-- name: ONCELOG_BOOTSTRAP_SERVERS
-  value: {{ include "oncelog.bootstrap" . }}
-{{- if .Values.tls.client.enabled }}
-- name: ONCELOG_SECURITY_PROTOCOL
-  value: SSL
-- name: ONCELOG_SSL_CAFILE
-  value: /etc/oncelog/tls/client/{{ .Values.tls.secretKeys.ca }}
-{{- if .Values.tls.client.requireClientCertificate }}
-- name: ONCELOG_SSL_CERTFILE
-  value: /etc/oncelog/tls/client/{{ .Values.tls.secretKeys.cert }}
-- name: ONCELOG_SSL_KEYFILE
-  value: /etc/oncelog/tls/client/{{ .Values.tls.secretKeys.key }}
-{{- end }}
-{{- end }}
 {{- end -}}
 
 {{/* All names by which a service or its pods are reached, as a YAML list. dict root, services (names), pods (headless names) */}}

@@ -43,10 +43,11 @@ What the schema cannot say: relations between values. Every problem is named at 
 {{- end -}}
 {{- end -}}
 {{- $accounts := dict -}}
-{{- range $key := list "partitionLeader" "coordinator" "pidAllocator" "etcd" "jaeger" -}}
+{{- range $key := list "partitionLeader" "coordinator" "pidAllocator" "etcd" "jaeger" "jobs" -}}
 {{- $scope := dict "root" $ "key" $key -}}
 {{- include "oncelog.fillScope" $scope -}}
-{{- $made := and $scope.config.serviceAccount.create (or (not (has $key (list "etcd" "jaeger"))) (get $.Values $key).enabled) -}}
+{{- $wanted := ternary $.Values.auth.kubernetes.enabled (or (not (has $key (list "etcd" "jaeger"))) (get $.Values $key).enabled) (eq $key "jobs") -}}
+{{- $made := and $scope.config.serviceAccount.create $wanted -}}
 {{- $account := include "oncelog.serviceAccountName" $scope -}}
 {{- if and $made (hasKey $accounts $account) -}}
 {{- $problems = append $problems (printf "%s would make the service account %s once more: set serviceAccount.create=false and name one that is there, or give each component a name" $key $account) -}}
@@ -55,7 +56,14 @@ What the schema cannot say: relations between values. Every problem is named at 
 {{- end -}}
 {{- range $part := list "internal" "client" -}}
 {{- $tls := get $.Values.tls $part -}}
-{{- if and $tls.enabled (not $tls.existingSecret) (not $.Values.tls.certManager.enabled) -}}
+{{- $given := $tls.existingSecret -}}
+{{- if eq $part "internal" -}}
+{{- $given = true -}}
+{{- range $key := ternary (list "partitionLeader" "coordinator" "pidAllocator" "etcd") (list "partitionLeader" "coordinator" "pidAllocator") $.Values.etcd.enabled -}}
+{{- if not (or $tls.existingSecret (get $tls.existingSecrets $key)) }}{{ $given = false }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- if and $tls.enabled (not $given) (not $.Values.tls.certManager.enabled) -}}
 {{- $problems = append $problems (printf "tls.%s.enabled needs tls.%s.existingSecret, or tls.certManager.enabled" $part $part) -}}
 {{- end -}}
 {{- end -}}
@@ -97,6 +105,7 @@ What the schema cannot say: relations between values. Every problem is named at 
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- $problems = concat $problems (include "oncelog.authProblems" . | fromYamlArray) -}}
 {{- $own := include "oncelog.selectorLabels" (dict "root" . "component" "any") | fromYaml | keys -}}
 {{- range $key := concat $own (list "app.kubernetes.io/version" "app.kubernetes.io/managed-by" "helm.sh/chart") -}}
 {{- if hasKey $.Values.commonLabels $key -}}

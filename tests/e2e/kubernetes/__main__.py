@@ -45,6 +45,11 @@ def _parse() -> tuple[Settings, Path]:
     parser.add_argument("--values", action="append", default=[], metavar="FILE", help="more values for the chart")
     parser.add_argument("--namespace", default="oncelog-e2e", help="is deleted first (default %(default)s)")
     parser.add_argument("--producers", type=int, default=8, help="transactional producers (default %(default)s)")
+    parser.add_argument(
+        "--secure",
+        action="store_true",
+        help="TLS, access rules, service accounts as clients; without Spark from outside",
+    )
     parser.add_argument("--no-spark", action="store_true", help="leave out the Spark job from outside")
     parser.add_argument(
         "--node-address", default="", help="host at which node ports answer (default: the first node's)"
@@ -62,6 +67,7 @@ def _parse() -> tuple[Settings, Path]:
         producers=args.producers,
         keep=args.keep,
         spark=not args.no_spark,
+        secure=args.secure,
         node_address=args.node_address,
         logs=args.out.with_suffix(""),
     )

@@ -35,6 +35,13 @@ PARTITIONS: Final = {**TOPICS, COPY: TOPICS[COPY_OF]}
 FOLDER: Final = Path(os.environ.get("LOAD_FOLDER", "/tmp/load"))
 _SETTLE_S: Final = 90.0
 """How long open transactions may stay open after the load has stopped."""
+_OPTIONS: Final = ("security_protocol", "ssl_cafile", "token_file")
+
+
+def new_client(bootstrap_servers: str, **more: Any) -> oncelog.Client:
+    """A client with the SDK's defaults; TLS and who it is come from the environment, as for the command line."""
+    given = {name: value for name in _OPTIONS if (value := os.environ.get(f"ONCELOG_{name.upper()}"))}
+    return oncelog.Client(bootstrap_servers, **given, **more)
 
 
 class Load(RecordedLoad):
@@ -87,11 +94,11 @@ class Load(RecordedLoad):
 
     async def for_ever(self, name: str, session: Session) -> None:
         """One session after the other, with one client, until `stopping`."""
-        await self.sessions(oncelog.Client(self._servers, client_id=name), name, Random(name), session)
+        await self.sessions(new_client(self._servers, client_id=name), name, Random(name), session)
 
     async def create_topics(self) -> None:
         """Where they are missing."""
-        async with oncelog.Client(self._servers) as client:
+        async with new_client(self._servers) as client:
             for topic, partitions in PARTITIONS.items():
                 await client.admin.create_topic(topic, partitions=partitions, if_not_exists=True)
 
@@ -106,7 +113,7 @@ class Load(RecordedLoad):
         reporter = asyncio.create_task(self.report())
         *others, copier = running
         await asyncio.gather(*others)
-        async with oncelog.Client(self._servers) as client:
+        async with new_client(self._servers) as client:
             ends = await settled_ends(client, list(TOPICS))
             self.copier_ends = {key: end for key, end in ends.items() if key[0] == COPY_OF}
         await copier
@@ -177,7 +184,7 @@ class Load(RecordedLoad):
 
     async def copier(self) -> None:
         """Copies a topic exactly once, its offsets inside its transactions; ends when it has copied all."""
-        client = oncelog.Client(self._servers, client_id="copier")
+        client = new_client(self._servers, client_id="copier")
         try:
             is_done = False
             while not is_done:
@@ -232,7 +239,7 @@ async def settled_ends(client: oncelog.Client, topics: list[str]) -> dict[Key, i
 
 async def read_all(bootstrap_servers: str) -> dict[Key, Records]:
     """All that a fresh read_committed client sees of every topic, up to the end as it is now."""
-    async with oncelog.Client(bootstrap_servers) as client:
+    async with new_client(bootstrap_servers) as client:
         ends = await settled_ends(client, list(PARTITIONS))
         async with client.consumer(auto_offset_reset="earliest", max_poll_records=5_000) as consumer:
             await consumer.assign(list(ends))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from tests.e2e.kubernetes import guard
 from tests.e2e.kubernetes.cluster import ROOT, Cluster, CommandFailed
 from tests.e2e.kubernetes.recording import Recording, unpack, unpack_records
 from tests.simulation.history import Key, Records
@@ -25,7 +26,10 @@ _FILES = (
 class LoadPod:
     """One pod that runs the load, and answers questions meanwhile."""
 
-    def __init__(self, cluster: Cluster, image: str, pull_policy: str, bootstrap_servers: str) -> None:
+    def __init__(
+        self, cluster: Cluster, image: str, pull_policy: str, bootstrap_servers: str, *, secure: bool = False
+    ) -> None:
+        self._identity = guard.pod_parts() if secure else {}
         self._cluster = cluster
         self._image = image
         self._pull_policy = pull_policy
@@ -84,13 +88,18 @@ class LoadPod:
             "env": [
                 {"name": "PYTHONPATH", "value": "/load"},
                 {"name": "ONCELOG_BOOTSTRAP_SERVERS", "value": self._servers},
+                *self._identity.get("env", ()),
             ],
             "securityContext": {
                 "allowPrivilegeEscalation": False,
                 "readOnlyRootFilesystem": True,
                 "capabilities": {"drop": ["ALL"]},
             },
-            "volumeMounts": [{"name": "files", "mountPath": "/load"}, {"name": "tmp", "mountPath": "/tmp"}],
+            "volumeMounts": [
+                {"name": "files", "mountPath": "/load"},
+                {"name": "tmp", "mountPath": "/tmp"},
+                *self._identity.get("mounts", ()),
+            ],
         }
         items = [{"key": _key(path), "path": path} for path in _FILES]
         return {
@@ -111,7 +120,9 @@ class LoadPod:
                 "volumes": [
                     {"name": "files", "configMap": {"name": POD, "items": items}},
                     {"name": "tmp", "emptyDir": {}},
+                    *self._identity.get("volumes", ()),
                 ],
+                "serviceAccountName": self._identity.get("account", "default"),
             },
         }
 

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tests.e2e.kubernetes import judging
+from tests.e2e.kubernetes import guard, judging
 from tests.e2e.kubernetes.cluster import CHART, COMPONENT, INSTANCE, Cluster, CommandFailed
 from tests.e2e.kubernetes.load_pod import LoadPod
 from tests.e2e.kubernetes.recording import Recording, Records
@@ -56,6 +56,8 @@ class Settings:
     producers: int = 8
     keep: bool = False
     spark: bool = True
+    secure: bool = False
+    """Certificates, access rules and service accounts (`guard.py`). Spark from outside has no account and is left out."""
     node_address: str = ""
     """Host at which clients outside reach node ports; empty = what the first node says."""
     logs: Path = field(default=Path("tests/out/e2e-kubernetes"))
@@ -68,7 +70,8 @@ class Suite:
         self.settings = settings
         self.report = Report()
         self.cluster = Cluster(settings.namespace, settings.release, settings.chart)
-        self.load = LoadPod(self.cluster, settings.image, settings.pull_policy, f"{settings.release}:9092")
+        servers = f"{settings.release}:9092"
+        self.load = LoadPod(self.cluster, settings.image, settings.pull_policy, servers, secure=settings.secure)
         self.recording: Recording | None = None
         self._extra: list[str] = []
         self._disturbances: list[Step] = []
@@ -100,6 +103,9 @@ class Suite:
             namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.settings.namespace}}
             namespace["metadata"] |= {"labels": labels}  # type: ignore[operator]
             self.cluster.apply(namespace)
+        if self.settings.secure:
+            with self.report.step("certificates, keys of tokens, an account for the load"):
+                self._extra += ["-f", str(guard.prepare(self.cluster, self.settings.logs))]
 
     def _clean(self) -> None:
         self.cluster.kubectl(
@@ -263,7 +269,7 @@ class Suite:
 
     def _spark_from_outside(self) -> None:
         """The Spark job of `make demo` on this machine, by node ports and advertised addresses; it is killed once."""
-        if not self.settings.spark:
+        if not self.settings.spark or self.settings.secure:
             return
         host = self.settings.node_address or self.cluster.node_address()
         with self.report.step("external access by node ports", CommandFailed) as step:

@@ -1,7 +1,8 @@
 """What `helm test` runs: commit one transaction, abort one, and read with read_committed what must be there, and no more.
 
-It makes a topic of its own and deletes it at the end. The cluster's address and certificates come from the environment,
-by the names that the command line uses. Exit code 0 and one line per step, or 1 and what was wrong.
+It makes a topic of its own and deletes it at the end. The cluster's address, certificates and token come from the environment,
+by the names that the command line uses. With CHECK_STRANGER, a client that says nothing of itself must be refused. Exit code 0
+and one line per step, or 1 and what was wrong.
 """
 
 from __future__ import annotations
@@ -13,19 +14,31 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from oncelog.errors import OncelogError
+from oncelog.errors import ClusterAuthorizationError, OncelogError
 from oncelog.sync import Client
 
 _PARTITIONS = 3
 _RECORDS = 30
 _DEADLINE_S = 120.0
 _TLS = ("security_protocol", "ssl_cafile", "ssl_certfile", "ssl_keyfile")
+_IDENTITY = ("token_file",)
 
 
-def options() -> dict[str, Any]:
+def options(*names: str) -> dict[str, Any]:
     """What the client is told beside the address."""
-    given = {name: os.environ.get(f"ONCELOG_{name.upper()}", "") for name in _TLS}
+    given = {name: os.environ.get(f"ONCELOG_{name.upper()}", "") for name in names}
     return {name: value for name, value in given.items() if value}
+
+
+def check_stranger(servers: str) -> None:
+    """Raises `AssertionError` when a client without token, password and certificate may look at the users."""
+    with Client(servers, client_id="helm-test-stranger", **options(*_TLS)) as client:
+        try:
+            users = client.admin.list_users()
+        except ClusterAuthorizationError as refusal:
+            print(f"a stranger is refused: {refusal.code.name}", flush=True)
+            return
+    raise AssertionError(f"a stranger was told of {len(users)} users: are the access rules on?")
 
 
 def write(client: Any, topic: str, words: str, *, commit: bool) -> None:
@@ -77,7 +90,9 @@ def main() -> int:
     topic = f"helm-test-{uuid.uuid4().hex[:8]}"
     servers = os.environ["ONCELOG_BOOTSTRAP_SERVERS"]
     try:
-        with Client(servers, client_id="helm-test", **options()) as client:
+        if os.environ.get("CHECK_STRANGER"):
+            check_stranger(servers)
+        with Client(servers, client_id="helm-test", **options(*_TLS, *_IDENTITY)) as client:
             client.admin.create_topic(topic, partitions=_PARTITIONS)
             try:
                 check(client, topic)

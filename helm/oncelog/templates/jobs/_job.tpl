@@ -1,9 +1,11 @@
 {{/*
 Pods that do one thing and end, as clients of the cluster.
-They run as the brokers' service account: a hook before an upgrade has only what the last release made.
+They run as the brokers' service account: a hook before an upgrade has only what the last release made. With `auth.kubernetes`
+they have one of their own, for there an account is a principal, and theirs may do everything.
 */}}
 
-{{/* A pod's spec. dict root, component, containers (list of dicts name, command), scripts (bool) */}}
+{{/* A pod's spec. dict root, component, containers (list of dicts name, command), scripts (bool); if there are more: env, volumes,
+mounts (lists) */}}
 {{- define "oncelog.jobPodSpec" -}}
 {{- $values := .root.Values -}}
 {{- $containers := list -}}
@@ -13,12 +15,11 @@ They run as the brokers' service account: a hook before an upgrade has only what
 {{- $mounts = append $mounts (dict "name" "scripts" "mountPath" "/scripts" "readOnly" true) -}}
 {{- $volumes = append $volumes (dict "name" "scripts" "configMap" (dict "name" (printf "%s-scripts" (include "oncelog.fullname" .root)))) -}}
 {{- end -}}
-{{- if $values.tls.client.enabled -}}
-{{- $mounts = append $mounts (dict "name" "tls-client" "mountPath" "/etc/oncelog/tls/client" "readOnly" true) -}}
-{{- $volumes = append $volumes (dict "name" "tls-client" "secret" (dict "secretName" (include "oncelog.clientSecret" .root) "defaultMode" 288)) -}}
-{{- end -}}
+{{- $files := include "oncelog.jobFiles" .root | fromYaml -}}
+{{- $mounts = concat $mounts $files.mounts (.mounts | default list) -}}
+{{- $volumes = concat $volumes $files.volumes (.volumes | default list) -}}
 {{- range .containers -}}
-{{- $container := dict "name" .name "command" .command "env" (concat (include "oncelog.clientEnv" $.root | fromYamlArray) $.config.extraEnv) "resources" $.config.resources "securityContext" $.config.containerSecurityContext "volumeMounts" (concat $mounts $.config.extraVolumeMounts) -}}
+{{- $container := dict "name" .name "command" .command "env" (concat (include "oncelog.clientEnv" $.root | fromYamlArray) ($.env | default list) $.config.extraEnv) "resources" $.config.resources "securityContext" $.config.containerSecurityContext "volumeMounts" (concat $mounts $.config.extraVolumeMounts) -}}
 {{- with $.config.extraEnvFrom }}{{ $_ := set $container "envFrom" . }}{{ end -}}
 {{- $containers = append $containers (merge $container (include "oncelog.ownImage" $ | fromYaml)) -}}
 {{- end -}}
@@ -43,5 +44,5 @@ volumes:
 {{- $_ := set . "name" (include "oncelog.componentName" .) -}}
 {{- $brokers := dict "root" .root "key" "partitionLeader" -}}
 {{- include "oncelog.fillScope" $brokers -}}
-{{- $_ := set . "serviceAccountName" (include "oncelog.serviceAccountName" $brokers) -}}
+{{- $_ := set . "serviceAccountName" (ternary (include "oncelog.jobAccount" .root) (include "oncelog.serviceAccountName" $brokers) .root.Values.auth.kubernetes.enabled) -}}
 {{- end -}}
