@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from bench.sides import ROOT, WHAT, Side, compare, parse
+from bench.sides import KINDS, ROOT, Side, compare, parse
 
 OUT: Final = Path(__file__).parent / "out" / "paired.json"
 
@@ -21,7 +21,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.paired")
     parser.add_argument("--before", type=Path, required=True, help="the source tree to compare this one with")
     parser.add_argument("--control", action="store_true", help="the other tree once more")
-    args = parse(parser, tuple(WHAT))
+    args = parse(parser, KINDS)
     before = args.before.resolve()
     sides = [Side("before", before), Side("now", ROOT)]
     if args.control:

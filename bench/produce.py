@@ -46,10 +46,11 @@ def rows_of(batch_bytes: int) -> Any:
     return pa.record_batch({"value": pa.array(values, pa.binary())})
 
 
-async def throughput(servers: str, topic: str, batch_bytes: int, batches: int) -> ProduceResult:
+async def throughput(servers: str, topic: str, batch_bytes: int, batches: int, **options: Any) -> ProduceResult:
     """Sends `batches` Arrow batches to partition 0, 16 unacknowledged at a time, after a tenth as warm-up."""
     rows = rows_of(batch_bytes)
-    async with Client(servers) as client, client.producer(batch_size=2 << 20, buffer_memory=128 << 20) as producer:
+    sizes = {"batch_size": 2 << 20, "buffer_memory": 128 << 20}
+    async with Client(servers, **options) as client, client.producer(**sizes) as producer:
 
         async def run(count: int) -> float:
             waiting: deque[Any] = deque()
@@ -68,11 +69,11 @@ async def throughput(servers: str, topic: str, batch_bytes: int, batches: int) -
     return ProduceResult(records * _BYTES_PER_ROW / seconds / 1e6, records / seconds)
 
 
-async def single_records(servers: str, topic: str, count: int) -> ProduceResult:
+async def single_records(servers: str, topic: str, count: int, **options: Any) -> ProduceResult:
     """One record at a time, each acknowledged before the next is sent."""
     value = os.urandom(RECORD_BYTES)
     latencies: list[float] = []
-    async with Client(servers) as client, client.producer() as producer:
+    async with Client(servers, **options) as client, client.producer() as producer:
         for _ in range(count // 10):
             await producer.send_and_wait(topic, value, partition=0)
         begin = time.perf_counter()

@@ -3,7 +3,9 @@
     python bench/side.py FOLDER [FLAG ...]     the flags go to every service
 
 Each line on stdin is `KIND COUNT`; the answer is two numbers: milliseconds at the median, or microseconds per record; and the
-CPU milliseconds that the cluster and the client took for one of the COUNT.
+CPU milliseconds that the cluster and the client took for one of the COUNT (`spark`: thousands of rows).
+ONCELOG_BENCH_GUARD in the environment chooses a cluster of `bench.guarded` instead of one in plaintext, and with
+ONCELOG_BENCH_SPARK there is a Spark session for the kind `spark`.
 Run as a file and not as a module: everything that it imports of oncelog must come from the tree under test.
 """
 
@@ -12,8 +14,10 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import uvloop
 
@@ -28,13 +32,27 @@ _TRANSACTIONS: Final = {"transaction": (1, "decided"), "visible": (1, "visible")
 _TICK_MS: Final = 1000 / os.sysconf("SC_CLK_TCK")
 
 
-async def _measure(servers: str, kind: str, count: int) -> float:
+async def _measure(servers: str, options: dict[str, Any], kind: str, count: int) -> float:
     if kind == "record":
-        return (await single_records(servers, "one", count)).p50_ms
+        return (await single_records(servers, "one", count, **options)).p50_ms
     if kind in _BATCH_BYTES:
-        return 1e6 / (await throughput(servers, "batches", _BATCH_BYTES[kind], count)).records_per_s
+        return 1e6 / (await throughput(servers, "batches", _BATCH_BYTES[kind], count, **options)).records_per_s
     records, wait = _TRANSACTIONS[kind]
-    return (await back_to_back(servers, "three", records, count, wait)).p50_ms
+    return (await back_to_back(servers, "three", records, count, wait, **options)).p50_ms
+
+
+@contextmanager
+def _cluster(folder: Path, flags: tuple[str, ...]) -> Iterator[tuple[LocalCluster, dict[str, Any]]]:
+    """And the options of its clients."""
+    mode = os.environ.get("ONCELOG_BENCH_GUARD")
+    if mode:
+        from bench.guarded import guarded  # other trees have no such thing
+
+        with guarded(folder, mode) as found:
+            yield found
+    else:
+        with LocalCluster(folder, flags=flags) as cluster:
+            yield cluster, {}
 
 
 def _cpu_ms() -> float:
@@ -59,21 +77,37 @@ def _stat(entry: Path) -> tuple[int, int, int] | None:
     return int(entry.name), int(fields[1]), int(fields[11]) + int(fields[12])
 
 
+def _spark() -> Any:
+    """Before anything of gRPC runs: Spark forks for its JVM, which links that are open do not survive."""
+    if not os.environ.get("ONCELOG_BENCH_SPARK"):
+        return None
+    from bench.spark_write import SparkWriter
+
+    return SparkWriter()
+
+
 def main() -> int:
     """Until stdin ends."""
     tune_malloc()
     loop = uvloop.new_event_loop()
     asyncio.set_event_loop(loop)
-    with LocalCluster(Path(sys.argv[1]), flags=tuple(sys.argv[2:])) as cluster:
-        with Client(cluster.bootstrap_servers) as client:
-            for topic, partitions in (("one", 1), ("batches", 1), ("three", 3)):
+    spark = _spark()
+    with _cluster(Path(sys.argv[1]), tuple(sys.argv[2:])) as (cluster, options):
+        servers = cluster.bootstrap_servers
+        with Client(servers, **options) as client:
+            for topic, partitions in (("one", 1), ("batches", 1), ("three", 3), ("spark", 3)):
                 client.admin.create_topic(topic, partitions=partitions, replication_factor=3)
         print("ready", flush=True)
         for line in sys.stdin:
             kind, count = line.split()
             before_ms = _cpu_ms()
-            found = loop.run_until_complete(_measure(cluster.bootstrap_servers, kind, int(count)))
+            if kind == "spark":
+                found = spark.microseconds_per_row(servers, "spark", options, 1000 * int(count))
+            else:
+                found = loop.run_until_complete(_measure(servers, options, kind, int(count)))
             print(found, (_cpu_ms() - before_ms) / int(count), flush=True)
+        if spark is not None:
+            spark.stop()
     return 0
 
 

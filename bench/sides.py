@@ -1,4 +1,4 @@
-"""Clusters of several source trees or settings, measured in turn: what `bench.paired` and `bench.tracing` share.
+"""Clusters of several source trees or settings, measured in turn, for `bench.paired`, `bench.security` and `bench.tracing`.
 
 Rule 1: what else the machine does in a round hits all sides, so a start's figure is the median, over its rounds, of the ratio
         to the first side in the same round. Their order is drawn anew each time: a side may leave work to the next, for
@@ -48,7 +48,15 @@ _T_95: Final = (
 )
 """Student's t, two-sided, for 1, 2, 3 ... degrees of freedom."""
 
-COUNTS: Final = {"record": 200, "batches": 200, "large": 40, "transaction": 30, "visible": 30, "hundred": 30}
+COUNTS: Final = {
+    "record": 200,
+    "batches": 200,
+    "large": 40,
+    "transaction": 30,
+    "visible": 30,
+    "hundred": 30,
+    "spark": 400,
+}
 WHAT: Final = {
     "record": "acks=all, single record, p50",
     "batches": "acks=all, 64 KiB batches, time per record",
@@ -56,7 +64,10 @@ WHAT: Final = {
     "transaction": "transaction of 1, back to back, p50",
     "visible": "transaction of 1, back to back, visible, p50",
     "hundred": "transaction of 100, back to back, p50",
+    "spark": "Spark write, time per row",
 }
+KINDS: Final = tuple(kind for kind in WHAT if kind != "spark")
+"""What needs no Spark."""
 PACKAGES: Final = (
     "sdk",
     "spark",

@@ -26,7 +26,7 @@ def _timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
-def _input(spark: SparkSession, rows: int) -> DataFrame:
+def input_rows(spark: SparkSession, rows: int) -> DataFrame:
     """16-byte keys that do not compress and 100-byte JSON values that halve; cached, so that making them is not measured."""
     customer = """',"customer":"', md5(cast(id AS string))"""
     order = f"""concat('{{"order":', id, {customer}, '","amount":', id % 997, ',"state":"shipped"}}')"""
@@ -49,7 +49,7 @@ def main() -> None:
         .getOrCreate()
     )
     spark.dataSource.register(CountingSource)
-    frame = _input(spark, rows)
+    frame = input_rows(spark, rows)
 
     def write() -> None:
         sink = frame.write.format("oncelog").mode("append").option("bootstrapServers", servers)

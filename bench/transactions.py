@@ -6,6 +6,7 @@ import os
 import statistics
 import time
 from dataclasses import dataclass
+from typing import Any
 
 from oncelog.client.client import Client
 
@@ -27,12 +28,14 @@ class TransactionResult:
         return self.latencies_ms[int(len(self.latencies_ms) * 0.99)]
 
 
-async def back_to_back(servers: str, topic: str, records: int, count: int, wait: str) -> TransactionResult:
+async def back_to_back(
+    servers: str, topic: str, records: int, count: int, wait: str, **options: Any
+) -> TransactionResult:
     """`count` transactions of `records` records of 100 B over the topic's partitions, after a tenth as warm-up."""
     value = os.urandom(100)
     latencies: list[float] = []
     name = f"bench-{records}-{wait}"
-    async with Client(servers) as client, client.producer(transactional_id=name) as producer:
+    async with Client(servers, **options) as client, client.producer(transactional_id=name) as producer:
         for number in range(count + count // 10):
             start = time.perf_counter()
             transaction = await producer.begin_transaction()

@@ -91,6 +91,15 @@ def test_a_call_from_inside_the_loop_is_refused_not_hung(client: sync.Client) ->
         producer.send(TOPIC, "x")
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """A shell starts what runs in the background with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_interrupts_a_blocking_call(client: sync.Client) -> None:
     consumer = client.consumer()
     consumer.assign([(TOPIC, 0)])

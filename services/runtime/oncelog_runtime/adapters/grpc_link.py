@@ -17,7 +17,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import grpc
 import grpc.aio
@@ -39,9 +39,6 @@ from oncelog_runtime.core.shares import Share
 from oncelog_runtime.listeners import INTERNAL
 from oncelog_runtime.peer_key import peer_of
 from oncelog_runtime.quotas import Pass, subject_of
-
-if TYPE_CHECKING:
-    pass
 
 log = logging.getLogger(__name__)
 
