@@ -72,7 +72,7 @@ async def test_a_producer_above_its_quota_writes_at_its_rate_and_loses_nothing(s
     assert 90 * KIB < rate < 110 * KIB
     assert await s.latest(place) == 300
     held = sum(sum(found._delays[QuotaKind.PRODUCE_BYTES].counts) for found in quotas_of(s))
-    assert held < 30, "it waits by itself: the server has to hold back what was under way when it heard of it"
+    assert held <= 300 * 4 / 5, "it waits by itself: of five requests at once, the first has nothing left to wait for"
     assert await write(s, "quiet", place, 300, 10 * KIB) < 3
 
 

@@ -57,8 +57,9 @@ def etcd_value(data: bytes) -> object:
         assert partition.partition >= 0
     for topic in view.topics.values():
         assert cluster.Topic.decode(topic.value.encode()) == topic.value
+    is_taken = len(view._revisions) > 1
     view.change(Change(key, None, 7))
-    return f"taken {key.removeprefix(cluster.ROOT)[:6]}" if len(view._revisions) > 1 else "left"
+    return f"taken {key.removeprefix(cluster.ROOT)[:6]}" if is_taken else "left"
 
 
 def etcd_values() -> Iterator[bytes]:
