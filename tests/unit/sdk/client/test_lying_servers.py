@@ -241,7 +241,9 @@ def test_an_error_that_never_passes_is_told_in_time_and_reading_goes_on_when_it_
             with pytest.raises(type(error)) as caught:
                 await read_on(consumer)
             assert 5.0 <= cluster.loop.time() - began < 8.0
-            assert caught.value.message == errors.printable(error.message, 2_000), "the last reason, at a bounded length"
+            assert caught.value.message == errors.printable(error.message, 2_000), (
+                "the last reason, at a bounded length"
+            )
             assert int(caught.value.context["failing_for_ms"]) >= 5_000
             assert await consumer.getmany(timeout_ms=500) == [], "and then it tries again"
             del cluster.lies["Fetch"]
