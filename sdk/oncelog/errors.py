@@ -404,7 +404,7 @@ class StaleBrokerEpochError(RetriableError):
 
 
 class OffsetNotAvailableError(RetriableError):
-    """The new leader does not yet know the high watermark."""
+    """The leader does not yet know the high watermark, or whether it still leads."""
 
     code = ErrorCode.OFFSET_NOT_AVAILABLE
 

@@ -160,6 +160,19 @@ OPERATIONS: Final[dict[str, Case]] = {
             "conformance/test_leader_epochs.py::test_an_epoch_that_is_given_a_second_time_gives_no_offset_a_second_time",
         ),
     ),
+    "end 1": Case(
+        "a leader that may be deposed tells no end that lacks what was acknowledged",
+        tuple(
+            f"conformance/test_ends_of_logs.py::{name}"
+            for name in (
+                "test_a_leader_that_stood_still_tells_no_old_end_when_it_wakes",
+                "test_a_leader_that_is_cut_off_from_everybody_tells_no_end",
+                "test_with_one_follower_dead_the_end_is_told_at_once",
+                "test_of_three_replicas_the_last_one_that_lives_tells_the_end",
+                "test_of_two_replicas_without_a_minimum_the_one_that_lives_tells_the_end",
+            )
+        ),
+    ),
     "rot 1": Case(
         "a replica whose log was set aside vouches for nothing",
         ("conformance/test_leader_epochs.py::test_a_replica_whose_log_was_set_aside_vouches_for_nothing",),

@@ -103,6 +103,7 @@ class Broker:
             renew=self.registration.renew,
             unreachable=self.peers.unreachable,
             silent=self.contacts.silent,
+            is_gone=self.contacts.is_gone,
             cluster_now_ms=self.contacts.cluster_now_ms,
             bugs=self.bugs,
         )

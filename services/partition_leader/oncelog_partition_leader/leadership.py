@@ -13,7 +13,7 @@ Rule 5: an exception that nobody expected refuses the command that it came from,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import Protocol
 
@@ -44,6 +44,7 @@ from oncelog_partition_leader.commands import (
     Written,
 )
 from oncelog_partition_leader.config import BrokerConfig
+from oncelog_partition_leader.confirming import Confirming
 from oncelog_partition_leader.core.decisions import APPEND, AppendMarker, Duplicate, NeedsEnrolment, Origin
 from oncelog_partition_leader.core.replica_set import ReplicaSet
 from oncelog_partition_leader.core.transactions import TxnSession
@@ -90,6 +91,10 @@ class Host(Protocol):
         """The disk refused an append."""
         ...
 
+    def gone(self, brokers: Iterable[int]) -> Collection[int]:
+        """Those which have ended, or are not registered."""
+        ...
+
     @property
     def bugs(self) -> Bugs: ...
     def broken(self, leadership: Leadership) -> None:
@@ -116,6 +121,7 @@ class Leadership:
         self.topic = topic
         self.epoch = epoch
         self.replicas = replicas
+        self.confirming = Confirming(replicas, host.gone)
         self.log = log
         self.topic_config = topic_config
         self.ended: OncelogError | None = None
@@ -423,6 +429,7 @@ class Leadership:
         """Answers whoever has waited too long: the outcome is unknown."""
         for command in [*self._waiters.expire(now_ms), *self._sync_waiters.expire(now_ms)]:
             command.fail(RequestTimedOutError("not enough followers acknowledged in time"))
+        self.confirming.expire(now_ms)
 
     def end(self, error: OncelogError | None = None) -> None:
         """Leads no more. What waits for its append hears `error`, or `NotLeaderError`: certainly not written here. What was
@@ -433,6 +440,7 @@ class Leadership:
         self.ended = error or NotLeaderError("this broker no longer leads the partition", epoch=self.epoch)
         for command in (*self._waiters.drain(), *self._sync_waiters.drain()):
             command.fail(RequestTimedOutError(f"appended, but the outcome is unknown: {self.ended.message}"))
+        self.confirming.end(self.ended)
         waiting, self._inbox = self._inbox, []
         for parked in self._parked.values():
             waiting.extend(parked)
@@ -440,6 +448,18 @@ class Leadership:
         self._parked_bytes = 0
         for command in waiting:
             command.fail(self.ended)
+
+    async def confirm(self) -> None:
+        """Returns when no other leader can have acknowledged anything before this was called.
+
+        Raises `NotLeaderError`, or `OffsetNotAvailableError` after `CONFIRM_MS`.
+        """
+        if self.ended is not None:
+            raise self.ended
+        waiter = self.confirming.ask(self._host.clock.monotonic_ms())
+        if waiter is not None:
+            self._host.appended(self)
+            await waiter
 
     # ------------------------------------------------------------ followers
 

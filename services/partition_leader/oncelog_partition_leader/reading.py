@@ -227,17 +227,41 @@ class Reader:
 
     # ------------------------------------------------------------ offsets
 
-    def list_offsets(self, request: pb.ListOffsetsRequest) -> pb.ListOffsetsReply:
+    async def list_offsets(self, request: pb.ListOffsetsRequest) -> pb.ListOffsetsReply:
         """Raises `InvalidRequestError`; a partition's own trouble stands in its item."""
         _check_isolation(request.isolation_level)
+        refusals = await self._confirm(request)
         reply = pb.ListOffsetsReply()
-        for item in request.partitions:
+        for item, refusal in zip(request.partitions, refusals, strict=True):
             answer = reply.partitions.add(topic_id=item.topic_id, partition=item.partition, offset=-1, timestamp_ms=-1)
             try:
+                if refusal is not None:
+                    raise refusal
                 self._list_one(request, item, answer)
             except OncelogError as error:
                 answer.error.CopyFrom(to_detail(error))
         return reply
+
+    async def _confirm(self, request: pb.ListOffsetsRequest) -> list[OncelogError | None]:
+        """Why a partition's end cannot be told, where it is asked for: whoever may be deposed does not know it.
+
+        All are asked at once, and who gets no answer waits as long as one.
+        """
+        refusals: list[OncelogError | None] = [None] * len(request.partitions)
+        asked = [index for index, item in enumerate(request.partitions) if item.timestamp_ms != _EARLIEST]
+        found = await asyncio.gather(*(self._confirm_one(request.partitions[index]) for index in asked))
+        for index, refusal in zip(asked, found, strict=True):
+            refusals[index] = refusal
+        return refusals
+
+    async def _confirm_one(self, item: pb.ListOffsetsPartition) -> OncelogError | None:
+        try:
+            partition = self._replicas.find(PartitionId(item.topic_id, item.partition))
+            require_access(partition.topic, TopicOperation.DESCRIBE)
+            await partition.require_leadership().confirm()
+        except OncelogError as error:
+            return error
+        return None
 
     def _list_one(self, request: pb.ListOffsetsRequest, item: pb.ListOffsetsPartition, answer: pb.ListedOffset) -> None:
         partition = self._replicas.find(PartitionId(item.topic_id, item.partition))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 
 from oncelog.errors import NotLeaderError, OncelogError, StorageError, UnknownTopicError
 from oncelog.ports import Transport, WallClock
@@ -74,6 +74,7 @@ class ReplicaManager:
         renew: Callable[[str], None],
         unreachable: Callable[[BrokerRef, OncelogError], None],
         silent: Callable[[int], Collection[BrokerRef]],
+        is_gone: Callable[[BrokerRef], bool],
         cluster_now_ms: Callable[[], int],
         bugs: Bugs,
     ) -> None:
@@ -90,6 +91,7 @@ class ReplicaManager:
         self._renew = renew
         self._unreachable = unreachable
         self._silent = silent
+        self._is_gone = is_gone
         self._cluster_now_ms = cluster_now_ms
         self._custody = custody
         self.defaults = TopicConfig(
@@ -160,6 +162,10 @@ class ReplicaManager:
         partition = self.partitions.get(leadership.partition)
         if partition is not None:
             partition.wake_watchers()
+
+    def gone(self, brokers: Iterable[int]) -> Collection[int]:
+        live = self._view.live()
+        return {id_ for id_ in brokers if id_ not in live or self._is_gone(BrokerRef(id_, live[id_]))}
 
     def isr_may_change(self, leadership: Leadership) -> None:
         self._isr.look(leadership)

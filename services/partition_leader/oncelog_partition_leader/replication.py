@@ -5,7 +5,8 @@ Rule 1: a link gathers what waits on all its partitions into one request, and ha
 Rule 2: a session begins with a hello, goes on with cuts until last epochs agree, and then streams. Any error, lost
         answer or silence ends it; the next one has a greater number, and only its acknowledgements count.
 Rule 3: fsync partitions have a link of their own: nobody waits for another's disk.
-Rule 4: the high watermark goes with the next data, or alone after `watermark_push_delay_ms`.
+Rule 4: the high watermark goes with the next data, or alone after `watermark_push_delay_ms`. Who asks whether this broker
+        still leads (`confirming`) is answered by the next message's acceptance; without data it is an empty one.
 """
 
 from __future__ import annotations
@@ -52,7 +53,10 @@ class State(Enum):
 class Feed:
     """One partition's session with one follower."""
 
-    __slots__ = ("leadership", "next_offset", "ref", "retry", "sent_watermark", "session", "snapshot", "state", "to")
+    __slots__ = (
+        *("leadership", "next_offset", "ref", "retry", "sent_question", "sent_watermark", "session", "snapshot"),
+        *("state", "to"),
+    )
 
     def __init__(self, leadership: Leadership, ref: BrokerRef) -> None:
         self.leadership = leadership
@@ -62,6 +66,7 @@ class Feed:
         self.snapshot: bytes | None = None
         self.next_offset = 0
         self.sent_watermark = -1
+        self.sent_question = 0
         self.to = 0
         self.retry = False
 
@@ -70,13 +75,15 @@ class Feed:
         self.state = State.HELLO
         self.session = 0
         self.snapshot = None
+        self.sent_question = 0
 
     @property
     def has_news(self) -> bool:
         """There is something that the follower was not sent."""
         if self.state is State.STREAM:
             log_end = self.leadership.log.log_end_offset
-            return self.next_offset < log_end or self.sent_watermark < self.leadership.high_watermark
+            is_asked = self.sent_question < self.leadership.confirming.asked
+            return is_asked or self.next_offset < log_end or self.sent_watermark < self.leadership.high_watermark
         return self.state not in (State.ASKED, State.PREPARE)
 
     def item(self, room: int) -> tuple[pb.ReplicatePartition, Buffer]:
@@ -99,6 +106,7 @@ class Feed:
             self.state = State.ASKED
         item.session = self.session
         item.length = len(bulk)
+        self.sent_question = leadership.confirming.asked
         return item, bulk
 
     def _data(self, item: pb.ReplicatePartition, room: int) -> Buffer:
@@ -304,6 +312,7 @@ class FollowerLink:
             if contexts or TRACEPARENT.get()[-3:] != tracing.UNRECORDED:
                 tracing.work_for(contexts)
         sessions = [feed.session for feed in feeds]
+        questions = [feed.sent_question for feed in feeds]
         if self._dirty:
             self._wake()
         timeout_ms = self._host.config.replicate_timeout_ms
@@ -312,9 +321,9 @@ class FollowerLink:
         except OncelogError as error:
             self._lost(request, feeds, sessions, error)
             return
-        for feed, session, answer in zip(feeds, sessions, reply.partitions, strict=False):
+        for feed, session, question, answer in zip(feeds, sessions, questions, reply.partitions, strict=False):
             if feed.session == session and self._feeds.get(feed.leadership) is feed:
-                self._answered(feed, answer)
+                self._answered(feed, question, answer)
 
     def _gather(self) -> tuple[pb.ReplicateRequest, list[Feed], Buffer]:
         """One request out of what waits, for one incarnation of the follower."""
@@ -353,11 +362,12 @@ class FollowerLink:
             request.follower.CopyFrom(_ref(ref))
         return request, feeds, bulks[0] if len(bulks) == 1 else b"".join(bulks)
 
-    def _answered(self, feed: Feed, answer: pb.ReplicatePartitionReply) -> None:
+    def _answered(self, feed: Feed, question: int, answer: pb.ReplicatePartitionReply) -> None:
         if answer.HasField("error"):
             self._refused(feed, from_detail(answer.error))
             return
         try:
+            feed.leadership.confirming.answered(self.broker_id, question)
             feed.answered(answer)
         except StorageError as error:
             _log.warning("cannot feed %s: %s", feed.leadership.partition, error)

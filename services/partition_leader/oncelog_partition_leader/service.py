@@ -335,7 +335,7 @@ class BrokerService:
         self, request: pb.ListOffsetsRequest, _payload: Buffer
     ) -> tuple[pb.ListOffsetsReply, Buffer]:
         """See `Reader.list_offsets`."""
-        return self._reader.list_offsets(request), b""
+        return await self._reader.list_offsets(request), b""
 
     async def offset_for_leader_epoch(
         self, request: pb.OffsetForLeaderEpochRequest, _payload: Buffer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from oncelog_partition_leader.confirming import Confirming
 from oncelog_partition_leader.core.producer_state import ProducerStates
 from oncelog_partition_leader.core.replica_set import ReplicaSet
 from oncelog_partition_leader.core.transactions import Transactions
@@ -9,6 +10,13 @@ from oncelog_partition_leader.replication import FollowerLink
 from tests.simulation.planted_bugs import edit, without
 
 PLANTS = [
+    without(
+        "unconfirmed-end",
+        "a leader tells the end of the log only when nobody else can have led since it was asked",
+        edit(Confirming, "ask", ("if self._confirmed() >= number:", "if True:")),
+        "conformance/test_ends_of_logs.py::test_a_leader_that_stood_still_tells_no_old_end_when_it_wakes",
+        "conformance/test_ends_of_logs.py::test_a_leader_that_is_cut_off_from_everybody_tells_no_end",
+    ),
     without(
         "marker-epoch",
         "a leader takes no marker of an older coordinator than it has heard of",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import replace
 
 import pytest
@@ -16,6 +16,7 @@ from oncelog.errors import (
     NotEnoughReplicasAfterAppendError,
     NotEnoughReplicasError,
     NotLeaderError,
+    OffsetNotAvailableError,
     OncelogError,
     RequestTimedOutError,
     ResourceExhaustedError,
@@ -25,6 +26,7 @@ from oncelog.types import BrokerRef, PartitionId
 from oncelog_partition_leader.broker_metrics import BrokerMetrics
 from oncelog_partition_leader.commands import AppendBatch, AppendMarkerCommand, SettleCommand, Written
 from oncelog_partition_leader.config import BrokerConfig
+from oncelog_partition_leader.confirming import CONFIRM_MS
 from oncelog_partition_leader.core.replica_set import ReplicaSet
 from oncelog_partition_leader.core.transactions import TxnName, TxnSession
 from oncelog_partition_leader.disk_watch import DiskWatch
@@ -57,6 +59,7 @@ class FakeHost:
         self.node_metrics = NodeMetrics()
         self.bugs = Bugs(self.node_metrics, clock)
         self.told: list[str] = []
+        self.ended: set[int] = set()
         self.enrolments: list[TxnSession] = []
 
     def appended(self, leadership: Leadership) -> None:
@@ -67,6 +70,9 @@ class FakeHost:
 
     def isr_may_change(self, leadership: Leadership) -> None:
         self.told.append("isr")
+
+    def gone(self, brokers: Iterable[int]) -> Collection[int]:
+        return self.ended & set(brokers)
 
     def taken_out(self, leadership: Leadership, broker_id: int) -> None:
         self.told.append(f"taken out {broker_id}")
@@ -441,5 +447,45 @@ def test_written_is_said_only_below_the_watermark_and_fences_nobody(run: Run) ->
         assert command.settled.written
         assert command.settled.base_offset == 0
         assert leading.log.log_end_offset == 1
+
+    run(scenario)
+
+
+def test_a_leader_is_confirmed_by_what_a_follower_accepts_after_the_question(run: Run) -> None:
+    async def scenario(leading: Leading) -> None:
+        leading.leadership.replicas.require_in_sync(1)  # with two of two, nobody commits without this leader
+        leading.host.told.clear()
+        first = asyncio.ensure_future(leading.leadership.confirm())
+        await turn()
+        assert leading.host.told == ["appended"], "followers are sent something"
+        second = asyncio.ensure_future(leading.leadership.confirm())
+        await turn()
+        leading.leadership.confirming.answered(B.broker_id, 1)
+        await turn()
+        assert (first.done(), second.done()) == (True, False)
+        leading.host.ended.add(B.broker_id)
+        leading.leadership.expire(leading.host.clock.monotonic_ms())
+        await turn()
+        assert second.done()
+        await second
+
+    run(scenario)
+
+
+def test_who_waits_for_a_confirmation_hears_when_the_leadership_ends_or_nobody_answers(run: Run) -> None:
+    async def scenario(leading: Leading) -> None:
+        leading.leadership.replicas.require_in_sync(1)
+        late = asyncio.ensure_future(leading.leadership.confirm())
+        await turn()
+        leading.leadership.expire(leading.host.clock.monotonic_ms() + CONFIRM_MS)
+        with pytest.raises(OffsetNotAvailableError):
+            await late
+        waiting = asyncio.ensure_future(leading.leadership.confirm())
+        await turn()
+        leading.leadership.end()
+        with pytest.raises(NotLeaderError):
+            await waiting
+        with pytest.raises(NotLeaderError):
+            await leading.leadership.confirm()
 
     run(scenario)

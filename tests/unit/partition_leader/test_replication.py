@@ -25,7 +25,12 @@ async def streaming(disk: SimDisk, next_offset: int, log_start: int) -> Feed:
     await log.advance_log_start(log_start)
     topic_config = SimpleNamespace(fsync=False)
     leadership: Any = SimpleNamespace(
-        partition=PartitionId("t", 0), epoch=1, high_watermark=3, log=log, topic_config=topic_config
+        partition=PartitionId("t", 0),
+        epoch=1,
+        high_watermark=3,
+        log=log,
+        topic_config=topic_config,
+        confirming=SimpleNamespace(asked=0),
     )
     feed = Feed(leadership, BrokerRef(2, 7))
     feed.state, feed.next_offset = State.STREAM, next_offset
@@ -53,3 +58,19 @@ def test_what_a_follower_lacks_is_sent() -> None:
         assert not feed.has_news
 
     run(fed)
+
+
+def test_a_question_is_news_until_a_message_has_taken_it_along() -> None:
+    async def asked(disk: SimDisk) -> None:
+        feed = await streaming(disk, 3, 0)
+        feed.sent_watermark = 3
+        assert not feed.has_news
+        feed.leadership.confirming.asked = 1  # type: ignore[misc]
+        assert feed.has_news
+        item, data = feed.item(ROOM_BYTES)
+        assert (item.length, bytes(data)) == (0, b"")
+        assert (feed.sent_question, feed.has_news) == (1, False)
+        feed.restart()
+        assert feed.sent_question == 0, "what was lost confirms nothing"
+
+    run(asked)
