@@ -81,8 +81,11 @@ async def test_a_leader_that_stood_still_tells_no_old_end_when_it_wakes(s: Scrip
     await s.sleep(1)
     assert asking.told > 10
     s.world.nodes[old].pause(8_000)
+    s.cut_from_etcd(old)  # which tells it of its successor a moment after it wakes
     await replaced(s, place, old, asking)
     await s.sleep(8)
+    s.heal_etcd(old)
+    await s.until(lambda: not s.leads(old, place))
     task.cancel()
     assert asking.stale == []
     assert asking.refused > 0, "the broker was asked after it woke"
@@ -96,7 +99,7 @@ async def test_a_leader_that_is_cut_off_from_everybody_tells_no_end(s: Script) -
     asking = Asking(s, old, place)
     asking.acknowledged = 1
     s.cut(old, *s.followers(place))
-    s.world.metadata.cut(old)
+    s.cut_from_etcd(old)
     task = s.start(asking.run())
     await replaced(s, place, old, asking)
     await s.sleep(2)
