@@ -62,8 +62,8 @@ PLANTS = [
                 FollowerLink,
                 "_send",
                 (
-                    "self._answered(feed, answer)\n",
-                    """self._answered(feed, answer)
+                    "self._answered(feed, question, answer)\n",
+                    """self._answered(feed, question, answer)
         elif not answer.HasField("error"):
             feed.leadership.acknowledge(feed.ref, session, answer.log_end_offset)
 """,

@@ -75,7 +75,7 @@ def build_ports(config: NodeConfig, component: str, tls: ProcessTls | None = Non
     tracer = _tracer(config, software)
     metrics = NodeMetrics(time.perf_counter)
     clock = SystemClock()
-    quotas = Quotas(metrics)
+    quotas = Quotas(metrics if isinstance(config, ServingConfig) else None)  # the others serve no clients
     security, authentication = build_security(config, clock, metrics, quotas)
     server = GrpcServer(
         config.listen_host,
