@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from oncelog import tracing
+from oncelog.error_codes import ErrorCode
 from oncelog.ports import Handler
 from oncelog_runtime.adapters.half_messages import HalfMessages
 from oncelog_runtime.core.shares import Shares
@@ -45,8 +46,8 @@ class LinkHost:
     """By listener and peer: one peer must not keep the others out."""
     let_in: Counter[tuple[str, str]] = field(default_factory=Counter)
     """The same, of those whose hello was accepted: streams without a hello take no place of theirs."""
-    refused: Counter[str] = field(default_factory=Counter)
-    """Links that were not let in, by the error's code."""
+    refused: Counter[str] = field(default_factory=lambda: Counter({ErrorCode.RESOURCE_EXHAUSTED.name: 0}))
+    """Links that were not let in, by the error's code; the first refusal is to be seen as a change, so it begins at 0."""
     half_messages: HalfMessages | None = None
     """Told of each whole message and each answer."""
     running: set[asyncio.Task[None]] = field(default_factory=set)
