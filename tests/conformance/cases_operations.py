@@ -167,6 +167,7 @@ OPERATIONS: Final[dict[str, Case]] = {
             for name in (
                 "test_a_leader_that_stood_still_tells_no_old_end_when_it_wakes",
                 "test_a_leader_that_is_cut_off_from_everybody_tells_no_end",
+                "test_a_follower_that_is_back_without_the_old_leaders_knowledge_confirms_nothing_for_another",
                 "test_with_one_follower_dead_the_end_is_told_at_once",
                 "test_of_three_replicas_the_last_one_that_lives_tells_the_end",
                 "test_of_two_replicas_without_a_minimum_the_one_that_lives_tells_the_end",

@@ -109,6 +109,27 @@ async def test_a_leader_that_is_cut_off_from_everybody_tells_no_end(s: Script) -
     assert s.leads(old, place), "it has heard nothing of its successor"
 
 
+async def test_a_follower_that_is_back_without_the_old_leaders_knowledge_confirms_nothing_for_another(
+    s: Script,
+) -> None:
+    """The old leader saw one follower die, and then nothing of etcd: that one came back to the other, which leads."""
+    place, writer = await s.place(), await s.producer()
+    await s.write(place, writer, "x")
+    old, (died, stayed) = s.leader(place), s.followers(place)
+    s.kill(died)
+    await s.until(lambda: s.isr(place) == {old, stayed}, "a smaller ISR")
+    asking = Asking(s, old, place)
+    asking.acknowledged = 1
+    s.cut_from_etcd(old)
+    s.restart(died)
+    task = s.start(asking.run())
+    await replaced(s, place, old, asking)
+    await s.sleep(2)
+    task.cancel()
+    assert asking.stale == []
+    assert asking.refused > 0
+
+
 async def test_with_one_follower_dead_the_end_is_told_at_once(s: Script) -> None:
     place, writer = await s.place(), await s.producer()
     await s.write(place, writer, "x")

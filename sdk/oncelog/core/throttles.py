@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 NEWS_MS: Final = 60_000
+THROTTLE_MAX_MS: Final = 300_000
+"""No server can keep us away for longer than this before we ask again."""
 
 
 class Throttles:
@@ -25,7 +27,7 @@ class Throttles:
         """A server asks for this. True: not for a minute has this server done so."""
         key = (address, method)
         before_ms = max(self._until_ms.get(key, 0), now_ms)
-        until_ms = now_ms + throttle_ms
+        until_ms = now_ms + min(throttle_ms, THROTTLE_MAX_MS)
         self.throttled_ms += max(until_ms - before_ms, 0)
         self._until_ms[key] = max(until_ms, before_ms)
         self.active = True

@@ -232,38 +232,41 @@ class Reader:
         _check_isolation(request.isolation_level)
         refusals = await self._confirm(request)
         reply = pb.ListOffsetsReply()
-        for item, refusal in zip(request.partitions, refusals, strict=True):
+        for item in request.partitions:
             answer = reply.partitions.add(topic_id=item.topic_id, partition=item.partition, offset=-1, timestamp_ms=-1)
             try:
-                if refusal is not None:
-                    raise refusal
-                self._list_one(request, item, answer)
+                self._list_one(request, item, answer, refusals)
             except OncelogError as error:
                 answer.error.CopyFrom(to_detail(error))
         return reply
 
-    async def _confirm(self, request: pb.ListOffsetsRequest) -> list[OncelogError | None]:
-        """Why a partition's end cannot be told, where it is asked for: whoever may be deposed does not know it.
+    async def _confirm(self, request: pb.ListOffsetsRequest) -> dict[Leadership, OncelogError]:
+        """Why the ends of these logs cannot be told: whoever may be deposed does not know them.
 
-        All are asked at once, and who gets no answer waits as long as one.
+        All are asked at once, each once however often it is named, and who gets no answer waits as long as one.
         """
-        refusals: list[OncelogError | None] = [None] * len(request.partitions)
-        asked = [index for index, item in enumerate(request.partitions) if item.timestamp_ms != _EARLIEST]
-        found = await asyncio.gather(*(self._confirm_one(request.partitions[index]) for index in asked))
-        for index, refusal in zip(asked, found, strict=True):
-            refusals[index] = refusal
-        return refusals
+        asked = dict.fromkeys(filter(None, (self._leading(item) for item in request.partitions)))
+        refusals = await asyncio.gather(*(_refusal_of(leadership) for leadership in asked))
+        return {led: refusal for led, refusal in zip(asked, refusals, strict=True) if refusal is not None}
 
-    async def _confirm_one(self, item: pb.ListOffsetsPartition) -> OncelogError | None:
+    def _leading(self, item: pb.ListOffsetsPartition) -> Leadership | None:
+        """The leadership whose end the caller asks for and may hear of; the others are refused one by one later."""
+        if item.timestamp_ms == _EARLIEST:
+            return None
         try:
             partition = self._replicas.find(PartitionId(item.topic_id, item.partition))
             require_access(partition.topic, TopicOperation.DESCRIBE)
-            await partition.require_leadership().confirm()
-        except OncelogError as error:
-            return error
-        return None
+            return partition.require_leadership()
+        except OncelogError:
+            return None
 
-    def _list_one(self, request: pb.ListOffsetsRequest, item: pb.ListOffsetsPartition, answer: pb.ListedOffset) -> None:
+    def _list_one(
+        self,
+        request: pb.ListOffsetsRequest,
+        item: pb.ListOffsetsPartition,
+        answer: pb.ListedOffset,
+        refusals: dict[Leadership, OncelogError],
+    ) -> None:
         partition = self._replicas.find(PartitionId(item.topic_id, item.partition))
         require_access(partition.topic, TopicOperation.DESCRIBE)
         leadership = partition.require_leadership()
@@ -272,6 +275,8 @@ class Reader:
         if item.timestamp_ms == _EARLIEST:
             answer.offset = log.log_start_offset
             return
+        if leadership in refusals:
+            raise refusals[leadership]
         if not leadership.replicas.watermark_is_known:
             raise OffsetNotAvailableError(high_watermark=leadership.high_watermark)
         committed_only = request.isolation_level == types_pb2.READ_COMMITTED
@@ -353,3 +358,11 @@ def _to_proto(entry: AbortedEntry) -> types_pb2.AbortedTransaction:
         winners=entry.winners,
         data_loss=entry.lost,
     )
+
+
+async def _refusal_of(leadership: Leadership) -> OncelogError | None:
+    try:
+        await leadership.confirm()
+    except OncelogError as error:
+        return error
+    return None

@@ -453,7 +453,7 @@ def test_written_is_said_only_below_the_watermark_and_fences_nobody(run: Run) ->
 
 def test_a_leader_is_confirmed_by_what_a_follower_accepts_after_the_question(run: Run) -> None:
     async def scenario(leading: Leading) -> None:
-        leading.leadership.replicas.require_in_sync(1)  # with two of two, nobody commits without this leader
+        leading.leadership.replicas.require_in_sync(1)
         leading.host.told.clear()
         first = asyncio.ensure_future(leading.leadership.confirm())
         await turn()

@@ -7,7 +7,8 @@ Rule 1: a replica confirms a question by accepting any message of this epoch tha
         heard of a newer epoch by then, and had neither led nor acknowledged anything in one.
 Rule 2: all of those that may be elected (ISR, proposed members and eligible replicas) have confirmed, so nobody led; or so
         few of the replicas have not that no new leader had `min_insync_replicas` of them. Either is enough.
-Rule 3: a process that has ended, or is not registered, leads nothing, and is not waited for.
+Rule 3: a process that has ended, or is not registered, leads nothing and cannot be asked. But it may have led, and another one
+        after it: if one of those that may be elected is gone, all other replicas have to confirm.
 
 The rule is Raft's ReadIndex (Ongaro's thesis, 6.4), with ISR and minimum in the place of the majority.
 """
@@ -37,8 +38,8 @@ class Confirmations:
     def confirmed(self, electable: Collection[int], min_insync_replicas: int, gone: Collection[int] = ()) -> int:
         """The newest question that is answered by enough. `electable`: who may be elected, this leader left out."""
         known = dict.fromkeys(electable, 0) | self._answered
-        told = {broker: self.asked if broker in gone else number for broker, number in known.items()}
-        nobody_led = min((told[broker] for broker in electable), default=self.asked)
-        by_number = sorted(told.values())
-        nothing_committed = by_number[min_insync_replicas - 1] if len(by_number) >= min_insync_replicas else self.asked
-        return max(nobody_led, nothing_committed)
+        waited_for = electable if not any(broker in gone for broker in electable) else list(known)
+        nobody_led = min((known[broker] for broker in waited_for if broker not in gone), default=self.asked)
+        by_number = sorted(known.values())
+        few_did_not = by_number[min(min_insync_replicas, len(by_number)) - 1] if by_number else self.asked
+        return max(nobody_led, few_did_not)

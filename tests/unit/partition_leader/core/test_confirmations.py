@@ -41,13 +41,28 @@ def test_with_a_minimum_of_two_one_of_two_followers_is_enough() -> None:
     assert asked(3, A, B, A=2, B=0).confirmed({A, B}, 2) == 2
 
 
-def test_a_minimum_that_the_others_cannot_reach_needs_nobody() -> None:
-    assert asked(3, A, B).confirmed({A, B}, 3) == 3
+def test_a_minimum_that_the_others_cannot_reach_needs_one_all_the_same() -> None:
+    """It may have been lowered for a successor."""
+    assert asked(3, A, B).confirmed({A, B}, 3) == 0
+    assert asked(3, A, B, B=3).confirmed({A, B}, 3) == 3
+    assert asked(3, A).confirmed({A}, 2) == 0
 
 
 @pytest.mark.parametrize("gone", [{B}, {A, B}])
 def test_who_has_ended_is_not_waited_for(gone: set[int]) -> None:
     assert asked(3, A, B, A=3).confirmed({A, B}, 1, gone) == 3
+
+
+def test_who_has_ended_may_have_led_and_another_one_after_it() -> None:
+    questions = asked(3, A, B)
+    assert questions.confirmed({A}, 1, {A}) == 0, "A led, took B into the ISR, and died: B is to be asked"
+    questions.answered(B, 3)
+    assert questions.confirmed({A}, 1, {A}) == 3
+
+
+def test_who_has_ended_has_confirmed_nothing_for_those_who_live() -> None:
+    """B may be back already: an old leader hears of that as late as of its successor A."""
+    assert asked(3, A, B).confirmed({A}, 2, {B}) == 0
 
 
 def test_an_older_answer_that_comes_late_takes_nothing_back() -> None:

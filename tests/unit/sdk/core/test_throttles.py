@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oncelog.core.throttles import Throttles
+from oncelog.core.throttles import THROTTLE_MAX_MS, Throttles
 
 PRODUCE, FETCH = "PartitionLeader.Produce", "PartitionLeader.Fetch"
 
@@ -27,3 +27,10 @@ def test_the_longest_wait_counts_and_all_of_them_once() -> None:
     assert throttles.until_ms("a:1", PRODUCE, 1_600) == 2_100
     assert throttles.throttled_ms == 1_100
     assert throttles.told("a:1", PRODUCE, 1, 61_000), "a minute later it is news again"
+
+
+def test_no_server_keeps_a_client_away_for_longer_than_a_while() -> None:
+    throttles = Throttles()
+    throttles.told("a:1", "Fetch", (1 << 32) - 1, 0)
+    assert throttles.until_ms("a:1", "Fetch", 0) == THROTTLE_MAX_MS
+    assert throttles.throttled_ms == THROTTLE_MAX_MS
