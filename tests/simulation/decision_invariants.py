@@ -99,10 +99,11 @@ class MarkersFollowDecisions:
         """Reads what is committed of the decisions, and judges what is appended of the markers."""
         if now.partition.topic == TRANSACTION_TOPIC:
             self._read_on(now.partition, now.high_watermark)
+        where = now.partition.id
+        if now.leadership is not None or (before is not None and before.leadership is not None):  # or until this step
+            self._reached[where] = max(self._reached.get(where, 0), now.high_watermark)
         if now.leadership is None:
             return
-        where = now.partition.id
-        self._reached[where] = max(self._reached.get(where, 0), now.high_watermark)
         if now.partition.topic not in INTERNAL_TOPICS:
             is_same = before is not None and before.leadership is now.leadership
             self._judge_all(before.log_end if before and is_same else now.leadership.replicas.epoch_start, now)
