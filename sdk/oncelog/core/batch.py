@@ -42,6 +42,7 @@ MAX_RECORD_HEADERS: Final = 1_000
 
 _ARROW_NAMES: Final = {CODEC_LZ4: "lz4_raw", CODEC_ZSTD: "zstd"}
 _CONTINUATION: Final = b"\xff\xff\xff\xff"
+_PREAMBLE: Final = struct.Struct("<4sI")
 _PREAMBLE_BYTES: Final = 8
 
 _INT64: Final = pa.int64()
@@ -426,9 +427,11 @@ def _unpack(data: Buffer, header: BatchHeader) -> Any:
 
 def _read_message(message: Any, length: int, schema: Any) -> Any:
     """The record batch, after every check that needs no value. lz4 accepts a length too large: see the total here."""
-    if length < _PREAMBLE_BYTES or message[:4].to_pybytes() != _CONTINUATION:
+    if length < _PREAMBLE_BYTES:
         raise InvalidRecordError("the payload is no Arrow message")
-    metadata_bytes = int.from_bytes(message[4:8].to_pybytes(), "little")
+    continuation, metadata_bytes = _PREAMBLE.unpack_from(message)
+    if continuation != _CONTINUATION:
+        raise InvalidRecordError("the payload is no Arrow message")
     if metadata_bytes > length - _PREAMBLE_BYTES:
         raise InvalidRecordError("the Arrow message is cut short", metadata_bytes=metadata_bytes)
     try:

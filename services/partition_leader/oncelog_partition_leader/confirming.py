@@ -52,6 +52,8 @@ class Confirming:
 
     def expire(self, now_ms: int) -> None:
         """Refuses whoever waited too long."""
+        if not len(self._waiters):
+            return
         self.look()
         self._fail(
             self._waiters.expire(now_ms),

@@ -19,7 +19,7 @@ def refusal(listener: str, method: str) -> ClusterAuthorizationError | None:
 
 def refusal_of(call: CallInfo, method: str) -> OncelogError | None:
     """As `refusal`; and why this very caller is not served, whatever the request says."""
-    if (refused := refusal(call.listener, method)) is not None:
+    if call.listener != INTERNAL and (refused := refusal(call.listener, method)) is not None:
         return refused
     if call.methods is not None and method not in call.methods:
         return ClusterAuthorizationError(f"{method} is nothing that a service with this certificate calls")

@@ -95,8 +95,7 @@ class ServerLink:
         self.peer = peer_of(caller)
         self.is_let_in = False
         self._share: Share | None = None
-        self._half_messages = host.half_messages
-        self._connection = connection_of(caller.peer)
+        self._meter = host.meter(connection_of(caller.peer))
         self._quotas = host.quotas
         self._subject = ""  # whose quotas count
         self._held: dict[str, tuple[int, float]] = {}  # method -> how many wait for their start, when the last one's is
@@ -293,8 +292,8 @@ class ServerLink:
             data = await self._context.read()
             if data is grpc.aio.EOF:
                 return
-            if self._half_messages is not None:
-                self._half_messages.delivered(self._connection, len(data))
+            self._meter.messages += 1
+            self._meter.delivered_bytes += len(data)
             self._on_envelope(data)
             del data  # the next message may be long in coming
             if self._above_quota:
@@ -453,19 +452,19 @@ class ServerLink:
         if request.timer is not None:
             request.timer.cancel()
         request.answered = True
-        throttle_ms = 0
-        if request.quota is not None:
-            throttle_ms = request.quota.answered(
-                len(answer.header) + len(answer.payload) if isinstance(answer, Frame) else 0
-            )
+        size = len(answer.header) + len(answer.payload) if isinstance(answer, Frame) else 0
+        throttle_ms = request.quota.answered(size) if request.quota is not None else 0
         if request.dropped or self._over:
             self._release(request)
         else:
-            self._queue(request.correlation_id, self._admitted(request.admission, answer), throttle_ms)
+            if size > SMALL_BYTES or request.admission.held_bytes:
+                answer = self._admitted(request.admission, answer, size)
+            self._queue(request.correlation_id, answer, throttle_ms)
 
-    def _admitted(self, admission: Admission, answer: Frame | errors.OncelogError) -> Frame | errors.OncelogError:
+    def _admitted(
+        self, admission: Admission, answer: Frame | errors.OncelogError, size: int
+    ) -> Frame | errors.OncelogError:
         """The answer, paid for until it has left; or why there is no room for it."""
-        size = 0 if isinstance(answer, errors.OncelogError) else len(answer.header) + len(answer.payload)
         try:
             if admission.held_bytes + SMALL_BYTES < size < self._host.max_message_bytes:
                 admission.take(size - admission.held_bytes)
@@ -508,8 +507,7 @@ class ServerLink:
                     sizes = [(frame.correlation_id, len(frame.header) + len(frame.payload)) for frame in frames]
                     frames.clear()  # the envelope has their bytes; both together would be twice the budget
                     await self._context.write(envelope)
-                    if self._half_messages is not None:
-                        self._half_messages.answered(self._connection, len(envelope))
+                    self._meter.answered_bytes += len(envelope)
                     for correlation_id, size in sizes:
                         self._outbox_bytes -= size
                         self._written(correlation_id)
@@ -527,7 +525,8 @@ class ServerLink:
 
     def _release(self, request: _Request) -> None:
         self._requests.pop(request.correlation_id, None)
-        request.admission.close()
+        if request.admission.held_bytes:
+            request.admission.close()
         if not self._requests:
             self._idle.set()
 

@@ -343,9 +343,9 @@ class GrpcServer:
     ) -> Callable[[bytes, Any], Awaitable[bytes]]:
         async def unary(data: bytes, context: Any) -> bytes:
             caller = _caller(context, listener)
-            half_messages = self._host.half_messages
-            if half_messages is not None:
-                half_messages.delivered(connection_of(caller.peer), len(data))
+            meter = self._host.meter(connection_of(caller.peer))
+            meter.messages += 1
+            meter.delivered_bytes += len(data)
             try:
                 if self._host.authentication is not None:
                     caller = await self._host.authentication.caller(context, caller)
@@ -368,8 +368,7 @@ class GrpcServer:
             answer = await asyncio.shield(task)
             if isinstance(answer, errors.OncelogError):
                 await grpc_status.abort(context, answer)
-            if half_messages is not None:
-                half_messages.answered(connection_of(caller.peer), len(answer))
+            meter.answered_bytes += len(answer)
             if call.throttle_ms:
                 context.set_trailing_metadata(((_THROTTLE, str(call.throttle_ms)),))
             return answer

@@ -19,13 +19,15 @@ from typing import Final
 from urllib.parse import unquote
 
 from oncelog.malloc import trim_malloc
-from oncelog_runtime.core.arriving import Arriving, ArrivingLimits
+from oncelog_runtime.core.arriving import Arriving, ArrivingLimits, Meter
 
 log = logging.getLogger(__name__)
 
 LOOK_S: Final = 0.25
 _CROWD: Final = 1_000
 _CROWD_LOOK_S: Final = 1.0
+_FEW: Final = 32
+"""So many connections are looked at within less time than it takes to hand the work to a thread."""
 _DISCOVER_EVERY: Final = 20
 _TRIM_AFTER: Final = 8
 _BYTES_RECEIVED: Final = struct.Struct("=Q")
@@ -61,15 +63,9 @@ class HalfMessages:
         """The connections that are looked at, as the kernel names them."""
         return list(self._sockets)
 
-    def delivered(self, connection: str, size: int) -> None:
-        """A whole message came on this connection."""
-        if self._task is not None:  # else nobody would ever forget the connection
-            self.arriving.delivered(connection, size)
-
-    def answered(self, connection: str, size: int) -> None:
-        """An answer left on this connection."""
-        if self._task is not None:
-            self.arriving.answered(connection, size)
+    def meter(self, connection: str) -> Meter:
+        """Where to count what comes whole on this connection, and the answers."""
+        return self.arriving.meter(connection) if self._task is not None else Meter()  # nobody would ever forget it
 
     def start(self, ports: Iterable[int]) -> None:
         """Begins to look."""
@@ -91,7 +87,10 @@ class HalfMessages:
             discover, self.something_new = self.something_new or looks % _DISCOVER_EVERY == 0, False
             looks += 1
             try:
-                received = await asyncio.to_thread(self._received, discover)
+                if discover or len(self._sockets) > _FEW:
+                    received = await asyncio.to_thread(self._received, discover)
+                else:
+                    received = self._received(discover)
             except OSError as error:
                 if not fails:
                     log.warning("connections cannot be looked at, and this is tried again: %s", error)

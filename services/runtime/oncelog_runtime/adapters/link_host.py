@@ -11,6 +11,7 @@ from oncelog import tracing
 from oncelog.error_codes import ErrorCode
 from oncelog.ports import Handler
 from oncelog_runtime.adapters.half_messages import HalfMessages
+from oncelog_runtime.core.arriving import Meter
 from oncelog_runtime.core.shares import Shares
 from oncelog_runtime.listeners import CLIENT, EXTERNAL
 from oncelog_runtime.quotas import Quotas
@@ -49,12 +50,15 @@ class LinkHost:
     refused: Counter[str] = field(default_factory=lambda: Counter({ErrorCode.RESOURCE_EXHAUSTED.name: 0}))
     """Links that were not let in, by the error's code; the first refusal is to be seen as a change, so it begins at 0."""
     half_messages: HalfMessages | None = None
-    """Told of each whole message and each answer."""
     running: set[asyncio.Task[None]] = field(default_factory=set)
     no_links: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self.no_links.set()
+
+    def meter(self, connection: str) -> Meter:
+        """Where to count each whole message and each answer of a connection."""
+        return self.half_messages.meter(connection) if self.half_messages is not None else Meter()
 
     def add(self, link: ServerLink) -> None:
         """A link begins."""

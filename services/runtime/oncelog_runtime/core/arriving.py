@@ -8,6 +8,8 @@ Rule 1: a connection ends when it holds more than its bound at two looks, or twi
 Rule 2: when all connections together hold more than the process's bound, those that hold the most end first, if they were
         unfinished before, until the rest is within the bound.
 Rule 3: time is counted in looks, not on a clock: a process that stood still accuses nobody.
+Rule 4: whoever reads messages adds to a meter, which costs it two additions; the rest is done at a look. A meter that is in
+        use goes on counting when its connection could not be looked at for a while.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
+from weakref import WeakValueDictionary
 
 from oncelog.errors import ConfigError
 
@@ -53,23 +56,42 @@ class Verdict(NamedTuple):
     reason: str
 
 
+class Meter:
+    """What became of a connection's bytes: whole messages that were handed over, and answers that were sent."""
+
+    __slots__ = ("__weakref__", "answered_bytes", "delivered_bytes", "messages")
+
+    def __init__(self) -> None:
+        self.messages = 0
+        self.delivered_bytes = 0
+        self.answered_bytes = 0
+
+    @property
+    def accounted_bytes(self) -> int:
+        """How many bytes the kernel may have received for all this."""
+        delivered = self.delivered_bytes + (self.delivered_bytes >> _OVERHEAD_SHIFT)
+        return delivered + self.messages * _MESSAGE_OVERHEAD_BYTES + (self.answered_bytes >> _ANSWERS_SHIFT)
+
+
 class _Connection:
     """What one connection has received beyond its whole messages, now and at the last looks."""
 
-    __slots__ = ("balance", "done", "expected", "marks", "received")
+    __slots__ = ("accounted", "balance", "done", "marks", "meter", "received")
 
-    def __init__(self, patience: int) -> None:
+    def __init__(self, patience: int, meter: Meter) -> None:
+        self.meter = meter
         self.received = 0
-        self.expected = 0  # since the last look: bytes that are accounted for
-        self.done = 0  # the same since the connection began
+        self.accounted = 0  # of the meter, at the last look
+        self.done = 0  # the same and what idle connections send, since the connection began
         self.balance = 0
         self.marks: deque[int] = deque(maxlen=patience)  # of each look: unfinished plus all that was done until then
 
     def look(self, received: int) -> None:
-        accounted = self.expected + _IDLE_BYTES
+        before, self.accounted = self.accounted, self.meter.accounted_bytes
+        accounted = self.accounted - before + _IDLE_BYTES
         self.balance = max(0, self.balance + received - self.received - accounted)
         self.done += accounted
-        self.received, self.expected = received, 0
+        self.received = received
         self.marks.append(self.balance + self.done)
 
     def old_bytes(self, looks: int) -> int:
@@ -83,19 +105,19 @@ class Arriving:
     def __init__(self, limits: ArrivingLimits) -> None:
         self._limits = limits
         self._connections: dict[str, _Connection] = {}
+        self._meters: WeakValueDictionary[str, Meter] = WeakValueDictionary()
 
-    def delivered(self, connection: str, size: int) -> None:
-        """A whole message of this connection was handed over."""
-        self._of(connection).expected += size + (size >> _OVERHEAD_SHIFT) + _MESSAGE_OVERHEAD_BYTES
-
-    def answered(self, connection: str, size: int) -> None:
-        """An answer was sent on this connection."""
-        self._of(connection).expected += size >> _ANSWERS_SHIFT
+    def meter(self, connection: str) -> Meter:
+        """Where to count what this connection delivers and is answered."""
+        return self._of(connection).meter
 
     def _of(self, connection: str) -> _Connection:
         found = self._connections.get(connection)
         if found is None:
-            found = self._connections[connection] = _Connection(self._limits.patience)
+            meter = self._meters.get(connection)
+            if meter is None:
+                meter = self._meters[connection] = Meter()
+            found = self._connections[connection] = _Connection(self._limits.patience, meter)
         return found
 
     @property

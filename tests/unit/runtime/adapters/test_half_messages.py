@@ -48,6 +48,6 @@ def test_a_look_that_fails_is_told_once_and_followed_by_the_next(
 
 def test_nobody_is_remembered_while_nobody_looks() -> None:
     watch = HalfMessages(LIMITS)
-    watch.delivered("10.0.0.7:1", 100)
-    watch.answered("10.0.0.7:2", 100)
+    watch.meter("10.0.0.7:1").delivered_bytes += 100
+    watch.meter("10.0.0.7:2").answered_bytes += 100
     assert not watch.arriving._connections

@@ -21,7 +21,12 @@ class Lines:
     def send(self, name: str, size: int, *, whole: bool = False) -> None:
         self.received[name] = self.received.get(name, 0) + size
         if whole:
-            self.arriving.delivered(name, size)
+            self.deliver(name, size)
+
+    def deliver(self, name: str, size: int) -> None:
+        meter = self.arriving.meter(name)
+        meter.messages += 1
+        meter.delivered_bytes += size
 
     def look(self) -> list[tuple[str, str]]:
         verdicts = self.arriving.look(self.received)
@@ -57,7 +62,7 @@ def test_a_message_that_does_not_get_finished_ends_its_connection_and_a_slow_one
         lines.send("half", 2 * MIB)
         assert lines.look() == []
     lines.send("half", 2 * MIB)
-    lines.arriving.delivered("slow", 8 * MIB)
+    lines.deliver("slow", 8 * MIB)
     assert lines.look() == [("half", "a message that does not get finished")]
     for _ in range(20):
         assert lines.look() == []
@@ -95,7 +100,7 @@ def test_a_busy_connection_is_never_accused_however_long_it_lives() -> None:
         lines.send("busy", 5 * MIB // 200)  # frames and TLS
         lines.send("reader", 100, whole=True)
         lines.send("reader", 40_000)  # window updates for
-        lines.arriving.answered("reader", 20 * MIB)
+        lines.arriving.meter("reader").answered_bytes += 20 * MIB
         lines.send("idle", 20)
         assert lines.look() == []
 
@@ -108,7 +113,7 @@ def test_a_process_that_stood_still_accuses_nobody() -> None:
         lines.send(f"c{number}", 8 * MIB)
     assert lines.look() == []
     for number in range(50):
-        lines.arriving.delivered(f"c{number}", 8 * MIB)
+        lines.deliver(f"c{number}", 8 * MIB)
     assert lines.look() == []
 
 
@@ -118,3 +123,15 @@ def test_what_was_delivered_before_the_first_look_counts() -> None:
         lines.send("quick", MIB, whole=True)
     assert lines.look() == []
     assert lines.look() == []
+
+
+def test_a_connection_that_could_not_be_looked_at_is_not_accused_of_what_it_delivered_meanwhile() -> None:
+    """Its reader goes on counting in the meter that it has."""
+    lines = Lines()
+    meter = lines.arriving.meter("hidden")
+    lines.look()
+    meter.messages += 1
+    meter.delivered_bytes += 90 * MIB
+    lines.send("hidden", 90 * MIB)
+    for _ in range(10):
+        assert lines.look() == []
