@@ -42,6 +42,8 @@ MAX_RECORD_HEADERS: Final = 1_000
 
 _ARROW_NAMES: Final = {CODEC_LZ4: "lz4_raw", CODEC_ZSTD: "zstd"}
 _CONTINUATION: Final = b"\xff\xff\xff\xff"
+_FEW: Final = 64
+"""Up to so many numbers are compared sooner than they are handed to numpy, which takes some 40 microseconds in a broker."""
 _PREAMBLE: Final = struct.Struct("<4sI")
 _PREAMBLE_BYTES: Final = 8
 
@@ -478,12 +480,21 @@ def _check_values(batch: Any, header: BatchHeader) -> None:
     deltas = batch.column(0)
     if deltas.null_count:
         raise InvalidRecordError("a timestamp is null")
-    times = deltas.to_numpy(zero_copy_only=True)
-    lowest, highest = int(times.min()), int(times.max())
+    lowest, highest = _extremes(deltas)
     if lowest < 0 or header.base_timestamp_ms + highest > header.max_timestamp_ms:
         raise InvalidRecordError("a timestamp lies outside of what the header says")
     if batch.num_columns > len(PLAIN_SCHEMA):
         _check_headers(batch.column(3))
+
+
+def _extremes(deltas: Any) -> tuple[int, int]:
+    """The lowest and the highest of a valid column of integers without nulls."""
+    if len(deltas) > _FEW:
+        times = deltas.to_numpy(zero_copy_only=True)
+        return int(times.min()), int(times.max())
+    first = deltas.offset
+    few = memoryview(deltas.buffers()[1])[8 * first : 8 * (first + len(deltas))].cast("q")
+    return min(few), max(few)
 
 
 def _check_headers(column: Any) -> None:
