@@ -1,218 +1,161 @@
-"""`python -m tests.hostile.memory`: what four attacks on the memory of a real broker get.
+"""`python -m tests.hostile.memory`: what attacks on the memory of a real broker get.
 
 A cluster of one broker is started; a stranger at its client listener, without a name, tries
 
-    unread   one envelope of a few KB asks for 100 answers of 55 MiB, and reads none of them
-    bomb     40 batches of 2 KB that unpack to 60 MiB each, and one FetchRecords over them
-    half     60 streams on one connection, each with 64 MiB of a message that does not end
-    links    4,200 links from one address
+    unread        one envelope of a few KB asks for 100 answers of 55 MiB, and reads none of them
+    bomb          40 batches of 2 KB that unpack to 60 MiB each, and one FetchRecords over them
+    half          60 streams on one connection, each with 64 MiB of a message that does not end
+    halves        10,000 messages of 64 KiB that do not end, on 200 connections
+    links         4,200 links from one address
+    connections   10,000 connections, 500 at once, that are silent, speak TLS, noise or half of HTTP/2, and are cut off
 
-Printed: the RSS of the broker before, at its highest, and after, what the stranger was told, and the longest time for which a
-client of the same broker waited for an answer meanwhile. Exit status 1 when a peak is above `--limit-mib`.
+Printed: the RSS of the broker before, at its highest, and after; its descriptors and threads before and after; the 99th
+percentile of a well-behaved producer's acknowledgements (acks=all, a record every 10 ms, a process of its own) before and
+meanwhile; what the stranger was told. Exit status 1 when the promise is broken: the peak above `--limit-mib`, the memory
+afterwards twice that of before, descriptors or threads left over, or the percentile more than three times that of before.
+Run it on a machine that does nothing else.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import os
+import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import grpc
-import grpc.aio
-
-from oncelog import link_codec, methods
-from oncelog.client.grpc_transport import GrpcTransport
-from oncelog.core.batch import encode_batch
-from oncelog.errors import ErrorCode, OncelogError
-from oncelog.link_codec import Frame
-from oncelog.sync import Client
-from oncelog.v1 import errors_pb2, link_pb2, types_pb2
-from oncelog.v1 import partition_pb2 as pb
+from oncelog.client.client import Client
+from oncelog.errors import OncelogError
+from oncelog.sync import Client as Operator
 from oncelog_runtime.local import LocalCluster
-from tests.hostile.half_messages import HalfMessages
+from tests.hostile.attacks import ATTACKS, MIB, TOPIC
 
-MIB = 1 << 20
-TOPIC = "victim"
-HELLO = link_codec.hello_envelope(link_pb2.Hello(protocol_min=1, protocol_max=1))
-CONNECT = "/oncelog.v1.PartitionLeader/Connect"
+HEALTHY_TOPIC = "healthy"
+CALM_S = 10
+"""How long the well-behaved client is watched before the first attack, and the broker may tidy up after each."""
 
 
-class Victim:
-    """The broker: its memory, and a client that goes on asking it."""
+@dataclass(frozen=True, slots=True)
+class State:
+    """What the broker's process holds."""
 
-    def __init__(self, pid: int, address: str, topic_id: str) -> None:
-        self.pid = pid
-        self.address = address
-        self.topic_id = topic_id
-        self.peak_mib = 0
-        self.slowest_s = 0.0
+    rss_mib: int
+    descriptors: int
+    threads: int
+
+
+class Broker:
+    """The process that is attacked."""
+
+    def __init__(self, pid: int) -> None:
+        self._folder = Path(f"/proc/{pid}")
 
     def rss_mib(self) -> int:
         """Now."""
-        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        pages = int((self._folder / "statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") // MIB
 
-    async def watch(self) -> None:
-        """Notes the highest memory, for ever."""
-        while True:
-            self.peak_mib = max(self.peak_mib, self.rss_mib())
-            await asyncio.sleep(0.02)
-
-    async def use(self) -> None:
-        """A well-behaved client; its link was there before."""
-        transport = GrpcTransport()
-        try:
-            while True:
-                began = time.monotonic()
-                with contextlib.suppress(OncelogError):
-                    await methods.GET_METADATA.call(
-                        transport, self.address, pb.GetMetadataRequest(topics=[TOPIC]), 30_000
-                    )
-                self.slowest_s = max(self.slowest_s, time.monotonic() - began)
-                await asyncio.sleep(0.05)
-        finally:
-            await transport.close()
+    def state(self) -> State:
+        """Now."""
+        return State(self.rss_mib(), len(os.listdir(self._folder / "fd")), len(os.listdir(self._folder / "task")))
 
 
-def channel(address: str) -> grpc.aio.Channel:
-    """A connection of its own."""
-    options = (
-        ("grpc.use_local_subchannel_pool", 1),
-        ("grpc.max_receive_message_length", -1),
-        ("grpc.max_send_message_length", -1),
-    )
-    return grpc.aio.insecure_channel(address, options=options)
+class Healthy:
+    """The process of the well-behaved producer."""
 
-
-def told(status: str, trailing: Any) -> str:
-    """The name of an error of a unary call."""
-    for name, value in trailing or ():
-        if name == "oncelog-error-bin":
-            return ErrorCode(errors_pb2.ErrorDetail.FromString(value).code).name
-    return status
-
-
-# ---------------------------------------------------------------- the attacks
-
-
-async def fill(victim: Victim) -> None:
-    """60 MiB that can be read, in partition 0; 40 bombs in partition 1."""
-    async with channel(victim.address) as link:
-        produce = link.unary_unary("/oncelog.v1.PartitionLeader/Produce")
-        large = encode_batch([None], [os.urandom(6 * MIB)], timestamps_ms=[1], topic_id=victim.topic_id, partition=0)
-        bomb = encode_batch(
-            [None], [bytes(60 * MIB)], timestamps_ms=[1], codec=2, topic_id=victim.topic_id, partition=1
+    def __init__(self, address: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.hostile.memory", "--healthy", address],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
-        for partition, data, count in ((0, large, 10), (1, bomb, 40)):
-            item = pb.ProducePartition(topic_id=victim.topic_id, partition=partition, length=len(data))
-            request = pb.ProduceRequest(acks=-1, timeout_ms=20_000, partitions=[item], batches=data).SerializeToString()
-            for _ in range(count):
-                reply = pb.ProduceReply.FromString(await produce(request, timeout=30))
-                assert not reply.partitions[0].HasField("error"), reply
+
+    def p99_ms(self) -> float:
+        """Since the last time this was asked."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        return float(self._process.stdout.readline())
+
+    def close(self) -> None:
+        """It ends with its input."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
 
 
-async def unread(victim: Victim) -> str:
-    """100 large answers that nobody reads."""
-    item = pb.FetchPartition(topic_id=victim.topic_id, partition=0, fetch_offset=0, leader_epoch=-1)
-    fetch = pb.FetchRequest(isolation_level=types_pb2.READ_UNCOMMITTED, max_wait_ms=5_000, partitions=[item])
-    header = fetch.SerializeToString()
-    requests = [Frame(n, link_codec.REQUEST, "PartitionLeader.Fetch", 30_000, header=header) for n in range(1, 101)]
-    async with channel(victim.address) as link:
-        stream = link.stream_stream(CONNECT)()
-        await stream.write(HELLO)
-        await stream.read()
-        await stream.write(link_codec.encode_envelope(requests))
-        await asyncio.sleep(8)
-        stream.cancel()
-    return "read nothing for 8 s, then hung up"
-
-
-async def bomb(victim: Victim) -> str:
-    """One FetchRecords over all bombs."""
-    request = pb.FetchRecordsRequest(
-        topic=TOPIC, partition=1, offset=0, isolation_level=types_pb2.READ_COMMITTED, max_bytes=50 * MIB
-    )
-    async with channel(victim.address) as link:
-        fetch = link.unary_unary("/oncelog.v1.PartitionLeader/FetchRecords")
-        try:
-            answer = await fetch(request.SerializeToString(), timeout=60)
-        except grpc.aio.AioRpcError as error:
-            return told(error.code().name, error.trailing_metadata())
-        return f"{len(answer)} bytes"
-
-
-async def half(victim: Victim) -> str:
-    """60 messages that do not end."""
-    connection = await HalfMessages.connect(victim.address)
-    sent = await connection.send(streams=60, size=64 * MIB)
-    await asyncio.sleep(1)
-    connection.close()
-    return f"{sent // MIB} MiB got through, connection ended: {'yes' if connection.is_over else 'no'}"
-
-
-async def links(victim: Victim) -> str:
-    """4,200 links, on as many connections as that takes."""
-    outcomes: Counter[str] = Counter()
-    async with contextlib.AsyncExitStack() as stack:
-        streams = []
-        for _ in range(70):
-            connection = await stack.enter_async_context(channel(victim.address))
-            streams += [connection.stream_stream(CONNECT)() for _ in range(60)]
-
-        async def greet(stream: Any) -> str:
+async def be_healthy(address: str) -> None:
+    """A record every 10 ms; for each line of input, the 99th percentile of the milliseconds since the last one."""
+    took_ms: list[float] = []
+    loop = asyncio.get_running_loop()
+    lines: asyncio.Queue[str] = asyncio.Queue()
+    loop.add_reader(sys.stdin, lambda: lines.put_nowait(sys.stdin.readline()))
+    async with Client(address) as client, client.producer() as producer:
+        while True:
+            began_s = time.monotonic()
             try:
-                await stream.write(HELLO)
-                data = await stream.read()
-            except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
-                return f"{(await stream.code()).name} {await stream.details()}"
-            if data is grpc.aio.EOF:
-                return str((await stream.code()).name)
-            [frame] = link_codec.decode_envelope(data)
-            if frame.hello is not None:
-                return "let in"
-            return ErrorCode(errors_pb2.ErrorDetail.FromString(frame.header).code).name
-
-        outcomes.update(await asyncio.gather(*(greet(stream) for stream in streams)))
-        for stream in streams:
-            stream.cancel()
-    return ", ".join(f"{count} {name}" for name, count in sorted(outcomes.items()))
+                await producer.send_and_wait(HEALTHY_TOPIC, b"still there")
+            except OncelogError as error:
+                print(f"the well-behaved client was refused: {error}", file=sys.stderr, flush=True)
+            took_ms.append(1000 * (time.monotonic() - began_s))
+            while not lines.empty():
+                if not lines.get_nowait():
+                    return
+                print(sorted(took_ms)[len(took_ms) * 99 // 100], flush=True)
+                took_ms.clear()
+            await asyncio.sleep(0.01)
 
 
-ATTACKS: dict[str, Callable[[Victim], Awaitable[str]]] = {"unread": unread, "bomb": bomb, "half": half, "links": links}
+def stranger(name: str, address: str, topic_id: str) -> subprocess.Popen[str]:
+    """His process."""
+    command = [sys.executable, "-m", "tests.hostile.attacks", name, address, topic_id]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-# ---------------------------------------------------------------- the story
+def attack(names: list[str], broker: Broker, healthy: Healthy, address: str, topic_id: str, limit_mib: int) -> bool:
+    """Runs the attacks; whether everything that is promised was kept."""
+    assert stranger("fill", address, topic_id).wait() == 0
+    time.sleep(CALM_S)
+    healthy.p99_ms()
+    time.sleep(CALM_S)
+    calm_ms, start = healthy.p99_ms(), broker.state()
+    print(f"before: {start}, p99 of the well-behaved client {calm_ms:.1f} ms")
+    print(f"{'attack':12} {'peak':>6} {'after':>6} MiB  descriptors  threads   p99 ms  what it got")
+    kept = True
+    for name in names:
+        process = stranger(name, address, topic_id)
+        peak_mib = 0
+        while process.poll() is None:
+            peak_mib = max(peak_mib, broker.rss_mib())
+            time.sleep(0.02)
+        p99_ms = healthy.p99_ms()
+        time.sleep(CALM_S)
+        healthy.p99_ms()
+        after = broker.state()
+        assert process.stdout is not None
+        got = process.stdout.read().strip()
+        print(
+            f"{name:12} {peak_mib:6} {after.rss_mib:6}      {after.descriptors:11}  {after.threads:7}  {p99_ms:7.1f}  {got}",
+            flush=True,
+        )
+        kept &= is_kept(start, after, calm_ms, p99_ms) and peak_mib <= limit_mib and process.returncode == 0
+    return kept
 
 
-async def attack(victim: Victim, names: list[str]) -> int:
-    """Runs the attacks; returns the highest memory of all."""
-    await fill(victim)
-    print(f"{'attack':8} {'before':>7} {'peak':>7} {'after':>7} MiB  slowest  what it got")
-    highest = 0
-    watching = [asyncio.ensure_future(victim.watch()), asyncio.ensure_future(victim.use())]
-    try:
-        for name in names:
-            await asyncio.sleep(1)
-            before = victim.peak_mib = victim.rss_mib()
-            victim.slowest_s = 0.0
-            got = await ATTACKS[name](victim)
-            await asyncio.sleep(5)
-            after = victim.rss_mib()
-            highest = max(highest, victim.peak_mib)
-            print(f"{name:8} {before:7} {victim.peak_mib:7} {after:7}     {victim.slowest_s:5.2f} s  {got}", flush=True)
-    finally:
-        for task in watching:
-            task.cancel()
-        await asyncio.gather(*watching, return_exceptions=True)
-    return highest
+def is_kept(start: State, after: State, calm_ms: float, p99_ms: float) -> bool:
+    """Of one attack. A few descriptors and threads come and go by themselves."""
+    return (
+        after.rss_mib < 2 * start.rss_mib
+        and after.descriptors <= start.descriptors + 5
+        and after.threads <= start.threads + 5
+        and p99_ms <= 3 * calm_ms
+    )
 
 
 def main() -> int:
@@ -220,25 +163,34 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("attacks", nargs="*", default=list(ATTACKS), help=f"of {', '.join(ATTACKS)}")
     parser.add_argument("--limit-mib", type=int, default=1_500, help="highest memory that is allowed")
+    parser.add_argument("--healthy", metavar="ADDRESS", help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if given.healthy:
+        asyncio.run(be_healthy(given.healthy))
+        return 0
     with tempfile.TemporaryDirectory() as folder:
         cluster = LocalCluster(Path(folder), 1, 1, doors=True)
         cluster.processes["broker-0"].command += ["--transaction-shards=2", "--group-shards=2"]  # it starts sooner
-        highest = story(cluster, given.attacks)
-    print(f"highest: {highest} MiB")
-    return int(highest > given.limit_mib)
+        kept = story(cluster, given.attacks, given.limit_mib)
+    print("kept" if kept else "BROKEN")
+    return 0 if kept else 1
 
 
-def story(cluster: LocalCluster, attacks: list[str]) -> int:
-    """Starts the cluster, fills it, attacks it; returns the highest memory."""
+def story(cluster: LocalCluster, names: list[str], limit_mib: int) -> bool:
+    """Starts the cluster, fills it, attacks it."""
     with cluster:
-        with Client(cluster.bootstrap_servers) as client:
+        with Operator(cluster.bootstrap_servers) as client:
             client.admin.create_topic(TOPIC, partitions=2, replication_factor=1)
+            client.admin.create_topic(HEALTHY_TOPIC, partitions=1, replication_factor=1)
             topic_id = client.admin.describe_topic(TOPIC).topic_id
-        broker = cluster.processes["broker-0"]
-        assert broker.popen is not None
-        address = broker.doors["client"]
-        return asyncio.run(attack(Victim(broker.popen.pid, address, topic_id), attacks))
+        process = cluster.processes["broker-0"]
+        assert process.popen is not None
+        address = process.doors["client"]
+        healthy = Healthy(address)
+        try:
+            return attack(names, Broker(process.popen.pid), healthy, address, topic_id, limit_mib)
+        finally:
+            healthy.close()
 
 
 if __name__ == "__main__":

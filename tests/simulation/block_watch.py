@@ -1,7 +1,7 @@
 """Blocks of producer ids: an allocator hands out ids only of blocks that etcd says it won.
 
 Rule: a block whose answer was lost may have been won or not. Whoever uses it would give ids that another one is given, too,
-as soon as two allocators ask within the second for which a block's floor stands still.
+as soon as two allocators ask within the millisecond for which a block's floor stands still.
 """
 
 from __future__ import annotations

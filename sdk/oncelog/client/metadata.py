@@ -90,6 +90,7 @@ class Metadata:
             self._wanted[name] = None
             await self.refresh(deadline_ms)
             if self.known_topic(name) is None:
+                self._next_address += 1  # the broker that answered may see changes late: ask another one
                 attempt += 1
                 if not await self._context.pause(attempt, grace_ms):
                     self._wanted.pop(name, None)

@@ -84,7 +84,7 @@ PRODUCER_ID_SLACK_MS: Final = 24 * 3600 * 1000
 
 def producer_id_floor(now_ms: int) -> int:
     """The lowest id that a block won at this time may hold; ids are handed out far slower than this grows."""
-    return max(0, now_ms - PRODUCER_IDS_START_MS) // 1000 * PRODUCER_IDS_PER_SECOND
+    return max(0, now_ms - PRODUCER_IDS_START_MS) * PRODUCER_IDS_PER_SECOND // 1000
 
 
 def producer_id_ceiling(now_ms: int, newest_block_end: int) -> int:

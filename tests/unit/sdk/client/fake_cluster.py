@@ -99,6 +99,7 @@ class FakeCluster:
         self.aborted: list[types_pb2.AbortedTransaction] = []
         self.offsets: dict[tuple[str, int], int] = {}
         self.topic_exists = True
+        self.late: set[str] = set()  # brokers that have not heard of the topic
         self.topic_id = TOPIC_ID
 
     # ------------------------------------------------------------ for tests
@@ -179,7 +180,7 @@ class FakeCluster:
             owners.add(shard=0, address=COORDINATOR, epoch=1)
         for name in request.topics:
             topic = reply.topics.add(name=name)
-            if name != TOPIC or not self.topic_exists:
+            if name != TOPIC or not self.topic_exists or address in self.late:
                 topic.error.CopyFrom(to_detail(errors.UnknownTopicError()))
                 continue
             topic.topic_id = self.topic_id

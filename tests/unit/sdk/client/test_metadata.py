@@ -91,6 +91,17 @@ def test_an_unknown_topic_gets_a_little_time_to_appear(cluster: FakeCluster) -> 
     cluster.run(work)
 
 
+def test_a_broker_that_sees_a_new_topic_late_is_not_believed_alone(cluster: FakeCluster) -> None:
+    """Found by seed 920059: a broker that had been frozen said that a topic of a second ago does not exist."""
+    cluster.late = {BROKERS[0]}
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer() as producer:
+            await producer.send_and_wait(TOPIC, b"")
+
+    cluster.run(work)
+
+
 def test_unknown_options_help(cluster: FakeCluster) -> None:
     with pytest.raises(errors.ConfigError, match="request_timeout_ms"):
         cluster.client(request_timeout=5)
