@@ -300,6 +300,7 @@ OPERATIONS: Final[dict[str, Case]] = {
                 "test_partitions_that_are_truly_new_get_a_leader_after_a_restore",
                 "test_a_stalled_disk_does_not_go_in_and_out_of_an_idle_isr",
                 "test_a_restore_that_only_the_logs_show_is_noticed_before_anybody_is_elected",
+                "test_what_was_committed_by_a_leader_that_wrote_nothing_is_kept_after_a_restore",
             )
         ),
     ),

@@ -84,12 +84,14 @@ async def test_hole_02_a_leader_that_is_heard_again_before_the_next_election_doe
 async def test_hole_02_a_follower_that_comes_back_from_a_power_cut_is_not_elected(s: Script) -> None:
     place = await s.place()
     writer = await s.producer()
-    leader, (second, _) = s.leader(place), s.followers(place)
+    leader, (second, third) = s.leader(place), s.followers(place)
     await s.write(place, writer, "x")
     s.power_cut(second)  # it had acknowledged x, and lost it
     s.cut(leader, second)  # and cannot catch up
+    s.cut_from_etcd(leader)  # and is not taken out of the ISR for its new incarnation
     s.restart(second)
     await s.until(lambda: second in s.cluster.services and s.broker(second).registration.registered)
+    await s.until(lambda: s.broker(third).contacts.heard(s.broker(second).me()))  # nobody else is elected
     s.kill(leader)
     await s.new_leader(place, leader)
     assert await s.read(place) == ["x"]

@@ -121,3 +121,32 @@ async def test_a_restore_that_only_the_logs_show_is_noticed_before_anybody_is_el
     s.restart(*[node for node in NODES if node not in (old, new)], *others)
     await s.cluster.healthy()
     assert await s.read(place) == ["a", "b"]
+
+
+async def test_what_was_committed_by_a_leader_that_wrote_nothing_is_kept_after_a_restore(s: Script) -> None:
+    """Found by seed 920080: a log whose last batch is of a later epoch was left alone in it, and had nothing that counts.
+
+    Those who went on without it acknowledged a record of an older epoch, and nobody wrote after that.
+    """
+    place = await s.place(min_insync_replicas="2")
+    await written(s, place, "a")
+    await s.cluster.healthy()
+    backup = s.world.metadata.snapshot()
+    first, (follower, alone) = s.leader(place), s.followers(place)
+    s.cut(alone, first)
+    await s.write(place, await s.producer(), "b", acks=1)
+    await s.until(lambda: s.replica(follower, place).log.log_end_offset == 2)
+    s.kill(first, follower)
+    s.heal()
+    assert await s.new_leader(place, first) == alone
+    await s.write(place, await s.retry(s.producer), "of no account", acks=1)
+    s.kill(alone)
+    s.restart(first, follower)
+    await s.new_leader(place, alone)
+    assert await s.read(place) == ["a", "b"]
+    await s.sleep(11)
+    s.kill(first, follower)
+    s.world.metadata.restore(backup, BUMP)
+    s.restart(*NODES)
+    await s.cluster.healthy()
+    assert await s.read(place) == ["a", "b"]

@@ -525,7 +525,7 @@ class ReplicateRequest(_message.Message):
     def __init__(self, leader: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ..., follower: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ..., partitions: _Optional[_Iterable[_Union[ReplicatePartition, _Mapping]]] = ..., batches: _Optional[bytes] = ...) -> None: ...
 
 class ReplicatePartition(_message.Message):
-    __slots__ = ("topic_id", "partition", "leader_epoch", "session", "hello", "truncate_to", "base_offset", "length", "high_watermark", "log_start_offset", "reset", "fsync")
+    __slots__ = ("topic_id", "partition", "leader_epoch", "session", "hello", "truncate_to", "base_offset", "length", "high_watermark", "log_start_offset", "reset", "epoch_start_offset", "fsync")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -537,6 +537,7 @@ class ReplicatePartition(_message.Message):
     HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
     LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
     RESET_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
     FSYNC_FIELD_NUMBER: _ClassVar[int]
     topic_id: str
     partition: int
@@ -549,8 +550,9 @@ class ReplicatePartition(_message.Message):
     high_watermark: int
     log_start_offset: int
     reset: bool
+    epoch_start_offset: int
     fsync: bool
-    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., session: _Optional[int] = ..., hello: bool = ..., truncate_to: _Optional[int] = ..., base_offset: _Optional[int] = ..., length: _Optional[int] = ..., high_watermark: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., reset: bool = ..., fsync: bool = ...) -> None: ...
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., session: _Optional[int] = ..., hello: bool = ..., truncate_to: _Optional[int] = ..., base_offset: _Optional[int] = ..., length: _Optional[int] = ..., high_watermark: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., reset: bool = ..., epoch_start_offset: _Optional[int] = ..., fsync: bool = ...) -> None: ...
 
 class ReplicateReply(_message.Message):
     __slots__ = ("follower", "partitions")

@@ -8,6 +8,7 @@
     clean-shutdown          written last at a clean stop, removed first at the next start
     custody.json            since when the log lost nothing by itself: see `custody`
     seal.json               the log holds everything that was committed, on disk: see `sealing`
+    reached-epoch           the leader epoch whose beginning the log has reached: see `reached_epoch`
 
 Rule 1: all of them are derived from the log, or bounds of it that are only ever too low: losing one costs time.
 Rule 2: the recovery point is written after the data was synced, and lowered, durably, before the log is cut.
@@ -36,6 +37,7 @@ from oncelog_runtime.ports import Disk, DiskFile
 IDENTITY: Final = "partition.json"
 CUSTODY: Final = "custody.json"
 SEAL: Final = "seal.json"
+REACHED_EPOCH: Final = "reached-epoch"
 RECOVERY_POINT: Final = "recovery-point"
 LEADER_EPOCHS: Final = "leader-epochs"
 CLEAN_SHUTDOWN: Final = "clean-shutdown"

@@ -113,6 +113,8 @@ class Follower:
                     log_end_offset=partition.log.log_end_offset,
                 )
             partition.follow(item.leader_epoch, batches)
+        if item.HasField("epoch_start_offset"):
+            partition.reaches(item.leader_epoch, item.epoch_start_offset)
         partition.leader_says(item.high_watermark, item.log_start_offset)
         answer.log_end_offset = partition.log.log_end_offset
         answer.last_epoch = _UNKNOWN_EPOCH

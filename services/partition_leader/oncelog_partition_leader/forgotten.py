@@ -16,6 +16,7 @@ from oncelog.errors import CorruptMessageError, StorageError
 from oncelog_partition_leader.checkpoints import LEADER_EPOCHS
 from oncelog_partition_leader.core.folders import Folder, parse_folder
 from oncelog_partition_leader.core.leader_epochs import NO_EPOCH, LeaderEpochs
+from oncelog_partition_leader.reached_epoch import noted_epoch
 from oncelog_runtime.cluster import Partition, deleted_topic_key, partition_key
 from oncelog_runtime.ports import Disk, KeyValue
 
@@ -23,20 +24,31 @@ _ANY_OFFSET: Final = (1 << 63) - 1
 
 
 def held_logs(disk: Disk, log_dir: str) -> dict[Folder, int]:
-    """Every log in `log_dir`, and the last leader epoch that it surely has; -1 = none. Raises `StorageError`."""
+    """Every log in `log_dir`, and the last leader epoch that it surely has or had; -1 = none. Raises `StorageError`."""
     folders = (parse_folder(name) for name in disk.list(log_dir))
     return {folder: _last_epoch(disk, log_dir, folder) for folder in folders if folder is not None and not folder.aside}
 
 
 def _last_epoch(disk: Disk, log_dir: str, folder: Folder) -> int:
-    """From the table of epochs on disk, which is never ahead of its log."""
-    path = f"{log_dir}/{folder.name}/{LEADER_EPOCHS}"
+    """From the table of epochs on disk, which is never ahead of its log, and the epoch that it has reached."""
+    directory = f"{log_dir}/{folder.name}"
+    return max(_epoch_in_table(disk, f"{directory}/{LEADER_EPOCHS}"), _epoch_in_note(disk, directory))
+
+
+def _epoch_in_table(disk: Disk, path: str) -> int:
     try:
         if not disk.exists(path):
             return NO_EPOCH
         return LeaderEpochs.load(disk.read_file(path), _ANY_OFFSET).last_epoch
     except (CorruptMessageError, StorageError):
         return NO_EPOCH  # recovery makes it anew
+
+
+def _epoch_in_note(disk: Disk, directory: str) -> int:
+    try:
+        return noted_epoch(disk, directory)
+    except StorageError:
+        return NO_EPOCH  # the log will be found to be unreadable, too
 
 
 def _epoch_of(value: bytes) -> float:

@@ -123,7 +123,7 @@ class LogOpener:
             return ReplicaState(EMPTY, incarnation, incarnation, known_epoch=partition.known_epoch)
         log, claim = partition.log, self._custody.claim.and_also(partition.claim)
         return ReplicaState(
-            LogState(log.last_epoch, log.log_end_offset),
+            LogState(log.reached_epoch, log.log_end_offset),
             claim.intact_since,
             claim.known_since,
             partition.high_watermark,

@@ -10,6 +10,7 @@ Rule 3: a log that may have lost something is `failed`: it takes nothing and ans
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable
 from typing import Protocol
 
@@ -36,6 +37,8 @@ from oncelog_runtime.tasks import TaskOwner
 
 Session = tuple[int, int]
 """(leader epoch, number): newer ones are greater."""
+
+_log = logging.getLogger(__name__)
 
 
 class PartitionHost(Host, Protocol):
@@ -67,7 +70,7 @@ class LocalPartition:
         self.tag = partition_tag(partition.topic_id, partition.partition)
         self.log = log
         self.topic_config = topic_config
-        self.known_epoch = log.last_epoch
+        self.known_epoch = log.reached_epoch
         self.leadership: Leadership | None = None
         self.failed: OncelogError | None = None
         self.claim = Claim()
@@ -164,6 +167,7 @@ class LocalPartition:
         if state.leader_epoch <= self.log.last_epoch:  # etcd went back: an offset must not be given twice in an epoch
             return None
         self.saw_epoch(state.leader_epoch)
+        self._reach(state.leader_epoch, self.log.log_end_offset)
         fsync = self.topic_config.fsync
         replicas = ReplicaSet(
             me,
@@ -242,6 +246,18 @@ class LocalPartition:
                 self.fail(error)
             raise
         return self.log.log_end_offset
+
+    def reaches(self, epoch: int, at_offset: int) -> None:
+        """Notes the leader's epoch once this log goes as far as the leader's did when it began. Raises `StorageError`."""
+        if self.log.reached_epoch < epoch and at_offset <= self.log.log_end_offset:
+            self.log.reach(epoch, at_offset)
+
+    def _reach(self, epoch: int, at_offset: int) -> None:
+        """Of a leader. A full disk is no reason not to lead: its followers' notes say the same."""
+        try:
+            self.log.reach(epoch, at_offset)
+        except StorageError as error:
+            _log.warning("%s leads without a note of its epoch: %s", self.id, error)
 
     def leader_says(self, high_watermark: int, log_start_offset: int) -> None:
         """What the leader told is committed, as far as this log goes, and what it has deleted."""

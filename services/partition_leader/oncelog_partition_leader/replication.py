@@ -3,7 +3,8 @@
 Rule 1: a link gathers what waits on all its partitions into one request, and has at most `replicate_in_flight_max` of
         them on the way. Their order is the transport's promise; the follower checks it by offset.
 Rule 2: a session begins with a hello, goes on with cuts until last epochs agree, and then streams. Any error, lost
-        answer or silence ends it; the next one has a greater number, and only its acknowledgements count.
+        answer or silence ends it; the next one has a greater number, and only its acknowledgements count. Nothing is
+        acknowledged before the stream's first message: with it a follower notes the epoch (`reached_epoch`).
 Rule 3: fsync partitions have a link of their own: nobody waits for another's disk.
 Rule 4: the high watermark goes with the next data, or alone after `watermark_push_delay_ms`. Who asks whether this broker
         still leads (`confirming`) is answered by the next message's acceptance; without data it is an empty one.
@@ -112,6 +113,7 @@ class Feed:
     def _data(self, item: pb.ReplicatePartition, room: int) -> Buffer:
         log = self.leadership.log
         item.base_offset = self.next_offset
+        item.epoch_start_offset = self.leadership.start_offset
         if self.next_offset >= log.log_end_offset:
             return b""
         data = log.read(max(self.next_offset, log.log_start_offset), max(room, 1), log.log_end_offset)
@@ -163,7 +165,6 @@ class Feed:
             self.state = State.STREAM
             self.next_offset = step.next_offset
             self.sent_watermark = -1
-            self.leadership.acknowledge(self.ref, self.session, step.next_offset)
         elif isinstance(step, Truncate):
             self.state, self.to = State.TRUNCATE, step.to
         else:
@@ -381,7 +382,8 @@ class FollowerLink:
         if feed.state is State.PREPARE:
             self._tasks.spawn(self._prepare_reset(feed), "prepare-reset")
         elif self._feeds.get(feed.leadership) is feed and feed.has_news:
-            if feed.state is State.STREAM and feed.next_offset >= feed.leadership.log.log_end_offset:
+            is_new = feed.sent_watermark < 0  # nothing counts as acknowledged before its first message
+            if feed.state is State.STREAM and not is_new and feed.next_offset >= feed.leadership.log.log_end_offset:
                 self.watermark_moved(feed.leadership)
             else:
                 self._mark(feed)

@@ -46,6 +46,7 @@ from oncelog_partition_leader.core.segment import run_that_fits
 from oncelog_partition_leader.incoming import Appended, check_chunk, stamp
 from oncelog_partition_leader.log_config import LogConfig
 from oncelog_partition_leader.log_reader import first_at, locate, read_batches, scrub_piece, segment_of
+from oncelog_partition_leader.reached_epoch import ReachedEpoch
 from oncelog_partition_leader.segment_file import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -65,13 +66,14 @@ _HARMLESS: Final = ("full", "short")
 class PartitionLog:
     """A partition's log. Make one with `open`."""
 
-    def __init__(self, disk: Disk, directory: str, config: LogConfig, state: Recovered) -> None:
+    def __init__(self, disk: Disk, directory: str, config: LogConfig, state: Recovered, reached: ReachedEpoch) -> None:
         self._disk = disk
         self._config = config
         self._limits = config.segment_limits
         self._tag = state.tag
         self._segments = state.segments
         self._point = state.point
+        self._reached = reached
         self._tail = TailCache(config.tail_cache_bytes)
         self._log_end = state.log_end_offset
         self._synced_end = state.log_end_offset
@@ -100,7 +102,7 @@ class PartitionLog:
         identity (the directory belongs to another partition), or the disk's own.
         """
         state = await recover(disk, directory, config, now_ms)
-        return cls(disk, directory, config, state)
+        return cls(disk, directory, config, state, await ReachedEpoch.open(disk, directory, state.log_end_offset))
 
     # ------------------------------------------------------------ what it is
 
@@ -123,6 +125,18 @@ class PartitionLog:
     def last_epoch(self) -> int:
         """Leader epoch of the last batch; -1 = empty log."""
         return self.epochs.last_epoch
+
+    @property
+    def reached_epoch(self) -> int:
+        """The newest leader epoch of which this log held everything that its leader began with (`reached_epoch`); -1 = none."""
+        return max(self.epochs.last_epoch, self._reached.epoch)
+
+    def reach(self, epoch: int, at_offset: int) -> None:
+        """A leader of this epoch began at `at_offset`, and the log goes that far. Raises `StorageError`."""
+        if epoch > self.reached_epoch:
+            self._usable()
+            self._reached.note(epoch, at_offset)
+            self._dirty_directory = True
 
     @property
     def config(self) -> LogConfig:
@@ -283,6 +297,8 @@ class PartitionLog:
         try:
             for segment in segments:
                 await segment.file.sync()
+            if not self._reached.is_synced:
+                await self._reached.sync()
             if self._dirty_directory:
                 self._dirty_directory = False
                 await self._disk.sync_dir(self.directory)
@@ -445,6 +461,7 @@ class PartitionLog:
             raise
 
     async def _cut(self, segment: Segment, offset: int, position: int) -> None:
+        self._reached.forget_above(offset)
         self._tail.clear()
         self._checkpoints.clear()
         self._synced_end = min(self._synced_end, offset)
@@ -511,6 +528,7 @@ class PartitionLog:
             raise
 
     async def _replace_all(self, offset: int, states: ProducerStates) -> None:
+        self._reached.forget_above(-1)
         fresh = await begin_anew(self._disk, self.directory, self._point, self._segments, states)
         self._segments[:] = [fresh]
         self._unsynced.clear()

@@ -5,11 +5,18 @@ from __future__ import annotations
 from oncelog_partition_leader import incoming, replication
 from oncelog_partition_leader.core import sessions
 from oncelog_partition_leader.follower import Follower
+from oncelog_partition_leader.log_opening import LogOpener
 from oncelog_partition_leader.partition import LocalPartition
 from oncelog_partition_leader.topics import Topics
 from tests.simulation.planted_bugs import edit, replaced, without
 
 PLANTS = [
+    without(
+        "unnoted-epoch",
+        "a log says which leader epoch it has reached, also when nobody wrote in it",
+        edit(LogOpener, "status", ("LogState(log.reached_epoch,", "LogState(log.last_epoch,")),
+        "conformance/test_restored_etcd_with_faults.py::test_what_was_committed_by_a_leader_that_wrote_nothing_is_kept_after_a_restore",
+    ),
     without(
         "no-truncate-known-epoch",
         "a follower is cut to where its last epoch ends in the leader's log",

@@ -19,7 +19,10 @@ from oncelog.types import BrokerRef
 
 
 class LogState(NamedTuple):
-    """How far one replica's log goes. Ordered: greater wins."""
+    """How far one replica's log goes. Ordered: greater wins.
+
+    `last_epoch`: of its last batch, or a later one that it has reached (`reached_epoch`).
+    """
 
     last_epoch: int
     log_end_offset: int
