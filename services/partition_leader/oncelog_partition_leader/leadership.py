@@ -123,7 +123,6 @@ class Leadership:
         self.replicas = replicas
         self.confirming = Confirming(replicas, host.gone)
         self.log = log
-        self.start_offset = log.log_end_offset
         self.topic_config = topic_config
         self.ended: OncelogError | None = None
         self.updating_isr = False

@@ -113,7 +113,7 @@ class Feed:
     def _data(self, item: pb.ReplicatePartition, room: int) -> Buffer:
         log = self.leadership.log
         item.base_offset = self.next_offset
-        item.epoch_start_offset = self.leadership.start_offset
+        item.epoch_start_offset = self.leadership.replicas.epoch_start
         if self.next_offset >= log.log_end_offset:
             return b""
         data = log.read(max(self.next_offset, log.log_start_offset), max(room, 1), log.log_end_offset)

@@ -29,7 +29,7 @@ async def streaming(disk: SimDisk, next_offset: int, log_start: int) -> Feed:
         epoch=1,
         high_watermark=3,
         log=log,
-        start_offset=0,
+        replicas=SimpleNamespace(epoch_start=0),
         topic_config=topic_config,
         confirming=SimpleNamespace(asked=0),
     )
