@@ -5,6 +5,8 @@ Rule 1: a decision is what a committed record of `__transaction_state` says; a m
 Rule 2: a coordinator forgets a decision (COMPLETE) only when each of its partitions has the marker; and whoever is told that a
         transaction is visible can read it: each partition that it wrote to has its marker, committed.
 Rule 3: a shard whose log cannot be read any more (rot) is passed over from then on.
+Rule 4: of a complete transaction only the outcome is remembered. Whoever asks then has the marker, or leads no more: what it
+        appends without the counts is cut off (seed 920179).
 """
 
 from __future__ import annotations
@@ -45,6 +47,7 @@ class Decisions:
     decided: dict[Name, DecidedTransaction] = field(default_factory=dict)
     _newest: dict[int, TransactionRecord] = field(default_factory=dict)
     _orphans: set[Name] = field(default_factory=set)
+    _complete: set[Name] = field(default_factory=set)
 
     def take(self, key: str, value: bytes) -> list[Name]:
         """One more committed record; the transactions that are complete by it."""
@@ -59,7 +62,9 @@ class Decisions:
         self._newest[producer_id] = record
         self.decided.update(((producer_id, item.txn_no), item) for item in record.decided)
         left = {item.txn_no for item in record.decided}
-        return [(producer_id, item.txn_no) for item in before.decided if item.txn_no not in left]
+        complete = [(producer_id, item.txn_no) for item in before.decided if item.txn_no not in left]
+        self._complete.update(complete)
+        return complete
 
     def problem(self, name: Name, where: PartitionId, marker: Marker) -> str:
         """Why this marker may not be; empty when it may."""
@@ -70,6 +75,8 @@ class Decisions:
         said = (marker.committed, marker.session_epoch, marker.winners)
         if said != (decided.outcome.is_commit, decided.session_epoch, decided.winners):
             return f"the decision was {decided}"
+        if marker.expected_records < 0 and name in self._complete:
+            return ""  # asked for when only the outcome was remembered, by a leader that is none any more (rule 4)
         if marker.committed and marker.expected_records != expected:
             return f"the decision expects {expected} records here"
         return ""

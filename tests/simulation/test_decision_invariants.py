@@ -44,6 +44,8 @@ def test_a_transaction_is_complete_when_its_record_no_longer_has_it() -> None:
     found, done = decisions(RECORD), replace(RECORD, decided=())
     assert found.take(done.key, done.encode()) == [(9, 4)]
     assert found.problem((9, 4), HERE, Marker(True, 1, 2, None, 7)) == "", "a leader that lost it gets it again"
+    assert found.problem((9, 4), HERE, Marker(True, 1, 2, None, -1)) == "", "the counts are forgotten"
+    assert "expects 7" in found.problem((9, 4), HERE, Marker(True, 1, 2, None, 6))
 
 
 def test_a_new_session_expects_nothing() -> None:
