@@ -126,7 +126,7 @@ def test_up_starts_refuses_a_second_one_and_leaves_nothing(tmp_path: Path) -> No
     assert shell.json("topic", "create", "kept")[0]["created"]
     assert shell.json("produce", "kept", given="here\n")["records"] == 1
     _, refused = up(data_dir, "--brokers", "1").communicate(timeout=30)
-    assert "another `oncelog up` runs on this data directory" in refused
+    assert "another `oncelog up` runs on" in refused
     running.terminate()
     assert running.wait(40) == 0
     assert children_of(data_dir) == []

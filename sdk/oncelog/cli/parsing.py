@@ -72,14 +72,18 @@ def common_flags(defaults: Defaults | None = None) -> argparse.ArgumentParser:
     )
     _tls_flags(common.add_argument_group("TLS flags"), defaults)
     _identity_flags(common.add_argument_group("identity flags"), defaults)
-    style = defaults.of("format", "text")
-    if style not in FORMATS:  # argparse looks at what is typed only
-        raise ConfigError(f"ONCELOG_FORMAT, or format of the profile, is one of {', '.join(FORMATS)}", given=style)
-    flags.add_argument("--format", choices=FORMATS, default=style, help="how to print (default text)")
+    _format_flag(flags, defaults)
     patience = defaults.of("timeout_ms", "30000")
     flags.add_argument("--timeout-ms", type=int, default=patience, help="give up after this long (default 30000)")
     flags.add_argument("--profile", metavar="NAME", help="take the flags that are not given from this profile")
     return common
+
+
+def _format_flag(flags: argparse._ArgumentGroup, defaults: Defaults) -> None:
+    style = defaults.of("format", "text")
+    if style not in FORMATS:  # argparse looks at what is typed only
+        raise ConfigError(f"ONCELOG_FORMAT, or format of the profile, is one of {', '.join(FORMATS)}", given=style)
+    flags.add_argument("--format", choices=FORMATS, default=style, help="how to print (default text)")
 
 
 def _tls_flags(flags: argparse._ArgumentGroup, defaults: Defaults) -> None:
@@ -134,15 +138,17 @@ class Commands(Noun):
 
     def __init__(self, parser: Parser, defaults: Defaults | None = None) -> None:
         super().__init__(parser.add_subparsers(dest="verb", required=True, metavar="VERB"), common_flags(defaults))
+        self._format = Parser(add_help=False)
+        _format_flag(self._format.add_argument_group("common flags"), defaults or Defaults())
 
     def noun(self, name: str, about: str) -> Noun:
         """Adds a noun; its verbs come next."""
         parser = self._verbs.add_parser(name, help=about, description=_sentence(about))
         return Noun(parser.add_subparsers(dest="action", required=True, metavar="ACTION"), self._common)
 
-    def foreign(self, name: str, about: str) -> None:
-        """A verb whose words somebody else parses; here it stands for the help alone."""
-        self._verbs.add_parser(name, add_help=False, help=about)
+    def on_this_machine(self) -> Noun:
+        """For verbs about the cluster of `oncelog up`: they ask no broker, so `--format` is their one common flag."""
+        return Noun(self._verbs, self._format)
 
 
 def _sentence(text: str) -> str:
