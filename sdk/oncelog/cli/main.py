@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from oncelog import __version__
 from oncelog.cli.output import Printer
 from oncelog.cli.parsing import Commands, Parser
 from oncelog.cli.profiles import Defaults, defaults_for
@@ -53,6 +54,7 @@ _EXAMPLES: Final = """examples:
 def build_parser(defaults: Defaults | None = None) -> Parser:
     """All verbs and their flags; `defaults`: what flags are that are not given (None = what the environment says)."""
     parser = Parser(prog="oncelog", description="A transactional log with exactly-once delivery.", epilog=_EXAMPLES)
+    parser.add_argument("--version", action="version", version=f"oncelog {__version__}", help="the version, and exit")
     commands = Commands(parser, defaults or Defaults(os.environ))
     for noun in NOUNS:
         importlib.import_module(f"oncelog.cli.{noun}").add_parser(commands)

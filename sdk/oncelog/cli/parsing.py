@@ -16,6 +16,7 @@ from typing import Any, Final, NoReturn
 from oncelog.cli.load import seconds
 from oncelog.cli.output import FORMATS, Printer
 from oncelog.cli.profiles import Defaults, variable
+from oncelog.cli.words import milliseconds
 from oncelog.errors import ConfigError
 
 DEFAULT_SERVERS: Final = "127.0.0.1:9092"
@@ -49,7 +50,8 @@ class Parser(argparse.ArgumentParser):
         if action.choices is None or value in action.choices:
             return
         names = [str(choice) for choice in action.choices]
-        near = difflib.get_close_matches(str(value), names, 1)
+        flag = f"--{value}"
+        near = [flag] if flag in self._option_string_actions else difflib.get_close_matches(str(value), names, 1)
         hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(names)}"
         raise argparse.ArgumentError(action, f"no such choice: {value!r}; {hint}")
 
@@ -74,7 +76,9 @@ def common_flags(defaults: Defaults | None = None) -> argparse.ArgumentParser:
     _identity_flags(common.add_argument_group("identity flags"), defaults)
     _format_flag(flags, defaults)
     patience = defaults.of("timeout_ms", "30000")
-    flags.add_argument("--timeout-ms", type=int, default=patience, help="give up after this long (default 30000)")
+    flags.add_argument(
+        "--timeout-ms", type=milliseconds, default=patience, help="give up after this long: 5s, or ms (default 30000)"
+    )
     flags.add_argument("--profile", metavar="NAME", help="take the flags that are not given from this profile")
     return common
 

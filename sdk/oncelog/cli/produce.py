@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from oncelog.cli.formats import InputFormat, headers_of
+from oncelog.cli.load import reporting
 from oncelog.cli.output import Printer
 from oncelog.cli.parsing import Commands
 from oncelog.cli.session import with_client
@@ -72,17 +73,18 @@ def _run(args: argparse.Namespace, printer: Printer) -> int:
 
 
 async def _produce(client: Client, args: argparse.Namespace, lines: _Lines, printer: Printer) -> int:
+    numbers: list[int] = []
     producer = client.producer(transactional_id=args.transactional_id, compression_type=args.compression)
-    async with producer:
+    async with producer, reporting(lambda: f"{lines.count:,} records", shown=not sys.stdin.isatty()):
         if args.transactional_id is None:
             async for row in lines:
                 await _send(producer, row)
             await producer.flush()
-            printer.value(
-                {"topic": args.topic, "records": lines.count}, f"{lines.count} records written to {args.topic}"
-            )
-            return 0
-        numbers = await _transactions(producer, args, lines)
+        else:
+            numbers = await _transactions(producer, args, lines)
+    if args.transactional_id is None:
+        printer.value({"topic": args.topic, "records": lines.count}, f"{lines.count} records written to {args.topic}")
+        return 0
     outcome = "aborted" if args.abort else "committed"
     value = {"topic": args.topic, "records": lines.count, "txn_no": numbers[-1], "outcome": outcome}
     which = f"transaction {numbers[0]}" if len(numbers) == 1 else f"transactions {numbers[0]} to {numbers[-1]}"

@@ -246,12 +246,15 @@ def _run_detached(options: UpOptions) -> int:
         ):  # nobody listens any more; it was closed when all was ready
             reports.write(json.dumps(value) + "\n")
 
-    def say(text: str) -> None:
+    def note(text: str) -> None:
         print(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {text}", flush=True)
+
+    def say(text: str) -> None:
+        note(text)
         report({"progress": text})
 
     def ready(state: UpState) -> None:
-        say(f"ready: {state.bootstrap_servers}")
+        note(f"ready: {state.bootstrap_servers}")
         report({"ready": True})
         with contextlib.suppress(BrokenPipeError):
             reports.close()
@@ -259,7 +262,7 @@ def _run_detached(options: UpOptions) -> int:
     try:
         Supervisor(options, say).run(ready)
     except OncelogError as error:
-        say(f"failed: {error}")
+        note(f"failed: {error}")
         report(_told(error))
         return 1
     return 0
