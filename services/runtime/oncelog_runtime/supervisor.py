@@ -26,7 +26,7 @@ from oncelog.cli.output import Printer
 from oncelog.cli.process_id import ProcessId
 from oncelog.cli.up import UpOptions, announce, data_dir_flag
 from oncelog.cli.up_state import Member, UpState, end_all, leftovers, take_requests
-from oncelog.errors import OncelogError, StorageError
+from oncelog.errors import ConfigError, OncelogError, StorageError
 from oncelog_runtime.adapters.child import die_with_parent
 from oncelog_runtime.adapters.private_files import FILE_MODE, take_folder
 from oncelog_runtime.local import LocalCluster, LocalProcess
@@ -110,7 +110,7 @@ class Supervisor:
     def _end_leftovers(self) -> None:
         before = UpState.read(self._data_dir)
         if before is not None and (count := end_all(leftovers(before), _LEFTOVER_GRACE_S)):
-            self._say(f"ended {count} processes that a killed supervisor left")
+            self._say(f"a killed supervisor had left {count} of its processes: ended")
 
     # ------------------------------------------------------------ watching
 
@@ -215,6 +215,14 @@ def _lock(data_dir: Path) -> int:
 # ---------------------------------------------------------------- the process
 
 
+def _named(error: OncelogError | OSError) -> OncelogError:
+    """A folder or a program that somebody named, and that cannot be used, is an error as others are."""
+    if isinstance(error, OncelogError):
+        return error
+    where = f"{error.filename}: " if error.filename else ""
+    return ConfigError(f"{where}{error.strerror or error}")
+
+
 def _told(error: OncelogError) -> dict[str, object]:
     return {"error": error.code.name, "message": error.message, "context": error.context}
 
@@ -224,14 +232,17 @@ def _run_attached(options: UpOptions) -> int:
     printer = Printer(options.style)
 
     def say(text: str) -> None:
-        """Progress is for people; programs get one document, when all is ready."""
+        """For people; programs get one document, when all is ready."""
         if printer.is_text:
             printer.text(text)
+        else:
+            printer.complain(text)
 
     try:
         Supervisor(options, say).run(lambda state: announce(state, printer))
-    except OncelogError as error:
-        Printer(options.style, sys.stderr).value(_told(error), f"oncelog up: {error}")
+    except (OncelogError, OSError) as error:
+        named = _named(error)
+        Printer(options.style, sys.stderr).value(_told(named), f"oncelog up: {named}")
         return 1
     return 0
 
@@ -261,9 +272,9 @@ def _run_detached(options: UpOptions) -> int:
 
     try:
         Supervisor(options, say).run(ready)
-    except OncelogError as error:
+    except (OncelogError, OSError) as error:
         note(f"failed: {error}")
-        report(_told(error))
+        report(_told(_named(error)))
         return 1
     return 0
 
