@@ -162,5 +162,7 @@ def test_the_lines_work_in_their_order(shell: Shell) -> None:
     assert "7 of 7 processes run" in later
     ((_, spark),) = blocks("Spark")
     shown = shell.python(spark)
-    assert "|42 " in shown, "what the SDK wrote"
-    assert '|{"id":0,"placed_at":"' in shown, "what the stream wrote"
+    assert re.findall(r"^\|42 +\|seen: (paid) ", shown, re.MULTILINE) == ["paid"], "what the SDK wrote to orders"
+    assert "|order 42 was paid" in shown, "what the SDK wrote to audit"
+    copied = re.findall(r'seen: {"id":(\d+),"placed_at":"', shown)
+    assert sorted(map(int, copied)) == list(range(100)), "what Spark wrote, and its stream copied once"
