@@ -92,9 +92,11 @@ def _run(args: argparse.Namespace, printer: Printer) -> int:
 
 
 async def _consume(client: Client, args: argparse.Namespace, view: _View) -> int:
+    topics = await _topics(client, args)
+    args.topic = [topic.name for topic in topics]
     chosen = [
         (topic.name, p.partition)
-        for topic in await _topics(client, args)
+        for topic in topics
         for p in topic.partitions
         if not args.partition or p.partition in args.partition
     ]
@@ -104,7 +106,7 @@ async def _consume(client: Client, args: argparse.Namespace, view: _View) -> int
     isolation = "read_uncommitted" if args.read_uncommitted else "read_committed"
     starts = await _starts(client, args, chosen, isolation)
     await _require_offsets(client, args, starts, view)
-    ends = await _ends(client, list(starts), isolation) if args.until_end else None
+    ends = await _ends(client, chosen, isolation) if args.until_end else None
     async with reporting(view.progress, shown=_goes_to_a_file()):
         if args.print_control_records:
             await _look(client, starts, ends, isolation, view)
@@ -136,7 +138,10 @@ async def _topics(client: Client, args: argparse.Namespace) -> list[TopicDescrip
 
 
 async def _require_offsets(client: Client, args: argparse.Namespace, starts: dict[Where, int], view: _View) -> None:
-    """Says which partitions end before the offset that was asked for. Raises `OffsetOutOfRangeError` when all of them do."""
+    """Says which partitions end before the offset that was asked for; they are read from their ends on.
+
+    Raises `OffsetOutOfRangeError` when all of them do.
+    """
     place = place_of(args.start or "start")
     if place.kind != "offset":
         return
@@ -149,9 +154,8 @@ async def _require_offsets(client: Client, args: argparse.Namespace, starts: dic
     sentence = f"offset {place.value} lies beyond the end: {told}{more}"
     if len(beyond) == len(ends):
         raise OffsetOutOfRangeError(f"{sentence}; `-o -5` reads the last five, `-o end` waits for new ones")
-    view.complain(f"{sentence}; reading the other partitions")
-    for where in beyond:
-        del starts[where]
+    view.complain(f"{sentence}; only what comes next is read there")
+    starts.update(beyond)
 
 
 async def _starts(client: Client, args: argparse.Namespace, chosen: list[Where], isolation: str) -> dict[Where, int]:

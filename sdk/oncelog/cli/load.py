@@ -62,7 +62,7 @@ class Progress:
         if self._shown:
             print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Removes the line."""
         self.say("")
 
@@ -76,7 +76,7 @@ async def report(progress: Progress, line: Callable[[], str], interval_s: float 
             await asyncio.sleep(interval_s)
             progress.say(line())
     finally:
-        progress.end()
+        progress.close()
 
 
 @contextlib.asynccontextmanager

@@ -7,6 +7,7 @@ standard error; 2 = wrong flags; 3 = not in time (the drain, or the moves, go on
 from __future__ import annotations
 
 import argparse
+import contextlib
 from typing import Any, Final
 
 from oncelog.cli.load import Progress, seconds
@@ -76,11 +77,8 @@ def _add_node(parser: Parser, *, required: bool) -> None:
 def _run_drain(args: argparse.Namespace, printer: Printer) -> int:
     from oncelog.cli import draining
 
-    progress = Progress(printer.is_text)
-    try:
+    with contextlib.closing(Progress(printer.is_text)) as progress:
         row = draining.run(args, lambda node: draining.drain(node, args.timeout, progress.say))
-    finally:
-        progress.end()
     return _tell(row, printer)
 
 
@@ -151,10 +149,7 @@ def _run_decommission(args: argparse.Namespace, printer: Printer) -> int:
             loads = await client.admin.broker_loads()
         return list(loads)
 
-    try:
-        loads = with_client(args, work)
-    finally:
-        progress.end()
+    loads = with_client(args, work)
     printer.rows(_rows([load for load in loads if load.broker_id in args.broker]), _LOADS)
     return 0 if _empty(loads, args.broker) else NOT_IN_TIME
 

@@ -73,15 +73,9 @@ def _run(args: argparse.Namespace, printer: Printer) -> int:
 
 
 async def _produce(client: Client, args: argparse.Namespace, lines: _Lines, printer: Printer) -> int:
-    numbers: list[int] = []
     producer = client.producer(transactional_id=args.transactional_id, compression_type=args.compression)
-    async with producer, reporting(lambda: f"{lines.count:,} records", shown=not sys.stdin.isatty()):
-        if args.transactional_id is None:
-            async for row in lines:
-                await _send(producer, row)
-            await producer.flush()
-        else:
-            numbers = await _transactions(producer, args, lines)
+    async with producer:
+        numbers = await _write(producer, args, lines)
     if args.transactional_id is None:
         printer.value({"topic": args.topic, "records": lines.count}, f"{lines.count} records written to {args.topic}")
         return 0
@@ -93,6 +87,17 @@ async def _produce(client: Client, args: argparse.Namespace, lines: _Lines, prin
         f"{lines.count} records {outcome} in {which} of {args.transactional_id}",
     )
     return 0
+
+
+async def _write(producer: Any, args: argparse.Namespace, lines: _Lines) -> list[int]:
+    """Numbers of the transactions; none without a transactional id."""
+    async with reporting(lambda: f"{lines.count:,} records", shown=not sys.stdin.isatty()):
+        if args.transactional_id is not None:
+            return await _transactions(producer, args, lines)
+        async for row in lines:
+            await _send(producer, row)
+        await producer.flush()
+        return []
 
 
 async def _transactions(producer: Any, args: argparse.Namespace, lines: _Lines) -> list[int]:

@@ -31,7 +31,8 @@ def starts_of(typed: str, monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, in
 
     monkeypatch.setattr(consume, "_ends", ends)
     args = words("orders", f"-o={typed}")
-    starts = dict.fromkeys(ENDS, 0)
+    offset = int(typed) if typed.isdigit() else 0
+    starts = dict.fromkeys(ENDS, offset)
     view = consume._View(args, Printer("text"))
     asyncio.run(consume._require_offsets(cast(Any, None), args, starts, view))
     return starts
@@ -51,9 +52,9 @@ def test_the_end_itself_is_a_place_to_wait(monkeypatch: pytest.MonkeyPatch) -> N
 def test_partitions_that_end_before_are_named_and_the_others_are_read(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert list(starts_of("20", monkeypatch)) == [("orders", 1)]
+    assert starts_of("20", monkeypatch) == {("orders", 0): 10, ("orders", 1): 20}
     told = capsys.readouterr().err
-    assert "offset 20 lies beyond the end: orders/0 ends at 10; reading the other partitions" in told
+    assert "offset 20 lies beyond the end: orders/0 ends at 10; only what comes next is read there" in told
 
 
 @pytest.mark.parametrize("place", ["start", "end", "-5", "+999", "@2026-01-31"])
