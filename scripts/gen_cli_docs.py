@@ -19,10 +19,15 @@ _HEAD: Final = """# The command line
 
 Made from the parsers by `python scripts/gen_cli_docs.py`; a test compares. Every verb says the same with `--help`.
 
-- Every verb has the common flags below. `--format text|wide` is for people, `json` and `yaml` are for programs; all of
-  them come from the same rows, and programs get the `wide` columns too.
+- Every verb has the common flags below; those that speak to the processes of `oncelog up` and to no broker (up, down,
+  status, kill, pause, resume, start) have `--format` of them.
+- `--format text|wide` is for people, `json` and `yaml` are for programs; all of them come from the same rows, and
+  programs get the `wide` columns too.
 - Numbers are JSON numbers; those of 2^53 and above are text, because JavaScript and jq would round them (only the ids
   under which coordinators write their own logs are that large). Times are milliseconds under names that end in `_ms`.
+- Spans of time are typed as `500ms`, `5s`, `1h30m`, `7d`, sizes as `64KiB`, `10M`, `1GiB` (1024 each); a flag or an option
+  of a topic that has a unit in its name (`--timeout-ms`, `retention_ms`, `segment_bytes`) takes a plain number in that
+  unit, too.
 - Exit codes: 0 done, 1 a named error, or an unhealthy or not existing thing, 2 wrong usage, 130 interrupted.
 - With several names each has its own outcome; one that fails does not keep the others from it, and the exit code is 1.
 """

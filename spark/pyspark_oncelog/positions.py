@@ -216,7 +216,9 @@ def _lost_topics(start: Position, end: Position, view: View) -> list[str]:
     for name, topic in end.topics.items():
         before = start.topics.get(name)
         if before is not None and before.topic_id != topic.topic_id:
-            losses.append(f"topic {name} was deleted and created again: what was not read of the old one is gone")
+            losses.append(
+                f"topic {name} was deleted and created again: records of the deleted one that had not been read are lost"
+            )
         if name not in view or view[name].topic_id != topic.topic_id:
             losses.append(f"topic {name} was deleted before it was read to its end")
     return losses + [f"topic {name} was deleted" for name in start.topics if name not in end.topics]

@@ -41,6 +41,28 @@ def test_lines_go_in_and_come_out(shell: Shell, new_topic: Callable[..., str]) -
     assert read.stdout == "a\t1\nb\t2\n"
 
 
+def test_reading_beyond_the_end_and_by_pattern_is_never_silence(shell: Shell, new_topic: Callable[..., str]) -> None:
+    """Section 1 of a new user's diary: `consume orders -o 999999 --until-end`, and `consume 'multi-.*'`."""
+    topic = new_topic(1)
+    shell.json("produce", topic, given="a\nb\n")
+    beyond = shell.run("consume", topic, "-o", "999999", "--until-end")
+    assert (beyond.returncode, beyond.stdout) == (1, "")
+    assert f"OFFSET_OUT_OF_RANGE: offset 999999 lies beyond the end: {topic}/0 ends at 2" in beyond.stderr
+    assert shell.run("consume", topic, "-o", "2", "--until-end").returncode == 0
+    assert shell.run("consume", "-r", f"{topic[:-1]}.", "--until-end").stdout == "a\nb\n"
+    assert "--regex" in shell.run("consume", f"{topic[:-1]}.*", "--until-end").stderr
+
+
+def test_options_of_topics_have_units(shell: Shell) -> None:
+    """The same: `-c retention_ms=1h` was refused."""
+    words = ("topic", "create", "cli-units", "-c", "retention_ms=1h", "-c", "segment_bytes=1MiB")
+    assert shell.json(*words, "--timeout-ms", "20s")[0]["created"]
+    (described,) = shell.json("topic", "describe", "cli-units", "--configs")
+    values = {row["name"]: row["value"] for row in described["configs"]}
+    assert (values["retention_ms"], values["segment_bytes"]) == ("3600000", "1048576")
+    assert shell.run("topic", "create", "cli-odd", "-c", "retention_ms=1fortnight").returncode == 2
+
+
 def test_an_aborted_transaction_is_not_seen_and_a_committed_one_is(shell: Shell, new_topic: Callable[..., str]) -> None:
     topic = new_topic(1)
     aborted = shell.json("produce", topic, "--transactional-id", "cli-1", "--abort", given="no\n")
@@ -126,7 +148,7 @@ def test_up_starts_refuses_a_second_one_and_leaves_nothing(tmp_path: Path) -> No
     assert shell.json("topic", "create", "kept")[0]["created"]
     assert shell.json("produce", "kept", given="here\n")["records"] == 1
     _, refused = up(data_dir, "--brokers", "1").communicate(timeout=30)
-    assert "another `oncelog up` runs on this data directory" in refused
+    assert "another `oncelog up` runs on" in refused
     running.terminate()
     assert running.wait(40) == 0
     assert children_of(data_dir) == []

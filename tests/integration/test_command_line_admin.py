@@ -123,7 +123,7 @@ def test_an_open_transaction_is_seen_from_all_sides_and_ended(shell: Shell, open
     (producer,) = shell.json("txn", "producers", f"{open_transaction}/0")
     assert (producer["producer_id"], producer["txn_start_offset"]) == (listed["producer_id"], 0)
     assert shell.json("txn", "find-hanging", "--topic", open_transaction, "--min-age", "0s") == []
-    assert "nothing hangs" in shell.run("txn", "find-hanging").stdout
+    assert "no hanging transactions" in shell.run("txn", "find-hanging").stdout
     (aborted,) = shell.json("txn", "abort", "cli-open")
     assert aborted["aborted_txn_no"] == listed["txn_no"]
     (fenced,) = shell.json("txn", "fence", "cli-open")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import Any, Final
 
-from oncelog.cli.load import add_topic_flags, positive, rate, seconds
+from oncelog.cli.load import add_topic_flags, positive, rate, seconds, size
 from oncelog.cli.output import Printer
 from oncelog.cli.parsing import Commands, Parser
 from oncelog.cli.session import with_client
+from oncelog.cli.words import milliseconds
 
 COLUMNS: Final = (
     "bench", "records", "mb", "seconds", "records_per_s", "mb_per_s", "p50_ms", "p99_ms", "max_ms", "errors",
@@ -49,10 +50,10 @@ def add_parser(commands: Commands) -> None:
 def _add_load(parser: Parser, records: int) -> None:
     parser.add_argument("--records", type=positive, help=f"stop after so many (default {records}, or --duration)")
     parser.add_argument("--duration", type=seconds, help="stop after so long: 30s, 5m")
-    parser.add_argument("--record-size", type=positive, default=100, help="bytes of a value (default 100)")
+    parser.add_argument("--record-size", type=size, default=100, help="bytes of a value (default 100)")
     parser.add_argument("--producers", type=positive, default=1, help="writers side by side (default 1)")
-    parser.add_argument("--batch-size", type=positive, default=262_144, help="bytes of a batch (default 262144)")
-    parser.add_argument("--linger-ms", type=int, default=0, help="how long a batch waits for more (default 0)")
+    parser.add_argument("--batch-size", type=size, default=262_144, help="bytes of a batch (default 256KiB)")
+    parser.add_argument("--linger-ms", type=milliseconds, default=0, help="how long a batch waits for more (default 0)")
     parser.add_argument("--compression", choices=("none", "lz4", "zstd"), default="none")
     add_topic_flags(parser)
     parser.set_defaults(records_default=records)

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from typing import Any, Final
 
-from oncelog.cli.load import Progress, Samples, report, topic_for
+from oncelog.cli.load import Samples, reporting, topic_for
 from oncelog.client.client import Client
 from oncelog.errors import OncelogError
 
@@ -229,12 +229,9 @@ async def run(client: Client, args: argparse.Namespace, shown: bool) -> dict[str
     async with topic_for(client, args, "oncelog-bench") as topic:
         bench = Bench(client, args, topic)
         if args.action == "consume" and not args.topic:
-            await bench.fill()
+            async with reporting(lambda: "writing the records that will be read", shown=shown):
+                await bench.fill()
         bench.start()
-        showing = asyncio.create_task(report(Progress(shown), bench.progress))
-        try:
+        async with reporting(bench.progress, shown=shown):
             await {"produce": bench.produce, "txn": bench.transact, "consume": bench.consume}[args.action]()
-            return bench.result(args.action)
-        finally:
-            showing.cancel()
-            await asyncio.wait((showing,))
+        return bench.result(args.action)

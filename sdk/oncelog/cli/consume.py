@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import argparse
+import os
+import stat
+import sys
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from oncelog.cli.formats import OutputFormat, text_of
+from oncelog.cli.load import reporting
 from oncelog.cli.output import Printer
 from oncelog.cli.parsing import Commands
 from oncelog.cli.session import with_client
-from oncelog.cli.words import Place, UsageError, id_of, place_of
+from oncelog.cli.words import Place, UsageError, id_of, matching, place_of
+from oncelog.errors import OffsetOutOfRangeError, UnknownTopicError
 
 if TYPE_CHECKING:
     from oncelog.client.client import Client
+    from oncelog.client.descriptions import TopicDescription
     from oncelog.client.raw_batches import RawBatch
 
 _POLL_MS: Final = 500
+_TOLD: Final = 5
+_PATTERN: Final = frozenset("*+?[](){}|^$\\")
+"""No topic has these in its name."""
 _WORDS: Final = r"""Places (-o): start, end, an offset, @TIME (ISO 8601, seconds or milliseconds), +N after the start, -N before
 the end (write -o=-5). With --group and without -o: where the group stands, else the start; what was printed is
 committed.
@@ -53,10 +62,12 @@ def add_parser(commands: Commands) -> None:
             r"oncelog consume orders -o @2026-01-31T12:00:00 -n 10 -f '%p/%o %k %v\n'",
             "oncelog consume orders --read-uncommitted --print-control-records --until-end --format json",
             "oncelog consume orders --group billing",
+            "oncelog consume --regex 'order.*' --until-end",
         ),
         _WORDS,
     )
     consume.add_argument("topic", nargs="+")
+    consume.add_argument("--regex", "-r", action="store_true", help="the names are regular expressions")
     consume.add_argument("--offset", "-o", "--from", dest="start", metavar="PLACE", help="default start")
     consume.add_argument("--partition", "-p", type=id_of, action="append", help="may be repeated; default: all")
     consume.add_argument("--num", "-n", "--max-records", type=int, default=0, help="stop after so many; 0 = never")
@@ -81,10 +92,12 @@ def _run(args: argparse.Namespace, printer: Printer) -> int:
 
 
 async def _consume(client: Client, args: argparse.Namespace, view: _View) -> int:
+    topics = await _topics(client, args)
+    args.topic = [topic.name for topic in topics]
     chosen = [
-        (topic, p.partition)
-        for topic in args.topic
-        for p in (await client.admin.describe_topic(topic)).partitions
+        (topic.name, p.partition)
+        for topic in topics
+        for p in topic.partitions
         if not args.partition or p.partition in args.partition
     ]
     missing = set(args.partition or ()) - {partition for _, partition in chosen}
@@ -92,12 +105,57 @@ async def _consume(client: Client, args: argparse.Namespace, view: _View) -> int
         raise UsageError(f"no partition {', '.join(map(str, sorted(missing)))} in {' '.join(args.topic)}")
     isolation = "read_uncommitted" if args.read_uncommitted else "read_committed"
     starts = await _starts(client, args, chosen, isolation)
+    await _require_offsets(client, args, starts, view)
     ends = await _ends(client, chosen, isolation) if args.until_end else None
-    if args.print_control_records:
-        await _look(client, starts, ends, isolation, view)
-    else:
-        await _follow(client, args, starts, ends, isolation, view)
+    async with reporting(view.progress, shown=_goes_to_a_file()):
+        if args.print_control_records:
+            await _look(client, starts, ends, isolation, view)
+        else:
+            await _follow(client, args, starts, ends, isolation, view)
     return 0
+
+
+def _goes_to_a_file() -> bool:
+    """On a terminal the records are the progress, and who reads from a pipe may write there too."""
+    try:
+        return stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+async def _topics(client: Client, args: argparse.Namespace) -> list[TopicDescription]:
+    """The topics that the command line names. Raises `UnknownTopicError`, or `UsageError` for a pattern without --regex."""
+    if not args.regex:
+        for name in args.topic:
+            if _PATTERN & set(name):
+                raise UsageError(f"{name!r} is no name of a topic; if it is a pattern, say --regex")
+        return [await client.admin.describe_topic(name) for name in args.topic]
+    topics = {topic.name: topic for topic in await client.admin.list_topics()}
+    names = matching(args.topic, topics)
+    if not names:
+        raise UnknownTopicError("no topic matches; see `oncelog topic list`", given=" ".join(args.topic))
+    return [topics[name] for name in names]
+
+
+async def _require_offsets(client: Client, args: argparse.Namespace, starts: dict[Where, int], view: _View) -> None:
+    """Says which partitions end before the offset that was asked for; they are read from their ends on.
+
+    Raises `OffsetOutOfRangeError` when all of them do.
+    """
+    place = place_of(args.start or "start")
+    if place.kind != "offset":
+        return
+    ends = await _ends(client, list(starts), "read_uncommitted")  # an open transaction is no reason to refuse
+    beyond = {where: end for where, end in ends.items() if place.value > end}
+    if not beyond:
+        return
+    told = ", ".join(f"{topic}/{partition} ends at {end}" for (topic, partition), end in sorted(beyond.items())[:_TOLD])
+    more = f" and {len(beyond) - _TOLD} more" if len(beyond) > _TOLD else ""
+    sentence = f"offset {place.value} lies beyond the end: {told}{more}"
+    if len(beyond) == len(ends):
+        raise OffsetOutOfRangeError(f"{sentence}; `-o -5` reads the last five, `-o end` waits for new ones")
+    view.complain(f"{sentence}; only what comes next is read there")
+    starts.update(beyond)
 
 
 async def _starts(client: Client, args: argparse.Namespace, chosen: list[Where], isolation: str) -> dict[Where, int]:
@@ -124,6 +182,14 @@ class _View:
         self._most = args.num
         self._printer = printer
         self._printed = 0
+
+    def complain(self, text: str) -> None:
+        """To standard error, for people."""
+        self._printer.complain(text)
+
+    def progress(self) -> str:
+        """How far it is."""
+        return f"{self._printed:,} records"
 
     def is_full(self) -> bool:
         """`--num` records were printed."""

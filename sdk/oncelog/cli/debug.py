@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from oncelog.cli.load import positive
+from oncelog.cli.load import size
 from oncelog.cli.output import Printer
 from oncelog.cli.parsing import Commands
 from oncelog.cli.session import with_client
@@ -33,7 +33,7 @@ def add_parser(commands: Commands) -> None:
     )
     bundle.add_argument("--output", metavar="FILE", help="default: oncelog-debug-<time>.tar.gz here")
     bundle.add_argument("--logs", action="append", default=[], metavar="PATH", help="a log file or a folder of them")
-    bundle.add_argument("--log-bytes", type=positive, default=1 << 20, help="the last so many of each (default 1 MiB)")
+    bundle.add_argument("--log-bytes", type=size, default=1 << 20, help="the last so many of each (default 1 MiB)")
     bundle.add_argument("--metrics", action="append", default=[], metavar="URL", help="a metrics page; may be repeated")
 
 

@@ -106,8 +106,11 @@ class Node:
 # ---------------------------------------------------------------- what is done
 
 
-async def drain(node: Node, timeout_s: float) -> Row:
-    """Starts the drain and waits for its end. The last state when the time is over; an error if there was none."""
+async def drain(node: Node, timeout_s: float, say: Callable[[str], None] = lambda _text: None) -> Row:
+    """Starts the drain and waits for its end. The last state when the time is over; an error if there was none.
+
+    `say` is told how far it is.
+    """
     deadline = time.monotonic() + timeout_s
     row: Row | None = None
     failure: OncelogError | None = None
@@ -118,6 +121,7 @@ async def drain(node: Node, timeout_s: float) -> Row:
             row = await node.ask(action)
             if row["state"] in ("drained", "skipped", "nothing to do"):
                 return row
+            say(_how_far(row))
             action = types_pb2.DRAIN_START if row["state"] == "not draining" else types_pb2.DRAIN_STATUS
         except OncelogError as error:
             if not error.retriable:
@@ -131,6 +135,11 @@ async def drain(node: Node, timeout_s: float) -> Row:
         assert failure is not None, "each turn ends in a state or in an error"
         return {"kind": node.kind, "node": _name(node), "state": "not draining", "reason": str(failure)}
     return row
+
+
+def _how_far(row: Row) -> str:
+    reason = f", {row['reason']}" if row.get("reason") else ""
+    return f"{row['kind']} {row['node']}: {row['state']}{reason}"
 
 
 def _name(node: Node) -> Any:

@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
-from oncelog.cli.words import id_of
+from oncelog.cli.words import id_of, size_bytes, span_ms
 from oncelog.errors import OncelogError
 
 _SAMPLES_MAX: Final = 100_000
@@ -62,7 +62,7 @@ class Progress:
         if self._shown:
             print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Removes the line."""
         self.say("")
 
@@ -76,7 +76,20 @@ async def report(progress: Progress, line: Callable[[], str], interval_s: float 
             await asyncio.sleep(interval_s)
             progress.say(line())
     finally:
-        progress.end()
+        progress.close()
+
+
+@contextlib.asynccontextmanager
+async def reporting(line: Callable[[], str], *, shown: bool = True, interval_s: float = 0.5) -> AsyncIterator[None]:
+    """Says `line()` on a terminal's standard error while the body runs, and removes it at the end."""
+    import asyncio
+
+    showing = asyncio.create_task(report(Progress(shown), line, interval_s))
+    try:
+        yield
+    finally:
+        showing.cancel()
+        await asyncio.wait((showing,))
 
 
 def add_topic_flags(parser: argparse.ArgumentParser) -> None:
@@ -123,15 +136,26 @@ def port(text: str) -> int:
     return number
 
 
+def size(text: str) -> int:
+    """A number of bytes above 0, for flags: `512`, `64KiB`."""
+    number = size_bytes(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"at least 1, not {text}")
+    return number
+
+
 def seconds(text: str) -> float:
-    """A duration for flags: `30`, `30s`, `5m` or `1h`."""
-    unit = {"s": 1, "m": 60, "h": 3600}.get(text[-1:], 0)
+    """A duration for flags: `30`, `30s`, `1.5m`, `1h30m` or `500ms`."""
+    try:
+        return span_ms(text) / 1000
+    except argparse.ArgumentTypeError:
+        unit = {"s": 1, "m": 60, "h": 3600}.get(text[-1:], 0)
     try:
         value = float(text[:-1] if unit else text) * (unit or 1)
     except ValueError:
         value = -1.0
     if not value >= 0:
-        raise argparse.ArgumentTypeError(f"a duration is 30, 30s, 5m or 1h, not {text!r}")
+        raise argparse.ArgumentTypeError(f"a duration is 30, 30s, 500ms, 5m or 1h30m, not {text!r}")
     return value
 
 

@@ -6,12 +6,12 @@ Rule: nothing heavy is imported here; grpc and pyarrow come in when a verb needs
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import sys
 from collections.abc import Sequence
 from typing import Final
 
+from oncelog import __version__
 from oncelog.cli.output import Printer
 from oncelog.cli.parsing import Commands, Parser
 from oncelog.cli.profiles import Defaults, defaults_for
@@ -19,6 +19,8 @@ from oncelog.cli.words import UsageError
 from oncelog.errors import ConfigError, OncelogError
 
 NOUNS: Final = (
+    "up",
+    "laptop",
     "topic",
     "partition",
     "produce",
@@ -52,8 +54,8 @@ _EXAMPLES: Final = """examples:
 def build_parser(defaults: Defaults | None = None) -> Parser:
     """All verbs and their flags; `defaults`: what flags are that are not given (None = what the environment says)."""
     parser = Parser(prog="oncelog", description="A transactional log with exactly-once delivery.", epilog=_EXAMPLES)
+    parser.add_argument("--version", action="version", version=f"oncelog {__version__}", help="the version, and exit")
     commands = Commands(parser, defaults or Defaults(os.environ))
-    commands.foreign("up", "start a local cluster of real processes")
     for noun in NOUNS:
         importlib.import_module(f"oncelog.cli.{noun}").add_parser(commands)
     return parser
@@ -62,8 +64,6 @@ def build_parser(defaults: Defaults | None = None) -> Parser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if words[:1] == ["up"]:
-        return _up(words[1:])
     style = "text"
     try:
         args = build_parser(defaults_for(words, os.environ)).parse_args(words)
@@ -85,16 +85,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         named = f"{error.filename}: " if error.filename else ""
         _explain(ConfigError(f"{named}{error.strerror or error}"), style)
         return 1
-
-
-def _up(words: list[str]) -> int:
-    """Becomes the local cluster's supervisor, which belongs to the servers and is not imported here."""
-    supervisor = [sys.executable, "-m", "oncelog_runtime.local", *words]
-    if importlib.util.find_spec("oncelog_runtime") is None or importlib.util.find_spec("etcd3") is None:
-        print("oncelog up needs the servers: pip install 'oncelog[server,local]'", file=sys.stderr)
-        return 1
-    sys.stdout.flush()
-    return os.execv(supervisor[0], supervisor)
 
 
 def _explain(error: OncelogError, style: str) -> None:

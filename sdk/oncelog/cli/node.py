@@ -7,9 +7,10 @@ standard error; 2 = wrong flags; 3 = not in time (the drain, or the moves, go on
 from __future__ import annotations
 
 import argparse
+import contextlib
 from typing import Any, Final
 
-from oncelog.cli.load import seconds
+from oncelog.cli.load import Progress, seconds
 from oncelog.cli.output import Printer
 from oncelog.cli.parsing import Commands, Noun, Parser
 from oncelog.cli.session import with_client
@@ -34,7 +35,7 @@ def add_parser(commands: Commands) -> None:
         f"{_WHICH} Waits in line while another node of its kind drains. Exit code 3: not in time.",
     )
     _add_node(drain, required=True)
-    drain.add_argument("--timeout", type=seconds, default=60.0, metavar="S", help="wait so many seconds (default 60)")
+    drain.add_argument("--timeout", type=seconds, default=60.0, metavar="SPAN", help="wait so long (default 60s)")
     undrain = noun.verb(
         "undrain", _run_undrain, "end a drain: the node takes work again", ("oncelog node undrain --node 2",), _WHICH
     )
@@ -58,8 +59,8 @@ def _add_loads(noun: Noun) -> None:
         "Returns when the brokers hold nothing. Exit code 3: not in time; the moves go on, ask again.",
     )
     out.add_argument("broker", type=id_of, nargs="+", help="ids of brokers")
-    wait = "wait so many seconds (default 600; 0 = not at all)"
-    out.add_argument("--timeout", type=seconds, default=600.0, metavar="S", help=wait)
+    wait = "wait so long (default 600s; 0 = not at all)"
+    out.add_argument("--timeout", type=seconds, default=600.0, metavar="SPAN", help=wait)
     out.add_argument("--missing-ok", action="store_true", help="brokers that nobody knows (any more) are fine")
     back = noun.verb("recommission", _run_recommission, "brokers take part again", ("oncelog node recommission 3",))
     back.add_argument("broker", type=id_of, nargs="+", help="ids of brokers")
@@ -76,7 +77,8 @@ def _add_node(parser: Parser, *, required: bool) -> None:
 def _run_drain(args: argparse.Namespace, printer: Printer) -> int:
     from oncelog.cli import draining
 
-    row = draining.run(args, lambda node: draining.drain(node, args.timeout))
+    with contextlib.closing(Progress(printer.is_text)) as progress:
+        row = draining.run(args, lambda node: draining.drain(node, args.timeout, progress.say))
     return _tell(row, printer)
 
 
@@ -130,6 +132,8 @@ def _run_decommission(args: argparse.Namespace, printer: Printer) -> int:
     import asyncio
     import time
 
+    progress = Progress(printer.is_text)
+
     async def work(client: Any) -> list[Any]:
         deadline = time.monotonic() + args.timeout
         brokers = args.broker
@@ -138,6 +142,9 @@ def _run_decommission(args: argparse.Namespace, printer: Printer) -> int:
             brokers = [broker for broker in brokers if broker in known]
         loads = await client.admin.decommission(brokers) if brokers else []
         while not _empty(loads, args.broker) and time.monotonic() < deadline:
+            progress.say(
+                f"{sum(load.replicas for load in loads if load.broker_id in args.broker)} replicas left to move"
+            )
             await asyncio.sleep(min(1.0, max(0.0, deadline - time.monotonic())))
             loads = await client.admin.broker_loads()
         return list(loads)

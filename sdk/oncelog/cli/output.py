@@ -120,11 +120,17 @@ def duration(ms: int) -> str:
 
 
 def table(rows: Sequence[Row], columns: Sequence[str]) -> str:
-    """Aligned columns under upper-case titles."""
-    titles = [name.removesuffix("_ms").upper().replace("_", "-") for name in columns]
+    """Aligned columns under upper-case titles. A number has its unit in the title, a span of time in its cell."""
+    titles = [_title(name, [row.get(name) for row in rows]) for name in columns]
     lines = [titles] + [[_shown(name, row.get(name)) for name in columns] for row in rows]
     widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
     return "\n".join("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines)
+
+
+def _title(name: str, values: Sequence[Any]) -> str:
+    if name.endswith("_ms") and not any(isinstance(value, float) for value in values):
+        name = name.removesuffix("_ms")  # shown as a span or a point in time, which tell their units
+    return name.upper().replace("_", "-")
 
 
 class Printer:

@@ -16,6 +16,7 @@ from typing import Any, Final, NoReturn
 from oncelog.cli.load import seconds
 from oncelog.cli.output import FORMATS, Printer
 from oncelog.cli.profiles import Defaults, variable
+from oncelog.cli.words import milliseconds
 from oncelog.errors import ConfigError
 
 DEFAULT_SERVERS: Final = "127.0.0.1:9092"
@@ -49,7 +50,8 @@ class Parser(argparse.ArgumentParser):
         if action.choices is None or value in action.choices:
             return
         names = [str(choice) for choice in action.choices]
-        near = difflib.get_close_matches(str(value), names, 1)
+        flag = f"--{value}"
+        near = [flag] if flag in self._option_string_actions else difflib.get_close_matches(str(value), names, 1)
         hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(names)}"
         raise argparse.ArgumentError(action, f"no such choice: {value!r}; {hint}")
 
@@ -72,14 +74,20 @@ def common_flags(defaults: Defaults | None = None) -> argparse.ArgumentParser:
     )
     _tls_flags(common.add_argument_group("TLS flags"), defaults)
     _identity_flags(common.add_argument_group("identity flags"), defaults)
+    _format_flag(flags, defaults)
+    patience = defaults.of("timeout_ms", "30000")
+    flags.add_argument(
+        "--timeout-ms", type=milliseconds, default=patience, help="give up after this long: 5s, or ms (default 30000)"
+    )
+    flags.add_argument("--profile", metavar="NAME", help="take the flags that are not given from this profile")
+    return common
+
+
+def _format_flag(flags: argparse._ArgumentGroup, defaults: Defaults) -> None:
     style = defaults.of("format", "text")
     if style not in FORMATS:  # argparse looks at what is typed only
         raise ConfigError(f"ONCELOG_FORMAT, or format of the profile, is one of {', '.join(FORMATS)}", given=style)
     flags.add_argument("--format", choices=FORMATS, default=style, help="how to print (default text)")
-    patience = defaults.of("timeout_ms", "30000")
-    flags.add_argument("--timeout-ms", type=int, default=patience, help="give up after this long (default 30000)")
-    flags.add_argument("--profile", metavar="NAME", help="take the flags that are not given from this profile")
-    return common
 
 
 def _tls_flags(flags: argparse._ArgumentGroup, defaults: Defaults) -> None:
@@ -134,15 +142,17 @@ class Commands(Noun):
 
     def __init__(self, parser: Parser, defaults: Defaults | None = None) -> None:
         super().__init__(parser.add_subparsers(dest="verb", required=True, metavar="VERB"), common_flags(defaults))
+        self._format = Parser(add_help=False)
+        _format_flag(self._format.add_argument_group("common flags"), defaults or Defaults())
 
     def noun(self, name: str, about: str) -> Noun:
         """Adds a noun; its verbs come next."""
         parser = self._verbs.add_parser(name, help=about, description=_sentence(about))
         return Noun(parser.add_subparsers(dest="action", required=True, metavar="ACTION"), self._common)
 
-    def foreign(self, name: str, about: str) -> None:
-        """A verb whose words somebody else parses; here it stands for the help alone."""
-        self._verbs.add_parser(name, add_help=False, help=about)
+    def on_this_machine(self) -> Noun:
+        """For verbs about the cluster of `oncelog up`: they ask no broker, so `--format` is their one common flag."""
+        return Noun(self._verbs, self._format)
 
 
 def _sentence(text: str) -> str:

@@ -94,7 +94,9 @@ def price_of(survey: ReplicaSurvey, broker_id: int) -> str:
     if not chosen.answered:
         raise UsageError(f"broker {broker_id} does not answer: start it first")
     lacks, unsure = survey.missing(broker_id)
-    sentences = [f"Everything from offset {chosen.log_end_offset} on that others had is lost for ever"]
+    sentences = [
+        f"Everything from offset {chosen.log_end_offset} on that others had is lost, and cannot be brought back"
+    ]
     sentences.append(f": at least {lacks} committed records." if lacks else ".")
     if unsure:
         names = ", ".join(map(str, unsure))

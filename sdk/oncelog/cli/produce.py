@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from oncelog.cli.formats import InputFormat, headers_of
+from oncelog.cli.load import reporting
 from oncelog.cli.output import Printer
 from oncelog.cli.parsing import Commands
 from oncelog.cli.session import with_client
@@ -74,15 +75,10 @@ def _run(args: argparse.Namespace, printer: Printer) -> int:
 async def _produce(client: Client, args: argparse.Namespace, lines: _Lines, printer: Printer) -> int:
     producer = client.producer(transactional_id=args.transactional_id, compression_type=args.compression)
     async with producer:
-        if args.transactional_id is None:
-            async for row in lines:
-                await _send(producer, row)
-            await producer.flush()
-            printer.value(
-                {"topic": args.topic, "records": lines.count}, f"{lines.count} records written to {args.topic}"
-            )
-            return 0
-        numbers = await _transactions(producer, args, lines)
+        numbers = await _write(producer, args, lines)
+    if args.transactional_id is None:
+        printer.value({"topic": args.topic, "records": lines.count}, f"{lines.count} records written to {args.topic}")
+        return 0
     outcome = "aborted" if args.abort else "committed"
     value = {"topic": args.topic, "records": lines.count, "txn_no": numbers[-1], "outcome": outcome}
     which = f"transaction {numbers[0]}" if len(numbers) == 1 else f"transactions {numbers[0]} to {numbers[-1]}"
@@ -91,6 +87,17 @@ async def _produce(client: Client, args: argparse.Namespace, lines: _Lines, prin
         f"{lines.count} records {outcome} in {which} of {args.transactional_id}",
     )
     return 0
+
+
+async def _write(producer: Any, args: argparse.Namespace, lines: _Lines) -> list[int]:
+    """Numbers of the transactions; none without a transactional id."""
+    async with reporting(lambda: f"{lines.count:,} records", shown=not sys.stdin.isatty()):
+        if args.transactional_id is not None:
+            return await _transactions(producer, args, lines)
+        async for row in lines:
+            await _send(producer, row)
+        await producer.flush()
+        return []
 
 
 async def _transactions(producer: Any, args: argparse.Namespace, lines: _Lines) -> list[int]:

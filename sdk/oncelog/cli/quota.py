@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from oncelog.cli.output import Printer
 from oncelog.cli.parsing import Commands
 from oncelog.cli.session import with_client
-from oncelog.cli.words import UsageError
+from oncelog.cli.words import UsageError, size_bytes
 
 if TYPE_CHECKING:
     from oncelog.client.client import Client
@@ -23,7 +23,6 @@ _KINDS: Final = {
     "transactional_ids_per_h": "different transactional ids of an hour",
 }
 _UNLIMITED: Final = "unlimited"
-_UNITS: Final = {"": 1, "K": 1 << 10, "KIB": 1 << 10, "M": 1 << 20, "MIB": 1 << 20, "G": 1 << 30, "GIB": 1 << 30}
 _WORDS: Final = (
     "A subject is User:NAME, or Address:IP for who did not say who he is; User:* and Address:* are the default for each of\n"
     "them. Every broker and coordinator holds a quota for itself, as in Kafka. A limit is a number, a number with K, M or G\n"
@@ -76,11 +75,13 @@ def limit_of(word: str) -> int:
     """Raises `UsageError`."""
     if word == _UNLIMITED:
         return -1
-    digits = word.rstrip("KMGIBkmgib")
-    unit = _UNITS.get(word[len(digits) :].upper())
-    if not digits.isdecimal() or unit is None or int(digits) < 1:
+    try:
+        limit = size_bytes(word)
+    except argparse.ArgumentTypeError:
+        limit = 0
+    if limit < 1:
         raise UsageError(f"a limit is a number from 1 on (20M, 500) or {_UNLIMITED}, not {word!r}")
-    return int(digits) * unit
+    return limit
 
 
 def _limits(args: argparse.Namespace) -> dict[str, int]:

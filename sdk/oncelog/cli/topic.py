@@ -10,7 +10,7 @@ from oncelog.cli.output import Printer, duration, table
 from oncelog.cli.parsing import Commands, Noun, add_watch
 from oncelog.cli.session import watch, with_client
 from oncelog.cli.several import Outcome, each
-from oncelog.cli.words import UsageError, add_yes, confirm, id_of, matching, place_of, settings_of
+from oncelog.cli.words import UsageError, add_yes, confirm, id_of, matching, options_of, place_of
 from oncelog.errors import OncelogError, UnknownTopicError
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ _LIST_COLUMNS: Final = ("topic", "partitions", "replicas", "leaderless", "under_
 _LIST_WIDE: Final = ("internal", "topic_id", "config")
 _CONFIG_COLUMNS: Final = ("name", "value", "source")
 _CONFIG_WIDE: Final = ("default_value", "legal")
+_CONFIG_HELP: Final = "may be repeated; spans and sizes may have units: retention_ms=7d, segment_bytes=1GiB"
 
 
 def add_parser(commands: Commands) -> None:
@@ -53,12 +54,13 @@ def _add_create(noun: Noun) -> None:
         (
             "oncelog topic create orders --partitions 6",
             "oncelog topic create audit payments --partitions 3 --config flush_mode=fsync --config retention_ms=-1",
+            "oncelog topic create clicks -c retention_ms=7d -c segment_bytes=1GiB",
         ),
     )
     create.add_argument("topic", nargs="+")
     create.add_argument("--partitions", "-p", type=id_of, default=1, help="default 1")
     create.add_argument("--replication-factor", "-r", type=id_of, default=0, help="0 = the cluster's default")
-    create.add_argument("--config", "-c", action="append", default=[], metavar="NAME=VALUE", help="may be repeated")
+    create.add_argument("--config", "-c", action="append", default=[], metavar="NAME=VALUE", help=_CONFIG_HELP)
     create.add_argument("--if-not-exists", action="store_true", help="an existing topic is fine")
 
 
@@ -91,12 +93,12 @@ def _add_changes(noun: Noun) -> None:
         _alter_config,
         "set and unset options of topics; in force at once, without restart",
         (
-            "oncelog topic alter-config orders --set retention_ms=86400000",
+            "oncelog topic alter-config orders --set retention_ms=1d --set max_message_bytes=2MiB",
             "oncelog topic alter-config orders audit --unset retention_ms --dry-run",
         ),
     )
     alter.add_argument("topic", nargs="+")
-    alter.add_argument("--set", "-s", action="append", default=[], metavar="NAME=VALUE", help="may be repeated")
+    alter.add_argument("--set", "-s", action="append", default=[], metavar="NAME=VALUE", help=_CONFIG_HELP)
     alter.add_argument("--unset", "-d", action="append", default=[], metavar="NAME", help="back to the default")
     alter.add_argument("--dry-run", action="store_true", help="check, and change nothing")
     grow = noun.verb(
@@ -128,7 +130,7 @@ def _add_changes(noun: Noun) -> None:
 
 
 def _create(args: argparse.Namespace, printer: Printer) -> int:
-    config = settings_of(args.config, "--config")
+    config = options_of(args.config, "--config")
 
     async def run(client: Client) -> int:
         async def create(name: str) -> Outcome:
@@ -293,7 +295,7 @@ def _readable(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _alter_config(args: argparse.Namespace, printer: Printer) -> int:
-    changes = settings_of(args.set, "--set")
+    changes = options_of(args.set, "--set")
     if not changes and not args.unset:
         raise UsageError("say what to change: --set NAME=VALUE or --unset NAME")
 
@@ -337,7 +339,7 @@ def _trim_prefix(args: argparse.Namespace, printer: Printer) -> int:
         chosen = args.partitions or [p.partition for p in topic.partitions]
         offsets = await offsets_at(client, [(args.topic, p) for p in chosen], place)
         many = ", ".join(f"{partition} below {offset}" for (_, partition), offset in offsets.items())
-        confirm(f"Delete records of {args.topic} for ever, in partition {many}?", yes=args.yes)
+        confirm(f"Delete records of {args.topic}, in partition {many}? They cannot be brought back.", yes=args.yes)
         rows: list[dict[str, Any]] = []
         for (_, partition), offset in offsets.items():
             row: dict[str, Any] = {"topic": args.topic, "partition": partition}

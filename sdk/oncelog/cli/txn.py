@@ -194,7 +194,7 @@ def _find_hanging(args: argparse.Namespace, printer: Printer) -> int:
         rows = [{**dataclasses.asdict(item), "duration_ms": now_ms - item.open_since_ms} for item in found]
         if not rows and printer.is_text:
             partitions = sum(len(topic.partitions) for topic in topics)
-            printer.text(f"nothing hangs on {partitions} partitions of {len(topics)} topics")
+            printer.text(f"no hanging transactions: looked at {partitions} partitions of {len(topics)} topics")
             return 0
         printer.rows(rows, HANGING_COLUMNS, ("txn_shard", "records"))
         return 1 if rows else 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, Final
 
-from oncelog.cli.load import add_topic_flags, port, positive, rate, seconds
+from oncelog.cli.load import add_topic_flags, port, positive, rate, seconds, size
 from oncelog.cli.output import Printer
 from oncelog.cli.parsing import Commands
 from oncelog.cli.session import with_client
@@ -31,11 +31,11 @@ def add_parser(commands: Commands) -> None:
     verify.add_argument("--duration", type=seconds, default=10.0, help="how long to write: 30s, 5m (default 10s)")
     verify.add_argument("--producers", type=positive, default=4, help="transactional producers (default 4)")
     verify.add_argument("--txn-size", type=positive, default=20, help="records per transaction (default 20)")
-    verify.add_argument("--record-size", type=positive, default=100, help="bytes of a value (default 100)")
+    verify.add_argument("--record-size", type=size, default=100, help="bytes of a value (default 100)")
     verify.add_argument("--abort-rate", type=rate, default=0.1, help="share that is aborted (default 0.1)")
     verify.add_argument("--rate", type=float, default=0.0, help="transactions per second and producer; 0 = no limit")
     verify.add_argument("--strict", action="store_true", help="exit code 1 also when a call failed")
-    verify.add_argument("--exporter", type=port, metavar="PORT", help="repeat for ever, and serve metrics here")
+    verify.add_argument("--exporter", type=port, metavar="PORT", help="repeat until Ctrl-C, and serve metrics here")
     add_topic_flags(verify)
 
 

@@ -22,6 +22,11 @@ _ID_MAX: Final = (1 << 31) - 1
 _OFFSET_MAX: Final = (1 << 63) - 1
 _UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _SPAN: Final = re.compile(r"(\d+)(ms|s|m|h|d)")
+_SIZE: Final = re.compile(r"([0-9]{1,19})([A-Za-z]*)")
+_UNITS_BYTES: Final = {
+    "": 1, "K": 1 << 10, "KIB": 1 << 10, "M": 1 << 20, "MIB": 1 << 20, "G": 1 << 30, "GIB": 1 << 30, "T": 1 << 40,
+    "TIB": 1 << 40,
+}  # fmt: skip
 
 
 def partition_of(text: str) -> tuple[str, int | None]:
@@ -51,6 +56,25 @@ def span_ms(text: str) -> int:
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise argparse.ArgumentTypeError(f"{text!r} is no span of time; write 90s, 20m or 1h30m")
     return sum(int(number) * _UNITS_MS[unit] for number, unit in parts)
+
+
+def milliseconds(text: str) -> int:
+    """A span of time, or a number of milliseconds. For argparse: raises `ArgumentTypeError`."""
+    if re.fullmatch(r"[0-9]{1,19}", text):
+        return int(text)
+    try:
+        return span_ms(text)
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no span of time; write 5s, 1m30s, or milliseconds") from None
+
+
+def size_bytes(text: str) -> int:
+    """`1GiB`, `64K` (1024 each), or a number of bytes. For argparse: raises `ArgumentTypeError`."""
+    found = _SIZE.fullmatch(text)
+    unit = _UNITS_BYTES.get(found[2].upper()) if found else None
+    if found is None or unit is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size; write 1GiB, 64KiB, 10M (1024 each), or bytes")
+    return int(found[1]) * unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +122,29 @@ def settings_of(pairs: Iterable[str], flag: str) -> dict[str, str]:
     for pair in pairs:
         name, separator, value = pair.partition("=")
         if not separator or not name:
-            raise UsageError(f"{flag} takes NAME=VALUE, for example {flag} retention_ms=86400000; not {pair!r}")
+            raise UsageError(f"{flag} takes NAME=VALUE, for example {flag} retention_ms=7d; not {pair!r}")
         if name in found:
             raise UsageError(f"{flag} names {name} twice")
         found[name] = value
     return found
+
+
+def options_of(pairs: Iterable[str], flag: str) -> dict[str, str]:
+    """As `settings_of`, for options of topics: those that end in `_ms` take spans of time (`7d`), in `_bytes` sizes (`1GiB`).
+
+    What does not begin as a number is left to the broker, which knows every option and says what is legal. Raises `UsageError`.
+    """
+    return {name: _without_unit(name.replace(".", "_"), value) for name, value in settings_of(pairs, flag).items()}
+
+
+def _without_unit(name: str, value: str) -> str:
+    reader = milliseconds if name.endswith("_ms") else size_bytes if name.endswith("_bytes") else None
+    if reader is None or not re.match("[0-9]", value):
+        return value
+    try:
+        return str(reader(value))
+    except argparse.ArgumentTypeError as error:
+        raise UsageError(f"{name}: {error}") from None
 
 
 def matching(patterns: Iterable[str], names: Iterable[str]) -> list[str]:
@@ -119,7 +161,7 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise UsageError(f"{question} Say --yes: there is nobody to ask")
+        raise UsageError(f"{question} Nobody can answer here (standard input is no terminal); --yes answers yes")
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise UsageError("nothing was changed")

@@ -227,7 +227,9 @@ def _serialized(item: Any, serializer: Serializer | None, name: str) -> bytes | 
         return item.encode()
     if isinstance(item, bytes | bytearray | memoryview):
         return bytes(item)
-    raise InvalidRecordError(f"the {name} is a {type(item).__name__}; give bytes or text, or set {name}_serializer")
+    raise InvalidRecordError(
+        f"the {name} is of type {type(item).__name__}; give bytes or text, or set {name}_serializer"
+    )
 
 
 def _checked_partition(topic: Topic, partition: int) -> int:

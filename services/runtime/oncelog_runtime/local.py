@@ -3,38 +3,43 @@
 Rule 1: nothing outlives the supervisor: every child dies with it, also after SIGKILL (parent-death signal).
 Rule 2: ports are chosen once per data directory and kept in `cluster.json`, so a restarted cluster has its old addresses.
 Rule 3: everything in the data directory is its owner's alone, etcd's part too (`adapters.private_files`).
-Rule 4: a process that ends by itself is reported with the last lines of its log, never restarted in silence.
+Rule 4: a process that ends by itself at the start is told with its own last words; none is ever restarted in silence.
+Rule 5: a cluster is ready when *it* answers: its etcd is known by a name that is new at each start, and whoever answers at the
+        brokers' ports has the cluster id that this etcd holds. Ports that others use are told before anything starts.
 
-Used by `oncelog up`, the demo, the integration tests and the benchmarks.
+Used by `oncelog up` (`supervisor`), the demo, the integration tests and the benchmarks.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
-import os
 import random
+import secrets
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from oncelog.client.tls_check import PemPaths
-from oncelog.errors import ClusterUnreachableError, ConfigError, OncelogError, StorageError
+from oncelog.errors import ClusterUnreachableError, ConfigError, OncelogError
 from oncelog.sync import Client
-from oncelog_runtime.adapters.child import die_with_parent, dying_with_parent
+from oncelog_runtime.adapters.child import dying_with_parent
+from oncelog_runtime.adapters.etcd_gateway import EtcdGateway
 from oncelog_runtime.adapters.etcd_process import etcd_command
-from oncelog_runtime.adapters.private_files import FILE_MODE, UMASK, make_folders, open_private, take_folder
+from oncelog_runtime.adapters.private_files import UMASK, make_folders, open_private, take_folder
+from oncelog_runtime.cluster import CLUSTER_KEY, Cluster
+from oncelog_runtime.last_words import last_words
 
 _STOP_GRACE_S: Final = 10.0
 _LOG_TAIL_LINES: Final = 5
+_LOG_TAIL_BYTES: Final = 1 << 18
+_ETCD_START_S: Final = 20.0
 _QUIET_PORTS: Final = range(15_000, 32_000)
 _DOORS: Final = ("client", "external")
 _PEM_KINDS: Final = ("cert", "key", "ca")
@@ -59,6 +64,20 @@ def free_ports(count: int) -> list[int]:
     return found
 
 
+def is_taken(port: int) -> bool:
+    """Somebody listens there at this moment, on 127.0.0.1 or on all addresses."""
+    with socket.socket() as probe:
+        if probe.connect_ex(("127.0.0.1", port)) == 0:
+            return True
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # what ended a moment ago is no listener
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return True
+    return False
+
+
 @dataclass(slots=True)
 class LocalProcess:
     """One child: how to start it, where it listens, and its log."""
@@ -71,6 +90,10 @@ class LocalProcess:
     popen: subprocess.Popen[bytes] | None = None
     doors: dict[str, str] = field(default_factory=dict)
     """Its other listeners, client and external: name to address."""
+    log_start: int = 0
+    """Bytes that earlier lives have written into the log."""
+    started_ms: int = 0
+    """Wall clock of the last start."""
 
     @property
     def running(self) -> bool:
@@ -81,6 +104,7 @@ class LocalProcess:
         """Starts it in a session of its own, so that Ctrl-C reaches the supervisor alone."""
         assert not self.running, f"{self.name} runs already"
         with open(self.log_path, "ab", opener=open_private) as log:
+            self.log_start, self.started_ms = log.tell(), time.time_ns() // 1_000_000
             self.popen = subprocess.Popen(
                 dying_with_parent(self.command),
                 stdin=subprocess.DEVNULL,
@@ -100,8 +124,19 @@ class LocalProcess:
 
     def log_tail(self) -> str:
         """The last lines of the log, for error messages."""
-        lines = self.log_path.read_text(errors="replace").splitlines() if self.log_path.exists() else []
-        return "\n".join(lines[-_LOG_TAIL_LINES:])
+        return "\n".join(self._lines(0)[-_LOG_TAIL_LINES:])
+
+    def last_words(self) -> str:
+        """What it said about its end in this life, as one line, and where to read on."""
+        return f"{last_words(self._lines(self.log_start)) or 'it said nothing'} (log: {self.log_path})"
+
+    def _lines(self, begin: int) -> list[str]:
+        """The end of the log, from a byte on."""
+        if not self.log_path.exists():
+            return []
+        with open(self.log_path, "rb") as log:
+            log.seek(max(begin, self.log_path.stat().st_size - _LOG_TAIL_BYTES))
+            return log.read().decode(errors="replace").splitlines()
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +174,8 @@ class LocalCluster:
     """Each service answers GET /metrics, see `LocalProcess.metrics_url`."""
     probes: bool = False
     processes: dict[str, LocalProcess] = field(default_factory=dict)
+    _etcd_name: str = field(default_factory=lambda: f"oncelog-{secrets.token_hex(8)}")
+    """By which our etcd is told from another one at its port."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.brokers <= 32:
@@ -154,10 +191,8 @@ class LocalCluster:
         names += [f"coordinator-{i}" for i in range(self.coordinators)]
         return names + [f"pid-allocator-{i}" for i in range(self.allocators)]
 
-    def _ports(self) -> dict[str, int]:
-        """Name to port; kept in the data directory."""
-        path = self.data_dir / "cluster.json"
-        ports: dict[str, int] = json.loads(path.read_text())["ports"] if path.exists() else {}
+    def _listeners(self) -> list[str]:
+        """Everything that has a port."""
         wanted = [*self._names(), "etcd-client", "etcd-peer"]  # brokers first: they get the first ports
         if self.probes:
             wanted += [f"{name}/health" for name in self._names()]
@@ -165,7 +200,13 @@ class LocalCluster:
             wanted += [f"{name}/{door}" for name in self._names() if _serves_clients(name) for door in _DOORS]
         if self.metrics:
             wanted += [f"{name}-metrics" for name in self._names()]
-        missing = [name for name in wanted if name not in ports]
+        return wanted
+
+    def _ports(self) -> dict[str, int]:
+        """Name to port; kept in the data directory."""
+        path = self.data_dir / "cluster.json"
+        ports: dict[str, int] = json.loads(path.read_text())["ports"] if path.exists() else {}
+        missing = [name for name in self._listeners() if name not in ports]
         if self.first_port:
             fresh = list(range(self.first_port + len(ports), self.first_port + len(ports) + len(missing)))
         else:
@@ -179,7 +220,9 @@ class LocalCluster:
         logs = self.data_dir / "logs"
         make_folders(logs)
         inside = self.tls.inside if self.tls else None
-        command = etcd_command(str(self.data_dir / "etcd"), ports["etcd-client"], ports["etcd-peer"], tls=inside)
+        command = etcd_command(
+            str(self.data_dir / "etcd"), ports["etcd-client"], ports["etcd-peer"], tls=inside, name=self._etcd_name
+        )
         etcd_address = f"127.0.0.1:{ports['etcd-client']}"
         self.processes.setdefault("etcd", LocalProcess("etcd", command, etcd_address, logs / "etcd.log"))
         for name in self._names():
@@ -251,15 +294,55 @@ class LocalCluster:
     def start(self, progress: Callable[[str], None] = _quiet) -> None:
         """Starts everything and returns when every partition of the internal topics has a leader.
 
-        Raises `ClusterUnreachableError` with the log's last lines of whatever did not come up.
+        Raises `ConfigError` when others use our ports, and `ClusterUnreachableError` with the last words of whatever did not
+        come up.
         """
+        self._require_free_ports()
         progress("starting etcd")
         self.processes["etcd"].start()
-        self._wait_for_port("etcd", 20.0)
+        self._wait_for_etcd(_ETCD_START_S)
         progress(f"starting {self.brokers} brokers, {self.coordinators} coordinators, {self.allocators} id allocator")
         for name in self._names():
             self.processes[name].start()
-        self.wait_healthy()
+        progress("waiting until every partition has a leader")
+        self._require_own(self.wait_healthy())
+
+    def _require_free_ports(self) -> None:
+        ports = self._ports()
+        taken = [name for name in self._listeners() if is_taken(ports[name])]
+        if not taken:
+            return
+        hint = "this data directory keeps its ports"
+        if not (self.data_dir / "etcd").exists():  # it has never run, so other ports may be chosen
+            (self.data_dir / "cluster.json").unlink(missing_ok=True)
+            hint = "choose others with --first-port (0 = any free ones)"
+        named = ", ".join(f"{ports[name]} ({name})" for name in taken)
+        raise ConfigError(
+            f"others use the ports {named}: stop them (`oncelog down`, if it is a cluster of yours); {hint}"
+        )
+
+    def _wait_for_etcd(self, seconds: float) -> None:
+        """Our own etcd answers; another one at its port does not count."""
+        process, gateway = self.processes["etcd"], self._gateway()
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            self._check_alive(process)
+            if self._etcd_name in gateway.member_names():
+                return
+            time.sleep(0.02)
+        raise ClusterUnreachableError(f"etcd did not answer within {seconds:.0f} s: {process.last_words()}")
+
+    def _gateway(self) -> EtcdGateway:
+        return EtcdGateway(self.processes["etcd"].address, self.tls.inside if self.tls else None)
+
+    def _require_own(self, cluster_id: str) -> None:
+        """Whoever answers at the brokers' ports belongs to our etcd. Raises `ClusterUnreachableError`."""
+        value = self._gateway().get(CLUSTER_KEY)
+        own = Cluster.decode(value).cluster_id if value is not None else "unknown"
+        if cluster_id != own:
+            raise ClusterUnreachableError(
+                f"another cluster answers at {self.bootstrap_servers}: it is {cluster_id}, and ours is {own}; stop it"
+            )
 
     def restart(self, name: str) -> None:
         """Starts a process that was killed."""
@@ -284,24 +367,15 @@ class LocalCluster:
         """Where a service answers its probes; with `probes` only."""
         return f"127.0.0.1:{self._ports()[f'{name}/health']}"
 
-    def _wait_for_port(self, name: str, seconds: float) -> None:
-        process = self.processes[name]
-        host, _, port = process.address.partition(":")
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            self._check_alive(process)
-            with socket.socket() as probe:
-                if probe.connect_ex((host, int(port))) == 0:
-                    return
-            time.sleep(0.02)
-        raise ClusterUnreachableError(f"{name} did not listen within {seconds:.0f} s:\n{process.log_tail()}")
-
     def _check_alive(self, process: LocalProcess) -> None:
         if not process.running:
-            raise ClusterUnreachableError(f"{process.name} ended by itself:\n{process.log_tail()}")
+            raise ClusterUnreachableError(f"{process.name} ended by itself: {process.last_words()}")
 
-    def wait_healthy(self, seconds: float = 60.0) -> None:
-        """Returns when all brokers are registered, all shards owned, and every partition has its full ISR."""
+    def wait_healthy(self, seconds: float = 60.0) -> str:
+        """Returns when all brokers are registered, all shards owned, and every partition has its full ISR.
+
+        The id of the cluster that answered.
+        """
         deadline = time.monotonic() + seconds
         problem = "no broker answers"
         while time.monotonic() < deadline:
@@ -311,7 +385,7 @@ class LocalCluster:
                 with Client(self.bootstrap_servers, default_api_timeout_ms=2_000, **self.client_options) as client:
                     health = client.admin.cluster_health()
                 if health.healthy and len(health.brokers) == self.brokers:
-                    return
+                    return health.cluster_id
                 problem = "; ".join(health.problems) or f"{len(health.brokers)} of {self.brokers} brokers are up"
             except OncelogError as error:
                 problem = str(error)
@@ -323,14 +397,9 @@ class LocalCluster:
         return [p for p in self.processes.values() if p.popen is not None and p.popen.poll() is not None]
 
     def stop(self) -> None:
-        """SIGTERM to services, then etcd; SIGKILL to what is left after a grace period."""
-        services = [p for name, p in self.processes.items() if name != "etcd" and p.running]
-        for process in services:
-            process.kill(signal.SIGTERM)
-        _wait_all(services)
-        etcd = self.processes["etcd"]
-        etcd.kill(signal.SIGTERM)
-        _wait_all([etcd])
+        """SIGTERM to services, then etcd, paused ones too; SIGKILL to what is left after a grace period."""
+        _stop_all([p for name, p in self.processes.items() if name != "etcd" and p.running])
+        _stop_all([self.processes["etcd"]])
 
     def __enter__(self) -> LocalCluster:
         try:
@@ -348,6 +417,14 @@ def _serves_clients(name: str) -> bool:
     return name.startswith(("broker-", "coordinator-"))
 
 
+def _stop_all(processes: Iterable[LocalProcess]) -> None:
+    stopping = list(processes)
+    for process in stopping:
+        process.kill(signal.SIGTERM)
+        process.kill(signal.SIGCONT)
+    _wait_all(stopping)
+
+
 def _wait_all(processes: list[LocalProcess]) -> None:
     deadline = time.monotonic() + _STOP_GRACE_S
     for process in processes:
@@ -357,89 +434,3 @@ def _wait_all(processes: list[LocalProcess]) -> None:
             process.popen.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
             process.kill()
-
-
-# ---------------------------------------------------------------- `oncelog up`
-
-
-def _lock(data_dir: Path) -> int:
-    import fcntl
-
-    take_folder(data_dir)
-    handle = os.open(data_dir / "up.lock", os.O_CREAT | os.O_RDWR, FILE_MODE)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise StorageError(
-            "another `oncelog up` runs on this data directory; stop it, or choose another with --data-dir",
-            reason="locked",
-        ) from None
-    return handle
-
-
-def _parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="oncelog up", description="Starts a local cluster; Ctrl-C stops it.")
-    parser.add_argument("--brokers", type=int, default=3, help="number of brokers (default 3)")
-    parser.add_argument("--data-dir", default="oncelog-data", help="where everything is kept (default ./oncelog-data)")
-    parser.add_argument("--first-port", type=int, default=9092, help="brokers listen from here on; 0 = any free ports")
-    parser.add_argument("--otlp-endpoint", default="", help="send traces there: http://host:4317 (default: none)")
-    parser.add_argument("--metrics", action="store_true", help="each service answers GET /metrics for Prometheus")
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="how to print (default text)")
-    return parser.parse_args(arguments)
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Runs a cluster in the foreground until SIGINT or SIGTERM; exit code 1 when a process ended by itself."""
-    args = _parse(arguments)
-    stop_requested = False
-
-    def request_stop(_signal: int, _frame: object) -> None:
-        nonlocal stop_requested
-        stop_requested = True
-
-    signal.signal(signal.SIGTERM, request_stop)
-    signal.signal(signal.SIGINT, request_stop)
-    die_with_parent()
-    say = partial(print, flush=True) if args.format == "text" else _quiet
-    try:
-        _lock(Path(args.data_dir))
-        flags = ("--otlp-endpoint", args.otlp_endpoint) if args.otlp_endpoint else ()
-        cluster = LocalCluster(
-            Path(args.data_dir).resolve(),
-            brokers=args.brokers,
-            first_port=args.first_port,
-            flags=flags,
-            metrics=args.metrics,
-        )
-        try:
-            cluster.start(say)
-            _announce(cluster, args.format)
-            while not stop_requested:
-                for process in cluster.dead():
-                    raise ClusterUnreachableError(f"{process.name} ended by itself:\n{process.log_tail()}")
-                time.sleep(0.2)
-            say("stopping")
-        finally:
-            cluster.stop()
-    except OncelogError as error:
-        print(f"oncelog up: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
-def _announce(cluster: LocalCluster, style: str) -> None:
-    if style == "json":
-        listing = {name: p.address for name, p in cluster.processes.items()}
-        urls = {name: p.metrics_url for name, p in cluster.processes.items() if p.metrics_url}
-        answer = {"bootstrap_servers": cluster.bootstrap_servers, "processes": listing}
-        print(json.dumps({**answer, "metrics": urls} if urls else answer), flush=True)
-        return
-    for name, process in cluster.processes.items():
-        pid = process.popen.pid if process.popen else 0
-        print(f"  {name:<16} {process.address:<22} pid {pid:<8} {process.metrics_url}".rstrip())
-    print("access rules are off: whoever reaches these addresses may do everything (docs/security.md)")
-    print(f"ready: bootstrap_servers={cluster.bootstrap_servers}\nstop with Ctrl-C", flush=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

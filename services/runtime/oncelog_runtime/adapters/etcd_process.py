@@ -79,10 +79,17 @@ def free_port() -> int:
 
 
 def etcd_command(
-    data_dir: str, client_port: int, peer_port: int, *, fsync: bool = True, tls: PemPaths | None = None
+    data_dir: str,
+    client_port: int,
+    peer_port: int,
+    *,
+    fsync: bool = True,
+    tls: PemPaths | None = None,
+    name: str = "oncelog",
 ) -> list[str]:
     """The command line of a single-member etcd on 127.0.0.1, with a line of warning when its version is a poor one.
 
+    `name`: what it calls itself; it may be another one at each start.
     `tls`: the certificate that it shows, and the CA of the certificates that it asks its clients for.
     Raises `MetadataUnavailableError` when there is no etcd.
     """
@@ -90,13 +97,13 @@ def etcd_command(
     client = f"{'https' if tls else 'http'}://127.0.0.1:{client_port}"
     peer = f"http://127.0.0.1:{peer_port}"
     flags = {
-        "name": "oncelog",
+        "name": name,
         "data-dir": data_dir,
         "listen-client-urls": client,
         "advertise-client-urls": client,
         "listen-peer-urls": peer,
         "initial-advertise-peer-urls": peer,
-        "initial-cluster": f"oncelog={peer}",
+        "initial-cluster": f"{name}={peer}",
         "auto-compaction-mode": "periodic",
         "auto-compaction-retention": "1h",
         "log-level": "warn",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import io
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -11,7 +12,7 @@ import pytest
 
 from oncelog.cli.bench_load import Bench
 from oncelog.cli.exporter import Exporter
-from oncelog.cli.load import Samples, rate, seconds
+from oncelog.cli.load import Samples, rate, reporting, seconds, size
 from oncelog.cli.verify import exit_code, sentence
 from oncelog.cli.verify_load import Verification
 from oncelog.core.verification import Anomaly, Reading
@@ -40,7 +41,9 @@ def test_percentiles_stay_right_when_samples_are_thinned() -> None:
     assert Samples().summary() == {"p50": 0.0, "p99": 0.0, "max": 0.0}
 
 
-@pytest.mark.parametrize(("text", "value"), [("30", 30.0), ("30s", 30.0), ("1.5m", 90.0), ("1h", 3600.0)])
+@pytest.mark.parametrize(
+    ("text", "value"), [("30", 30.0), ("30s", 30.0), ("1.5m", 90.0), ("1h", 3600.0), ("500ms", 0.5), ("1h30m", 5400.0)]
+)
 def test_durations(text: str, value: float) -> None:
     assert seconds(text) == value
 
@@ -49,6 +52,13 @@ def test_durations(text: str, value: float) -> None:
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError):
         seconds(text)
+
+
+def test_a_size_of_nothing_is_none() -> None:
+    assert size("64KiB") == 65_536
+    for wrong in ("0", "-1", "x"):
+        with pytest.raises(argparse.ArgumentTypeError):
+            size(wrong)
 
 
 def test_a_share_is_from_0_to_1() -> None:
@@ -90,6 +100,34 @@ def test_a_scraper_gets_the_numbers() -> None:
     assert "oncelog_verify_end_to_end_seconds_count 2" in lines
     assert 'oncelog_verify_transactions_total{outcome="committed"} 3' in lines
     assert 'oncelog_verify_anomalies_total{anomaly="torn"} 1' in lines
+
+
+class Terminal(io.StringIO):
+    """Somebody looks."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("stream", "said"), [(Terminal(), "\r\x1b[K7 records\r\x1b[K"), (io.StringIO(), "")])
+def test_long_work_says_how_far_it_is_on_a_terminal_only(
+    stream: io.StringIO, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The line is removed at the end; in a log it would be one line for each look."""
+    monkeypatch.setattr("sys.stderr", stream)
+
+    async def work() -> None:
+        looked = asyncio.Event()
+
+        def line() -> str:
+            looked.set()
+            return "7 records"
+
+        async with reporting(line, interval_s=0.0):
+            await looked.wait()
+
+    asyncio.run(work())
+    assert stream.getvalue() == said
 
 
 class Mute:

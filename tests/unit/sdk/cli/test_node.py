@@ -51,6 +51,12 @@ def test_a_drain_is_over_when_it_was_seen() -> None:
     assert node.asked == [types_pb2.DRAIN_START, types_pb2.DRAIN_STATUS, types_pb2.DRAIN_STATUS]
 
 
+def test_how_far_a_drain_is_can_be_told() -> None:
+    said: list[str] = []
+    asyncio.run(draining.drain(FakeNode("draining", "drained"), 5.0, said.append))  # type: ignore[arg-type]
+    assert said == ["broker 2: draining, 3 leaderships to hand over"]
+
+
 def test_not_draining_after_the_start_has_not_begun_and_is_asked_again() -> None:
     node = FakeNode("not draining", "draining", "not draining", "drained")
     assert drain(node)["state"] == "drained"

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+import oncelog
 from oncelog.cli.main import build_parser, main
 
 WRONG = [
@@ -16,6 +17,9 @@ WRONG = [
     (("topic", "create", "x", "--part", "3"), "unknown flag --part"),
     (("topic", "crate", "x"), "did you mean create?"),
     (("topics", "list"), "did you mean topic?"),
+    (("version",), "did you mean --version?"),
+    (("topic", "list", "--timeout-ms", "5x"), "write 5s"),
+    (("bench", "produce", "--record-size", "1KB"), "write 1GiB"),
     (("topic", "list", "--format", "xml"), "choose from text, json, yaml, wide"),
     (("cluster", "health", "surplus"), "unexpected argument 'surplus'"),
     ((), "VERB"),
@@ -41,6 +45,21 @@ def test_a_wrong_word_is_exit_code_2_and_a_hint(
     assert says in capsys.readouterr().err
 
 
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """Section 1 of a new user's diary: `oncelog --version` and `oncelog version` did not exist."""
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert (ended.value.code, capsys.readouterr().out) == (0, f"oncelog {oncelog.__version__}\n")
+
+
+def test_a_flag_in_milliseconds_takes_other_units_too() -> None:
+    args = build_parser().parse_args(
+        ["bench", "produce", "--timeout-ms", "5s", "--linger-ms", "1s", "--batch-size", "1MiB"]
+    )
+    assert (args.timeout_ms, args.linger_ms, args.batch_size) == (5_000, 1_000, 1 << 20)
+    assert build_parser().parse_args(["topic", "list", "--timeout-ms", "5000"]).timeout_ms == 5_000
+
+
 def verbs(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
     """Every parser that runs something."""
     inner = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
@@ -51,13 +70,16 @@ def verbs(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
             yield from verbs(child)
 
 
+ON_THIS_MACHINE = {f"oncelog {verb}" for verb in ("up", "down", "status", "kill", "pause", "resume", "start")}
+"""They speak to processes, not to brokers."""
 ALL = {parser.prog: parser for parser in verbs(build_parser())}
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_every_verb_has_the_common_flags_and_an_example_that_parses(name: str) -> None:
     parser = ALL[name]
-    assert {"--format", "--bootstrap-servers", "--timeout-ms"} <= set(parser._option_string_actions)
+    common = {"--data-dir"} if name in ON_THIS_MACHINE else {"--bootstrap-servers", "--timeout-ms"}
+    assert {"--format", *common} <= set(parser._option_string_actions)
     assert parser.description
     assert parser.epilog, f"{name} has no example"
     assert name in parser.epilog

@@ -12,9 +12,12 @@ from oncelog.cli.words import (
     UsageError,
     confirm,
     matching,
+    milliseconds,
+    options_of,
     partition_of,
     place_of,
     settings_of,
+    size_bytes,
     span_ms,
 )
 
@@ -67,6 +70,57 @@ def test_no_span(text: str) -> None:
         span_ms(text)
 
 
+@pytest.mark.parametrize(("text", "ms"), [("5000", 5_000), ("5s", 5_000), ("1m30s", 90_000), ("0", 0)])
+def test_a_flag_in_milliseconds_takes_a_span_with_its_unit(text: str, ms: int) -> None:
+    assert milliseconds(text) == ms
+
+
+@pytest.mark.parametrize("text", ["", "5x", "-1", "1.5", "five", "²"])
+def test_no_milliseconds(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="5s"):
+        milliseconds(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("512", 512), ("64KiB", 65_536), ("64k", 65_536), ("10M", 10 << 20), ("1GiB", 1 << 30), ("2T", 2 << 40)],
+)
+def test_sizes(text: str, size: int) -> None:
+    assert size_bytes(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "K", "1KB", "-1", "1.5G", "1 GiB", "²", "9" * 30])
+def test_no_size(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="1GiB"):
+        size_bytes(text)
+
+
+def test_options_of_topics_take_units_and_the_broker_judges_the_rest() -> None:
+    """Section 1 of a new user's diary: `-c retention_ms=1h` was refused, though `describe` prints `(7d)`."""
+    given = [
+        "retention_ms=1h",
+        "segment.bytes=1GiB",
+        "segment_ms=5000",
+        "retention_bytes=-1",
+        "cleanup_policy=delete",
+        "odd=1h",
+        "max_message_bytes=many",
+    ]
+    assert options_of(given, "--config") == {
+        "retention_ms": "3600000",
+        "segment.bytes": "1073741824",
+        "segment_ms": "5000",
+        "retention_bytes": "-1",
+        "cleanup_policy": "delete",
+        "odd": "1h",
+        "max_message_bytes": "many",
+    }
+    with pytest.raises(UsageError, match="retention_ms: '1 hour' is no span of time"):
+        options_of(["retention_ms=1 hour"], "--config")
+    with pytest.raises(UsageError, match="segment_bytes: '1h' is no size"):
+        options_of(["segment_bytes=1h"], "--config")
+
+
 def test_settings() -> None:
     assert settings_of(["a=1", "b=2=3"], "--set") == {"a": "1", "b": "2=3"}
     for wrong in (["a"], ["=1"], ["a=1", "a=2"]):
@@ -83,5 +137,5 @@ def test_regular_expressions_match_whole_names() -> None:
 def test_nobody_to_ask_is_a_no(monkeypatch: pytest.MonkeyPatch) -> None:
     confirm("Delete?", yes=True)
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
-    with pytest.raises(UsageError, match="--yes"):
+    with pytest.raises(UsageError, match=r"^Delete\? Nobody can answer here .* --yes answers yes$"):
         confirm("Delete?", yes=False)
