@@ -6,6 +6,7 @@
 Rule 1: all clients of a process share one daemon thread with one event loop; calls may come from any thread.
 Rule 2: every blocking call can be interrupted (Ctrl-C); what it waited for is then cancelled on the loop.
 Rule 3: after a fork the child has no such thread: clients that it inherited raise `ForkedClientError`.
+Rule 4: what was sent by a producer that nobody closed is still written when the interpreter ends, within 5 s.
 """
 
 from __future__ import annotations
@@ -322,7 +323,6 @@ class Consumer(Wrapper[AsyncConsumer]):
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """Records for ever."""
-        self.start()
         while not self._inner.is_closed:
             record = self.getone(1_000)
             if record is not None:
@@ -334,7 +334,6 @@ class Consumer(Wrapper[AsyncConsumer]):
 
     def arrow_batches(self, include_headers: bool = False) -> Iterator[Any]:
         """`read_arrow` for ever."""
-        self.start()
         while not self._inner.is_closed:
             rows = self.read_arrow(1_000, include_headers)
             if rows is not None:
@@ -404,7 +403,9 @@ class Client(Wrapper[async_client.Client]):
 
     def producer(self, **config: Any) -> Producer:
         """A producer."""
-        return Producer(self._call(self._inner.producer, **config), self._thread)
+        producer = self._call(self._inner.producer, **config)
+        self._thread.rescue_at_exit(producer)
+        return Producer(producer, self._thread)
 
     def consumer(self, *topics: str, **config: Any) -> Consumer:
         """A consumer."""

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from oncelog import methods
+from oncelog.client import unclosed
 from oncelog.client.admin import Admin
 from oncelog.client.calls import Caller
 from oncelog.client.consumer import Consumer
@@ -68,6 +69,7 @@ class Client:
         servers = config.pop("bootstrap.servers", None) or bootstrap_servers
         given = {"client_id": client_id, **config, "bootstrap_servers": addresses(servers)}
         self.config = load(ClientConfig, given)
+        self._watches = transport is None  # simulated clients vanish unclosed when their process crashes
         self._context = _context(self.config, transport, clock, random, tracer)
         self._metadata = Metadata(self._context)
         self._caller = Caller(self._context, self._metadata)
@@ -121,7 +123,10 @@ class Client:
         """A producer; see `ProducerConfig` for its options. Raises `ConfigError`."""
         context, own = self._for_one(config)
         caller = Caller(context, self._metadata)
-        return self._keep(Producer(context, self._metadata, caller, load(ProducerConfig, own)))
+        producer = self._keep(Producer(context, self._metadata, caller, load(ProducerConfig, own)))
+        if self._watches:
+            unclosed.watch(producer)
+        return producer
 
     def consumer(self, *topics: str, **config: Any) -> Consumer:
         """A consumer of all partitions of these topics, or, without topics, of what you `assign`.

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from oncelog import errors, methods
+from oncelog.client import unclosed
 from oncelog.client.calls import Caller
 from oncelog.client.context import Context
 from oncelog.client.delivery import BatchDelivery, Delivery, RecordMetadata
@@ -21,7 +22,8 @@ from oncelog.client.sender import Sender
 from oncelog.client.transaction import Transaction
 from oncelog.client.writer import Headers, Writer
 from oncelog.config import ProducerConfig
-from oncelog.core.identity import Identity, believed
+from oncelog.core.accumulator import Batch
+from oncelog.core.identity import NOBODY, Identity, believed
 from oncelog.core.names import check_transactional_id
 from oncelog.core.transaction import TransactionState
 from oncelog.v1 import coordinator_pb2 as co
@@ -46,6 +48,8 @@ class Producer:
         self._current: Transaction | None = None
         self._fatal: errors.OncelogError | None = None
         self._is_closed = False
+        self.watched_in = 0
+        """Id of the process in which something is said if this is never closed; 0: in none (`oncelog.client.unclosed`)."""
 
     # ------------------------------------------------------------ life
 
@@ -78,6 +82,31 @@ class Producer:
     def is_closed(self) -> bool:
         """True after `close`."""
         return self._is_closed
+
+    @property
+    def is_started(self) -> bool:
+        """True once it has a producer id."""
+        return self._session is not None or self._sender.identity not in (None, NOBODY)
+
+    def __repr__(self) -> str:
+        name = "" if self.config.transactional_id is None else f", transactional_id={self.config.transactional_id!r}"
+        return f"Producer(client_id={self._context.config.client_id!r}{name})"
+
+    def __del__(self) -> None:
+        if getattr(self, "watched_in", 0):
+            unclosed.forgotten(self)
+
+    def open_batches(self) -> list[Batch]:
+        """What is queued or under way."""
+        return self._sender.open_batches()
+
+    def unfinished(self) -> unclosed.Unfinished:
+        """How many records would be lost if this producer vanished now."""
+        batches = self.open_batches()
+        unsent = sum(batch.record_count for batch in batches if batch.attempts == 0)
+        unanswered = sum(batch.record_count for batch in batches if batch.attempts > 0)
+        uncommitted = sum(self._sender.acked.values()) if self._current is not None else 0
+        return unclosed.Unfinished(unsent, unanswered, uncommitted)
 
     async def close(self, timeout_ms: int | None = None) -> None:
         """Aborts an open transaction, waits for what is on its way, at most `timeout_ms` (None = `close_timeout_ms`).

@@ -187,6 +187,10 @@ class Sender:
         finally:
             self._flushes -= 1
 
+    def open_batches(self) -> list[Batch]:
+        """Everything whose outcome is not known, in the order in which it was added."""
+        return list(self._outstanding)
+
     def unseen_failure(self) -> errors.OncelogError | None:
         """The first failure that nobody awaited; forgets all that are known so far."""
         failed, self._failed = self._failed, []
