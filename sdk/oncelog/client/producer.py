@@ -23,6 +23,7 @@ from oncelog.client.transaction import Transaction
 from oncelog.client.writer import Headers, Writer
 from oncelog.config import ProducerConfig
 from oncelog.core.accumulator import Batch
+from oncelog.core.causes import again, because
 from oncelog.core.identity import NOBODY, Identity, believed
 from oncelog.core.names import check_transactional_id
 from oncelog.core.transaction import TransactionState
@@ -191,7 +192,7 @@ class Producer:
         if self._is_closed:
             raise errors.IllegalStateError("the producer is closed")
         if self._fatal is not None:
-            raise self._fatal
+            raise again(self._fatal)
         await self.start()
         assert self._session is not None
         before = self._current
@@ -199,7 +200,7 @@ class Producer:
             await before.abort()
             before = self._current
         if before is not None:
-            raise errors.IllegalStateError("another transaction of this producer is open", state=before.state.value)
+            raise _still_there(before)
         self._current = transaction
         return self._session._replace(txn_no=self._next_txn_no)
 
@@ -233,3 +234,13 @@ class Producer:
         )
         self._next_txn_no = identity.txn_no
         return identity
+
+
+def _still_there(before: Transaction) -> errors.OncelogError:
+    """Why no transaction can follow this one: what ended the producer for good, else what its caller has to end first."""
+    first = before.error
+    if first is not None and first.fatal:
+        return again(first)
+    why = "is open: commit or abort it first" if first is None else f"failed and waits for its abort(): {first}"
+    state = before.state.value
+    return because(errors.IllegalStateError(f"another transaction of this producer {why}", state=state), first)
