@@ -50,6 +50,10 @@ class ClientConfig:
     client_id: str = "oncelog-python"
     request_timeout_ms: int = 30_000
     default_api_timeout_ms: int = 60_000
+    bootstrap_timeout_ms: int = 5_000
+    """Until a client that has never reached the cluster says so, with what happened at each address; ms, 1 and up. Later calls
+    have their own time-outs.
+    """
     retry_backoff_ms: int = 20
     retry_backoff_max_ms: int = 250
     metadata_max_age_ms: int = 300_000
@@ -72,7 +76,7 @@ class ClientConfig:
     def __post_init__(self) -> None:
         """Raises `ConfigError`."""
         _positive(self, "request_timeout_ms", "default_api_timeout_ms", "retry_backoff_ms", "metadata_max_age_ms")
-        _positive(self, "metadata_attempt_timeout_ms", "close_timeout_ms")
+        _positive(self, "metadata_attempt_timeout_ms", "close_timeout_ms", "bootstrap_timeout_ms")
         _at_least(self, "retry_backoff_max_ms", self.retry_backoff_ms)
         self._check_security()
 

@@ -40,6 +40,7 @@ def client_for(connection: ConnectionOptions) -> Client:
             client_id=connection.client_id,
             request_timeout_ms=min(_MAX_ATTEMPT_MS, connection.request_timeout_ms),
             default_api_timeout_ms=connection.request_timeout_ms,
+            bootstrap_timeout_ms=min(_MAX_ATTEMPT_MS, connection.request_timeout_ms),  # Spark tries tasks again at once
             security_protocol=connection.security_protocol,
             ssl_cafile=connection.ssl_cafile,
             ssl_certfile=connection.ssl_certfile,

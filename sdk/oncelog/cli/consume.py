@@ -11,6 +11,7 @@ from oncelog.cli.output import Printer
 from oncelog.cli.parsing import Commands
 from oncelog.cli.session import with_client
 from oncelog.cli.words import Place, UsageError, id_of, place_of
+from oncelog.errors import OffsetOutOfRangeError
 
 if TYPE_CHECKING:
     from oncelog.client.client import Client
@@ -77,7 +78,7 @@ def _run(args: argparse.Namespace, printer: Printer) -> int:
         )
     place_of(args.start or "start")
     view = _View(args, printer)
-    return with_client(args, lambda client: _consume(client, args, view))
+    return with_client(args, lambda client: _consume(client, args, view), lasting=True)
 
 
 async def _consume(client: Client, args: argparse.Namespace, view: _View) -> int:
@@ -93,6 +94,7 @@ async def _consume(client: Client, args: argparse.Namespace, view: _View) -> int
     isolation = "read_uncommitted" if args.read_uncommitted else "read_committed"
     starts = await _starts(client, args, chosen, isolation)
     ends = await _ends(client, chosen, isolation) if args.until_end else None
+    await _require_not_beyond(client, starts)
     if args.print_control_records:
         await _look(client, starts, ends, isolation, view)
     else:
@@ -108,6 +110,17 @@ async def _starts(client: Client, args: argparse.Namespace, chosen: list[Where],
         group = await client.admin.describe_group(args.group)
         starts.update({(o.topic, o.partition): o.offset for o in group.offsets if (o.topic, o.partition) in starts})
     return starts
+
+
+async def _require_not_beyond(client: Client, starts: dict[Where, int]) -> None:
+    """Raises `OffsetOutOfRangeError` for a place behind the end: nothing is there, and nothing was lost there."""
+    ends = await _ends(client, list(starts), "read_uncommitted")
+    for (topic, partition), offset in starts.items():
+        if offset > ends[topic, partition]:
+            raise OffsetOutOfRangeError(
+                f"{topic}/{partition} ends at offset {ends[topic, partition]}, below {offset}: `--offset end` waits for what "
+                "comes next"
+            )
 
 
 async def _ends(client: Client, chosen: list[Where], isolation: str) -> dict[Where, int]:

@@ -23,7 +23,7 @@ from oncelog.client import unclosed
 from oncelog.client.admin import Admin
 from oncelog.client.calls import Caller
 from oncelog.client.consumer import Consumer
-from oncelog.client.context import Context
+from oncelog.client.context import Context, now_ms
 from oncelog.client.metadata import Metadata
 from oncelog.client.participant import BatchCommit, Batches, BatchToken, JoinOptions, Participant, ParticipantResult
 from oncelog.client.producer import Producer
@@ -106,6 +106,13 @@ class Client:
             await self._context.transport.close()
             if self._context.tracer is not None and self._context.tracer.exports:
                 await asyncio.to_thread(self._context.tracer.flush, _FLUSH_MS)
+
+    def give_up_after(self, timeout_ms: int) -> None:
+        """From now on all calls together have this long (ms), not each one alone; a later call of this sets it anew.
+
+        For programs that run once, as a command line does. Records on their way have their `delivery_timeout_ms`.
+        """
+        self._context.ends_ms = now_ms() + timeout_ms
 
     @property
     def cluster_id(self) -> str:
