@@ -8,7 +8,7 @@ Rule 3: defaults are the safe ones: acks "all", idempotence on, read_committed (
 from __future__ import annotations
 
 import difflib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, TypeVar
 
@@ -188,14 +188,17 @@ class ConsumerConfig:
             raise ConfigError("enable_auto_commit comes with group membership; call commit() after your work")
 
 
-def load(kind: type[C], given: Mapping[str, Any]) -> C:
-    """A checked configuration of this kind. Raises `ConfigError` for unknown names and illegal values."""
+def load(kind: type[C], given: Mapping[str, Any], also: Iterable[str] = ()) -> C:
+    """A checked configuration of this kind. Raises `ConfigError` for unknown names and illegal values.
+
+    `also`: names that the caller has taken out already, to be suggested too.
+    """
     known = {item.name: item for item in fields(kind)}  # type: ignore[arg-type]
     values: dict[str, Any] = {}
     for typed, value in given.items():
         name = typed.replace(".", "_")
         if name not in known:
-            raise ConfigError(f"unknown option `{typed}`{_suggestion(name, list(known))}")
+            raise ConfigError(f"unknown option `{typed}`{_suggestion(name, sorted({*known, *also}))}")
         if name in values:
             raise ConfigError(f"option `{name}` is given twice")
         values[name] = _coerce(name, value, known[name].default)

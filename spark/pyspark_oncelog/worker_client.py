@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import platform
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oncelog.errors import ConfigError
 from pyspark_oncelog.options import ConnectionOptions
@@ -32,7 +32,7 @@ def client_for(connection: ConnectionOptions) -> Client:
     client = _clients.get(key)
     if client is None:
         _require_files(connection)
-        traces = {}
+        traces: dict[str, Any] = {}
         if connection.otlp_endpoint:  # the driver has sampled
             traces = {"otlp_endpoint": connection.otlp_endpoint, "trace_sampler": "parentbased_always_on"}
         client = Client(

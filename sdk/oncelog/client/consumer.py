@@ -32,6 +32,7 @@ from oncelog.client.read_trace import ReadTraces
 from oncelog.config import ConsumerConfig
 from oncelog.core.consumer import Cursor
 from oncelog.core.names import check_group_id
+from oncelog.made_by_client import refuse_direct
 from oncelog.types import PartitionId, TopicPartition
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import types_pb2
@@ -42,6 +43,11 @@ _FOREVER_MS = 3_600_000
 
 class Consumer:
     """See the module. Made by `Client.consumer(...)`; use it with `async with`."""
+
+    def __new__(cls, *given: Any, **options: Any) -> Consumer:
+        """Raises `TypeError` that says how it is made."""
+        refuse_direct(Context, "oncelog.Client", "consumer", given, options)
+        return super().__new__(cls)
 
     def __init__(
         self, context: Context, metadata: Metadata, caller: Caller, config: ConsumerConfig, topics: tuple[str, ...]

@@ -27,11 +27,17 @@ from oncelog.core.causes import again, because
 from oncelog.core.identity import NOBODY, Identity, believed
 from oncelog.core.names import check_transactional_id
 from oncelog.core.transaction import TransactionState
+from oncelog.made_by_client import refuse_direct
 from oncelog.v1 import coordinator_pb2 as co
 
 
 class Producer:
     """See the module. Made by `Client.producer(...)`; use it with `async with`."""
+
+    def __new__(cls, *given: Any, **options: Any) -> Producer:
+        """Raises `TypeError` that says how it is made."""
+        refuse_direct(Context, "oncelog.Client", "producer", given, options)
+        return super().__new__(cls)
 
     def __init__(self, context: Context, metadata: Metadata, caller: Caller, config: ProducerConfig) -> None:
         self.config = config
