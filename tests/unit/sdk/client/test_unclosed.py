@@ -152,3 +152,10 @@ def test_an_open_transaction_of_a_blocking_producer_is_aborted_when_the_interpre
     )
     assert said == "[b'a', b'b', b'c'] 1"
     assert "1 records were written in a transaction that will be aborted" in warned
+
+
+def test_a_forked_child_is_silent_about_what_it_inherited() -> None:
+    """Rule 3: the copy of a producer is not lost with the child; the parent still has it."""
+    said, warned = at_exit("import os, sys\nif os.fork() == 0:\n    sys.exit()\nos.wait()\n")
+    assert said.splitlines()[-1] == "[b'a', b'b'] 0"
+    assert warned.count("ResourceWarning: Unclosed Producer") == 1
