@@ -73,6 +73,10 @@ class Delivery(Wrapper[AsyncDelivery]):
 class BatchDelivery(Wrapper[AsyncBatchDelivery]):
     """Many rows on their way."""
 
+    def add_done_callback(self, function: Callable[[BatchDelivery], object]) -> None:
+        """As `Delivery.add_done_callback`, when every outcome is known."""
+        self._call(self._inner.add_done_callback, lambda _: function(self))
+
     @property
     def rows(self) -> int:
         """How many."""
@@ -80,6 +84,8 @@ class BatchDelivery(Wrapper[AsyncBatchDelivery]):
 
     def result(self) -> list[WrittenRange]:
         """Waits for all acknowledgements. Raises the first failure."""
+        if self._inner.done():
+            return self._inner.result()
         ranges: list[WrittenRange] = self._run(_await(self._inner))
         return ranges
 

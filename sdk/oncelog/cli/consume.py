@@ -94,7 +94,8 @@ async def _consume(client: Client, args: argparse.Namespace, view: _View) -> int
     isolation = "read_uncommitted" if args.read_uncommitted else "read_committed"
     starts = await _starts(client, args, chosen, isolation)
     ends = await _ends(client, chosen, isolation) if args.until_end else None
-    await _require_not_beyond(client, starts)
+    if args.start:  # a group's offsets are nobody's typing mistake
+        await _require_not_beyond(client, starts)
     if args.print_control_records:
         await _look(client, starts, ends, isolation, view)
     else:

@@ -247,6 +247,6 @@ def _still_there(before: Transaction) -> errors.OncelogError:
     first = before.error
     if first is not None and first.fatal:
         return again(first)
-    why = "is open: commit or abort it first" if first is None else f"failed and waits for its abort(): {first}"
-    state = before.state.value
-    return because(errors.IllegalStateError(f"another transaction of this producer {why}", state=state), first)
+    why = "" if first is None else f"; the first reason: {first}"
+    message = f"another transaction of this producer comes first: {before.what_to_do}{why}"
+    return because(errors.IllegalStateError(message, state=before.state.value), first)

@@ -94,6 +94,11 @@ class Transaction:
         return self._begun().error
 
     @property
+    def what_to_do(self) -> str:
+        """How it stands, and what to do next."""
+        return self._begun().what_to_do
+
+    @property
     def outcome(self) -> str:
         """ "committed", "aborted", or the state's name while neither is known."""
         return self._begun().state.value

@@ -38,6 +38,7 @@ _VALID_PREVIOUS: Final = {
     _S.DEAD: (_S.OPEN, _S.FAILED, _S.COMMITTING, _S.ABORTING, _S.DEAD),  # fenced
 }
 _WHAT_TO_DO: Final = {
+    _S.OPEN: "it is open: commit or abort it first",
     _S.FAILED: "it failed: abort it",
     _S.COMMITTING: "its commit was asked for: call commit() again, or ask get_outcome()",
     _S.ABORTING: "its abort was asked for: call abort() again",
@@ -62,6 +63,11 @@ class TransactionCore:
     def is_over(self) -> bool:
         """Decided, as far as this producer is concerned."""
         return self.state in (_S.COMMITTED, _S.ABORTED, _S.DEAD)
+
+    @property
+    def what_to_do(self) -> str:
+        """How it stands, and what its owner does next."""
+        return _WHAT_TO_DO[self.state]
 
     def check_open(self) -> None:
         """Raises the first failure, or `IllegalStateError`."""

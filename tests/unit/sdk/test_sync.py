@@ -83,7 +83,9 @@ def test_a_callback_runs_in_the_thread_of_the_loop_and_may_ask_for_the_result(cl
     with client.producer() as producer:
         delivery = producer.send(TOPIC, b"a", partition=0)
         delivery.add_done_callback(lambda d: called.append((threading.current_thread().name, d.result().offset)))
-    assert called == [("oncelog-loop", 0)]
+        many = producer.send_many(TOPIC, [b"b", b"c"])
+        many.add_done_callback(lambda d: called.append((threading.current_thread().name, len(d.result()))))
+    assert called == [("oncelog-loop", 0), ("oncelog-loop", len(many.result()))]
 
 
 def test_clients_share_one_thread(client: sync.Client, cluster: FakeCluster) -> None:

@@ -189,11 +189,32 @@ def test_a_failed_transaction_in_the_way_says_why_it_failed(cluster: FakeCluster
             await transaction.send(TOPIC, b"a", partition=0)
             with pytest.raises(errors.InvalidRecordError):
                 await transaction.commit()
-            with pytest.raises(errors.IllegalStateError, match=r"waits for its abort\(\): no consumer") as caught:
+            with pytest.raises(
+                errors.IllegalStateError, match=r"it failed: abort it; the first reason: no consumer"
+            ) as caught:
                 await producer.begin_transaction()
             assert isinstance(caught.value.__cause__, errors.InvalidRecordError)
             await transaction.abort()
             await (await producer.begin_transaction()).commit()
+
+    cluster.run(work)
+
+
+def test_a_transaction_in_the_way_says_what_ends_it(cluster: FakeCluster) -> None:
+    """new_user.md bug 8."""
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client(**patient()) as client, client.producer(transactional_id="t") as producer:
+            transaction = await producer.begin_transaction()
+            with pytest.raises(errors.IllegalStateError, match="it is open: commit or abort it first"):
+                await producer.begin_transaction()
+            cluster.fail("EndTransaction", *(Lost() for _ in range(3)))
+            await transaction.send(TOPIC, b"a", partition=0)
+            with pytest.raises(errors.CommitOutcomeUnknownError):
+                await transaction.commit()
+            with pytest.raises(errors.IllegalStateError, match=r"its commit was asked for: call commit\(\) again"):
+                await producer.begin_transaction()
+            await transaction.commit()
 
     cluster.run(work)
 
