@@ -11,7 +11,6 @@ from oncelog.cli.output import Printer
 from oncelog.cli.parsing import Commands
 from oncelog.cli.session import with_client
 from oncelog.cli.words import Place, UsageError, id_of, place_of
-from oncelog.errors import OffsetOutOfRangeError
 
 if TYPE_CHECKING:
     from oncelog.client.client import Client
@@ -94,8 +93,6 @@ async def _consume(client: Client, args: argparse.Namespace, view: _View) -> int
     isolation = "read_uncommitted" if args.read_uncommitted else "read_committed"
     starts = await _starts(client, args, chosen, isolation)
     ends = await _ends(client, chosen, isolation) if args.until_end else None
-    if args.start:  # a group's offsets are nobody's typing mistake
-        await _require_not_beyond(client, starts)
     if args.print_control_records:
         await _look(client, starts, ends, isolation, view)
     else:
@@ -111,17 +108,6 @@ async def _starts(client: Client, args: argparse.Namespace, chosen: list[Where],
         group = await client.admin.describe_group(args.group)
         starts.update({(o.topic, o.partition): o.offset for o in group.offsets if (o.topic, o.partition) in starts})
     return starts
-
-
-async def _require_not_beyond(client: Client, starts: dict[Where, int]) -> None:
-    """Raises `OffsetOutOfRangeError` for a place behind the end: nothing is there, and nothing was lost there."""
-    ends = await _ends(client, list(starts), "read_uncommitted")
-    for (topic, partition), offset in starts.items():
-        if offset > ends[topic, partition]:
-            raise OffsetOutOfRangeError(
-                f"{topic}/{partition} ends at offset {ends[topic, partition]}, below {offset}: `--offset end` waits for what "
-                "comes next"
-            )
 
 
 async def _ends(client: Client, chosen: list[Where], isolation: str) -> dict[Where, int]:

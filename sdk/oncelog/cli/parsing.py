@@ -77,12 +77,7 @@ def common_flags(defaults: Defaults | None = None) -> argparse.ArgumentParser:
         raise ConfigError(f"ONCELOG_FORMAT, or format of the profile, is one of {', '.join(FORMATS)}", given=style)
     flags.add_argument("--format", choices=FORMATS, default=style, help="how to print (default text)")
     patience = defaults.of("timeout_ms", "30000")
-    flags.add_argument(
-        "--timeout-ms",
-        type=int,
-        default=patience,
-        help="give up after this long (default 30000); what follows, waits or measures may last longer",
-    )
+    flags.add_argument("--timeout-ms", type=int, default=patience, help="give up after this long (default 30000)")
     flags.add_argument("--profile", metavar="NAME", help="take the flags that are not given from this profile")
     return common
 

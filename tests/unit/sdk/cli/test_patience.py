@@ -78,9 +78,3 @@ def test_a_time_that_cannot_be_is_refused(cluster: FakeCluster, capsys: pytest.C
 def test_waiting_for_health_ends_too(cluster: FakeCluster) -> None:
     cluster.down = {*BROKERS}
     assert main(["cluster", "health", "--watch", "--exit-when-healthy", "--timeout-ms", "300"]) == 1
-
-
-def test_a_start_beyond_the_end_is_told(cluster: FakeCluster, capsys: pytest.CaptureFixture[str]) -> None:
-    """new_user.md 1: `consume -o 999999 --until-end` was silent, with exit code 0."""
-    assert main(["consume", TOPIC, "-o", "999999", "--until-end"]) == 1
-    assert "orders/0 ends at offset 0, below 999999" in capsys.readouterr().err
