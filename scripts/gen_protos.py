@@ -3,6 +3,7 @@
 Rule 1: a proto's path is its Python import path: protos/oncelog/v1/x.proto becomes sdk/oncelog/v1/x_pb2.py.
 Rule 2: the generator is the old pinned one of locks/protos.txt, since generated code refuses older runtimes.
 Rule 3: stubs whose proto is gone are drift too.
+Rule 4: protoc types messages only; what is called (`*_pb2_grpc.pyi`) is typed here, for the public package `oncelog`.
 Runs on .venv-protos (`make protos`, `make lint`).
 """
 
@@ -14,12 +15,68 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PROTOS = ROOT / "protos"
 # The first folder below protos/ names the package, and so the source root of its stubs.
 SOURCE_ROOTS = {"oncelog": Path("sdk"), "oncelog_runtime": Path("services/runtime")}
-STUB_PATTERNS = ("*_pb2.py", "*_pb2.pyi", "*_pb2_grpc.py")
+STUB_PATTERNS = ("*_pb2.py", "*_pb2.pyi", "*_pb2_grpc.py", "*_pb2_grpc.pyi")
+TYPED_PACKAGE = "oncelog"
+_HEAD = '''"""Types of {source}, written by scripts/gen_protos.py: not to be edited.
+
+`XStub(channel)` of a `grpc.Channel` answers at once. With a `grpc.aio.Channel` each call is awaited: then say so with
+`cast("XAsyncStub", XStub(channel))`; `XAsyncStub` exists for type checkers only.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
+from typing import Any, Protocol, TypeVar
+
+{imports}
+
+_Req = TypeVar("_Req", contravariant=True)
+_Rep = TypeVar("_Rep", covariant=True)
+_Metadata = Sequence[tuple[str, str | bytes]]
+
+class _Call(Protocol[_Req, _Rep]):
+    def __call__(
+        self,
+        request: _Req,
+        timeout: float | None = ...,
+        metadata: _Metadata | None = ...,
+        credentials: Any = ...,
+        wait_for_ready: bool | None = ...,
+        compression: Any = ...,
+    ) -> _Rep: ...
+
+class _AsyncCall(Protocol[_Req, _Rep]):
+    def __call__(
+        self,
+        request: _Req,
+        *,
+        timeout: float | None = ...,
+        metadata: _Metadata | None = ...,
+        credentials: Any = ...,
+        wait_for_ready: bool | None = ...,
+        compression: Any = ...,
+    ) -> Awaitable[_Rep]: ...
+
+class _Stream(Protocol[_Req, _Rep]):
+    def __call__(
+        self, request_iterator: Iterator[_Req], timeout: float | None = ..., metadata: _Metadata | None = ...
+    ) -> Iterator[_Rep]: ...
+
+class _AsyncStream(Protocol[_Req, _Rep]):
+    """What it returns can be read, and written to, as grpc.aio has it."""
+
+    def __call__(
+        self,
+        request_iterator: AsyncIterator[_Req] | None = ...,
+        *,
+        timeout: float | None = ...,
+        metadata: _Metadata | None = ...,
+    ) -> Any: ...
+'''
 
 
 def generate(into: Path) -> None:
@@ -33,6 +90,69 @@ def generate(into: Path) -> None:
         outputs = [f"--python_out={out}", f"--pyi_out={out}", f"--grpc_python_out={out}"]
         command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{PROTOS}", *outputs, *protos]
         subprocess.run(command, check=True, cwd=ROOT)
+    _type_calls(into / SOURCE_ROOTS[TYPED_PACKAGE])
+
+
+def _type_calls(out: Path) -> None:
+    """Write a `*_pb2_grpc.pyi` for each proto of the public package that has a service."""
+    from google.protobuf import descriptor_pb2
+
+    protos = sorted(str(path) for path in (PROTOS / TYPED_PACKAGE).rglob("*.proto"))
+    with tempfile.TemporaryDirectory() as folder:
+        described = Path(folder) / "described"
+        command = [
+            sys.executable,
+            "-m",
+            "grpc_tools.protoc",
+            f"-I{PROTOS}",
+            f"--descriptor_set_out={described}",
+            *protos,
+        ]
+        subprocess.run(command, check=True, cwd=ROOT)
+        files = descriptor_pb2.FileDescriptorSet.FromString(described.read_bytes()).file
+    modules = {f".{file.package}.{message.name}": _module(file.name) for file in files for message in file.message_type}
+    for file in files:
+        if file.service:
+            (out / f"{file.name.removesuffix('.proto')}_pb2_grpc.pyi").write_text(_typed(file, modules))
+
+
+def _module(proto: str) -> str:
+    return proto.removesuffix(".proto").replace("/", ".") + "_pb2"
+
+
+def _typed(file: Any, modules: dict[str, str]) -> str:
+    """The types of one file: for each service the stub, the stub of asyncio, what a server implements, its registration."""
+    methods = [method for service in file.service for method in service.method]
+    used = sorted({modules[name] for method in methods for name in (method.input_type, method.output_type)})
+    imports = "\n".join(f"from {module.rpartition('.')[0]} import {module.rpartition('.')[2]}" for module in used)
+    parts = [_HEAD.format(source=file.name, imports=imports)]
+    for service in file.service:
+        for name, prefix in ((f"{service.name}Stub", "_"), (f"{service.name}AsyncStub", "_Async")):
+            lines = [f"class {name}:", "    def __init__(self, channel: Any) -> None: ..."]
+            lines += [f"    {m.name}: {prefix}{_kind(m)}[{_pair(m, modules)}]" for m in service.method]
+            parts.append("\n".join(lines) + "\n")
+        lines = [f"class {service.name}Servicer:"]
+        for method in service.method:
+            given = (
+                "request_iterator: Any" if method.client_streaming else f"request: {_name(method.input_type, modules)}"
+            )
+            lines.append(f"    def {method.name}(self, {given}, context: Any) -> Any: ...")
+        parts.append("\n".join(lines) + "\n")
+        parts.append(f"def add_{service.name}Servicer_to_server(servicer: Any, server: Any) -> None: ...\n")
+    return "\n".join(parts)
+
+
+def _kind(method: Any) -> str:
+    assert method.client_streaming == method.server_streaming, "only unary calls and links are known"
+    return "Stream" if method.client_streaming else "Call"
+
+
+def _pair(method: Any, modules: dict[str, str]) -> str:
+    return f"{_name(method.input_type, modules)}, {_name(method.output_type, modules)}"
+
+
+def _name(message: str, modules: dict[str, str]) -> str:
+    return f"{modules[message].rpartition('.')[2]}.{message.rpartition('.')[2]}"
 
 
 def stubs(below: Path) -> set[Path]:

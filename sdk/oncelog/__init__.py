@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from oncelog.client.producer import Producer
     from oncelog.client.transaction import Transaction
     from oncelog.client.writer import Message
+    from oncelog.config import ClientConfig, ConsumerConfig, ProducerConfig
     from oncelog.errors import (
         AbortableTransactionError,
         CallerError,
@@ -63,6 +64,7 @@ _HOMES = {
     "oncelog.client.producer": ("Producer",),
     "oncelog.client.transaction": ("Transaction",),
     "oncelog.client.writer": ("Message",),
+    "oncelog.config": ("ClientConfig", "ConsumerConfig", "ProducerConfig"),
     "oncelog.errors": (
         "AbortableTransactionError",
         "CallerError",
@@ -92,6 +94,9 @@ __version__ = "0.1.0"
 __all__ = [
     "Client",
     "SyncClient",
+    "ClientConfig",
+    "ProducerConfig",
+    "ConsumerConfig",
     "Producer",
     "Transaction",
     "Message",

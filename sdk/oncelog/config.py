@@ -8,7 +8,7 @@ Rule 3: defaults are the safe ones: acks "all", idempotence on, read_committed (
 from __future__ import annotations
 
 import difflib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, TypeVar
 
@@ -50,6 +50,10 @@ class ClientConfig:
     client_id: str = "oncelog-python"
     request_timeout_ms: int = 30_000
     default_api_timeout_ms: int = 60_000
+    bootstrap_timeout_ms: int = 5_000
+    """Until a client that has never reached the cluster says so, with what happened at each address; ms, 1 and up. Later calls
+    have their own time-outs.
+    """
     retry_backoff_ms: int = 20
     retry_backoff_max_ms: int = 250
     metadata_max_age_ms: int = 300_000
@@ -72,7 +76,7 @@ class ClientConfig:
     def __post_init__(self) -> None:
         """Raises `ConfigError`."""
         _positive(self, "request_timeout_ms", "default_api_timeout_ms", "retry_backoff_ms", "metadata_max_age_ms")
-        _positive(self, "metadata_attempt_timeout_ms", "close_timeout_ms")
+        _positive(self, "metadata_attempt_timeout_ms", "close_timeout_ms", "bootstrap_timeout_ms")
         _at_least(self, "retry_backoff_max_ms", self.retry_backoff_ms)
         self._check_security()
 
@@ -184,14 +188,17 @@ class ConsumerConfig:
             raise ConfigError("enable_auto_commit comes with group membership; call commit() after your work")
 
 
-def load(kind: type[C], given: Mapping[str, Any]) -> C:
-    """A checked configuration of this kind. Raises `ConfigError` for unknown names and illegal values."""
+def load(kind: type[C], given: Mapping[str, Any], also: Iterable[str] = ()) -> C:
+    """A checked configuration of this kind. Raises `ConfigError` for unknown names and illegal values.
+
+    `also`: names that the caller has taken out already, to be suggested too.
+    """
     known = {item.name: item for item in fields(kind)}  # type: ignore[arg-type]
     values: dict[str, Any] = {}
     for typed, value in given.items():
         name = typed.replace(".", "_")
         if name not in known:
-            raise ConfigError(f"unknown option `{typed}`{_suggestion(name, list(known))}")
+            raise ConfigError(f"unknown option `{typed}`{_suggestion(name, sorted({*known, *also}))}")
         if name in values:
             raise ConfigError(f"option `{name}` is given twice")
         values[name] = _coerce(name, value, known[name].default)

@@ -6,14 +6,16 @@
 Rule 1: all clients of a process share one daemon thread with one event loop; calls may come from any thread.
 Rule 2: every blocking call can be interrupted (Ctrl-C); what it waited for is then cancelled on the loop.
 Rule 3: after a fork the child has no such thread: clients that it inherited raise `ForkedClientError`.
+Rule 4: what was sent by a producer that nobody closed is still written when the interpreter ends, within 5 s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from random import Random
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from oncelog.client import client as async_client
 from oncelog.client.client import TransactionOutcome
@@ -29,10 +31,15 @@ from oncelog.client.participant import Participant as AsyncParticipant
 from oncelog.client.producer import Producer as AsyncProducer
 from oncelog.client.transaction import Transaction as AsyncTransaction
 from oncelog.client.writer import Headers
+from oncelog.made_by_client import refuse_direct
+from oncelog.ports import Transport, WallClock
 from oncelog.sync_admin import Admin
 from oncelog.sync_loop import Wrapper, shared_thread
 from oncelog.tracing import Tracer
 from oncelog.types import TopicPartition
+
+if TYPE_CHECKING:
+    from oncelog.option_types import ClientOptions, ConsumerOptions, ParticipantOptions, ProducerOptions
 
 T = TypeVar("T")
 
@@ -44,8 +51,17 @@ async def _await(item: Any) -> Any:
 class Delivery(Wrapper[AsyncDelivery]):
     """A record on its way."""
 
+    def add_done_callback(self, function: Callable[[Delivery], object]) -> None:
+        """Calls `function(delivery)` when the outcome is known, in the thread of the event loop: it must not block.
+
+        What it raises goes to the log. See `oncelog.Delivery.add_done_callback`.
+        """
+        self._call(self._inner.add_done_callback, lambda _: function(self))
+
     def result(self) -> RecordMetadata:
         """Waits for the acknowledgement. Raises why the record was refused."""
+        if self._inner.done():
+            return self._inner.result()  # also in a callback, where nothing may wait
         metadata: RecordMetadata = self._run(_await(self._inner))
         return metadata
 
@@ -57,6 +73,10 @@ class Delivery(Wrapper[AsyncDelivery]):
 class BatchDelivery(Wrapper[AsyncBatchDelivery]):
     """Many rows on their way."""
 
+    def add_done_callback(self, function: Callable[[BatchDelivery], object]) -> None:
+        """As `Delivery.add_done_callback`, when every outcome is known."""
+        self._call(self._inner.add_done_callback, lambda _: function(self))
+
     @property
     def rows(self) -> int:
         """How many."""
@@ -64,6 +84,8 @@ class BatchDelivery(Wrapper[AsyncBatchDelivery]):
 
     def result(self) -> list[WrittenRange]:
         """Waits for all acknowledgements. Raises the first failure."""
+        if self._inner.done():
+            return self._inner.result()
         ranges: list[WrittenRange] = self._run(_await(self._inner))
         return ranges
 
@@ -145,6 +167,11 @@ class Transaction(_Writes[AsyncTransaction]):
 
 class Producer(_Writes[AsyncProducer]):
     """See `oncelog.Producer`."""
+
+    def __new__(cls, *given: Any, **options: Any) -> Producer:
+        """Raises `TypeError` that says how it is made."""
+        refuse_direct(AsyncProducer, "oncelog.SyncClient", "producer", given, options)
+        return super().__new__(cls)
 
     def __enter__(self) -> Producer:
         self._run(self._inner.start())
@@ -238,6 +265,11 @@ class Participant(_Writes[AsyncParticipant]):
 class Consumer(Wrapper[AsyncConsumer]):
     """See `oncelog.Consumer`."""
 
+    def __new__(cls, *given: Any, **options: Any) -> Consumer:
+        """Raises `TypeError` that says how it is made."""
+        refuse_direct(AsyncConsumer, "oncelog.SyncClient", "consumer", given, options)
+        return super().__new__(cls)
+
     def __enter__(self) -> Consumer:
         self._run(self._inner.start())
         return self
@@ -322,7 +354,6 @@ class Consumer(Wrapper[AsyncConsumer]):
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """Records for ever."""
-        self.start()
         while not self._inner.is_closed:
             record = self.getone(1_000)
             if record is not None:
@@ -334,7 +365,6 @@ class Consumer(Wrapper[AsyncConsumer]):
 
     def arrow_batches(self, include_headers: bool = False) -> Iterator[Any]:
         """`read_arrow` for ever."""
-        self.start()
         while not self._inner.is_closed:
             rows = self.read_arrow(1_000, include_headers)
             if rows is not None:
@@ -368,10 +398,27 @@ class Client(Wrapper[async_client.Client]):
     """See `oncelog.Client`; takes the same arguments."""
 
     def __init__(
-        self, bootstrap_servers: str | Sequence[str] = (), client_id: str = "oncelog-python", **config: Any
+        self,
+        bootstrap_servers: str | Sequence[str] = (),
+        client_id: str = "oncelog-python",
+        *,
+        transport: Transport | None = None,
+        clock: WallClock | None = None,
+        random: Random | None = None,
+        tracer: Tracer | None = None,
+        **config: Unpack[ClientOptions],
     ) -> None:
         """Connects with the first call. Raises `ConfigError`."""
-        super().__init__(async_client.Client(bootstrap_servers, client_id, **config), shared_thread())
+        inner = async_client.Client(
+            bootstrap_servers,
+            client_id,
+            transport=transport,
+            clock=clock,
+            random=random,
+            tracer=tracer,
+            **config,
+        )
+        super().__init__(inner, shared_thread())
         self.admin = Admin(self._inner.admin, self._thread)
 
     def start(self) -> Client:
@@ -402,19 +449,41 @@ class Client(Wrapper[async_client.Client]):
         """See `oncelog.Client.tracer`."""
         return self._inner.tracer
 
-    def producer(self, **config: Any) -> Producer:
+    def producer(self, **config: Unpack[ProducerOptions]) -> Producer:
         """A producer."""
-        return Producer(self._call(self._inner.producer, **config), self._thread)
+        producer = self._call(self._inner.producer, **config)
+        self._thread.rescue_at_exit(producer)
+        return Producer(producer, self._thread)
 
-    def consumer(self, *topics: str, **config: Any) -> Consumer:
+    def consumer(self, *topics: str, **config: Unpack[ConsumerOptions]) -> Consumer:
         """A consumer."""
         return Consumer(self._call(self._inner.consumer, *topics, **config), self._thread)
 
     def join_transaction(
-        self, transactional_id: str, owner_run: str, app_id: str, batch_id: int, **options: Any
+        self,
+        transactional_id: str,
+        owner_run: str,
+        app_id: str,
+        batch_id: int,
+        *,
+        write_attempt: str = "",
+        task_attempt: str = "",
+        lease_ms: int = 60_000,
+        max_duration_ms: int = 0,
+        **config: Unpack[ParticipantOptions],
     ) -> Participant:
         """Joins the open transaction of a batch. See `oncelog.Client.join_transaction`."""
-        work = self._inner.join_transaction(transactional_id, owner_run, app_id, batch_id, **options)
+        work = self._inner.join_transaction(
+            transactional_id,
+            owner_run,
+            app_id,
+            batch_id,
+            write_attempt=write_attempt,
+            task_attempt=task_attempt,
+            lease_ms=lease_ms,
+            max_duration_ms=max_duration_ms,
+            **config,
+        )
         return Participant(self._run(work), self._thread)
 
     def commit_transaction(

@@ -6,16 +6,24 @@ One daemon thread with one loop per process; a forked child has none of it.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import concurrent.futures
 import os
 import threading
+import weakref
 from collections.abc import Coroutine
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+from oncelog.client.unclosed import EXIT_FLUSH_MS, rescue
 from oncelog.errors import ForkedClientError
+
+if TYPE_CHECKING:
+    from oncelog.client.producer import Producer
 
 T = TypeVar("T")
 _POLL_S = 1.0
+_EXIT_GRACE_S: Final = 1.0
+"""For a loop that is busy with something else when the interpreter ends."""
 
 
 class LoopThread:
@@ -25,6 +33,24 @@ class LoopThread:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="oncelog-loop", daemon=True)
         self._thread.start()
+        self._pid = os.getpid()
+        self._producers: weakref.WeakSet[Producer] = weakref.WeakSet()
+
+    def rescue_at_exit(self, producer: Producer) -> None:
+        """What this producer has not sent when the interpreter ends is sent then: the loop still runs."""
+        if not self._producers:
+            atexit.unregister(self._at_exit)  # as late as can be: handlers run in the opposite order
+            atexit.register(self._at_exit)
+        self._producers.add(producer)
+
+    def _at_exit(self) -> None:
+        if os.getpid() != self._pid or not self._producers:
+            return
+        work = asyncio.run_coroutine_threadsafe(rescue(list(self._producers)), self._loop)
+        try:
+            work.result(EXIT_FLUSH_MS / 1000 + _EXIT_GRACE_S)
+        except concurrent.futures.TimeoutError:
+            work.cancel()  # the loop is stuck; `unclosed` tells what is lost
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """The work's result. A `KeyboardInterrupt` here cancels it there."""

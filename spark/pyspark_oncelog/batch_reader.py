@@ -25,15 +25,18 @@ class OncelogBatchReader(DataSourceReader):
         """Tasks, planned once. Raises `UnknownTopicError`, `ConfigError`, or `OffsetOutOfRangeError` for lost data."""
         from pyspark_oncelog import checks, positions
         from pyspark_oncelog.cluster_view import load_view, resolve
-        from pyspark_oncelog.losses import report_losses
+        from pyspark_oncelog.losses import report_beyond, report_losses
         from pyspark_oncelog.planning import plan_tasks
 
         options = self._options
         checks.require_python()
         view = load_view(options)
+        start, beyond = positions.clamp(resolve(options, options.starting, view), view)
+        report_beyond(options, "starting", beyond)
         end, beyond = positions.clamp(resolve(options, options.ending, view), view)
-        ranges, losses = positions.ranges(resolve(options, options.starting, view), end, view)
-        report_losses(options, [*beyond, *losses])
+        report_beyond(options, "ending", beyond)
+        ranges, losses = positions.ranges(start, end, view)
+        report_losses(options, losses)
         tasks = plan_tasks(ranges, options.min_partitions, options.min_rows_per_task, options.max_rows_per_task)
         return [InputPartition(tuple(task)) for task in tasks]
 

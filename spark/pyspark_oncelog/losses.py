@@ -22,3 +22,17 @@ def report_losses(options: SourceOptions, losses: Sequence[str]) -> None:
         )
     for loss in losses:
         _log.warning("failOnDataLoss=false: %s", loss)
+
+
+def report_beyond(options: SourceOptions, which: str, beyond: Sequence[str]) -> None:
+    """Raises `OffsetOutOfRangeError` for offsets that the user gave and no log has yet; they are no lost data.
+
+    `which` is "starting" or "ending". With failOnDataLoss=false what there is goes in their place.
+    """
+    if beyond and options.fail_on_data_loss:
+        raise OffsetOutOfRangeError(
+            f"option {which}Offsets lies beyond the end: {'; '.join(beyond)}. Correct it, or, to go on from what there is, "
+            "set option failOnDataLoss=false"
+        )
+    for sentence in beyond:
+        _log.warning("failOnDataLoss=false: option %sOffsets lies beyond the end: %s", which, sentence)

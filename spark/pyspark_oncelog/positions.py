@@ -94,7 +94,7 @@ def latest(view: View) -> Position:
 
 
 def clamp(end: Position, view: View) -> tuple[Position, list[str]]:
-    """An end that the user gave, not above what can be read; what lies beyond is named, as a loss is."""
+    """A start or an end that the user gave, not above what can be read; what lies beyond is named."""
     beyond: list[str] = []
     topics: dict[str, TopicPosition] = {}
     for name, topic in end.topics.items():

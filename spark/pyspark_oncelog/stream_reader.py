@@ -53,8 +53,11 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where a new query begins; the same answer however often Spark asks."""
         if self._initial is None:
             from pyspark_oncelog.cluster_view import resolve
+            from pyspark_oncelog.losses import report_beyond
 
-            self._initial = resolve(self._options, self._options.starting, self._view())
+            view = self._view()
+            self._initial, beyond = positions.clamp(resolve(self._options, self._options.starting, view), view)
+            report_beyond(self._options, "starting", beyond)
         return self._initial.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:

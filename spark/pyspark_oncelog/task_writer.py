@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from oncelog import span_names
-from oncelog.errors import BatchRolledBackError, IllegalStateError, UnknownTopicError
+from oncelog.errors import BatchRolledBackError, IllegalStateError, MessageTooLargeError, UnknownTopicError
 from pyspark_oncelog import checks
 from pyspark_oncelog.batch_trace import NO_TRACE, BatchTrace, connection_of, part
 from pyspark_oncelog.columns import pieces
@@ -64,9 +64,12 @@ def _write(
     task_attempt: str,
     batches: Iterable[RecordBatch],
 ) -> TaskMessage:
-    if identity is None:
-        return _append(client, options, task_attempt, batches)
-    return _write_joined(client, options, identity, task_attempt, batches)
+    try:
+        if identity is None:
+            return _append(client, options, task_attempt, batches)
+        return _write_joined(client, options, identity, task_attempt, batches)
+    except MessageTooLargeError as error:
+        raise too_large(error) from error
 
 
 def _append(client: Client, options: SinkOptions, task_attempt: str, batches: Iterable[RecordBatch]) -> TaskMessage:
@@ -150,6 +153,16 @@ def _send_all(client: Client, options: SinkOptions, writer: ArrowWriter, batches
             gatherer.add(piece.topic, piece.rows)
     gatherer.flush()
     return rows
+
+
+def too_large(error: MessageTooLargeError) -> MessageTooLargeError:
+    """The error in the words of somebody who runs a query, and has no `max_request_size` to set."""
+    named: dict[str, Any] = dict(error.context)
+    return MessageTooLargeError(
+        "a row is larger than a request may be, and no option of the sink raises that: split the row, or write a reference "
+        "to where its content is. Option batchBytes is about many rows together",
+        **named,
+    )
 
 
 def rolled_back(error: BatchRolledBackError) -> BatchRolledBackError:

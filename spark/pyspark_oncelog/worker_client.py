@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import platform
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oncelog.errors import ConfigError
 from pyspark_oncelog.options import ConnectionOptions
@@ -32,7 +32,7 @@ def client_for(connection: ConnectionOptions) -> Client:
     client = _clients.get(key)
     if client is None:
         _require_files(connection)
-        traces = {}
+        traces: dict[str, Any] = {}
         if connection.otlp_endpoint:  # the driver has sampled
             traces = {"otlp_endpoint": connection.otlp_endpoint, "trace_sampler": "parentbased_always_on"}
         client = Client(
@@ -40,6 +40,7 @@ def client_for(connection: ConnectionOptions) -> Client:
             client_id=connection.client_id,
             request_timeout_ms=min(_MAX_ATTEMPT_MS, connection.request_timeout_ms),
             default_api_timeout_ms=connection.request_timeout_ms,
+            bootstrap_timeout_ms=min(_MAX_ATTEMPT_MS, connection.request_timeout_ms),  # Spark tries tasks again at once
             security_protocol=connection.security_protocol,
             ssl_cafile=connection.ssl_cafile,
             ssl_certfile=connection.ssl_certfile,

@@ -186,7 +186,7 @@ class SimCluster:
             transport=self.world.client(name),
             clock=self.node("allocator-0").clock,
             random=self.world.random(name),
-            **config,
+            **{"bootstrap_timeout_ms": 30_000, **config},  # faults may keep a cluster away for long
         )
 
     def brokers(self) -> Iterator[tuple[str, Broker]]:

@@ -65,7 +65,7 @@ def _run(args: argparse.Namespace, printer: Printer) -> int:
 
     if args.records is None and not args.duration:
         args.records = args.records_default
-    result = with_client(args, lambda client: bench_load.run(client, args, printer.is_text))
+    result = with_client(args, lambda client: bench_load.run(client, args, printer.is_text), lasting=True)
     _show(result, printer)
     return 0 if result["records"] else 1
 

@@ -31,7 +31,9 @@ def add_parser(commands: Commands) -> None:
         "under whom it lives, and there are a controller and a service for producer ids. 1: not so, or nobody answers.",
     )
     add_watch(health)
-    health.add_argument("--exit-when-healthy", action="store_true", help="wait for health, then exit 0")
+    health.add_argument(
+        "--exit-when-healthy", action="store_true", help="wait for health, at most --timeout-ms, then exit 0"
+    )
     info = noun.verb("info", _info, "brokers, coordinators and the controller", ("oncelog cluster info",))
     add_watch(info)
 
@@ -47,8 +49,10 @@ async def _look(client: Client) -> dict[str, Any]:
 def _health(args: argparse.Namespace, printer: Printer) -> int:
     async def run(client: Client) -> int:
         import asyncio
+        import time
 
         shown: dict[str, Any] | None = None
+        give_up_at = time.monotonic() + args.timeout_ms / 1000
         while True:
             health = await _look(client)
             if health != shown:
@@ -56,9 +60,11 @@ def _health(args: argparse.Namespace, printer: Printer) -> int:
                 shown = health
             if health["healthy"] if args.exit_when_healthy else not args.watch:
                 return 0 if health["healthy"] else 1
+            if args.exit_when_healthy and time.monotonic() >= give_up_at:
+                return 1
             await asyncio.sleep(min(args.interval_s, 0.5) if args.exit_when_healthy else args.interval_s)
 
-    return with_client(args, run, connect=False)
+    return with_client(args, run, connect=False, lasting=args.watch and not args.exit_when_healthy)
 
 
 def _show(health: dict[str, Any], printer: Printer) -> None:

@@ -88,7 +88,7 @@ def _run(args: argparse.Namespace, printer: Printer) -> int:
         )
     place_of(args.start or "start")
     view = _View(args, printer)
-    return with_client(args, lambda client: _consume(client, args, view))
+    return with_client(args, lambda client: _consume(client, args, view), lasting=True)
 
 
 async def _consume(client: Client, args: argparse.Namespace, view: _View) -> int:

@@ -45,7 +45,9 @@ def _run(args: argparse.Namespace, printer: Printer) -> int:
     path = Path(args.output or f"oncelog-debug-{stamp}.tar.gz")
     if path.exists():
         raise ConfigError(f"{path} exists already; choose another --output")
-    result = with_client(args, lambda client: debug_bundle.collect(client, args, path, stamp), connect=False)
+    result = with_client(
+        args, lambda client: debug_bundle.collect(client, args, path, stamp), connect=False, lasting=True
+    )
     missing = ", ".join(sorted(result["missing"])) or "nothing"
     printer.value(
         result, f"{result['file']}: {len(result['parts'])} parts, {result['bytes']} bytes; missing: {missing}"

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from oncelog import methods
-from oncelog.cli.session import tls_options
+from oncelog.cli.session import timeouts, tls_options
 from oncelog.client.calls import name_call
 from oncelog.client.client import Client
 from oncelog.client.grpc_tls import ClientTls
@@ -193,9 +193,7 @@ async def _status_or_error(node: Node) -> Row:
 
 
 def _client(args: argparse.Namespace) -> Client:
-    return Client(
-        args.bootstrap_servers, client_id="oncelog-cli", default_api_timeout_ms=args.timeout_ms, **tls_options(args)
-    )
+    return Client(args.bootstrap_servers, client_id="oncelog-cli", **timeouts(args.timeout_ms), **tls_options(args))
 
 
 async def _coordinators(client: Client) -> list[str]:

@@ -174,7 +174,7 @@ def _reassign(args: argparse.Namespace, printer: Printer) -> int:
         printer.rows(rows, ("topic", "partition", "target", "result"), ("error",))
         return 1 if refused else 0
 
-    return with_client(args, run)
+    return with_client(args, run, lasting=args.wait)
 
 
 async def _until_moved(client: Client, partitions: set[tuple[str, int]]) -> None:

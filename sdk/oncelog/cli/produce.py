@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from oncelog.cli.formats import InputFormat, headers_of
@@ -69,11 +69,18 @@ def _run(args: argparse.Namespace, printer: Printer) -> int:
     if args.txn_size is not None and args.txn_size < 1:
         raise UsageError("--txn-size is 1 and up")
     reader = _Lines(args)
-    return with_client(args, lambda client: _produce(client, args, reader, printer))
+    return with_client(args, lambda client: _produce(client, args, reader, printer), lasting=True)
 
 
 async def _produce(client: Client, args: argparse.Namespace, lines: _Lines, printer: Printer) -> int:
-    producer = client.producer(transactional_id=args.transactional_id, compression_type=args.compression)
+    producer = client.producer(
+        transactional_id=args.transactional_id,
+        compression_type=args.compression,
+        delivery_timeout_ms=args.timeout_ms,
+        max_block_ms=args.timeout_ms,
+    )
+    client.give_up_after(args.timeout_ms)
+    lines.on_line = lambda: client.give_up_after(args.timeout_ms)
     async with producer:
         numbers = await _write(producer, args, lines)
     if args.transactional_id is None:
@@ -131,6 +138,8 @@ class _Lines:
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.count = 0
+        self.on_line: Callable[[], None] = lambda: None
+        """Called for each line, and for the end of the input: `--timeout-ms` begins anew, since a person may have typed it."""
         self._args = args
         self._format = InputFormat(args.line_format)
         self._headers = headers_of(args.header)
@@ -153,7 +162,9 @@ class _Lines:
         if ahead is not None:
             return ahead
         # The reader thread keeps the loop free for acknowledgements while standard input waits for a person.
-        return await asyncio.get_running_loop().run_in_executor(None, sys.stdin.buffer.readline)
+        line: bytes = await asyncio.get_running_loop().run_in_executor(None, sys.stdin.buffer.readline)
+        self.on_line()
+        return line
 
     def _row(self, line: bytes) -> Row:
         args = self._args

@@ -7,16 +7,26 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from oncelog.config import ClientConfig
+from oncelog.errors import ConfigError
+
 if TYPE_CHECKING:
     from oncelog.client.client import Client
 
 T = TypeVar("T")
 
 
-def with_client(args: argparse.Namespace, work: Callable[[Client], Awaitable[T]], *, connect: bool = True) -> T:
-    """Runs `work(client)` and closes the client. Every call inside gives up after `--timeout-ms`.
+def with_client(
+    args: argparse.Namespace,
+    work: Callable[[Client], Awaitable[T]],
+    *,
+    connect: bool = True,
+    lasting: bool | None = None,
+) -> T:
+    """Runs `work(client)` and closes the client. All of it together gives up after `--timeout-ms`.
 
-    `connect` False: the cluster may be down; `work` finds out by itself.
+    `connect` False: the cluster may be down; `work` finds out by itself. `lasting`: the work may take as long as it likes (it
+    follows, waits or measures; None: if it has `--watch`), and the time is that of every single call in it.
     """
     import asyncio
 
@@ -26,10 +36,12 @@ def with_client(args: argparse.Namespace, work: Callable[[Client], Awaitable[T]]
         client = Client(
             args.bootstrap_servers,
             client_id="oncelog-cli",
-            default_api_timeout_ms=args.timeout_ms,
+            **timeouts(args.timeout_ms),
             **tls_options(args),
         )
         try:
+            if not (getattr(args, "watch", False) if lasting is None else lasting):
+                client.give_up_after(args.timeout_ms)
             if connect:
                 await client.start()
             return await work(client)
@@ -37,6 +49,15 @@ def with_client(args: argparse.Namespace, work: Callable[[Client], Awaitable[T]]
             await client.close()
 
     return asyncio.run(session())
+
+
+def timeouts(timeout_ms: int) -> dict[str, Any]:
+    """Options of the client by which nothing that it does takes longer. Raises `ConfigError`."""
+    if timeout_ms < 1:
+        raise ConfigError("--timeout-ms is 1 and up", given=timeout_ms)
+    defaults = ClientConfig()
+    shorter = ("request_timeout_ms", "close_timeout_ms", "bootstrap_timeout_ms", "metadata_attempt_timeout_ms")
+    return {"default_api_timeout_ms": timeout_ms, **{n: min(timeout_ms, getattr(defaults, n)) for n in shorter}}
 
 
 def tls_options(args: argparse.Namespace) -> dict[str, Any]:

@@ -44,8 +44,8 @@ def _run(args: argparse.Namespace, printer: Printer) -> int:
     from oncelog.cli import verify_load
 
     if args.exporter:
-        return with_client(args, lambda client: verify_load.export(client, args, printer))
-    result = with_client(args, lambda client: verify_load.verify(client, args, printer.is_text))
+        return with_client(args, lambda client: verify_load.export(client, args, printer), lasting=True)
+    result = with_client(args, lambda client: verify_load.verify(client, args, printer.is_text), lasting=True)
     show(result, printer)
     return exit_code(result, strict=args.strict)
 

@@ -1,7 +1,8 @@
 """Calls that find their way: to a shard's owner, a partition's leader, the controller; tried again until a deadline.
 
 Rule: every call made here may be repeated (what makes a copy of each harmless stands in docs/decisions/0022), so an unknown
-outcome is resolved by asking again. At the deadline the last error is raised: its outcome is as unknown as it says.
+outcome is resolved by asking again. At the deadline the last error is raised: its outcome is as unknown as it says. When it
+says only that nobody answered, what a server said before is told with it.
 `once`: the request has a `call`, by which its copies are known to whoever executes it, in the term that this try addresses.
 """
 
@@ -15,6 +16,7 @@ from google.protobuf.message import Message
 from oncelog import errors
 from oncelog.client.context import Context, now_ms
 from oncelog.client.metadata import Metadata
+from oncelog.core.causes import because, is_silence
 from oncelog.methods import MethodSpec
 from oncelog.types import PartitionId
 
@@ -120,6 +122,7 @@ class Caller:
     async def _call(self, locate: Locate, spec: MethodSpec[Req, Rep], request: Req, timeout_ms: int | None) -> Rep:
         deadline_ms = self._context.deadline_ms(timeout_ms)
         attempt = 0
+        told: errors.OncelogError | None = None  # by a server, the last time that one spoke
         while True:
             try:
                 address = await locate(deadline_ms)
@@ -127,22 +130,38 @@ class Caller:
                     self._context.transport, address, request, self._context.call_timeout_ms(deadline_ms)
                 )
                 return reply
-            except errors.ClusterUnreachableError:
-                raise
+            except errors.ClusterUnreachableError as error:
+                raise error from told or error.__cause__
             except errors.OncelogError as error:
-                attempt += 1
-                if not error.retriable or not await self._again(error, attempt, deadline_ms):
+                if not error.retriable:
                     raise
+                last = error
+            attempt += 1
+            told = told if is_silence(last) else last
+            if not await self._again(last, told, attempt, deadline_ms):
+                raise _after(last, told)
 
-    async def _again(self, error: errors.OncelogError, attempt: int, deadline_ms: int) -> bool:
+    async def _again(
+        self, error: errors.OncelogError, told: errors.OncelogError | None, attempt: int, deadline_ms: int
+    ) -> bool:
         """Waits, and looks again who is in charge. False: no time is left."""
         if now_ms() >= deadline_ms or not await self._context.pause(attempt, deadline_ms, error.retry_after_ms):
             return False
-        if error.action is errors.ErrorAction.REFRESH or isinstance(
-            error, (errors.NetworkError, errors.RequestTimedOutError)
-        ):
-            await self._metadata.refresh(deadline_ms)
+        if error.action is errors.ErrorAction.REFRESH or is_silence(error):
+            try:
+                await self._metadata.refresh(deadline_ms)
+            except errors.ClusterUnreachableError as lost:
+                raise lost from told or error
         return True
+
+
+def _after(last: errors.OncelogError, told: errors.OncelogError | None) -> errors.OncelogError:
+    """The last error; when that is only silence, with what a server had said before."""
+    if told is None or told is last:
+        return last
+    late = type(last)(f"{last.message}; before that: {told.code.name}, {told}")
+    late.context = dict(last.context)
+    return because(late, told)
 
 
 def name_call(request: Any, nonce: str, term: int) -> None:

@@ -16,21 +16,26 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from random import Random
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from oncelog import methods
+from oncelog.client import unclosed
 from oncelog.client.admin import Admin
 from oncelog.client.calls import Caller
 from oncelog.client.consumer import Consumer
-from oncelog.client.context import Context
+from oncelog.client.context import Context, now_ms
 from oncelog.client.metadata import Metadata
 from oncelog.client.participant import BatchCommit, Batches, BatchToken, JoinOptions, Participant, ParticipantResult
 from oncelog.client.producer import Producer
 from oncelog.config import ClientConfig, ConsumerConfig, ProducerConfig, addresses, load
+from oncelog.errors import ConfigError
 from oncelog.ports import Transport, WallClock
 from oncelog.tracing import Tracer
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import types_pb2
+
+if TYPE_CHECKING:
+    from oncelog.option_types import ClientOptions, ConsumerOptions, ParticipantOptions, ProducerOptions
 
 M = TypeVar("M", Producer, Consumer, Participant)
 _FLUSH_MS = 1_000
@@ -62,12 +67,14 @@ class Client:
         clock: WallClock | None = None,
         random: Random | None = None,
         tracer: Tracer | None = None,
-        **config: Any,
+        **config: Unpack[ClientOptions],
     ) -> None:
         """`bootstrap_servers`: "host:port,host:port", or a list. Raises `ConfigError`. Connects with the first call."""
-        servers = config.pop("bootstrap.servers", None) or bootstrap_servers
-        given = {"client_id": client_id, **config, "bootstrap_servers": addresses(servers)}
+        options: dict[str, Any] = {**config}
+        servers = options.pop("bootstrap.servers", None) or bootstrap_servers
+        given = {"client_id": client_id, **options, "bootstrap_servers": addresses(servers)}
         self.config = load(ClientConfig, given)
+        self._watches = transport is None  # simulated clients vanish unclosed when their process crashes
         self._context = _context(self.config, transport, clock, random, tracer)
         self._metadata = Metadata(self._context)
         self._caller = Caller(self._context, self._metadata)
@@ -105,6 +112,13 @@ class Client:
             if self._context.tracer is not None and self._context.tracer.exports:
                 await asyncio.to_thread(self._context.tracer.flush, _FLUSH_MS)
 
+    def give_up_after(self, timeout_ms: int) -> None:
+        """From now on all calls together have this long (ms), not each one alone; a later call of this sets it anew.
+
+        For programs that run once, as a command line does. Records on their way have their `delivery_timeout_ms`.
+        """
+        self._context.ends_ms = now_ms() + timeout_ms
+
     @property
     def cluster_id(self) -> str:
         """The cluster's id; empty before the first answer."""
@@ -117,13 +131,16 @@ class Client:
 
     # ------------------------------------------------------------ what it makes
 
-    def producer(self, **config: Any) -> Producer:
+    def producer(self, **config: Unpack[ProducerOptions]) -> Producer:
         """A producer; see `ProducerConfig` for its options. Raises `ConfigError`."""
         context, own = self._for_one(config)
         caller = Caller(context, self._metadata)
-        return self._keep(Producer(context, self._metadata, caller, load(ProducerConfig, own)))
+        producer = self._keep(Producer(context, self._metadata, caller, load(ProducerConfig, own, _SHARED)))
+        if self._watches:
+            unclosed.watch(producer)
+        return producer
 
-    def consumer(self, *topics: str, **config: Any) -> Consumer:
+    def consumer(self, *topics: str, **config: Unpack[ConsumerOptions]) -> Consumer:
         """A consumer of all partitions of these topics, or, without topics, of what you `assign`.
 
         See `ConsumerConfig` for its options: read_committed is the default (unlike Kafka's Java client), and a
@@ -131,17 +148,19 @@ class Client:
         """
         context, own = self._for_one(config)
         caller = Caller(context, self._metadata)
-        return self._keep(Consumer(context, self._metadata, caller, load(ConsumerConfig, own), topics))
+        return self._keep(Consumer(context, self._metadata, caller, load(ConsumerConfig, own, _SHARED), topics))
 
     @property
     def throttled_ms(self) -> int:
         """How long servers asked this client to wait because of quotas, together; it waits by itself."""
         return self._context.throttles.throttled_ms
 
-    def _for_one(self, config: Mapping[str, Any]) -> tuple[Context, dict[str, Any]]:
+    def _for_one(self, config: Mapping[str, object]) -> tuple[Context, dict[str, Any]]:
         """Options of the client apply to this one alone; the others are its own."""
-        plain = {name.replace(".", "_"): value for name, value in config.items()}
-        shared = {name: plain.pop(name) for name in list(plain) if name in _SHARED - {"bootstrap_servers"}}
+        plain: dict[str, Any] = {name.replace(".", "_"): value for name, value in config.items()}
+        if "bootstrap_servers" in plain:
+            raise ConfigError("bootstrap_servers belongs to the client: oncelog.Client(bootstrap_servers=...)")
+        shared = {name: plain.pop(name) for name in list(plain) if name in _SHARED}
         if not shared:
             return self._context, plain
         before = {name: getattr(self.config, name) for name in _SHARED}
@@ -168,7 +187,7 @@ class Client:
         task_attempt: str = "",
         lease_ms: int = 60_000,
         max_duration_ms: int = 0,
-        **config: Any,
+        **config: Unpack[ParticipantOptions],
     ) -> Participant:
         """Joins the open transaction of a batch as one of its writers (a Spark task); see `Participant`.
 
@@ -185,7 +204,7 @@ class Client:
             max_duration_ms,
         )
         caller = Caller(context, self._metadata)
-        participant = Participant(context, self._metadata, caller, load(ProducerConfig, own), options)
+        participant = Participant(context, self._metadata, caller, load(ProducerConfig, own, _SHARED), options)
         self._keep(participant)
         return await participant.join()
 

@@ -8,6 +8,7 @@ Rule 3: what an aborted transaction wrote is never returned under read_committed
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterable, Mapping
 from types import TracebackType
@@ -31,6 +32,7 @@ from oncelog.client.read_trace import ReadTraces
 from oncelog.config import ConsumerConfig
 from oncelog.core.consumer import Cursor
 from oncelog.core.names import check_group_id
+from oncelog.made_by_client import refuse_direct
 from oncelog.types import PartitionId, TopicPartition
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import types_pb2
@@ -41,6 +43,11 @@ _FOREVER_MS = 3_600_000
 
 class Consumer:
     """See the module. Made by `Client.consumer(...)`; use it with `async with`."""
+
+    def __new__(cls, *given: Any, **options: Any) -> Consumer:
+        """Raises `TypeError` that says how it is made."""
+        refuse_direct(Context, "oncelog.Client", "consumer", given, options)
+        return super().__new__(cls)
 
     def __init__(
         self, context: Context, metadata: Metadata, caller: Caller, config: ConsumerConfig, topics: tuple[str, ...]
@@ -54,6 +61,7 @@ class Consumer:
         self._lookup = OffsetLookup(context, metadata)
         self._leftover: Leftover | None = None
         self._commit_sequence = 0
+        self._starting = asyncio.Lock()
         self._is_started = False
         self._is_closed = False
         self._traces = None if context.tracer is None else ReadTraces(context.tracer, config, context.config.client_id)
@@ -63,12 +71,24 @@ class Consumer:
     # ------------------------------------------------------------ life
 
     async def start(self) -> Consumer:
-        """Assigns all partitions of the topics that were given. Idempotent. Raises `UnknownTopicError`."""
-        if not self._is_started:
-            self._is_started = True
-            if self._topics:
+        """Assigns all partitions of the topics that were given. Idempotent. Raises `UnknownTopicError`.
+
+        Whatever reads does this by itself.
+        """
+        async with self._starting:
+            if not self._is_started and self._topics:
                 await self.assign_topics(*self._topics)
         return self
+
+    async def _ensure_assigned(self) -> None:
+        """Raises `IllegalStateError` when there is nothing to read, rather than wait for it for ever."""
+        if self._is_started or self._is_closed:
+            return
+        if not self._topics:
+            raise errors.IllegalStateError(
+                "nothing is assigned: give topics, as in client.consumer('orders'), or call assign([('orders', 0)])"
+            )
+        await self.start()
 
     async def __aenter__(self) -> Consumer:
         return await self.start()
@@ -227,7 +247,8 @@ class Consumer:
         """Up to `max_records` (None = `max_poll_records`) records; waits for the first one, at most `timeout_ms`.
 
         The list is empty when none came (None = waits for ever). It knows its `offsets` and `group`, for
-        `Transaction.send_offsets`. Raises what makes a partition unreadable, once per try; others are unharmed.
+        `Transaction.send_offsets`. Raises what makes a partition unreadable, once per try; others are unharmed; and
+        `IllegalStateError` when nothing is assigned.
         """
         limit = self.config.max_poll_records if max_records is None else max_records
         if limit < 1:
@@ -240,6 +261,7 @@ class Consumer:
         return records
 
     async def _poll(self, timeout_ms: int | None, limit: int) -> Records:
+        await self._ensure_assigned()
         records = Records(self.group())
         deadline_ms = now_ms() + (_FOREVER_MS if timeout_ms is None else timeout_ms)
         while True:
@@ -300,7 +322,6 @@ class Consumer:
         return self
 
     async def __anext__(self) -> ConsumerRecord:
-        await self.start()
         while not self._is_closed:
             record = await self.getone()
             if record is not None:
@@ -309,7 +330,6 @@ class Consumer:
 
     async def batches(self, max_records: int | None = None, timeout_ms: int = 1_000) -> AsyncIterator[Records]:
         """Lists of records for ever, none of them empty; `timeout_ms` is only how often it looks whether to stop."""
-        await self.start()
         while not self._is_closed:
             records = await self.getmany(timeout_ms, max_records)
             if records:
@@ -330,6 +350,7 @@ class Consumer:
 
         Columns: key, value, timestamp (us, UTC), partition, offset, topic, and on request headers.
         """
+        await self._ensure_assigned()
         deadline_ms = now_ms() + (_FOREVER_MS if timeout_ms is None else timeout_ms)
         self._forget_leftover()
         while True:
@@ -369,7 +390,6 @@ class Consumer:
 
     async def arrow_batches(self, include_headers: bool = False) -> AsyncIterator[Any]:
         """`read_arrow` for ever. The fast path: no work per row."""
-        await self.start()
         while not self._is_closed:
             rows = await self.read_arrow(1_000, include_headers)
             if rows is not None:

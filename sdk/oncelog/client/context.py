@@ -15,7 +15,7 @@ from oncelog.tracing import Tracer
 class Context:
     """Ports and configuration of one client. Deadlines are milliseconds of the running loop's clock."""
 
-    __slots__ = ("backoff", "clock", "config", "random", "throttles", "tracer", "transport")
+    __slots__ = ("backoff", "clock", "config", "ends_ms", "random", "throttles", "tracer", "transport")
 
     def __init__(
         self,
@@ -31,11 +31,14 @@ class Context:
         self.random = random
         self.tracer = tracer
         self.throttles = transport.throttles if isinstance(transport, TellsThrottles) else Throttles()
+        self.ends_ms: int | None = None
+        """No deadline lies behind this; None: each call has its own time (`Client.give_up_after`)."""
         self.backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
 
     def deadline_ms(self, timeout_ms: int | None = None) -> int:
         """The point in time this far away; None = `default_api_timeout_ms`."""
-        return now_ms() + (self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
+        deadline_ms = now_ms() + (self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
+        return deadline_ms if self.ends_ms is None else min(deadline_ms, self.ends_ms)
 
     def delay_ms(self, attempt: int, at_least_ms: int = 0) -> int:
         """Wait before the next try."""

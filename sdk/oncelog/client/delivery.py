@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -49,6 +49,26 @@ async def wait_done(batches: list[Batch]) -> None:
     await all_done
 
 
+def _call_when_done(batches: list[Batch], function: Callable[[], object]) -> None:
+    """Once, from the loop, so that nothing of the caller's runs in the midst of the sender's work."""
+    loop = asyncio.get_running_loop()
+    open_batches = [batch for batch in batches if not batch.done]
+    left = len(open_batches)
+    for batch in batches:
+        batch.observed = True
+    if not left:
+        loop.call_soon(function)
+
+    def on_done(_: Batch) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            loop.call_soon(function)
+
+    for batch in open_batches:
+        batch.on_done.append(on_done)
+
+
 class Delivery:
     """A record on its way. `await` it for its `RecordMetadata`, or ask `offset` once it is done."""
 
@@ -69,6 +89,14 @@ class Delivery:
     def done(self) -> bool:
         """True when the outcome is known."""
         return self._batch.done
+
+    def add_done_callback(self, function: Callable[[Delivery], object]) -> None:
+        """Calls `function(delivery)` from the loop when the outcome is known; at once, but not in this call, if it is.
+
+        It asks `result()` for the outcome; a failure is the callback's, `flush` and `close` do not raise it. What the function
+        itself raises goes to the loop's exception handler.
+        """
+        _call_when_done([self._batch], lambda: function(self))
 
     def result(self) -> RecordMetadata:
         """The metadata. Raises the record's error, or `IllegalStateError` before the outcome is known."""
@@ -112,6 +140,10 @@ class BatchDelivery:
             batch.observed = True
         yield from wait_done(self._batches).__await__()
         return self.result()
+
+    def add_done_callback(self, function: Callable[[BatchDelivery], object]) -> None:
+        """As `Delivery.add_done_callback`, when every outcome is known."""
+        _call_when_done(self._batches, lambda: function(self))
 
     def done(self) -> bool:
         """True when every outcome is known."""

@@ -30,6 +30,7 @@ from google.protobuf.message import DecodeError
 
 from oncelog import errors, link_codec, tracing
 from oncelog.client.credentials import Credentials, check_way
+from oncelog.client.grpc_reach import explain_connect
 from oncelog.client.grpc_tls import SDK_HINTS, ClientTls, HandshakeFailure, TlsHints, explain_handshake
 from oncelog.core.throttles import Throttles
 from oncelog.link_codec import Frame
@@ -50,6 +51,7 @@ _FIRST_CONNECT_TIMEOUT_MS: Final = 200
 _LAST_CONNECT_TIMEOUT_MS: Final = 5_000
 _HELLO_TIMEOUT_S: Final = 10.0
 _RECONNECT_PAUSE_S: Final = 0.05
+_STATUS_WAIT_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +265,8 @@ class _Link:
     async def _explain(self, stream: Any, error: BaseException) -> errors.OncelogError:
         """What ended the stream, as a `NetworkError`."""
         status, details = "", str(error)
+        if stream is not None and not stream.done() and not self._ready and not self._over:
+            await _status_of(stream)
         if stream is not None and stream.done():
             code = await stream.code()
             status, details = getattr(code, "name", str(code)), await stream.details() or ""
@@ -270,9 +274,10 @@ class _Link:
         if not self._ready and ("Connection refused" in details or "actively refused" in details):
             return errors.NetworkError(f"nobody listens at {self.address}", refused="true", **context)
         if not self._ready and (failure := self.transport.explain_handshake(self.address, details)) is not None:
-            if failure.certain:
-                context["tls"] = "refused"
+            context["tls"] = "refused" if failure.certain else "maybe"
             return errors.NetworkError(failure.sentence, **context)
+        if not self._ready and (failed := explain_connect(details)) is not None:
+            return errors.NetworkError(failed.sentence, connect=failed.kind, **context)
         return errors.NetworkError(f"the link to {self.address} broke: {details or type(error).__name__}", **context)
 
     def end(self, error: errors.OncelogError) -> None:
@@ -365,6 +370,13 @@ class _Link:
         self._waiting.clear()
         if not self._open:
             self.end(error)
+
+
+async def _status_of(stream: Any) -> None:
+    """Waits a moment: a failed write is known a little earlier than the status that explains it."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_STATUS_WAIT_S):
+            await stream.code()
 
 
 async def _say_hello(stream: Any, hello: link_pb2.Hello, address: str) -> link_pb2.Hello | None:

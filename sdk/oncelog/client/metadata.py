@@ -6,7 +6,8 @@ Rule 3: concurrent refreshes share one call; a refresh that begins after you ask
 Rule 4: TLS that both sides cannot agree on at any bootstrap address is said at once: waiting does not mend it. Later,
         with a cluster that was known once, it may be a renewal under way, and is tried again like any other failure.
 Rule 5: an answer with addresses, partitions or shards that cannot be is no answer: nothing of it is used, the next is asked.
-Rule 6: when nobody answers within the deadline, the error names each address and what happened there.
+Rule 6: a client that has never reached its cluster says so after `bootstrap_timeout_ms`: most likely an address is wrong.
+Rule 7: when nobody answers within the deadline, the error names each address and what happened there.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from oncelog.v1 import partition_pb2 as pb
 _UNKNOWN_TOPIC_GRACE_MS = 1_000
 """A broker may hear of a new topic a little later than its creator."""
 
+_NO_ANSWER = "no answer yet"
 _HEDGE_AFTER_MS = 250
 """A broker that has not answered for so long is not waited for alone."""
 
@@ -157,7 +159,12 @@ class Metadata:
     # ------------------------------------------------------------ refreshing
 
     async def refresh(self, deadline_ms: int) -> None:
-        """Asks the cluster again. Raises `ClusterUnreachableError` at the deadline, or `WrongClusterError`."""
+        """Asks the cluster again. Raises `ClusterUnreachableError` at the deadline, or `WrongClusterError`.
+
+        As long as nobody has ever answered, `bootstrap_timeout_ms` is the deadline if that is earlier.
+        """
+        if not self.cluster_id:
+            deadline_ms = min(deadline_ms, now_ms() + self._context.config.bootstrap_timeout_ms)
         task = self._join_refresh()
         timeout_ms = max(1, deadline_ms - now_ms())
         done, _ = await asyncio.wait((task,), timeout=timeout_ms / 1000)
@@ -188,7 +195,8 @@ class Metadata:
             await asyncio.wait((after,))
             self._refresh, self._next_refresh = self._next_refresh, None
         config = self._context.config
-        deadline_ms = now_ms() + max(config.request_timeout_ms, config.metadata_attempt_timeout_ms)
+        patience_ms = max(config.request_timeout_ms, config.metadata_attempt_timeout_ms)
+        deadline_ms = now_ms() + (patience_ms if self.cluster_id else config.bootstrap_timeout_ms)
         attempt = 0
         while True:
             reply = await self._ask_anybody(deadline_ms)
@@ -230,7 +238,7 @@ class Metadata:
 
     async def _ask(self, address: str, request: pb.GetMetadataRequest, deadline_ms: int) -> pb.GetMetadataReply | None:
         timeout_ms = max(1, min(deadline_ms - now_ms(), self._context.config.metadata_attempt_timeout_ms))
-        self._happened.setdefault(address, "no answer yet")  # an earlier refusal says more
+        self._happened.setdefault(address, _NO_ANSWER)  # an earlier refusal says more
         self._tls_refused.discard(address)
         try:
             reply, _ = await methods.GET_METADATA.call(self._context.transport, address, request, timeout_ms)
@@ -238,12 +246,18 @@ class Metadata:
         except errors.OncelogError as error:
             if not error.retriable:
                 raise
-            self._happened[address] = _what_happened(error, timeout_ms)
+            self._note(address, error, timeout_ms)
             if error.context.get("tls") == "refused":
                 self._tls_refused.add(address)
             return None
         self._happened.pop(address, None)
         return reply
+
+    def _note(self, address: str, error: errors.OncelogError, timeout_ms: int) -> None:
+        """What happened there; that no connection came about says less than why none did the last time."""
+        is_vague = isinstance(error, errors.RequestTimedOutError) and error.context.get("unsent") == "true"
+        if not is_vague or self._happened.get(address, _NO_ANSWER) == _NO_ANSWER:
+            self._happened[address] = _what_happened(error, timeout_ms)
 
     def _story(self) -> str:
         """What happened at each address."""
@@ -350,10 +364,10 @@ def _owner(owners: dict[int, tuple[str, int]], shard: int, kind: str) -> str:
 
 def _what_happened(error: errors.OncelogError, timeout_ms: int) -> str:
     if isinstance(error, errors.RequestTimedOutError):
-        return f"no answer within {timeout_ms} ms"
+        return f"no {'connection' if error.context.get('unsent') == 'true' else 'answer'} within {timeout_ms} ms"
     if isinstance(error, errors.NetworkError) and error.context.get("refused") == "true":
         return "connection refused"
-    if "tls" in error.context:
+    if "tls" in error.context or "connect" in error.context:
         return error.message
     return str(error)
 

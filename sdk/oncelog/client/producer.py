@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from oncelog import errors, methods
+from oncelog.client import unclosed
 from oncelog.client.calls import Caller
 from oncelog.client.context import Context
 from oncelog.client.delivery import BatchDelivery, Delivery, RecordMetadata
@@ -21,14 +22,22 @@ from oncelog.client.sender import Sender
 from oncelog.client.transaction import Transaction
 from oncelog.client.writer import Headers, Writer
 from oncelog.config import ProducerConfig
-from oncelog.core.identity import Identity, believed
+from oncelog.core.accumulator import Batch
+from oncelog.core.causes import again, because
+from oncelog.core.identity import NOBODY, Identity, believed
 from oncelog.core.names import check_transactional_id
 from oncelog.core.transaction import TransactionState
+from oncelog.made_by_client import refuse_direct
 from oncelog.v1 import coordinator_pb2 as co
 
 
 class Producer:
     """See the module. Made by `Client.producer(...)`; use it with `async with`."""
+
+    def __new__(cls, *given: Any, **options: Any) -> Producer:
+        """Raises `TypeError` that says how it is made."""
+        refuse_direct(Context, "oncelog.Client", "producer", given, options)
+        return super().__new__(cls)
 
     def __init__(self, context: Context, metadata: Metadata, caller: Caller, config: ProducerConfig) -> None:
         self.config = config
@@ -46,6 +55,8 @@ class Producer:
         self._current: Transaction | None = None
         self._fatal: errors.OncelogError | None = None
         self._is_closed = False
+        self.watched_in = 0
+        """Id of the process in which something is said if this is never closed; 0: in none (`oncelog.client.unclosed`)."""
 
     # ------------------------------------------------------------ life
 
@@ -78,6 +89,31 @@ class Producer:
     def is_closed(self) -> bool:
         """True after `close`."""
         return self._is_closed
+
+    @property
+    def is_started(self) -> bool:
+        """True once it has a producer id."""
+        return self._session is not None or self._sender.identity not in (None, NOBODY)
+
+    def __repr__(self) -> str:
+        name = "" if self.config.transactional_id is None else f", transactional_id={self.config.transactional_id!r}"
+        return f"Producer(client_id={self._context.config.client_id!r}{name})"
+
+    def __del__(self) -> None:
+        if getattr(self, "watched_in", 0):
+            unclosed.forgotten(self)
+
+    def open_batches(self) -> list[Batch]:
+        """What is queued or under way."""
+        return self._sender.open_batches()
+
+    def unfinished(self) -> unclosed.Unfinished:
+        """How many records would be lost if this producer vanished now."""
+        batches = self.open_batches()
+        unsent = sum(batch.record_count for batch in batches if batch.attempts == 0)
+        unanswered = sum(batch.record_count for batch in batches if batch.attempts > 0)
+        uncommitted = sum(self._sender.acked.values()) if self._current is not None else 0
+        return unclosed.Unfinished(unsent, unanswered, uncommitted)
 
     async def close(self, timeout_ms: int | None = None) -> None:
         """Aborts an open transaction, waits for what is on its way, at most `timeout_ms` (None = `close_timeout_ms`).
@@ -162,7 +198,7 @@ class Producer:
         if self._is_closed:
             raise errors.IllegalStateError("the producer is closed")
         if self._fatal is not None:
-            raise self._fatal
+            raise again(self._fatal)
         await self.start()
         assert self._session is not None
         before = self._current
@@ -170,7 +206,7 @@ class Producer:
             await before.abort()
             before = self._current
         if before is not None:
-            raise errors.IllegalStateError("another transaction of this producer is open", state=before.state.value)
+            raise _still_there(before)
         self._current = transaction
         return self._session._replace(txn_no=self._next_txn_no)
 
@@ -204,3 +240,13 @@ class Producer:
         )
         self._next_txn_no = identity.txn_no
         return identity
+
+
+def _still_there(before: Transaction) -> errors.OncelogError:
+    """Why no transaction can follow this one: what ended the producer for good, else what its caller has to end first."""
+    first = before.error
+    if first is not None and first.fatal:
+        return again(first)
+    why = "" if first is None else f"; the first reason: {first}"
+    message = f"another transaction of this producer comes first: {before.what_to_do}{why}"
+    return because(errors.IllegalStateError(message, state=before.state.value), first)

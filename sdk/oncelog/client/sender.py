@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any
 
 from oncelog import errors, methods
+from oncelog.client import obstacles
 from oncelog.client.calls import Caller
 from oncelog.client.context import Context, now_ms
 from oncelog.client.delivery import wait_done
@@ -26,7 +27,7 @@ from oncelog.config import ProducerConfig
 from oncelog.core import batch as codec
 from oncelog.core.accumulator import Accumulator, Batch
 from oncelog.core.identity import NOBODY, Identity
-from oncelog.core.producer_window import ProducerWindow, Resolved
+from oncelog.core.producer_window import ProducerWindow, Resolved, timed_out
 from oncelog.core.record import HeaderList
 from oncelog.core.sequence import last_sequence
 from oncelog.types import PartitionId
@@ -79,6 +80,7 @@ class Sender:
         self._is_renewing = False
         self._renewal_error: errors.OncelogError | None = None
         self._refreshing: asyncio.Task[None] | None = None
+        self._refresh_error: errors.OncelogError | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._room: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._flushes = 0
@@ -154,9 +156,8 @@ class Sender:
             self._admit()
             if not isinstance(error, TimeoutError):
                 raise
-            raise errors.BufferExhaustedError(
-                f"no room within {self._config.max_block_ms} ms", buffer_memory=self._config.buffer_memory
-            ) from None
+            full = self._full()
+            raise full from full.__cause__
         self._accumulator.used_bytes -= size
 
     def _admit(self) -> None:
@@ -166,6 +167,11 @@ class Sender:
             self._accumulator.used_bytes += size
             if not freed.done():
                 freed.set_result(None)
+
+    def _full(self) -> errors.BufferExhaustedError:
+        oldest = next(iter(self._outstanding), None)
+        obstacle = None if oldest is None else self._obstacle(oldest)
+        return obstacles.no_room(self._config.max_block_ms, self._config.buffer_memory, oldest, obstacle)
 
     def _is_over(self) -> bool:
         return self._is_closed or self.failure is not None
@@ -187,6 +193,10 @@ class Sender:
         finally:
             self._flushes -= 1
 
+    def open_batches(self) -> list[Batch]:
+        """Everything whose outcome is not known, in the order in which it was added."""
+        return list(self._outstanding)
+
     def unseen_failure(self) -> errors.OncelogError | None:
         """The first failure that nobody awaited; forgets all that are known so far."""
         failed, self._failed = self._failed, []
@@ -200,8 +210,14 @@ class Sender:
         self.acked = {}
         self._failed = []
 
-    def drop(self, error: errors.OncelogError) -> None:
-        """Fails everything that is not resolved, and ends the calls in flight: their answers no longer matter."""
+    def drop(self, error: errors.OncelogError | None) -> None:
+        """Fails everything that is not resolved, and ends the calls in flight: their answers no longer matter.
+
+        None: each batch fails with what stood in its way.
+        """
+        failed = [
+            (batch, error or obstacles.closed_too_early(batch, self._obstacle(batch))) for batch in self._outstanding
+        ]
         self._calls.cancel_all()
         for task in list(self._tasks):
             task.cancel()
@@ -209,7 +225,7 @@ class Sender:
             window.drop()
         self._windows.clear()
         self._accumulator.drop()
-        self._settle_resolved([(batch, error) for batch in self._outstanding])
+        self._settle_resolved(list(failed))
 
     async def close(self, timeout_ms: int) -> None:
         """Waits for what is on its way, at most this long, then drops it. Idempotent."""
@@ -220,7 +236,7 @@ class Sender:
             pass
         finally:
             self._is_closed = True
-            self.drop(errors.DeliveryTimedOutError("the producer was closed before the acknowledgement came"))
+            self.drop(None)
             for timer in (*self._timers.values(), self._sweep_timer):
                 if timer is not None:
                     timer.cancel()
@@ -269,7 +285,8 @@ class Sender:
         window = self._window(partition)
         if window is None:
             return
-        self._settle_resolved(window.expire(now))
+        if (oldest := window.overdue(now)) is not None:
+            self._settle_resolved(window.expire(now, self._obstacle(oldest)))
         doubtful = window.in_question(now)
         if doubtful is not None:
             self._ask_about(partition, window, doubtful)
@@ -522,7 +539,9 @@ class Sender:
         if self._is_closed:
             return
         now = now_ms()
-        is_fresh = not task.cancelled() and task.exception() is None
+        failure = None if task.cancelled() else task.exception()
+        self._refresh_error = failure if isinstance(failure, errors.OncelogError) else None
+        is_fresh = not task.cancelled() and failure is None
         for partition in list(self._windows):
             if is_fresh and self._is_gone(partition) and not self._may_move_soon(partition):
                 self._fail_partition(partition)
@@ -535,10 +554,18 @@ class Sender:
             if self._is_deposed(request):
                 self._calls.abandon(request)
 
-    def _why_waiting(self, partition: PartitionId) -> str:
+    def _obstacle(self, batch: Batch) -> errors.OncelogError | None:
+        """What keeps this batch from being sent, where that is more than the answer to its last attempt."""
+        partition = batch.partition
         if partition in self._without_identity and self._renewal_error is not None:
-            return f": no producer id, {self._renewal_error}"
-        return ": the partition has no leader" if partition in self._leaderless else ""
+            return self._renewal_error
+        address = self._metadata.leader(partition).address
+        if address is None:
+            return self._refresh_error or errors.LeaderNotAvailableError()
+        if (quota := obstacles.quota_of(self._context, address, batch)) is not None:
+            return quota
+        first = next(iter(window.unresolved()), None) if (window := self._windows.get(partition)) else None
+        return first.last_error if first is not None and first is not batch else None
 
     def _is_gone(self, partition: PartitionId) -> bool:
         return self._metadata.topic_name(partition.topic_id) is None
@@ -581,11 +608,7 @@ class Sender:
         if self._is_closed:
             return
         now = now_ms()
-        late = [
-            (batch, errors.DeliveryTimedOutError(f"delivery_timeout_ms passed; never sent{why}", written="false"))
-            for batch in self._accumulator.expired(now)
-            for why in (self._why_waiting(batch.partition),)
-        ]
+        late = [(batch, timed_out(batch, self._obstacle(batch))) for batch in self._accumulator.expired(now)]
         self._settle_resolved(list(late))
         for partition, window in self._windows.items():
             if not window.is_empty:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from oncelog import errors, methods, span_names
 from oncelog.client.calls import Caller
-from oncelog.client.context import Context
+from oncelog.client.context import Context, now_ms
 from oncelog.client.delivery import BatchDelivery, Delivery
 from oncelog.client.metadata import Metadata
 from oncelog.client.offsets import GroupMetadata, OffsetAndMetadata, offset_entries
@@ -24,6 +24,7 @@ from oncelog.client.scope import Scope, inside
 from oncelog.client.sender import Sender
 from oncelog.client.writer import Headers, Writer
 from oncelog.config import ProducerConfig
+from oncelog.core.causes import because
 from oncelog.core.identity import Identity
 from oncelog.core.transaction import TransactionCore, TransactionState
 from oncelog.types import PartitionId, TopicPartition
@@ -67,6 +68,7 @@ class Transaction:
         self._core: TransactionCore | None = None
         self._identity = Identity()
         self._visible = False
+        self._begun_ms = 0
         self._scope: Scope | None = None
 
     # ------------------------------------------------------------ what it is
@@ -85,6 +87,16 @@ class Transaction:
     def state(self) -> TransactionState:
         """Where it stands."""
         return self._begun().state
+
+    @property
+    def error(self) -> errors.OncelogError | None:
+        """The first reason why it failed; None while it has not."""
+        return self._begun().error
+
+    @property
+    def what_to_do(self) -> str:
+        """How it stands, and what to do next."""
+        return self._begun().what_to_do
 
     @property
     def outcome(self) -> str:
@@ -124,6 +136,7 @@ class Transaction:
             self._scope.named(self._identity)
             self._sender.traces.scope = self._scope.parent
         self._core = TransactionCore(self._identity.txn_no)
+        self._begun_ms = now_ms()
         self._sender.reset(self._identity, errors.TxnEndedError("the transaction is over"))
         return self
 
@@ -203,8 +216,9 @@ class Transaction:
             with inside(self._scope):
                 await self._caller.to_group_coordinator(found.group_id, methods.SEND_OFFSETS, request)
         except errors.OncelogError as error:
-            core.fail(error)
-            raise
+            told = self._explained(error)
+            core.fail(told)
+            raise told from told.__cause__
 
     async def flush(self) -> None:
         """Waits until every send of this transaction is acknowledged. Raises the first failure."""
@@ -214,7 +228,7 @@ class Transaction:
     def _touch(self) -> TransactionCore:
         core = self._begun()
         if self._sender.failure is not None and core.state is TransactionState.OPEN:
-            core.fail(self._sender.failure)
+            core.fail(self._explained(self._sender.failure))
         core.check_open()
         core.is_touched = True
         return core
@@ -239,9 +253,22 @@ class Transaction:
                     self._identity.transactional_id, methods.ENROL_PARTITIONS, request
                 )
         except errors.OncelogError as error:
-            core.fail(error)
-            raise
+            told = self._explained(error)
+            core.fail(told)
+            raise told from told.__cause__
         core.enrolled(new)
+
+    def _explained(self, error: errors.OncelogError) -> errors.OncelogError:
+        """The error; where the transaction ended because its time was over, one that says this."""
+        limit_ms = self._config.transaction_timeout_ms
+        ended = isinstance(error, errors.TxnEndedError | errors.TxnAbortedError)
+        if not ended or now_ms() - self._begun_ms < limit_ms:
+            return error
+        told = type(error)(
+            f"the transaction timed out after {limit_ms} ms (transaction_timeout_ms), and was aborted: begin a new one",
+            txn_no=self._begun().txn_no,
+        )
+        return because(told, error)
 
     # ------------------------------------------------------------ end
 
@@ -259,13 +286,13 @@ class Transaction:
     async def _commit(self, wait: co.EndWait) -> None:
         core = self._begun()
         if core.state is TransactionState.OPEN and self._sender.failure is not None:
-            core.fail(self._sender.failure)
+            core.fail(self._explained(self._sender.failure))
         core.begin_commit()
         await self._sender.flush()
         if self._sender.failure is not None:
             core.reopen_for_abort()
-            core.error = core.error or self._sender.failure
-            raise self._sender.failure
+            core.fail(self._explained(self._sender.failure))
+            core.begin_commit()  # raises it
         if not core.is_touched:
             self._finished(is_committed=True)
             return
@@ -281,9 +308,10 @@ class Transaction:
         )
         try:
             reply = await self._end(request)
-        except errors.TxnAbortedError:
+        except errors.TxnAbortedError as error:
             self._finished(is_committed=False)
-            raise
+            told = self._explained(error)
+            raise told from told.__cause__
         except errors.OncelogError as error:
             if error.retriable:
                 raise errors.CommitOutcomeUnknownError(
@@ -293,7 +321,8 @@ class Transaction:
         self._visible = reply.visible
         self._finished(is_committed=reply.outcome == types_pb2.COMMITTED)
         if reply.outcome != types_pb2.COMMITTED:
-            raise errors.TxnAbortedError("the coordinator had aborted the transaction", txn_no=core.txn_no)
+            aborted = errors.TxnAbortedError("the coordinator had aborted the transaction", txn_no=core.txn_no)
+            raise self._explained(aborted)
 
     async def abort(self) -> None:
         """Aborts; a second call does nothing. Raises `IllegalStateError` once a commit was asked for."""

@@ -17,6 +17,7 @@ import enum
 from typing import Final
 
 from oncelog.core.accumulator import Batch
+from oncelog.core.causes import because, told_of
 from oncelog.core.identity import Identity
 from oncelog.core.sequence import DUPLICATE_WINDOW, distance, last_sequence, successor
 from oncelog.errors import (
@@ -77,6 +78,10 @@ def judge(error: OncelogError | None) -> Verdict:
         return Verdict.NOT_NOW
     return Verdict.IN_DOUBT if isinstance(error, RetriableError) else Verdict.REFUSED
 
+
+_UNKNOWN: Final = "the outcome is unknown"
+_NOT_WRITTEN: Final = "the records were not written"
+_NEVER_SENT: Final = "the records were never sent"
 
 Resolved = list[tuple[Batch, OncelogError | None]]
 """Batches with their outcome: None = written."""
@@ -182,14 +187,19 @@ class ProducerWindow:
         batch.retry_at_ms = retry_at_ms
         return []
 
-    def expire(self, now_ms: int) -> Resolved:
-        """What the delivery timeout decides without asking anybody."""
+    def overdue(self, now_ms: int) -> Batch | None:
+        """The batch that `expire` would end."""
         oldest = self._unresolved[0] if self._unresolved else None
         if oldest is None or oldest.in_flight or oldest.done or not self._is_over(oldest, now_ms):
+            return None
+        return None if oldest.in_doubt and self._can_settle(oldest) else oldest  # else `in_question` has it
+
+    def expire(self, now_ms: int, obstacle: OncelogError | None = None) -> Resolved:
+        """What the delivery timeout decides without asking anybody. `obstacle`: what keeps us from trying at the moment."""
+        oldest = self.overdue(now_ms)
+        if oldest is None:
             return []
-        if oldest.in_doubt and self._can_settle(oldest):
-            return []  # `in_question` has it
-        return self._fail_from(oldest, self._timed_out(oldest))
+        return self._fail_from(oldest, timed_out(oldest, obstacle))
 
     def _written(self, batch: Batch) -> Resolved:
         self._unresolved.remove(batch)
@@ -212,23 +222,13 @@ class ProducerWindow:
         del self._unresolved[index:]
         self._is_broken = True
         self._forget_broken_identity()
-        behind = OutOfOrderSequenceError(f"an earlier batch of this partition failed: {error}")
+        behind = because(OutOfOrderSequenceError(f"an earlier batch of this partition failed: {error}"), error)
         return [(batch, error), *((later, behind) for later in failed[1:])]
 
     def _forget_broken_identity(self) -> None:
         if self._is_broken and self.is_empty:
             self.burnt, self.identity = self.identity, None
             self._is_broken = False  # nothing stands before the hole any more: new batches wait for `adopt` alone
-
-    @staticmethod
-    def _timed_out(batch: Batch) -> DeliveryTimedOutError:
-        if batch.in_doubt:
-            return _unknown(batch)
-        return DeliveryTimedOutError(
-            f"delivery_timeout_ms passed; the records were not written{_last(batch)}",
-            attempts=batch.attempts,
-            written="false",
-        )
 
     # ------------------------------------------------------------ doubt
 
@@ -250,21 +250,13 @@ class ProducerWindow:
         assert batch is self._unresolved[0]
         if written:
             return self._written(batch)
-        return self._fail_from(batch, batch.refusal or self._not_written(batch))
-
-    @staticmethod
-    def _not_written(batch: Batch) -> DeliveryTimedOutError:
-        return DeliveryTimedOutError(
-            "delivery_timeout_ms passed; the leader says that the records were not written",
-            attempts=batch.attempts,
-            written="false",
-        )
+        return self._fail_from(batch, batch.refusal or _late(batch, batch.last_error, _NOT_WRITTEN))
 
     def give_up(self, batch: Batch) -> Resolved:
         """The first question went unanswered: the caller hears that the outcome is unknown, the asking goes on."""
         if batch.done:
             return []
-        return [(batch, _unknown(batch))]
+        return [(batch, _late(batch, batch.last_error, _UNKNOWN))]
 
     def unanswerable(self, batch: Batch, refusal: OncelogError) -> Resolved:
         """The leader refuses the question for good: the batch's outcome stays unknown, and nothing follows it under this
@@ -274,7 +266,7 @@ class ProducerWindow:
         unknown = DeliveryTimedOutError(
             f"nobody can say whether the records were written: {refusal.message}", attempts=batch.attempts
         )
-        return self._fail_from(batch, unknown)
+        return self._fail_from(batch, because(unknown, refusal))
 
     def drop(self) -> list[Batch]:
         """Forgets everything (the transaction is aborted); what was unresolved, oldest first."""
@@ -298,11 +290,17 @@ class ProducerWindow:
             assert not (batch.done and not batch.in_doubt)
 
 
-def _unknown(batch: Batch) -> DeliveryTimedOutError:
-    return DeliveryTimedOutError(
-        f"delivery_timeout_ms passed; the outcome is unknown{_last(batch)}", attempts=batch.attempts
-    )
+def timed_out(batch: Batch, obstacle: OncelogError | None = None) -> DeliveryTimedOutError:
+    """Why a batch was not delivered in time: what stands in its way now, else what its last attempt was told."""
+    cause = obstacle or batch.last_error
+    if batch.in_doubt:
+        return _late(batch, cause, _UNKNOWN)
+    return _late(batch, cause, _NOT_WRITTEN if batch.attempts else _NEVER_SENT)
 
 
-def _last(batch: Batch) -> str:
-    return "" if batch.last_error is None else f". The last attempt: {batch.last_error}"
+def _late(batch: Batch, cause: OncelogError | None, what: str) -> DeliveryTimedOutError:
+    where = "" if cause is None else f"{told_of(cause, batch.topic, batch.partition.partition)}; "
+    message = f"{where}delivery_timeout_ms passed: {what}"
+    if what is _UNKNOWN:
+        return because(DeliveryTimedOutError(message, attempts=batch.attempts), cause)
+    return because(DeliveryTimedOutError(message, attempts=batch.attempts, written="false"), cause)

@@ -18,6 +18,7 @@ class Throttles:
 
     def __init__(self) -> None:
         self._until_ms: dict[tuple[str, str], int] = {}
+        self._last_ms: dict[tuple[str, str], int] = {}
         self._news_ms: dict[str, int] = {}
         self.active = False
         self.throttled_ms = 0
@@ -29,7 +30,7 @@ class Throttles:
         before_ms = max(self._until_ms.get(key, 0), now_ms)
         until_ms = now_ms + min(throttle_ms, THROTTLE_MAX_MS)
         self.throttled_ms += max(until_ms - before_ms, 0)
-        self._until_ms[key] = max(until_ms, before_ms)
+        self._until_ms[key] = self._last_ms[key] = max(until_ms, before_ms)
         self.active = True
         is_news = now_ms - self._news_ms.get(address, -NEWS_MS) >= NEWS_MS
         if is_news:
@@ -46,3 +47,7 @@ class Throttles:
         if self._until_ms.pop((address, method), None) is not None and not self._until_ms:
             self.active = False
         return 0
+
+    def held_since(self, address: str, method: str, since_ms: int) -> bool:
+        """True when a quota kept this from being called at any moment since then."""
+        return self._last_ms.get((address, method), -1) > since_ms

@@ -2,14 +2,16 @@
 
 Rule 1: the coordinator decides; this table only keeps the caller from asking for nonsense.
 Rule 2: after a failure only an abort is left. After a commit was asked for, an abort is not: it may be committed.
-Rule 3: a transaction that touched nothing, and whose number nobody looked at, needs no call: its number is used again.
+Rule 3: the first reason of a failure is kept, and told by everything that is refused because of it.
+Rule 4: a transaction that touched nothing, and whose number nobody looked at, needs no call: its number is used again.
 """
 
 from __future__ import annotations
 
 import enum
-from typing import Final
+from typing import Final, NoReturn
 
+from oncelog.core.causes import because
 from oncelog.errors import IllegalStateError, OncelogError
 from oncelog.types import PartitionId
 
@@ -36,6 +38,7 @@ _VALID_PREVIOUS: Final = {
     _S.DEAD: (_S.OPEN, _S.FAILED, _S.COMMITTING, _S.ABORTING, _S.DEAD),  # fenced
 }
 _WHAT_TO_DO: Final = {
+    _S.OPEN: "it is open: commit or abort it first",
     _S.FAILED: "it failed: abort it",
     _S.COMMITTING: "its commit was asked for: call commit() again, or ask get_outcome()",
     _S.ABORTING: "its abort was asked for: call abort() again",
@@ -61,12 +64,17 @@ class TransactionCore:
         """Decided, as far as this producer is concerned."""
         return self.state in (_S.COMMITTED, _S.ABORTED, _S.DEAD)
 
+    @property
+    def what_to_do(self) -> str:
+        """How it stands, and what its owner does next."""
+        return _WHAT_TO_DO[self.state]
+
     def check_open(self) -> None:
         """Raises the first failure, or `IllegalStateError`."""
-        if self.state is _S.FAILED and self.error is not None:
+        if self.state in (_S.FAILED, _S.DEAD) and self.error is not None:
             raise self.error
         if self.state is not _S.OPEN:
-            raise IllegalStateError(f"the transaction takes nothing more: {_WHAT_TO_DO[self.state]}")
+            self._refuse(f"the transaction takes nothing more: {_WHAT_TO_DO[self.state]}")
 
     def to_enrol(self, partitions: list[PartitionId]) -> list[PartitionId]:
         """Those that should be enrolled ahead: the new ones, if they are several (one alone its leader enrols)."""
@@ -94,7 +102,7 @@ class TransactionCore:
 
     def begin_commit(self) -> None:
         """Raises the first failure or `IllegalStateError`; legal again after an unknown outcome."""
-        if self.state is _S.FAILED and self.error is not None:
+        if self.state in (_S.FAILED, _S.DEAD) and self.error is not None:
             raise self.error
         self._move(_S.COMMITTING)
 
@@ -118,7 +126,12 @@ class TransactionCore:
 
     def _move(self, target: TransactionState) -> None:
         if self.state not in _VALID_PREVIOUS[target]:
-            raise IllegalStateError(
+            self._refuse(
                 f"the transaction is {self.state.value} and cannot become {target.value}: {_WHAT_TO_DO[self.state]}"
             )
         self.state = target
+
+    def _refuse(self, message: str) -> NoReturn:
+        """Raises `IllegalStateError`, with the first reason for this state."""
+        why = "" if self.error is None else f"; the first reason: {self.error}"
+        raise because(IllegalStateError(message + why), self.error)

@@ -22,6 +22,9 @@ class LogLostError(Exception):
 class LogPort(Protocol):
     """The log of one life of one shard, written by one writer in one epoch."""
 
+    trouble: str
+    """Why what was appended, or is to be replayed, is not there yet; empty while all is well."""
+
     def append(self, items: Sequence[LogItem]) -> asyncio.Future[None]:
         """Appends all items as one batch, after everything appended before.
 

@@ -73,6 +73,7 @@ class Shard:
         self._tracer = tracer
         self._metrics = metrics
         self._life: ShardLife | None = None
+        self._log: LogPort | None = None
         self._last_error = ""
         self.lives = 0
         self.vitality = Vitality(config.life_backoff_ms, config.life_backoff_max_ms, config.life_stable_ms)
@@ -86,8 +87,14 @@ class Shard:
     def life(self) -> ShardLife:
         """The serving life. Raises `CoordinatorLoadInProgressError` while there is none."""
         if self._life is None:
-            raise CoordinatorLoadInProgressError("the shard is replaying its log", retry_after_ms=20, shard=self.name)
+            raise CoordinatorLoadInProgressError(self._why_not(), retry_after_ms=20, shard=self.name)
         return self._life
+
+    def _why_not(self) -> str:
+        trouble = self._log.trouble if self._log is not None else ""
+        if not trouble and self.vitality.failed_in_a_row:
+            trouble = self._last_error
+        return f"the shard cannot serve without its log: {trouble}" if trouble else "the shard is replaying its log"
 
     @property
     def is_serving(self) -> bool:
@@ -121,7 +128,7 @@ class Shard:
         _log.info("shard %s belongs to another process now", self.name)
 
     async def _live_once(self, epoch: int) -> None:
-        log = self._open_log(self.kind, self.number, epoch)
+        log = self._log = self._open_log(self.kind, self.number, epoch)
         effects: list[Any] = []
         life = ShardLife(
             self._make_table(),
@@ -169,7 +176,9 @@ class Shard:
             _log.error(
                 "shard %s in epoch %d is dropped: %r", self.name, epoch, cause, exc_info=cause if seldom else None
             )
-        return CoordinatorNotAvailableError("the shard starts anew", retry_after_ms=20, shard=self.name)
+        return CoordinatorNotAvailableError(
+            f"the shard starts anew: {self._last_error}", retry_after_ms=20, shard=self.name
+        )
 
     async def _win_epoch(self) -> int | None:
         while True:

@@ -18,6 +18,7 @@ from typing import Final
 
 from oncelog import methods
 from oncelog.core.batch import decode_batch, encode_batch, iter_batches
+from oncelog.core.causes import told_of
 from oncelog.errors import ErrorCode, LeaderNotAvailableError, NotLeaderError, OncelogError, UnknownTopicError
 from oncelog.ports import Transport
 from oncelog.types import Buffer, PartitionId
@@ -71,6 +72,7 @@ class ShardLog:
         self._last: asyncio.Future[None] | None = None
         self._lost: LogLostError | None = None
         self._tasks = TaskOwner(self._failed)
+        self.trouble = ""
 
     # ------------------------------------------------------------ appending
 
@@ -119,6 +121,7 @@ class ShardLog:
                     batch = self._encode(items, sequence)
                 if await self._produce(batch) < 0 and sequence == 0:
                     raise self._fenced(self._epoch, "another life had this epoch")
+                self.trouble = ""
                 return
             except OncelogError as error:
                 self._judge(error, deadline_ms)
@@ -141,8 +144,9 @@ class ShardLog:
             raise self._lost
         if not error.retriable and error.code not in _REPEATABLE:
             raise LogLostError(f"{self._topic}-{self._shard} refuses the append: {error}")
+        self.trouble = told_of(error, self._topic, self._shard)
         if self._clock.now_ms() >= deadline_ms:
-            raise LogLostError(f"{self._topic}-{self._shard} took no append in time: {error}")
+            raise LogLostError(f"no append in time: {self.trouble}")
 
     def _fenced(self, newest_epoch: int, why: str) -> LogLostError:
         message = f"a newer owner writes {self._topic}-{self._shard}: {why}"
@@ -190,11 +194,13 @@ class ShardLog:
             try:
                 offset, items, complete = await self._fetch(offset)
             except OncelogError as error:
+                self.trouble = told_of(error, self._topic, self._shard)
                 if self._clock.now_ms() >= deadline_ms:
                     raise LogLostError(f"{self._topic}-{self._shard} cannot be read: {error}") from error
                 await asyncio.sleep(backoff_ms / 1000)
                 backoff_ms = min(2 * backoff_ms, self._config.retry_backoff_max_ms)
                 continue
+            self.trouble = ""
             if items:
                 deadline_ms = self._clock.now_ms() + self._config.load_stall_ms
                 yield items

@@ -53,6 +53,8 @@ class FakePartition:
 class FakeLog:
     """Implements `LogPort`."""
 
+    trouble = ""
+
     def __init__(self, partition: FakePartition, epoch: int) -> None:
         self._partition = partition
         self._epoch = epoch

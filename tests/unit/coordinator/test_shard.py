@@ -444,10 +444,11 @@ def test_75_while_the_log_refuses_nobody_is_served_and_then_everybody_is(world: 
     async def scenario(host: Host) -> None:
         session = await host.open_transaction()
         host.partition.refuse = True
-        with pytest.raises(errors.CoordinatorNotAvailableError):
+        with pytest.raises(errors.CoordinatorNotAvailableError, match="the shard starts anew: refused"):
             await host.shard.ask(cmd.End(name(session, 1), True))
         await asyncio.sleep(1)
-        with pytest.raises(errors.CoordinatorLoadInProgressError):
+        # new_user.md bug 5: it said that it is replaying its log
+        with pytest.raises(errors.CoordinatorLoadInProgressError, match="cannot serve without its log: refused"):
             await host.shard.ask(INIT)
         host.partition.refuse = False
         await host.serving()

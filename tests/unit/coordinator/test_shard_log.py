@@ -143,6 +143,24 @@ def test_what_may_pass_is_tried_again(world: SimWorld, error: errors.OncelogErro
     run(world, scenario)
 
 
+def test_what_keeps_the_log_from_being_written_is_known_meanwhile(world: SimWorld) -> None:
+    """new_user.md bug 5: callers of a shard whose log refuses heard that it is replaying its log."""
+
+    async def scenario(place: Place) -> None:
+        log = await place.begin(1)
+        place.leader.refuse = [errors.NotEnoughReplicasError(isr=1, min_insync_replicas=2)] * 1_000
+        done = log.append([("a", b"1")])
+        await asyncio.sleep(0.5)
+        expected = f"NOT_ENOUGH_REPLICAS on {TRANSACTION_TOPIC}-{SHARD}: ISR 1 of 2 needed"
+        assert log.trouble == expected
+        with pytest.raises(LogLostError, match=expected):
+            await done
+        place.leader.refuse = []
+        assert (await place.begin(2)).trouble == ""
+
+    run(world, scenario)
+
+
 def test_a_new_leader_is_found(world: SimWorld) -> None:
     async def scenario(place: Place) -> None:
         log = await place.begin(1)

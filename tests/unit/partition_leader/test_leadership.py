@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from oncelog.core.causes import told_of
 from oncelog.core.control import Marker
 from oncelog.core.header import NO_SHARD, TRANSACTIONAL, partition_tag, read_header, seal
 from oncelog.errors import (
@@ -245,7 +246,11 @@ def test_below_min_insync_nothing_is_written(run: Run) -> None:
         leading.leadership.isr_is(named(A), 6)
         answer = leading.produce(batch())
         await turn()
-        assert isinstance(answer.exception(), NotEnoughReplicasError)
+        refused = answer.exception()
+        assert isinstance(refused, NotEnoughReplicasError)
+        assert told_of(refused, "orders", 3) == "NOT_ENOUGH_REPLICAS on orders-3: ISR 1 of 2 needed", (
+            "new_user.md bug 5"
+        )
         assert leading.log.log_end_offset == 0
 
     run(scenario)

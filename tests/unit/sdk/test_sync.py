@@ -77,6 +77,17 @@ def test_any_thread_may_call(client: sync.Client, cluster: FakeCluster) -> None:
     assert sorted(offsets) == list(range(40))
 
 
+def test_a_callback_runs_in_the_thread_of_the_loop_and_may_ask_for_the_result(client: sync.Client) -> None:
+    """new_user.md 5."""
+    called: list[tuple[str, int]] = []
+    with client.producer() as producer:
+        delivery = producer.send(TOPIC, b"a", partition=0)
+        delivery.add_done_callback(lambda d: called.append((threading.current_thread().name, d.result().offset)))
+        many = producer.send_many(TOPIC, [b"b", b"c"])
+        many.add_done_callback(lambda d: called.append((threading.current_thread().name, len(d.result()))))
+    assert called == [("oncelog-loop", 0), ("oncelog-loop", len(many.result()))]
+
+
 def test_clients_share_one_thread(client: sync.Client, cluster: FakeCluster) -> None:
     with sync.Client(BROKERS, transport=cluster):
         assert sum(thread.name == "oncelog-loop" for thread in threading.enumerate()) == 1

@@ -149,3 +149,14 @@ def test_without_a_group_nothing_is_committed(log: FakeLog) -> None:
     source = reader()
     source.commit(source.initialOffset())
     assert log.committed == []
+
+
+def test_a_start_beyond_the_end_is_a_wrong_option_and_no_lost_data(log: FakeLog) -> None:
+    """new_user.md bug 14: a typo was told as "was cut to offset 3342, below 999999, which was read"."""
+    beyond = {"startingOffsets": '{"t":{"0":999999,"1":0}}'}
+    with pytest.raises(OffsetOutOfRangeError) as caught:
+        reader(**beyond).initialOffset()
+    told = "option startingOffsets lies beyond the end: partition 0 of topic t ends at offset 10, below the 999999 asked for"
+    assert str(caught.value).startswith(told)
+    assert "lost" not in str(caught.value)
+    assert offsets_of(reader(**beyond, failOnDataLoss="false").initialOffset()) == {"0": 10, "1": 0}

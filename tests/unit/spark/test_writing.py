@@ -11,6 +11,7 @@ from oncelog.errors import (
     BatchRolledBackError,
     ConfigError,
     IllegalStateError,
+    MessageTooLargeError,
     NetworkError,
     ProducerFencedError,
     ReplayMismatchError,
@@ -21,7 +22,7 @@ from pyspark_oncelog.identity import WriteIdentity
 from pyspark_oncelog.messages import TaskMessage, TaskResult
 from pyspark_oncelog.options import SinkOptions
 from pyspark_oncelog.task_writer import write_task
-from tests.unit.spark.fakes import FakeClient
+from tests.unit.spark.fakes import FakeClient, FakeParticipant
 
 IDENTITY = WriteIdentity("spark-q", "run", "q", 7, "a")
 
@@ -186,3 +187,19 @@ def test_this_python_has_what_a_worker_needs() -> None:
     from pyspark_oncelog.registration import require_worker_python
 
     require_worker_python(sys.executable)
+
+
+@pytest.mark.parametrize("identity", [IDENTITY, None], ids=["in a transaction", "at least once"])
+def test_a_row_that_is_too_large_names_no_option_that_spark_does_not_have(
+    client: FakeClient, monkeypatch: pytest.MonkeyPatch, identity: WriteIdentity | None
+) -> None:
+    """new_user.md bug 14: the advice was `max_request_size`, which is the SDK's."""
+
+    def refuse(*_: Any) -> None:
+        raise MessageTooLargeError("the record is larger than max_request_size", bytes=9_000_000)
+
+    monkeypatch.setattr(FakeParticipant, "send_batch", refuse)
+    with pytest.raises(MessageTooLargeError, match="no option of the sink raises that: split the row") as caught:
+        write(rows("1"), identity=identity)
+    assert "max_request_size" not in str(caught.value)
+    assert caught.value.context["bytes"] == "9000000"

@@ -146,6 +146,6 @@ def test_brokers_that_are_gone_are_fine_where_that_is_said(
     """A hook of the chart asks again for brokers that an earlier one has taken away."""
     admin = Loads()
     client = SimpleNamespace(admin=admin)
-    monkeypatch.setattr("oncelog.cli.node.with_client", lambda _args, work: asyncio.run(work(client)))
+    monkeypatch.setattr("oncelog.cli.node.with_client", lambda _args, work, **_: asyncio.run(work(client)))
     assert main(["node", "decommission", *brokers, "--missing-ok", "--timeout", "1"]) == 0
     assert admin.asked == asked

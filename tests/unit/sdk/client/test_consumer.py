@@ -396,3 +396,44 @@ def test_a_deserializer_that_fails_loses_no_record() -> None:
             assert values(await consumer.getmany()) == [b"1", b"2"]
 
     cluster.run(work)
+
+
+@pytest.mark.parametrize("how", ["getmany", "getone", "read_arrow"])
+def test_reading_starts_a_consumer_that_nobody_started(cluster: FakeCluster, how: str) -> None:
+    """new_user.md bug 7: it was an empty list, or a wait for ever."""
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            consumer = client.consumer(TOPIC, **EARLIEST)
+            assert await getattr(consumer, how)(timeout_ms=1_000)
+            assert consumer.assignment() == [P0, P1]
+
+    cluster.run(work)
+
+
+def test_a_consumer_with_nothing_to_read_says_so_instead_of_waiting(cluster: FakeCluster) -> None:
+    """new_user.md bug 7: `getmany()` without an assignment waited for ever."""
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer() as consumer:
+            with pytest.raises(errors.IllegalStateError, match="nothing is assigned: give topics"):
+                await consumer.getmany()
+            await consumer.assign([P0])
+            assert await consumer.getmany(timeout_ms=10) == []
+
+    cluster.run(work)
+
+
+def test_a_start_that_failed_is_made_again(cluster: FakeCluster) -> None:
+    """new_user.md bug 7: after a first failure the consumer counted as started, and read nothing for ever."""
+    cluster.topic_exists = False
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            consumer = client.consumer(TOPIC, **EARLIEST)
+            with pytest.raises(errors.UnknownTopicError):
+                await consumer.getmany(timeout_ms=10)
+            cluster.topic_exists = True
+            assert await consumer.getmany(timeout_ms=1_000)
+
+    cluster.run(work)

@@ -35,6 +35,67 @@ def test_an_unreachable_cluster_is_named_address_by_address(cluster: FakeCluster
     assert 0.8 < cluster.loop.time() < 1.2
 
 
+def test_a_cluster_that_was_never_reached_is_given_up_after_five_seconds(cluster: FakeCluster) -> None:
+    """new_user.md 1 and 5: it took 30 s to hear of a wrong address."""
+    cluster.down = {*BROKERS}
+
+    async def work(_: FakeCluster) -> None:
+        client = cluster.client()
+        for _ in range(2):
+            with pytest.raises(
+                errors.ClusterUnreachableError, match="b0:1: connection refused; b1:1: connection refused"
+            ):
+                await client.start()
+
+    cluster.run(work)
+    assert 9 < cluster.loop.time() < 10.5
+
+
+def test_a_cluster_that_was_reached_once_is_waited_for_as_long_as_a_call_may_take(cluster: FakeCluster) -> None:
+    """new_user.md 5: `bootstrap_timeout_ms` is for the first contact alone."""
+
+    async def come_back() -> None:
+        await asyncio.sleep(15)
+        cluster.down = set()
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer() as producer:
+            cluster.down = {*BROKERS}
+            task = asyncio.get_running_loop().create_task(come_back())
+            await producer.send_and_wait(TOPIC, b"")
+            await task
+
+    cluster.run(work)
+
+
+def test_why_there_is_no_connection_says_more_than_that_there_is_none(cluster: FakeCluster) -> None:
+    """new_user.md 1: "Domain name not found" went under in what came after it."""
+    no_name = errors.NetworkError("no such host name: check its spelling", connect="name", unsent="true")
+    nothing = errors.RequestTimedOutError("b0:1 did not answer", unsent="true")
+    cluster.fail("GetMetadata", no_name, no_name, *(nothing for _ in range(100)))
+
+    async def work(_: FakeCluster) -> None:
+        with pytest.raises(errors.ClusterUnreachableError, match="b0:1: no such host name: check its spelling; b1:1"):
+            await cluster.client().start()
+
+    cluster.run(work)
+
+
+def test_all_calls_of_a_program_that_runs_once_share_its_time(cluster: FakeCluster) -> None:
+    """new_user.md bug 5: three calls of 1 s each took 3 s."""
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client(request_timeout_ms=300) as client:
+            cluster.fail("InitProducerId", *(Lost() for _ in range(1_000)))
+            client.give_up_after(1_000)
+            for _ in range(3):
+                with pytest.raises(errors.OncelogError):
+                    await client.producer(transactional_id="t").start()
+
+    cluster.run(work)
+    assert 0.8 < cluster.loop.time() < 1.2
+
+
 def test_a_silent_broker_does_not_keep_us_from_asking_the_next(cluster: FakeCluster) -> None:
     cluster.fail("GetMetadata", Lost())
 

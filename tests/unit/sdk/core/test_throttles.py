@@ -34,3 +34,13 @@ def test_no_server_keeps_a_client_away_for_longer_than_a_while() -> None:
     throttles.told("a:1", "Fetch", (1 << 32) - 1, 0)
     assert throttles.until_ms("a:1", "Fetch", 0) == THROTTLE_MAX_MS
     assert throttles.throttled_ms == THROTTLE_MAX_MS
+
+
+def test_who_was_held_lately_is_known_after_it_is_over() -> None:
+    """new_user.md bug 5: a delivery that timed out under a quota names it."""
+    throttles = Throttles()
+    throttles.told("a:1", "M", 100, 1_000)
+    assert throttles.until_ms("a:1", "M", 5_000) == 0
+    assert throttles.held_since("a:1", "M", 1_050)
+    assert not throttles.held_since("a:1", "M", 1_100)
+    assert not throttles.held_since("b:1", "M", 0)

@@ -1,0 +1,89 @@
+"""Write sdk/oncelog/option_types.py from the configuration classes of `oncelog.config`, or check that it is up to date.
+
+    python scripts/gen_options.py [--check]
+
+Rule: the classes are the only place of a name, a type and a default; type checkers see names and types through this file.
+`--check` writes nothing and exits 1 when the file is not what would be written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Final
+
+from oncelog.config import ClientConfig, ConsumerConfig, ProducerConfig
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+FILE: Final = ROOT / "sdk" / "oncelog" / "option_types.py"
+
+_HEAD: Final = '''"""What type checkers know of `**config`: a misspelt or ill-typed option is found before the program runs.
+
+Written by scripts/gen_options.py from `oncelog.config`, where meanings, defaults and ranges stand; not to be edited.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypedDict
+
+if TYPE_CHECKING:
+    from oncelog.config import Deserializer, Partitioner, Serializer, TokenProvider
+'''
+_NAMED_ITSELF: Final = ("bootstrap_servers", "client_id")
+"""Parameters of `Client` with a name of their own."""
+
+
+def page() -> str:
+    """The file."""
+    return "\n\n".join([_HEAD, *_classes()])
+
+
+def _classes() -> Iterator[str]:
+    yield _one(
+        "ClientOptions", "TypedDict", "Of `Client`; see `oncelog.ClientConfig`.", _fields(ClientConfig, *_NAMED_ITSELF)
+    )
+    shared = {"client_id": "str"}
+    yield _one(
+        "ParticipantOptions",
+        "ClientOptions",
+        "Of `Client.join_transaction`; see `oncelog.ProducerConfig`. Options of the client are for this one alone.",
+        shared | _fields(ProducerConfig, "transactional_id"),
+    )
+    yield _one(
+        "ProducerOptions",
+        "ParticipantOptions",
+        "Of `Client.producer`; see `oncelog.ProducerConfig`.",
+        {"transactional_id": _fields(ProducerConfig)["transactional_id"]},
+    )
+    yield _one(
+        "ConsumerOptions",
+        "ClientOptions",
+        "Of `Client.consumer`; see `oncelog.ConsumerConfig`. Options of the client are for this one alone.",
+        shared | _fields(ConsumerConfig),
+    )
+
+
+def _fields(kind: type[Any], *without: str) -> dict[str, str]:
+    return {item.name: str(item.type) for item in fields(kind) if item.name not in without}
+
+
+def _one(name: str, base: str, text: str, types: dict[str, str]) -> str:
+    lines = [f"class {name}({base}, total=False):", f'    """{text}"""', ""]
+    return "\n".join([*lines, *(f"    {option}: {kind}" for option, kind in types.items()), ""])
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Returns the exit code."""
+    parser = argparse.ArgumentParser(description="Write the option types of the SDK.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when the file is out of date")
+    if parser.parse_args(arguments).check:
+        return 0 if FILE.read_text() == page() else 1
+    FILE.write_text(page())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""What type checkers know of `**config`: a misspelt or ill-typed option is found before the program runs.
+
+Written by scripts/gen_options.py from `oncelog.config`, where meanings, defaults and ranges stand; not to be edited.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypedDict
+
+if TYPE_CHECKING:
+    from oncelog.config import Deserializer, Partitioner, Serializer, TokenProvider
+
+
+class ClientOptions(TypedDict, total=False):
+    """Of `Client`; see `oncelog.ClientConfig`."""
+
+    request_timeout_ms: int
+    default_api_timeout_ms: int
+    bootstrap_timeout_ms: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    metadata_max_age_ms: int
+    metadata_attempt_timeout_ms: int
+    close_timeout_ms: int
+    security_protocol: str
+    ssl_cafile: str
+    ssl_certfile: str
+    ssl_keyfile: str
+    token: str
+    token_file: str
+    token_provider: TokenProvider | None
+    username: str
+    password: str
+    password_file: str
+    otlp_endpoint: str
+    trace_sampler: str
+    trace_sampler_arg: float
+
+
+class ParticipantOptions(ClientOptions, total=False):
+    """Of `Client.join_transaction`; see `oncelog.ProducerConfig`. Options of the client are for this one alone."""
+
+    client_id: str
+    acks: int | str
+    enable_idempotence: bool
+    transaction_timeout_ms: int
+    delivery_timeout_ms: int
+    linger_ms: int
+    batch_size: int
+    max_request_size: int
+    buffer_memory: int
+    max_block_ms: int
+    compression_type: str
+    max_in_flight_requests_per_connection: int
+    retries: int
+    partitioner: Partitioner | None
+    key_serializer: Serializer | None
+    value_serializer: Serializer | None
+
+
+class ProducerOptions(ParticipantOptions, total=False):
+    """Of `Client.producer`; see `oncelog.ProducerConfig`."""
+
+    transactional_id: str | None
+
+
+class ConsumerOptions(ClientOptions, total=False):
+    """Of `Client.consumer`; see `oncelog.ConsumerConfig`. Options of the client are for this one alone."""
+
+    client_id: str
+    group_id: str | None
+    auto_offset_reset: str
+    isolation_level: str
+    enable_auto_commit: bool
+    max_poll_records: int
+    fetch_min_bytes: int
+    fetch_max_wait_ms: int
+    fetch_max_bytes: int
+    max_partition_fetch_bytes: int
+    max_buffered_bytes: int
+    max_uncompressed_batch_bytes: int
+    trace_consumer_parent: str
+    check_crcs: bool
+    skip_lost_transactions: bool
+    key_deserializer: Deserializer | None
+    value_deserializer: Deserializer | None

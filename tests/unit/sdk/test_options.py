@@ -1,0 +1,98 @@
+"""Options are known to type checkers (new_user.md 7.19: `lingr_ms=5` passed mypy --strict), and typed wrong they help."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import oncelog
+from oncelog import sync
+from scripts import gen_options
+
+ROOT = Path(__file__).parents[3]
+
+GOOD = """
+import oncelog
+
+
+async def use(client: oncelog.Client, sync_client: oncelog.SyncClient) -> None:
+    client.producer(linger_ms=5, acks="all", transactional_id=None, request_timeout_ms=1_000)
+    client.consumer("orders", "more", group_id="g", value_deserializer=lambda value: value)
+    sync_client.producer(value_serializer=str.encode, compression_type="zstd")
+    sync_client.consumer("orders", auto_offset_reset="earliest", client_id="mine")
+    await client.join_transaction("t", "run", "app", 1, lease_ms=5, batch_size=1 << 20)
+    sync_client.join_transaction("t", "run", "app", 1, task_attempt="2", linger_ms=5)
+
+
+oncelog.Client("a:1", client_id="mine", bootstrap_timeout_ms=1_000, ssl_cafile="ca.crt")
+oncelog.SyncClient(["a:1"], username="u", password="p")
+config: oncelog.ProducerConfig = oncelog.ProducerConfig(linger_ms=5)
+print(oncelog.ClientConfig(), oncelog.ConsumerConfig())
+"""
+BAD = (
+    ("oncelog.Client('a:1').producer(lingr_ms=5)", 'Unexpected keyword argument "lingr_ms"'),
+    ("oncelog.Client('a:1').producer(linger_ms='5 ms')", 'incompatible type "str"; expected "int"'),
+    ("oncelog.Client('a:1').consumer('orders', linger_ms=5)", 'Unexpected keyword argument "linger_ms"'),
+    ("oncelog.Client('a:1', request_timeout=5)", 'Unexpected keyword argument "request_timeout"'),
+    ("oncelog.SyncClient('a:1').producer(lingr_ms=5)", 'Unexpected keyword argument "lingr_ms"'),
+    ("oncelog.SyncClient('a:1').consumer(group=5)", 'Unexpected keyword argument "group"'),
+    ("oncelog.SyncClient('a:1', request_timeout=5)", 'Unexpected keyword argument "request_timeout"'),
+)
+
+
+def test_the_types_are_those_of_the_configuration_classes() -> None:
+    assert gen_options.main(["--check"]) == 0, "run python scripts/gen_options.py"
+
+
+def test_a_type_checker_finds_each_typo_and_nothing_else(tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.py", tmp_path / "bad.py"
+    good.write_text(GOOD)
+    bad.write_text("\n".join(["import oncelog", *(line for line, _ in BAD)]) + "\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--hide-error-context", good, bad],
+        capture_output=True, text=True, cwd=ROOT, check=False,
+    )  # fmt: skip
+    found = [line for line in done.stdout.splitlines() if ": error: " in line]
+    assert not [line for line in found if "good.py" in line], done.stdout
+    for number, (_, expected) in enumerate(BAD, start=2):
+        assert any(f"bad.py:{number}: " in line and expected in line for line in found), done.stdout
+
+
+@pytest.mark.parametrize("module", [oncelog.Client, sync.Client], ids=["asyncio", "sync"])
+def test_an_unknown_option_comes_with_the_nearest_of_the_producers_and_the_clients(module: type) -> None:
+    client = module("a:1")
+    for typed, meant in (("lingr_ms", "linger_ms"), ("request_timeout", "request_timeout_ms")):
+        with pytest.raises(oncelog.ConfigError, match=f"unknown option `{typed}`; did you mean `{meant}`"):
+            client.producer(**{typed: 5})
+    with pytest.raises(
+        oncelog.ConfigError, match="unknown option `request_timeout`; did you mean `request_timeout_ms`"
+    ):
+        module("a:1", request_timeout=5)
+    with pytest.raises(oncelog.ConfigError, match="belongs to the client"):
+        client.consumer(bootstrap_servers="b:1")
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "said"),
+    [
+        (oncelog.Consumer, ("orders",), "oncelog.Client('a:1').consumer('orders', ...)"),
+        (oncelog.Producer, (), "oncelog.Client('a:1').producer(...)"),
+        (sync.Consumer, ("orders",), "oncelog.SyncClient('a:1').consumer('orders', ...)"),
+        (sync.Producer, (), "oncelog.SyncClient('a:1').producer(...)"),
+    ],
+)
+def test_the_spelling_of_other_clients_is_answered_with_ours(kind: type, given: tuple[str, ...], said: str) -> None:
+    """new_user.md 5: a bare TypeError from `__init__`."""
+    with pytest.raises(TypeError) as caught:
+        kind(*given, bootstrap_servers="a:1", password="secret")
+    assert said in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_without_more_options_no_dots_are_shown() -> None:
+    """new_user.md 5."""
+    with pytest.raises(TypeError, match=r"oncelog\.Client\('a:1'\)\.producer\(\)$"):
+        oncelog.Producer(bootstrap_servers="a:1")
