@@ -51,7 +51,21 @@ def _quota(title: str, *names: str) -> Case:
     return Case(title, tuple(f"conformance/test_quotas.py::{name}" for name in names))
 
 
+def _careless(title: str, *names: str) -> Case:
+    return Case(title, tuple(f"conformance/test_at_most_once.py::{name}" for name in names))
+
+
 OPERATIONS: Final[dict[str, Case]] = {
+    "at most once 1": _careless(
+        "acks=0: what may have arrived is never sent again, what certainly did not is",
+        "test_without_acknowledgements_every_record_is_there_once",
+        "test_without_acknowledgements_a_lost_answer_makes_no_second_copy",
+        "test_without_acknowledgements_a_request_that_comes_late_comes_alone",
+        "test_without_acknowledgements_a_leader_that_leads_no_more_is_left",
+    ),
+    "at most once 2": _careless(
+        "nobody asks for it by leaving something out", "test_plain_records_without_acks_are_acknowledged_by_all"
+    ),
     "quota 1": _quota(
         "above a rate: delayed, told, and nothing is lost",
         "test_a_producer_above_its_quota_writes_at_its_rate_and_loses_nothing",
