@@ -55,6 +55,10 @@ def _careless(title: str, *names: str) -> Case:
     return Case(title, tuple(f"conformance/test_at_most_once.py::{name}" for name in names))
 
 
+def _changing(title: str, *names: str) -> Case:
+    return Case(title, tuple(f"conformance/test_changing_topics.py::{name}" for name in names))
+
+
 OPERATIONS: Final[dict[str, Case]] = {
     "at most once 1": _careless(
         "acks=0: what may have arrived is never sent again, what certainly did not is",
@@ -65,6 +69,11 @@ OPERATIONS: Final[dict[str, Case]] = {
     ),
     "at most once 2": _careless(
         "nobody asks for it by leaving something out", "test_plain_records_without_acks_are_acknowledged_by_all"
+    ),
+    "changing 1": _changing(
+        "added partitions and topics that are created again reach those who run",
+        "test_partitions_that_are_added_are_read_and_written_by_those_who_run",
+        "test_a_running_consumer_goes_on_with_a_topic_that_was_created_again",
     ),
     "quota 1": _quota(
         "above a rate: delayed, told, and nothing is lost",

@@ -230,6 +230,19 @@ def test_a_topic_created_again_is_loss_not_silence(stream: Stream, client: Any) 
     assert stream.seen() == once(*range(15))
 
 
+def test_partitions_that_are_added_are_read_from_their_first_record(stream: Stream, client: Any) -> None:
+    """new_user.md, bug 2: the reused Python worker's client had old metadata, and the query died."""
+    produce(client, stream.topic, range(40))
+    stream.run()
+    client.admin.add_partitions(stream.topic, 6)
+    with Client(stream.cluster.bootstrap_servers) as fresh, fresh.producer() as producer:
+        for value in range(40, 60):
+            producer.send(stream.topic, str(value), partition=4 + value % 2)
+        producer.flush()
+    stream.run()
+    assert stream.seen() == once(*range(60))
+
+
 def test_source_and_sink_together_move_each_record_once(stream: Stream, client: Any, new_topic: NewTopic) -> None:
     produce(client, stream.topic, range(200))
     target, checkpoint = new_topic(2), stream.folder / "move"
