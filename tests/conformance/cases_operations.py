@@ -75,6 +75,10 @@ OPERATIONS: Final[dict[str, Case]] = {
         "test_partitions_that_are_added_are_read_and_written_by_those_who_run",
         "test_a_running_consumer_goes_on_with_a_topic_that_was_created_again",
     ),
+    "changing 2": _changing(
+        "time empties also a partition to which nobody writes",
+        "test_records_of_a_partition_to_which_nobody_writes_are_deleted_by_time_on_every_replica",
+    ),
     "quota 1": _quota(
         "above a rate: delayed, told, and nothing is lost",
         "test_a_producer_above_its_quota_writes_at_its_rate_and_loses_nothing",

@@ -1,5 +1,5 @@
-"""Topics that change under those who use them: partitions that are added, a topic that is created again
-(new_user.md, bugs 2, 3 and 12)."""
+"""Topics that change under those who use them: partitions that are added, a topic that is created again, records that grow
+old where nobody writes (new_user.md, bugs 2, 3, 11 and 12)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from oncelog import errors
 from oncelog.client.consumer import Consumer
-from tests.conformance.script import Script
+from tests.conformance.script import Script, cluster
 
 SOON: dict[str, Any] = {"metadata_max_age_ms": 1_000}
 
@@ -63,3 +63,26 @@ async def test_a_running_consumer_goes_on_with_a_topic_that_was_created_again(s:
         for number in range(3):
             await producer.send_and_wait("work", b"new %d" % number, partition=number)
         assert await read(s, consumer, 3) == [b"new 0", b"new 1", b"new 2"]
+
+
+@cluster(retention_interval_ms=500)
+async def test_records_of_a_partition_to_which_nobody_writes_are_deleted_by_time_on_every_replica(s: Script) -> None:
+    place = await s.place(retention_ms="5000", segment_ms="2000")
+    plain = await s.producer()
+    await s.write(place, plain, "a", "b")
+    open_one = await s.session("t")
+    await s.write(place, open_one, "open")
+    await s.write(place, plain, "c", seq=2)
+    await s.sleep(20)
+    assert await s.read(place, committed=False, auto_offset_reset="none") == ["a", "b", "open", "c"], "one is open"
+    await s.end(open_one, counts={place: 1}, visible=True)
+    assert await s.latest(place) == 5
+    logs = [s.broker(node).replicas.partitions[place.id].log for node in ("broker-0", "broker-1", "broker-2")]
+    await s.until(lambda: [log.log_start_offset for log in logs] == [5, 5, 5])
+    assert [log.size_bytes for log in logs] == [0, 0, 0]
+    follower = s.followers(place)[0]
+    s.restart(follower)
+    await s.rejoined(follower, place)
+    await s.until(lambda: len(s.isr(place)) == 3)
+    await s.write(place, plain, "d", seq=3)
+    assert await s.read(place, from_offset=5) == ["d"]
