@@ -79,6 +79,10 @@ OPERATIONS: Final[dict[str, Case]] = {
         "time empties also a partition to which nobody writes",
         "test_records_of_a_partition_to_which_nobody_writes_are_deleted_by_time_on_every_replica",
     ),
+    "changing 3": _changing(
+        "what is not there is refused, not accepted and ignored",
+        "test_compaction_is_refused_by_name_in_a_new_topic_and_in_a_change",
+    ),
     "quota 1": _quota(
         "above a rate: delayed, told, and nothing is lost",
         "test_a_producer_above_its_quota_writes_at_its_rate_and_loses_nothing",

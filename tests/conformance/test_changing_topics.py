@@ -1,5 +1,5 @@
 """Topics that change under those who use them: partitions that are added, a topic that is created again, records that grow
-old where nobody writes (new_user.md, bugs 2, 3, 11 and 12)."""
+old where nobody writes (new_user.md, bugs 2, 3, 4, 11 and 12)."""
 
 from __future__ import annotations
 
@@ -86,3 +86,13 @@ async def test_records_of_a_partition_to_which_nobody_writes_are_deleted_by_time
     await s.until(lambda: len(s.isr(place)) == 3)
     await s.write(place, plain, "d", seq=3)
     assert await s.read(place, from_offset=5) == ["d"]
+
+
+async def test_compaction_is_refused_by_name_in_a_new_topic_and_in_a_change(s: Script) -> None:
+    await s.place()
+    async with s.client() as client:
+        with pytest.raises(errors.ConfigError, match="compaction is not available yet"):
+            await client.admin.create_topic("other", config={"cleanup_policy": "compact"})
+        with pytest.raises(errors.ConfigError, match="compaction is not available yet"):
+            await client.admin.alter_topic("work", config={"cleanup.policy": "compact,delete"})
+        assert [topic.name for topic in await client.admin.list_topics()] == ["work"]
