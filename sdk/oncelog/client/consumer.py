@@ -439,7 +439,7 @@ class Consumer:
             offsets = {
                 cursor.partition: OffsetAndMetadata(cursor.position, cursor.last_leader_epoch)
                 for cursor in self._fetcher.cursors.values()
-                if cursor.position >= 0
+                if cursor.position >= 0 and self._following.is_of_today(cursor)
             }
         if not offsets:
             return

@@ -69,7 +69,7 @@ class Following:
                 continue
             self._fetcher.remove(partition)
             if partition.partition < topic.partitions:
-                self._add(topic, partition, at_first=self._resets)
+                self._add(topic, partition, at_first=self._resets, is_paused=cursor.is_paused)
                 found = None if self._resets else created_again(topic.name, partition.partition)
             else:
                 found = None if topic.name in self.topics else no_partition(topic, partition.partition)
@@ -91,9 +91,13 @@ class Following:
                 if topic is not None and partition not in self._fetcher.cursors:
                     self._add(topic, partition, at_first=True)
 
-    def _add(self, topic: Topic, partition: TopicPartition, at_first: bool) -> None:
+    def is_of_today(self, cursor: Cursor) -> bool:
+        """False when its topic was created again: then its position means nothing in the topic of this name."""
+        return self._metadata.newer_topic(cursor.partition.topic, cursor.id.topic_id) is None
+
+    def _add(self, topic: Topic, partition: TopicPartition, at_first: bool, is_paused: bool = False) -> None:
         cursor = Cursor(partition, PartitionId(topic.topic_id, partition.partition))
-        cursor.begins_at_first = at_first
+        cursor.begins_at_first, cursor.is_paused = at_first, is_paused
         self._fetcher.add(cursor)
 
 

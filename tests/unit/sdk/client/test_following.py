@@ -226,12 +226,28 @@ def test_what_was_fetched_of_the_old_topic_is_not_committed_for_the_new_one(clus
             assert await read(consumer, 1) == [b"0"]
             cluster.create_again()
             await client._metadata.refresh(client._context.deadline_ms())
+            await consumer.commit()
+            assert cluster.offsets == {}, "the position is the old topic's"
             append(cluster, 0, b"new")
             assert await read(consumer, 1) == [b"new"]
             await consumer.commit()
 
     cluster.run(work)
     assert cluster.offsets == {(TOPIC, 0): 1}
+
+
+def test_a_paused_partition_stays_paused_when_its_topic_is_created_again(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client(**SOON) as client, client.consumer(TOPIC, auto_offset_reset="earliest") as consumer:
+            await consumer.getmany(timeout_ms=100)
+            consumer.pause((TOPIC, 0))
+            cluster.create_again()
+            append(cluster, 0, b"new")
+            assert await consumer.getmany(timeout_ms=5 * AGE_MS) == []
+            consumer.resume((TOPIC, 0))
+            assert await read(consumer, 1) == [b"new"]
+
+    cluster.run(work)
 
 
 def test_who_may_not_be_reset_is_told_that_the_topic_was_created_again(cluster: FakeCluster) -> None:
