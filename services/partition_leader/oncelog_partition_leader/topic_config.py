@@ -29,7 +29,7 @@ _MIN_INSYNC: Final = "min_insync_replicas"
 OPTIONS: Final = (*_TEXT, *_NUMBERS, _MIN_INSYNC)
 LEGAL: Final = {
     "flush_mode": "replicated or fsync",
-    "cleanup_policy": "delete, compact, or compact,delete",
+    "cleanup_policy": "delete; compaction is not available yet",
     "segment_bytes": "256 to 2147483647",
     "segment_ms": "1 and up",
     "index_interval_bytes": "0 to 1073741824",
@@ -56,7 +56,11 @@ class TopicConfig:
 
 
 def canonical(explicit: Mapping[str, str]) -> dict[str, str]:
-    """Checked options under canonical names, sorted. Raises `ConfigError` for an unknown name or an illegal value."""
+    """Checked options of a user's topic under canonical names, sorted.
+
+    Raises `ConfigError` for an unknown name or an illegal value, and for compaction: nothing would compact the topic, and
+    nothing would delete from it either. A topic that has it from an older version keeps it until it is unset.
+    """
     checked: dict[str, str] = {}
     for given, value in explicit.items():
         name = option_name(given)
@@ -64,6 +68,12 @@ def canonical(explicit: Mapping[str, str]) -> dict[str, str]:
             raise ConfigError(f"option {name} is given twice", name=name)
         checked[name] = value
     effective(checked, TopicConfig())
+    if "compact" in checked.get("cleanup_policy", ""):
+        raise ConfigError(
+            "compaction is not available yet: leave cleanup_policy at delete, with retention_ms=-1 if nothing may be deleted",
+            name="cleanup_policy",
+            value=checked["cleanup_policy"],
+        )
     return dict(sorted(checked.items()))
 
 
