@@ -24,14 +24,14 @@ class OncelogBatchReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Tasks, planned once. Raises `UnknownTopicError`, `ConfigError`, or `OffsetOutOfRangeError` for lost data."""
         from pyspark_oncelog import checks, positions
-        from pyspark_oncelog.cluster_view import load_view, resolve
+        from pyspark_oncelog.cluster_view import load_view, resolve, start_of
         from pyspark_oncelog.losses import report_beyond, report_losses
         from pyspark_oncelog.planning import plan_tasks
 
         options = self._options
         checks.require_python()
         view = load_view(options)
-        start, beyond = positions.clamp(resolve(options, options.starting, view), view)
+        start, beyond = start_of(options, view)
         report_beyond(options, "starting", beyond)
         end, beyond = positions.clamp(resolve(options, options.ending, view), view)
         report_beyond(options, "ending", beyond)

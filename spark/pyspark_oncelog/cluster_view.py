@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from oncelog.errors import ConfigError, UnknownTopicError
+from oncelog.errors import ConfigError, OffsetOutOfRangeError, UnknownTopicError
 from oncelog.types import TopicPartition
 from pyspark_oncelog import positions
 from pyspark_oncelog.offsets import Position, StartingOffsets
@@ -34,6 +35,25 @@ def load_view(options: SourceOptions, missing_topics: bool = False) -> View:
             if not missing_topics:
                 raise _unknown_topic(name, options.connection.bootstrap_servers) from None
     return found
+
+
+def start_of(options: SourceOptions, view: View) -> tuple[Position, list[str]]:
+    """Where a query begins, and what of it lies beyond the end, where the end is put in its place.
+
+    Raises `OffsetOutOfRangeError` for an offset that an open transaction holds back: from the stable end on, records would be
+    read that were to be left out.
+    """
+    start = resolve(options, options.starting, view)
+    clamped, beyond = positions.clamp(start, view)
+    if beyond and options.read_committed:
+        _, beyond_all = positions.clamp(start, load_view(dataclasses.replace(options, read_committed=False)))
+        if len(beyond_all) < len(beyond):
+            raise OffsetOutOfRangeError(
+                "option startingOffsets lies behind the start of an open transaction, and a query would begin before it: "
+                f"{'; '.join(beyond)}. Start again when that transaction has ended (`oncelog txn list`), or set option "
+                "isolation=read_uncommitted"
+            )
+    return clamped, beyond
 
 
 def _names(client: Client, subscription: Subscription) -> list[str]:

@@ -52,11 +52,10 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:
         """Where a new query begins; the same answer however often Spark asks."""
         if self._initial is None:
-            from pyspark_oncelog.cluster_view import resolve
+            from pyspark_oncelog.cluster_view import start_of
             from pyspark_oncelog.losses import report_beyond
 
-            view = self._view()
-            self._initial, beyond = positions.clamp(resolve(self._options, self._options.starting, view), view)
+            self._initial, beyond = start_of(self._options, self._view())
             report_beyond(self._options, "starting", beyond)
         return self._initial.to_json()
 

@@ -8,6 +8,7 @@ Rule 2: nothing is asked inside of Spark's own workers, nor when they would obvi
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import sys
@@ -23,8 +24,12 @@ _PROBE_TIMEOUT_S: Final = 20.0
 
 def warn_of_other_python() -> None:
     """Warns, in a driver, when Spark's workers would find no oncelog."""
-    if not _is_spark_itself() and (sentence := problem(os.environ, sys.executable)):
+    if _is_spark_itself() or not sys.executable or not (sentence := problem(os.environ, sys.executable)):
+        return
+    try:
         warnings.warn(sentence, stacklevel=3)
+    except Warning:  # where warnings are errors: an import must not fail for it
+        logging.getLogger(__name__).warning(sentence)
 
 
 def _is_spark_itself() -> bool:

@@ -6,8 +6,9 @@ Three replicas, two of them required, flush mode `replicated`: nothing but the s
 from __future__ import annotations
 
 from oncelog import errors
+from oncelog_partition_leader.checkpoints import SEAL
 from oncelog_partition_leader.sealing import read_seal
-from oncelog_runtime.ports import Disk
+from oncelog_runtime.sim import SimDisk
 from tests.conformance.script import Place, Script
 
 VALUES = [f"v{i}" for i in range(5)]
@@ -27,14 +28,16 @@ async def sealed(s: Script) -> tuple[Place, str, list[str]]:
     return place, leader, followers
 
 
-def disk_of(s: Script, name: str) -> Disk:
+def disk_of(s: Script, name: str) -> SimDisk:
     return s.world.nodes[name].disk
 
 
 def has_seal(s: Script, name: str, place: Place) -> bool:
-    """For the epoch of now."""
-    seal = read_seal(disk_of(s, name), s.broker(name).replicas.directory_of(place.topic, place.id))
-    return seal is not None and seal.leader_epoch == s.state(place).leader_epoch
+    """For the epoch of now, and where no power cut takes it."""
+    disk, directory = disk_of(s, name), s.broker(name).replicas.directory_of(place.topic, place.id)
+    seal = read_seal(disk, directory)
+    is_durable = disk.platter(f"{directory}/{SEAL}") is not None
+    return is_durable and seal is not None and seal.leader_epoch == s.state(place).leader_epoch
 
 
 async def whole(s: Script, place: Place, values: list[str]) -> None:

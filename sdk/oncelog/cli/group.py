@@ -270,6 +270,7 @@ def _delete(args: argparse.Namespace, printer: Printer) -> int:
         names = await _names(client, args)
         if args.regex:
             confirm(f"Forget {len(names)} groups: {', '.join(names)}?", yes=args.yes)
+            client.give_up_after(args.timeout_ms)  # the time for thinking does not count
 
         async def delete(name: str) -> Outcome:
             await _found(client, name)

@@ -76,7 +76,7 @@ def _folder(args: argparse.Namespace) -> Path:
 def _running(args: argparse.Namespace) -> UpState:
     """Raises `ClusterUnreachableError` when there is none."""
     state = UpState.read(_folder(args))
-    if state is None or not state.is_running:
+    if state is None or not state.is_running_in(_folder(args)):
         raise ClusterUnreachableError(_nothing_runs(args))
     return state
 
@@ -101,7 +101,7 @@ def _row(member: Member) -> dict[str, Any]:
 
 def _status(args: argparse.Namespace, printer: Printer) -> int:
     state = UpState.read(_folder(args))
-    running = state is not None and state.is_running
+    running = state is not None and state.is_running_in(_folder(args))
     rows = [_row(member) for member in state.members] if state is not None and running else []
     well = sum(row["state"] == "running" for row in rows)
     if not printer.is_text:
@@ -140,6 +140,8 @@ def _down(args: argparse.Namespace, printer: Printer) -> int:
     """Exit code 0 also when nothing runs: then it is as it should be."""
     folder = _folder(args)
     state = UpState.read(folder)
+    if state is not None and not state.belongs_to(folder):
+        state = None
     if state is not None and state.supervisor.send(signal.SIGTERM, signal.SIGCONT):
         _wait(lambda: not state.is_running, args.timeout, f"the cluster on {folder} is still stopping; try again")
         stopped, sentence = True, "stopped"

@@ -149,7 +149,8 @@ def _run_decommission(args: argparse.Namespace, printer: Printer) -> int:
             loads = await client.admin.broker_loads()
         return list(loads)
 
-    loads = with_client(args, work, lasting=True)
+    with contextlib.closing(progress):
+        loads = with_client(args, work, lasting=True)
     printer.rows(_rows([load for load in loads if load.broker_id in args.broker]), _LOADS)
     return 0 if _empty(loads, args.broker) else NOT_IN_TIME
 

@@ -56,6 +56,7 @@ def _elect(args: argparse.Namespace, printer: Printer) -> int:
         if survey.has_leader:
             raise UsageError(f"{args.partition} has a leader: nothing needs to be lost")
         confirm(f"Let broker {args.to} lead {args.partition}? {price}", yes=args.yes)
+        client.give_up_after(args.timeout_ms)  # the time for thinking does not count
         await client.admin.elect_unclean(topic, number, args.to, leader_epoch=survey.leader_epoch)
         if printer.is_text:
             printer.text(f"{args.partition} is led by {args.to}. {price}")

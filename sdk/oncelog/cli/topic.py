@@ -196,6 +196,7 @@ def _delete(args: argparse.Namespace, printer: Printer) -> int:
         if args.regex:
             names = [topic.name for topic in await _chosen(client, args, internal=False)]
             confirm(f"Delete {len(names)} topics with all their records: {', '.join(names)}?", yes=args.yes)
+            client.give_up_after(args.timeout_ms)  # the time for thinking does not count
 
         async def delete(name: str) -> Outcome:
             await client.admin.delete_topic(name)
@@ -340,6 +341,7 @@ def _trim_prefix(args: argparse.Namespace, printer: Printer) -> int:
         offsets = await offsets_at(client, [(args.topic, p) for p in chosen], place)
         many = ", ".join(f"{partition} below {offset}" for (_, partition), offset in offsets.items())
         confirm(f"Delete records of {args.topic}, in partition {many}? They cannot be brought back.", yes=args.yes)
+        client.give_up_after(args.timeout_ms)  # the time for thinking does not count
         rows: list[dict[str, Any]] = []
         for (_, partition), offset in offsets.items():
             row: dict[str, Any] = {"topic": args.topic, "partition": partition}

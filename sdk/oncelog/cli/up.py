@@ -33,6 +33,8 @@ With --detach it returns when the cluster is ready, and the cluster goes on with
 A process that ends is reported, and the cluster goes on without it: `oncelog status` shows it, `oncelog start NAME`
 starts it again. All is kept in the data directory: the same directory gives the same cluster and the same ports again."""
 
+_FIRST_PORT_MAX: Final = 65_000
+
 
 def add_parser(commands: Commands) -> None:
     """This verb."""
@@ -46,9 +48,22 @@ def add_parser(commands: Commands) -> None:
     add_data_dir(up)
     up.add_argument("--detach", action="store_true", help="return when it is ready; it survives this terminal")
     up.add_argument("--brokers", type=int, default=3, help="number of brokers (default 3)")
-    up.add_argument("--first-port", type=int, default=9092, help="brokers listen from here on; 0 = any free ports")
+    up.add_argument(
+        "--first-port", type=_first_port, default=9092, help="brokers listen from here on; 0 = any free ports"
+    )
     up.add_argument("--otlp-endpoint", default="", help="send traces there: http://host:4317 (default: none)")
     up.add_argument("--metrics", action="store_true", help="each service answers GET /metrics for Prometheus")
+
+
+def _first_port(text: str) -> int:
+    """There is room above it for the ports of all processes. Raises `ArgumentTypeError`."""
+    try:
+        port = int(text)
+    except ValueError:
+        port = -1
+    if port != 0 and not 1 <= port <= _FIRST_PORT_MAX:
+        raise argparse.ArgumentTypeError(f"0 for any free ports, or 1 to {_FIRST_PORT_MAX}")
+    return port
 
 
 def add_data_dir(parser: Parser) -> None:

@@ -68,6 +68,14 @@ class UpState:
         """The supervisor lives."""
         return self.supervisor.state != "dead"
 
+    def is_running_in(self, folder: Path) -> bool:
+        """It lives, and runs on this very folder: a copy of a data directory has no cluster of its own."""
+        return self.is_running and self.belongs_to(folder)
+
+    def belongs_to(self, folder: Path) -> bool:
+        """It was written here, and not where this folder was copied from."""
+        return Path(self.data_dir).resolve() == folder.resolve()
+
     def member(self, name: str) -> Member | None:
         """By name."""
         return next((member for member in self.members if member.name == name), None)

@@ -170,7 +170,12 @@ class Client:
         before = {name: getattr(self.config, name) for name in _SHARED}
         context = self._context
         return Context(
-            load(ClientConfig, before | shared), context.transport, context.clock, context.random, context.tracer
+            load(ClientConfig, before | shared),
+            context.transport,
+            context.clock,
+            context.random,
+            context.tracer,
+            context,
         ), plain
 
     def _keep(self, item: M) -> M:

@@ -15,7 +15,7 @@ from oncelog.tracing import Tracer
 class Context:
     """Ports and configuration of one client. Deadlines are milliseconds of the running loop's clock."""
 
-    __slots__ = ("backoff", "clock", "config", "ends_ms", "random", "throttles", "tracer", "transport")
+    __slots__ = ("_end", "backoff", "clock", "config", "random", "throttles", "tracer", "transport")
 
     def __init__(
         self,
@@ -24,16 +24,26 @@ class Context:
         clock: WallClock,
         random: Random,
         tracer: Tracer | None = None,
+        of: Context | None = None,
     ) -> None:
+        """`of`: another part of the same client, with options of its own; both have one end of all calls."""
         self.config = config
         self.transport = transport
         self.clock = clock
         self.random = random
         self.tracer = tracer
         self.throttles = transport.throttles if isinstance(transport, TellsThrottles) else Throttles()
-        self.ends_ms: int | None = None
-        """No deadline lies behind this; None: each call has its own time (`Client.give_up_after`)."""
+        self._end: list[int | None] = of._end if of is not None else [None]
         self.backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+
+    @property
+    def ends_ms(self) -> int | None:
+        """No deadline lies behind this; None: each call has its own time (`Client.give_up_after`)."""
+        return self._end[0]
+
+    @ends_ms.setter
+    def ends_ms(self, ends_ms: int | None) -> None:
+        self._end[0] = ends_ms
 
     def deadline_ms(self, timeout_ms: int | None = None) -> int:
         """The point in time this far away; None = `default_api_timeout_ms`."""

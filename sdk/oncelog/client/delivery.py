@@ -153,6 +153,9 @@ class BatchDelivery:
 
     def result(self) -> list[WrittenRange]:
         """The ranges. Raises the first failure, or `IllegalStateError` before all outcomes are known."""
+        if all(batch.done for batch in self._batches):
+            for batch in self._batches:  # told here: `flush` and `close` do not raise it again
+                batch.observed = True
         ranges: list[WrittenRange] = []
         for batch in self._batches:
             if not batch.done:

@@ -18,8 +18,6 @@ import weakref
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from oncelog.errors import OncelogError
-
 if TYPE_CHECKING:
     from oncelog.client.producer import Producer
 
@@ -88,11 +86,10 @@ def _at_exit() -> None:
 async def rescue(producers: Iterable[Producer], timeout_ms: int = EXIT_FLUSH_MS) -> None:
     """Closes what the end of the interpreter found open, all at once, within the time; then tells of each one."""
     found = [producer for producer in producers if not producer.is_closed and producer.watched_in == os.getpid()]
-    await asyncio.gather(*(_rescue(producer, timeout_ms) for producer in found))
+    await asyncio.gather(*(_rescue(producer, timeout_ms) for producer in found), return_exceptions=True)
 
 
 async def _rescue(producer: Producer, timeout_ms: int) -> None:
-    producer.watched_in = 0
     before = producer.unfinished()
     if not producer.is_started and not any(before):
         return
@@ -100,10 +97,11 @@ async def _rescue(producer: Producer, timeout_ms: int) -> None:
     try:
         async with asyncio.timeout(timeout_ms / 1000):
             await producer.close(timeout_ms)
-    except (OncelogError, TimeoutError):
-        pass  # what was not acknowledged is counted below
+    except Exception as error:  # what was not acknowledged is counted below
+        log.debug("closing %s: %s", producer, error)
     lost = [batch for batch in batches if not batch.done or batch.error is not None]
     unsent = sum(batch.record_count for batch in lost if batch.attempts == 0)
     unanswered = sum(batch.record_count for batch in lost if batch.attempts > 0)
     left = Unfinished(unsent, unanswered, before.uncommitted)
+    producer.watched_in = 0
     _tell(producer, "was closed by the end of the interpreter", left, _SYNC_ADVICE)

@@ -118,7 +118,11 @@ class Follower:
         partition.leader_says(item.high_watermark, item.log_start_offset)
         answer.log_end_offset = partition.log.log_end_offset
         answer.last_epoch = _UNKNOWN_EPOCH
-        if not _wants_sync(partition, item) or partition.sync.synced_end >= answer.log_end_offset:
+        if not _wants_sync(partition, item):
+            return False
+        if partition.sync.synced_end >= answer.log_end_offset:
+            if not partition.log.is_epoch_synced:
+                partition.sync.request()
             return False
         partition.sync.request()
         return True

@@ -44,9 +44,10 @@ class ReachedEpoch:
         notes = cls(disk, directory)
         data = _read(disk, directory)
         epoch, at_offset = _last_note(data)
-        if at_offset <= log_end_offset:
+        fits = at_offset <= log_end_offset
+        if fits:
             notes.epoch, notes.at_offset = epoch, at_offset
-        if len(data) > _KEPT_BYTES_MAX or len(data) % _NOTE.size:
+        if not fits or len(data) > _KEPT_BYTES_MAX or len(data) % _NOTE.size:
             await disk.write_atomic(notes._path, _note(notes.epoch, notes.at_offset))
         return notes
 
@@ -54,10 +55,11 @@ class ReachedEpoch:
         """The log goes up to `at_offset`, where the leader of this epoch began. Raises `StorageError`."""
         self._write(epoch, at_offset)
 
-    def forget_above(self, log_end_offset: int) -> None:
-        """The log is about to be cut here. Raises `StorageError`, and then it must not be."""
+    async def forget_above(self, log_end_offset: int) -> None:
+        """The log is about to be cut here: durably, before it is. Raises `StorageError`, and then it must not be cut."""
         if self.epoch >= 0 and self.at_offset > log_end_offset:
             self._write(*_NONE)
+            await self.sync()
 
     async def sync(self) -> None:
         """Makes the newest note durable. Raises `StorageError`."""

@@ -131,6 +131,11 @@ class PartitionLog:
         """The newest leader epoch of which this log held everything that its leader began with (`reached_epoch`); -1 = none."""
         return max(self.epochs.last_epoch, self._reached.epoch)
 
+    @property
+    def is_epoch_synced(self) -> bool:
+        """The newest note of an epoch is on disk."""
+        return self._reached.is_synced
+
     def reach(self, epoch: int, at_offset: int) -> None:
         """A leader of this epoch began at `at_offset`, and the log goes that far. Raises `StorageError`."""
         if epoch > self.reached_epoch:
@@ -461,7 +466,7 @@ class PartitionLog:
             raise
 
     async def _cut(self, segment: Segment, offset: int, position: int) -> None:
-        self._reached.forget_above(offset)
+        await self._reached.forget_above(offset)
         self._tail.clear()
         self._checkpoints.clear()
         self._synced_end = min(self._synced_end, offset)
@@ -528,7 +533,7 @@ class PartitionLog:
             raise
 
     async def _replace_all(self, offset: int, states: ProducerStates) -> None:
-        self._reached.forget_above(-1)
+        await self._reached.forget_above(-1)
         fresh = await begin_anew(self._disk, self.directory, self._point, self._segments, states)
         self._segments[:] = [fresh]
         self._unsynced.clear()

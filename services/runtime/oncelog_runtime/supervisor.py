@@ -121,7 +121,7 @@ class Supervisor:
                 assert process.popen is not None, "dead ones were started"
                 if process.popen.pid not in told:
                     told.add(process.popen.pid)
-                    self._note()
+                    self._note_if_possible()
                     self._say(self._obituary(process))
             for name in take_requests(self._data_dir):
                 self._start_again(cluster, name)
@@ -131,8 +131,12 @@ class Supervisor:
         process = cluster.processes.get(name)
         if process is None or process.running:
             return
-        cluster.restart(name)
-        self._note()
+        try:
+            cluster.restart(name)
+        except OSError as error:
+            self._say(f"{name} cannot be started: {error}")
+            return
+        self._note_if_possible()
         self._say(f"{name} started again (pid {process.popen.pid if process.popen else 0})")
 
     def _obituary(self, process: LocalProcess) -> str:
@@ -142,6 +146,13 @@ class Supervisor:
         return f"{process.name} ended ({how}){words}\nthe cluster goes on without it; start it again: {again}"
 
     # ------------------------------------------------------------ what is written down
+
+    def _note_if_possible(self) -> None:
+        """A full disk may be what a process died of; the others go on."""
+        try:
+            self._note()
+        except OSError as error:
+            self._say(f"what runs here cannot be written down: {error}")
 
     def _note(self, ready: bool | None = None) -> None:
         cluster = self._cluster

@@ -23,14 +23,16 @@ class FakeLog:
 
     def __init__(self) -> None:
         self.ends = [10, 20]
+        self.log_ends: list[int] = []  # where an open transaction holds the stable ends back
         self.starts = [0, 0]
         self.epoch = 1
         self.epoch_ends: dict[tuple[str, int], int] = {}
         self.committed: list[dict[str, Any]] = []
         self.commit_error: NetworkError | None = None
 
-    def view(self, _options: SourceOptions, _missing_topics: bool = False) -> dict[str, TopicView]:
-        parts = {p: PartitionView(self.starts[p], end, self.epoch) for p, end in enumerate(self.ends)}
+    def view(self, options: SourceOptions, _missing_topics: bool = False) -> dict[str, TopicView]:
+        ends = self.ends if options.read_committed else self.log_ends or self.ends
+        parts = {p: PartitionView(self.starts[p], end, self.epoch) for p, end in enumerate(ends)}
         return {"t": TopicView("id", parts)}
 
     def commit(self, _options: SourceOptions, at: Position) -> None:
@@ -160,3 +162,13 @@ def test_a_start_beyond_the_end_is_a_wrong_option_and_no_lost_data(log: FakeLog)
     assert str(caught.value).startswith(told)
     assert "lost" not in str(caught.value)
     assert offsets_of(reader(**beyond, failOnDataLoss="false").initialOffset()) == {"0": 10, "1": 0}
+
+
+@pytest.mark.parametrize("lossy", ["true", "false"])
+def test_a_start_within_an_open_transaction_is_refused_since_records_before_it_would_be_read(
+    log: FakeLog, lossy: str
+) -> None:
+    """With failOnDataLoss=false too: the query would begin at the stable end, below the offset that was asked for."""
+    log.log_ends = [120, 20]
+    with pytest.raises(OffsetOutOfRangeError, match="start of an open transaction"):
+        reader(startingOffsets='{"t":{"0":100,"1":0}}', failOnDataLoss=lossy).initialOffset()

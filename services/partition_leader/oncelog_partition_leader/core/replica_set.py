@@ -296,7 +296,9 @@ class ReplicaSet:
         if not self._may_commit():
             return False
         end = min(self._end_of(ref) for ref in self.maximal())
-        if end <= self.high_watermark:
+        if (
+            end <= self.high_watermark or end < self.epoch_start
+        ):  # records of older epochs: all of them, or none (Raft 5.4.2)
             return False
         self.high_watermark = end
         return True

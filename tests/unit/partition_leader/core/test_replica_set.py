@@ -311,3 +311,13 @@ def test_the_watermark_waits_while_a_smaller_isr_than_the_minimum_may_be_in_forc
     replicas.resolve((A, B), 6, 3)
     assert replicas.settled()
     assert replicas.high_watermark == 10
+
+
+def test_a_new_leader_commits_what_older_epochs_left_all_at_once() -> None:
+    """A follower has noted the epoch when it goes as far as the leader did at its beginning, and not before (decision 0039)."""
+    replicas = leading(A, B, log_end=20, min_insync=2)
+    replicas.start_session(B, 1, 0)
+    assert not replicas.acknowledge(B, 1, 10, 1)
+    assert replicas.high_watermark == 0
+    assert replicas.acknowledge(B, 1, 20, 2)
+    assert replicas.high_watermark == 20

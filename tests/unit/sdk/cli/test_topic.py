@@ -19,6 +19,9 @@ class Admin:
     def __init__(self) -> None:
         self.admin = self
 
+    def give_up_after(self, _timeout_ms: int) -> None:
+        """Has all the time there is."""
+
     async def describe_topic(self, _name: str) -> argparse.Namespace:
         return argparse.Namespace(partitions=[argparse.Namespace(partition=number) for number in range(3)])
 
@@ -40,7 +43,7 @@ def trim(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], int]:
 
     monkeypatch.setattr(places, "offsets_at", offsets_at)
     monkeypatch.setattr(topic, "with_client", with_client)
-    args = argparse.Namespace(topic="orders", offset="7", partitions=None, yes=True)
+    args = argparse.Namespace(topic="orders", offset="7", partitions=None, yes=True, timeout_ms=30_000)
     return lambda style: topic._trim_prefix(args, Printer(style))
 
 

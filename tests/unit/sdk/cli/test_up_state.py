@@ -69,3 +69,15 @@ def test_a_paused_process_that_outlived_its_supervisor_is_ended_and_a_reused_pid
         assert end_all(leftovers(after), 30.0) == 1
         assert child.wait(30) < 0
     assert leftovers(state(tmp_path, myself(), *members)) == [], "a living supervisor's are no leftovers"
+
+
+def test_a_copy_of_a_data_directory_has_no_cluster_of_its_own(tmp_path: Path) -> None:
+    original, copy = tmp_path / "original", tmp_path / "copy"
+    original.mkdir()
+    copy.mkdir()
+    state(original, myself()).write()
+    (copy / up_state.FILE).write_bytes((original / up_state.FILE).read_bytes())
+    for folder, expected in ((original, True), (copy, False)):
+        found = UpState.read(folder)
+        assert found is not None
+        assert (found.belongs_to(folder), found.is_running_in(folder)) == (expected, expected)
