@@ -16,6 +16,7 @@ from typing import Final
 
 from oncelog.errors import ConfigError
 from oncelog.tracing import SAMPLERS
+from pyspark_oncelog import option_table
 from pyspark_oncelog.offsets import (
     EARLIEST,
     LATEST,
@@ -25,60 +26,9 @@ from pyspark_oncelog.offsets import (
     parse_partition_numbers,
 )
 
-CONNECTION: Final = (
-    "bootstrapServers",
-    "requestTimeoutMs",
-    "clientId",
-    "securityProtocol",
-    "sslCafile",
-    "sslCertfile",
-    "sslKeyfile",
-    "token",
-    "tokenFile",
-    "username",
-    "password",
-    "passwordFile",
-    "otlpEndpoint",
-    "traceSampler",
-    "traceSamplerArg",
-)
-SOURCE: Final = (
-    "subscribe",
-    "subscribePattern",
-    "assign",
-    "startingOffsets",
-    "startingTimestamp",
-    "startingOffsetsByTimestamp",
-    "startingOffsetsByTimestampStrategy",
-    "endingOffsets",
-    "endingTimestamp",
-    "endingOffsetsByTimestamp",
-    "failOnDataLoss",
-    "maxOffsetsPerTrigger",
-    "minOffsetsPerTrigger",
-    "maxTriggerDelay",
-    "minPartitions",
-    "maxRecordsPerPartition",
-    "minRowsPerTask",
-    "includeHeaders",
-    "isolation",
-    "commitGroup",
-)
-SINK: Final = (
-    "topic",
-    "createTopicPartitions",
-    "deliveryGuarantee",
-    "transactionalId",
-    "txnAppId",
-    "txnVersion",
-    "compressionType",
-    "batchBytes",
-    "leaseMs",
-    "maxDurationMs",
-    "onRolledBackBatch",
-    "onReplayMismatch",
-    "onOverwrite",
-)
+CONNECTION: Final = tuple(option_table.CONNECTION)
+SOURCE: Final = tuple(option_table.SOURCE)
+SINK: Final = tuple(option_table.SINK)
 _FROM_SPARK: Final = ("path", "checkpointLocation", "queryName")
 _REFUSED: Final = {
     "_asyncprogresstrackingoverridesinksupportcheck": "asynchronous progress tracking breaks exactly-once",
