@@ -271,7 +271,7 @@ def _services_page() -> str:
 # ---------------------------------------------------------------- topics
 
 _TOPICS: Final = """
-Given by `oncelog topic create --config NAME=VALUE`, `oncelog topic alter --set NAME=VALUE`, or
+Given by `oncelog topic create --config NAME=VALUE`, `oncelog topic alter-config --set NAME=VALUE`, or
 `client.create_topic(..., config={...})`. Dots and underscores mean the same, so Kafka's names may be typed. What is not given
 follows the brokers' default.
 """

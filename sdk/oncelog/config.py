@@ -145,8 +145,8 @@ class ProducerConfig:
     """Of one producer."""
 
     acks: int | str = "all"
-    """When a record counts as written: `all` after every in-sync replica has it, `1` after the leader, `0` without
-    waiting; less than `all` needs `enable_idempotence=False`. Kafka: `acks`.
+    """When a record counts as written: `all` after every in-sync replica has it, `1` after the leader, `0` when the
+    leader has taken the request; less than `all` needs `enable_idempotence=False`. Kafka: `acks`.
     """
     enable_idempotence: bool = True
     """A batch is in the log once, however often it is sent. Kafka: `enable.idempotence`."""
@@ -185,9 +185,9 @@ class ProducerConfig:
     retries: int = _MAX_INT
     """How often a batch is tried again before `delivery_timeout_ms` ends it. Kafka: `retries`."""
     partitioner: Partitioner | None = None
-    """A function of (key, number of partitions) that names the partition of each record that names none; without it,
-    the FNV-1a hash of the key decides, and records without a key go to one partition after the other, a batch each.
-    Kafka: `partitioner.class`.
+    """A function of (key, number of partitions) that names the partition of each record of `send` and `send_many` that
+    names none; without it, and for Arrow data, the FNV-1a hash of the key decides, and records without a key are spread
+    batch by batch. Kafka: `partitioner.class`.
     """
     key_serializer: Serializer | None = None
     """A function that makes bytes of a key; without it, keys are bytes or text. Kafka: `key.serializer`."""
