@@ -51,7 +51,7 @@ class ClientConfig:
     `Client`, which needs at least one. Kafka: `bootstrap.servers`.
     """
     client_id: str = "oncelog-python"
-    """The name of this application in errors and traces. Kafka: `client.id`."""
+    """The name of this client, told to brokers and shown in traces. Kafka: `client.id`."""
     request_timeout_ms: int = 30_000
     """How long one call may take before it is given up and, where that is safe, tried again. Kafka:
     `request.timeout.ms`.
@@ -101,7 +101,7 @@ class ClientConfig:
     password: str = field(default="", repr=False)
     """The password of `username`. Kafka: `sasl.jaas.config`."""
     password_file: str = ""
-    """A file with the password of `username`, read again for each new connection."""
+    """A file with the password of `username`, read once, with the first call."""
     otlp_endpoint: str = ""
     """Where traces go when the application has set up no OpenTelemetry itself, as http://host:4317; empty means
     ONCELOG_OTLP_ENDPOINT of the environment, and without that no traces.

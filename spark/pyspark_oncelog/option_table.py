@@ -23,7 +23,9 @@ CONNECTION: Final[dict[str, Option]] = {
         "Addresses of brokers, host:port, with commas between them; required.", "", "kafka.bootstrap.servers"
     ),
     "requestTimeoutMs": Option("How long a call to the cluster may take, all its tries included.", "60000"),
-    "clientId": Option("The name of the job in errors and traces of its clients.", "spark", "kafka.client.id"),
+    "clientId": Option(
+        "The name of the job's clients, told to brokers and shown in traces.", "spark", "kafka.client.id"
+    ),
     "securityProtocol": Option("PLAINTEXT, or SSL for TLS.", "PLAINTEXT", "kafka.security.protocol"),
     "sslCafile": Option(
         "The PEM file of the CA that signs the brokers, on the driver and on every worker; empty means the public CAs.",

@@ -39,6 +39,7 @@ _LARGEST_BATCH_BYTES: Final = 7 << 20
 """What a topic takes by default is 8 MiB."""
 _DEFAULT_ROWS_PER_TASK: Final = 50_000
 _DEFAULT_TRIGGER_DELAY: Final = "15m"
+_TRACE_SAMPLERS: Final = tuple(dict.fromkeys(("parentbased_always_on", *SAMPLERS)))
 _UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _ENDPOINT: Final = re.compile(r"https?://[^/:\s]+:\d+/?")
 _DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)")
@@ -343,6 +344,6 @@ class SinkOptions:
             keep_on_replay_mismatch=_choice(options, "onReplayMismatch", ("fail", "keep")) == "keep",
             overwrite_appends=_choice(options, "onOverwrite", ("fail", "append")) == "append",
             otlp_endpoint=_endpoint(options),
-            trace_sampler=_choice(options, "traceSampler", ("parentbased_always_on", *SAMPLERS)),
+            trace_sampler=_choice(options, "traceSampler", _TRACE_SAMPLERS),
             trace_sampler_arg=_share(options, "traceSamplerArg"),
         )
