@@ -71,7 +71,9 @@ class ClientConfig:
     retry_backoff_max_ms: int = 250
     """The longest wait between two tries, never below `retry_backoff_ms`. Kafka: `retry.backoff.max.ms`."""
     metadata_max_age_ms: int = 300_000
-    """What is known of a topic is asked for anew after this time. Kafka: `metadata.max.age.ms`."""
+    """What is known of a topic is asked for anew after this time, so a consumer of whole topics finds added partitions.
+    Kafka: `metadata.max.age.ms`.
+    """
     metadata_attempt_timeout_ms: int = 2_000
     """How long one broker may take to tell what it knows of topics and leaders."""
     close_timeout_ms: int = 30_000
@@ -145,8 +147,8 @@ class ProducerConfig:
     """Of one producer."""
 
     acks: int | str = "all"
-    """When a record counts as written: `all` after every in-sync replica has it, `1` after the leader, `0` when the
-    leader has taken the request; less than `all` needs `enable_idempotence=False`. Kafka: `acks`.
+    """When a record counts as written: `all` after every in-sync replica has it, `1` after the leader, `0` when it
+    was given to the network, once; less than `all` needs `enable_idempotence=False`. Kafka: `acks`.
     """
     enable_idempotence: bool = True
     """A batch is in the log once, however often it is sent. Kafka: `enable.idempotence`."""

@@ -30,6 +30,11 @@ MODULES = (
     security_pb2,
     types_pb2,
 )
+CHOSEN = {
+    # docs/decisions/0034: unset was taken for acks=0. Whoever says 0 without presence gets more than he asked for.
+    "oncelog/v1/partition.proto:ProduceRecordsRequest.acks has another presence",
+}
+"""What is misunderstood on purpose; to be emptied when the next release is frozen."""
 Files = dict[str, descriptor_pb2.FileDescriptorProto]
 
 
@@ -123,7 +128,7 @@ def test_no_part_of_the_contract_is_left_out() -> None:
 
 
 def test_the_contract_only_grows() -> None:
-    assert problems(previous(), current()) == []
+    assert set(problems(previous(), current())) == CHOSEN
 
 
 def _edited(edit: Any) -> list[str]:

@@ -132,7 +132,7 @@ class Calls(Looking):
         )
         request = pa.ProduceRequest(acks=acks, timeout_ms=timeout_ms, partitions=[item])
         reply = await self.call(to or self.leader(place), methods.PRODUCE, request, data, timeout_ms + 1_000)
-        if acks == 0:
+        if acks == 0 and not reply.partitions:
             return pa.ProducePartitionReply()
         (answer,) = reply.partitions
         if answer.HasField("error"):
@@ -186,7 +186,7 @@ class Calls(Looking):
         return reply
 
     async def outcome(self, writer: Writer) -> int:
-        """COMMITTED, ABORTED or ONGOING."""
+        """COMMITTED, ABORTED, ONGOING or NOT_BEGUN."""
         request = co.GetOutcomeRequest(transactional_id=writer.transactional_id, txn_no=writer.txn_no)
         return int((await self.ask(writer.transactional_id, methods.GET_OUTCOME, request)).outcome)
 

@@ -51,7 +51,38 @@ def _quota(title: str, *names: str) -> Case:
     return Case(title, tuple(f"conformance/test_quotas.py::{name}" for name in names))
 
 
+def _careless(title: str, *names: str) -> Case:
+    return Case(title, tuple(f"conformance/test_at_most_once.py::{name}" for name in names))
+
+
+def _changing(title: str, *names: str) -> Case:
+    return Case(title, tuple(f"conformance/test_changing_topics.py::{name}" for name in names))
+
+
 OPERATIONS: Final[dict[str, Case]] = {
+    "at most once 1": _careless(
+        "acks=0: what may have arrived is never sent again, what certainly did not is",
+        "test_without_acknowledgements_every_record_is_there_once",
+        "test_without_acknowledgements_a_lost_answer_makes_no_second_copy",
+        "test_without_acknowledgements_a_request_that_comes_late_comes_alone",
+        "test_without_acknowledgements_a_leader_that_leads_no_more_is_left",
+    ),
+    "at most once 2": _careless(
+        "nobody asks for it by leaving something out", "test_plain_records_without_acks_are_acknowledged_by_all"
+    ),
+    "changing 1": _changing(
+        "added partitions and topics that are created again reach those who run",
+        "test_partitions_that_are_added_are_read_and_written_by_those_who_run",
+        "test_a_running_consumer_goes_on_with_a_topic_that_was_created_again",
+    ),
+    "changing 2": _changing(
+        "time empties also a partition to which nobody writes",
+        "test_records_of_a_partition_to_which_nobody_writes_are_deleted_by_time_on_every_replica",
+    ),
+    "changing 3": _changing(
+        "what is not there is refused, not accepted and ignored",
+        "test_compaction_is_refused_by_name_in_a_new_topic_and_in_a_change",
+    ),
     "quota 1": _quota(
         "above a rate: delayed, told, and nothing is lost",
         "test_a_producer_above_its_quota_writes_at_its_rate_and_loses_nothing",

@@ -33,6 +33,10 @@ OUTCOMES: Final[dict[str, Case]] = {
         "test_commits_wait_for_no_disk_of_a_replicated_topic",
         "test_followers_of_version_0_1_which_cannot_say_what_is_on_disk_count_as_they_did",
     ),
+    "outcome 4": _outcome(
+        "a number that nobody began is not ongoing",
+        "test_a_number_that_nobody_began_is_told_as_such_by_every_owner_of_the_shard",
+    ),
     "copies 1": _copies(
         "a copy of a call that arrives late changes nothing of what came since",
         "test_a_late_copy_changes_nothing_of_the_newer_state",

@@ -16,6 +16,7 @@ ALL: Final = -1
 COMMITTED: Final = types_pb2.COMMITTED
 ABORTED: Final = types_pb2.ABORTED
 ONGOING: Final = types_pb2.ONGOING
+NOT_BEGUN: Final = types_pb2.NOT_BEGUN
 
 
 class Place(NamedTuple):

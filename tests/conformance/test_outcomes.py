@@ -9,6 +9,7 @@ import pytest
 from oncelog import errors, methods
 from oncelog.core.hashing import shard_for
 from oncelog.v1 import coordinator_pb2 as co
+from tests.conformance.names import ABORTED, NOT_BEGUN, ONGOING
 from tests.conformance.script import Script, cluster
 from tests.simulation.cluster import SHARDS
 
@@ -74,6 +75,24 @@ async def test_a_number_that_was_looked_at_is_not_used_for_the_next_transaction(
             await txn.send("work", value=b"x", partition=0)
             assert txn.txn_no == noted + 1
         assert unseen.txn_no == noted, "nobody could have noted it when it was used again"
+
+
+async def test_a_number_that_nobody_began_is_told_as_such_by_every_owner_of_the_shard(s: Script) -> None:
+    """new_user.md, bug 6: it was "ongoing", for ever."""
+    place = await s.place()
+    writer = await s.session("t")
+    assert await s.outcome(writer) == NOT_BEGUN
+    s.kill(s.owner("t"))
+    assert await s.outcome(writer) == NOT_BEGUN
+    await s.write(place, writer, "x")
+    assert await s.outcome(writer) == ONGOING
+    assert await s.outcome(writer.next()) == NOT_BEGUN
+    async with s.client() as client:
+        assert (await client.get_outcome("t", 99)).outcome == "not_begun"
+        assert (await client.get_outcome("t", writer.txn_no)).outcome == "ongoing"
+    successor = await s.session("t")
+    assert await s.outcome(writer) == ABORTED
+    assert await s.outcome(successor) == NOT_BEGUN
 
 
 async def torn_by_a_power_cut(s: Script, *, after_ms: int) -> tuple[list[Any], list[Any]]:

@@ -124,8 +124,12 @@ def test_an_open_transaction_is_seen_from_all_sides_and_ended(shell: Shell, open
     assert (producer["producer_id"], producer["txn_start_offset"]) == (listed["producer_id"], 0)
     assert shell.json("txn", "find-hanging", "--topic", open_transaction, "--min-age", "0s") == []
     assert "no hanging transactions" in shell.run("txn", "find-hanging").stdout
+    number = listed["txn_no"]
+    outcomes = shell.json("txn", "outcome", "cli-open", str(number), str(number + 1))
+    assert [item["outcome"] for item in outcomes] == ["ongoing", "not_begun"]
     (aborted,) = shell.json("txn", "abort", "cli-open")
-    assert aborted["aborted_txn_no"] == listed["txn_no"]
+    assert aborted["aborted_txn_no"] == number
+    assert shell.json("txn", "outcome", "cli-open", str(number))[0]["outcome"] == "aborted"
     (fenced,) = shell.json("txn", "fence", "cli-open")
     assert fenced["producer_epoch"] == listed["producer_epoch"] + 1
     missing = shell.run("txn", "fence", "nobody", "cli-open")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -52,19 +53,24 @@ class Stream:
         self.spark, self.cluster, self.topic, self.folder = spark, cluster, topic, folder
 
     def run(self, **options: str) -> Any:
+        query = self.start({"availableNow": True}, **options)
+        query.awaitTermination()
+        return query
+
+    def start(
+        self, trigger: Mapping[str, Any] = MappingProxyType({"processingTime": "0 seconds"}), **options: str
+    ) -> Any:
         reader = self.spark.readStream.format("oncelog").option("bootstrapServers", self.cluster.bootstrap_servers)
         for name, value in {"subscribe": self.topic, "startingOffsets": "earliest", **options}.items():
             reader = reader.option(name, value)
         rows = reader.load().selectExpr("CAST(value AS STRING) AS value", "partition", "offset")
-        query = (
+        return (
             rows.writeStream.format("parquet")
             .option("path", str(self.folder / "out"))
             .option("checkpointLocation", str(self.folder / "checkpoint"))
-            .trigger(availableNow=True)
+            .trigger(**trigger)
             .start()
         )
-        query.awaitTermination()
-        return query
 
     def seen(self) -> Counter[str]:
         rows = self.spark.read.parquet(str(self.folder / "out")).collect()
@@ -228,6 +234,32 @@ def test_a_topic_created_again_is_loss_not_silence(stream: Stream, client: Any) 
         stream.run()
     stream.run(failOnDataLoss="false")
     assert stream.seen() == once(*range(15))
+
+
+def test_a_running_stream_reads_partitions_that_are_added(stream: Stream, client: Any) -> None:
+    """new_user.md, bug 2: the client of a reused Python worker had old metadata, and the query died."""
+    produce(client, stream.topic, range(40))
+    query = stream.start()
+    try:
+        query.processAllAvailable()
+        client.admin.add_partitions(stream.topic, 6)
+        with Client(stream.cluster.bootstrap_servers) as fresh, fresh.producer() as producer:
+            for value in range(40, 60):
+                producer.send(stream.topic, str(value), partition=4 + value % 2)
+            producer.flush()
+        query.processAllAvailable()
+        assert failed_tasks(stream.spark, query) == 0, "a second try, by a fresh worker, would hide it"
+    finally:
+        query.stop()
+    assert stream.seen() == once(*range(60))
+
+
+def failed_tasks(spark: SparkSession, query: Any) -> int:
+    tracker = spark.sparkContext.statusTracker()
+    jobs = [tracker.getJobInfo(number) for number in tracker.getJobIdsForGroup(query.runId)]
+    stages = [tracker.getStageInfo(number) for job in jobs if job is not None for number in job.stageIds]
+    assert stages
+    return sum(stage.numFailedTasks for stage in stages if stage is not None)
 
 
 def test_source_and_sink_together_move_each_record_once(stream: Stream, client: Any, new_topic: NewTopic) -> None:

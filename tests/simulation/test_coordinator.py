@@ -165,7 +165,7 @@ async def one_transaction(client: Client, producer: Any, count: int, expected: l
     except errors.OncelogError:
         for _ in range(100):
             outcome = (await client.get_outcome("t", txn.txn_no)).outcome
-            if outcome != "ongoing":
+            if outcome not in ("ongoing", "not_begun"):
                 break
             await asyncio.sleep(0.5)
         else:

@@ -104,6 +104,11 @@ def test_options_of_spark_are_refused_and_taken_as_it_tells() -> None:
         SourceOptions.parse({**reading, "kafka.group.id": "g"}, streaming=True)
 
 
+def test_compaction_is_refused() -> None:
+    with pytest.raises(oncelog.ConfigError, match="compaction is not available yet"):
+        topic_config.canonical({"cleanup.policy": "compact"})
+
+
 def test_the_partition_of_a_key_is_not_kafkas() -> None:
     """Kafka's murmur2 of b"21" is -973932308, of which its partitioner keeps 31 bits."""
     assert partition_for_key(b"21", 10) != (-973932308 & 0x7FFFFFFF) % 10

@@ -233,6 +233,8 @@ async def _follow(
         await consumer.assign(list(starts))
         for where, offset in starts.items():
             consumer.seek(where, offset)
+        if ends is None and not args.partition:
+            await consumer.assign_topics(*args.topic)  # where it stands, and partitions that are added
         while not view.is_full() and (ends is None or not await _is_at_end(consumer, ends)):
             printed: dict[Where, int] = {}
             for record in await consumer.getmany(timeout_ms=_POLL_MS):

@@ -11,7 +11,7 @@ from oncelog.cli.output import Printer
 from oncelog.cli.parsing import Commands, add_watch
 from oncelog.cli.session import watch, with_client
 from oncelog.cli.several import Outcome, each
-from oncelog.cli.words import partition_of, span_ms
+from oncelog.cli.words import partition_of, span_ms, txn_no_of
 
 if TYPE_CHECKING:
     from oncelog.client.client import Client
@@ -30,6 +30,7 @@ HANGING_COLUMNS: Final = (
     "topic", "partition", "txn_producer_id", "txn_no", "transactional_id", "first_offset", "open_since_ms",
     "duration_ms", "reason",
 )  # fmt: skip
+OUTCOME_COLUMNS: Final = ("transactional_id", "txn_no", "outcome", "visible")
 _STATES: Final = ("EMPTY", "ONGOING", "PREPARE_COMMIT", "PREPARE_ABORT", "COMPLETE_COMMIT", "COMPLETE_ABORT", "DEAD")
 _MINUTE_MS: Final = 60_000
 
@@ -50,6 +51,16 @@ def add_parser(commands: Commands) -> None:
     describe = noun.verb("describe", _describe, "transactional ids in full", ("oncelog txn describe my-job",))
     describe.add_argument("transactional_id", nargs="+")
     add_watch(describe)
+    outcome = noun.verb(
+        "outcome",
+        _outcome,
+        "what became of transactions, by their numbers",
+        ("oncelog txn outcome my-job 41", "oncelog txn outcome my-job 41 42 --format json"),
+        "Committed and aborted are for ever. Ongoing is decided one day: by its producer, its successor or the time-out.\n"
+        "Not begun: nothing was heard of this number so far; a new producer with the transactional id closes it, as aborted.",
+    )
+    outcome.add_argument("transactional_id")
+    outcome.add_argument("txn_no", nargs="+", type=txn_no_of)
     producers = noun.verb(
         "producers",
         _producers,
@@ -145,6 +156,18 @@ def _describe(args: argparse.Namespace, printer: Printer) -> int:
             printer.rows([transaction_row(item, now_ms) for item in found], (*COLUMNS, *WIDE))
 
         await watch(args, look, show)
+        return 0
+
+    return with_client(args, run)
+
+
+def _outcome(args: argparse.Namespace, printer: Printer) -> int:
+    async def run(client: Client) -> int:
+        rows = []
+        for txn_no in args.txn_no:
+            found = await client.get_outcome(args.transactional_id, txn_no)
+            rows.append({"transactional_id": args.transactional_id, "txn_no": txn_no, **dataclasses.asdict(found)})
+        printer.rows(rows, OUTCOME_COLUMNS)
         return 0
 
     return with_client(args, run)

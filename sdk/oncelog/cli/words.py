@@ -50,6 +50,13 @@ def id_of(text: str) -> int:
     return int(text)
 
 
+def txn_no_of(text: str) -> int:
+    """A transaction's number: 1 and up. For argparse: raises `ArgumentTypeError`."""
+    if not re.fullmatch(r"[0-9]{1,19}", text) or not 1 <= int(text) <= _OFFSET_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 to {_OFFSET_MAX}")
+    return int(text)
+
+
 def span_ms(text: str) -> int:
     """`90s`, `1h30m`, `500ms`. For argparse: raises `ArgumentTypeError`."""
     parts = _SPAN.findall(text)

@@ -45,7 +45,11 @@ _SHARED = frozenset(item.name for item in dataclasses.fields(ClientConfig))
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TransactionOutcome:
-    """`outcome` is "committed", "aborted" or "ongoing"; `visible`: every partition has its marker."""
+    """`outcome` is "committed", "aborted", "ongoing" or "not_begun"; `visible`: every partition has its marker.
+
+    The first two are for ever. "ongoing" is decided one day. "not_begun": nothing has been heard of this number; a late
+    message may still begin it, and a new producer with the transactional id settles it: then it is "aborted".
+    """
 
     outcome: str
     visible: bool
@@ -255,7 +259,7 @@ class Client:
         """What became of a transaction. Raises `OutcomeForgottenError` when that is no longer kept, never guesses."""
         request = co.GetOutcomeRequest(transactional_id=transactional_id, txn_no=txn_no)
         reply = await self._caller.to_txn_coordinator(transactional_id, methods.GET_OUTCOME, request)
-        names = {types_pb2.COMMITTED: "committed", types_pb2.ABORTED: "aborted"}
+        names = {types_pb2.COMMITTED: "committed", types_pb2.ABORTED: "aborted", types_pb2.NOT_BEGUN: "not_begun"}
         return TransactionOutcome(names.get(reply.outcome, "ongoing"), reply.visible)
 
 

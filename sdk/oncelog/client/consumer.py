@@ -3,7 +3,8 @@
 Rule 1: the position is what was returned to the caller, never what was fetched; `commit` commits positions.
 Rule 2: partitions are assigned by the caller (`assign`, or topics given to `Client.consumer`). Groups whose members
         share the work among themselves come later; `subscribe` says so.
-Rule 3: what an aborted transaction wrote is never returned under read_committed, and neither is a marker.
+Rule 3: whole topics are read with the partitions that are added later, and go on when they are created again (`Following`).
+Rule 4: what an aborted transaction wrote is never returned under read_committed, and neither is a marker.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from oncelog.client.calls import Caller
 from oncelog.client.context import Context, now_ms
 from oncelog.client.fetched_records import ConsumerRecord, Leftover, Records, arrow_of
 from oncelog.client.fetcher import Fetched, Fetcher
+from oncelog.client.following import Following, created_again
 from oncelog.client.metadata import Metadata
 from oncelog.client.offset_lookup import EARLIEST, LATEST, FoundOffset, OffsetLookup
 from oncelog.client.offsets import (
@@ -58,6 +60,7 @@ class Consumer:
         self._caller = caller
         self._topics = topics
         self._fetcher = Fetcher(context, metadata, config)
+        self._following = Following(context, metadata, self._fetcher, config)
         self._lookup = OffsetLookup(context, metadata)
         self._leftover: Leftover | None = None
         self._commit_sequence = 0
@@ -123,28 +126,25 @@ class Consumer:
         Raises `UnknownTopicError`.
         """
         deadline_ms = self._context.deadline_ms()
-        positions = {p: c.position for p, c in self._fetcher.cursors.items()}
+        positions = {c.id: c.position for c in self._fetcher.cursors.values()}
         cursors: list[Cursor] = []
         for partition in as_partitions(partitions):
-            topic = await self._metadata.topic(partition.topic, deadline_ms)
-            if not 0 <= partition.partition < topic.partitions:
-                raise errors.UnknownTopicError(
-                    f"topic `{topic.name}` has the partitions 0 to {topic.partitions - 1}",
-                    partition=partition.partition,
-                )
+            topic = await self._metadata.topic_with(partition.topic, partition.partition, deadline_ms)
             cursors.append(Cursor(partition, PartitionId(topic.topic_id, partition.partition)))
         self._is_started = True
         self._leftover = None
+        self._following.follow(())
         self._fetcher.assign(cursors)
         for cursor in cursors:
-            if positions.get(cursor.partition, -1) >= 0:
-                cursor.seek(positions[cursor.partition])
+            if positions.get(cursor.id, -1) >= 0:
+                cursor.seek(positions[cursor.id])
 
     async def assign_topics(self, *topics: str) -> None:
-        """Reads all partitions of these topics."""
+        """Reads all partitions of these topics, also those that are added later. Raises `UnknownTopicError`."""
         deadline_ms = self._context.deadline_ms()
         found = [await self._metadata.topic(name, deadline_ms) for name in topics]
         await self.assign(TopicPartition(topic.name, i) for topic in found for i in range(topic.partitions))
+        self._following.follow(topics)
 
     def assignment(self) -> list[TopicPartition]:
         """What is read."""
@@ -221,7 +221,8 @@ class Consumer:
         return {partition: found[ids[partition]] for partition in wanted}
 
     async def _find_positions(self) -> None:
-        """Committed offsets first, `auto_offset_reset` where there are none."""
+        """Committed offsets first, `auto_offset_reset` where there are none. Raises also what `Following.look` does."""
+        self._following.look()
         unknown = [cursor for cursor in self._fetcher.cursors.values() if cursor.position < 0]
         if not unknown:
             return
@@ -229,17 +230,22 @@ class Consumer:
         if self.config.group_id is not None:
             fresh = [c.partition for c in unknown if c.generation == 0]  # not after a reset: that offset is gone
             at = {p: c.offset for p, c in (await self.committed(*fresh)).items() if c is not None} if fresh else {}
-        rest = [c.partition for c in unknown if c.partition not in at]
-        if rest and self.config.auto_offset_reset == "none":
-            raise errors.OffsetOutOfRangeError(
-                "no committed offset, and auto_offset_reset is none: seek first", partition=rest[0]
-            )
-        where = EARLIEST if self.config.auto_offset_reset == "earliest" else LATEST
-        at |= {p: o.offset for p, o in (await self._list_offsets(dict.fromkeys(rest, where))).items()}
+        wanted = {c.partition: self._reset_to(c) for c in unknown if c.partition not in at}
+        at |= {p: o.offset for p, o in (await self._list_offsets(wanted)).items()}
         for cursor in unknown:
             if cursor.position < 0 and cursor.partition in at:
                 cursor.seek(at[cursor.partition])
         self._fetcher.kick()
+
+    def _reset_to(self, cursor: Cursor) -> int:
+        """Where a partition without a position begins. Raises `OffsetOutOfRangeError`."""
+        if cursor.begins_at_first:
+            return EARLIEST
+        if self.config.auto_offset_reset == "none":
+            raise errors.OffsetOutOfRangeError(
+                "no committed offset, and auto_offset_reset is none: seek first", partition=cursor.partition
+            )
+        return EARLIEST if self.config.auto_offset_reset == "earliest" else LATEST
 
     # ------------------------------------------------------------ reading
 
@@ -275,7 +281,7 @@ class Consumer:
             left_ms = deadline_ms - now_ms()
             if records or self._is_closed or (left_ms <= 0 and timeout_ms is not None):
                 return records
-            await self._fetcher.wait(max(1, left_ms))
+            await self._fetcher.wait(self._following.wait_ms(left_ms))
 
     def _next_part(self, may_raise: bool) -> Leftover | None:
         """The next answer, decoded and filtered."""
@@ -364,7 +370,7 @@ class Consumer:
             left_ms = deadline_ms - now_ms()
             if self._is_closed or (left_ms <= 0 and timeout_ms is not None):
                 return None
-            await self._fetcher.wait(max(1, left_ms))
+            await self._fetcher.wait(self._following.wait_ms(left_ms))
 
     def _arrow(self, fetched: Fetched, include_headers: bool) -> Any:
         if fetched.error is not None:
@@ -410,6 +416,8 @@ class Consumer:
         while cursor.position < end:
             before = cursor.position
             rows = await self._read_towards(cursor, wait_ms, include_headers)
+            if self._fetcher.cursors.get(where) is not cursor:
+                raise created_again(*where)
             if rows is not None:
                 within = _below(rows, end)
                 if within.num_rows:
@@ -451,7 +459,7 @@ class Consumer:
             offsets = {
                 cursor.partition: OffsetAndMetadata(cursor.position, cursor.last_leader_epoch)
                 for cursor in self._fetcher.cursors.values()
-                if cursor.position >= 0
+                if cursor.position >= 0 and self._following.is_of_today(cursor)
             }
         if not offsets:
             return

@@ -12,7 +12,9 @@ from oncelog.errors import IllegalStateError
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record is. `offset` -1: written, but the leader no longer knows at which offset."""
+    """Where a record is. `offset` -1: written, but the leader no longer knows at which offset; with acks=0: sent, and nobody
+    knows whether it was written.
+    """
 
     topic: str
     partition: int

@@ -91,6 +91,19 @@ class Fetcher:
         self._buffer.clear()
         self.kick()
 
+    def add(self, cursor: Cursor) -> None:
+        """One partition more."""
+        self.cursors[cursor.partition] = cursor
+        self.wake()
+
+    def remove(self, partition: TopicPartition) -> None:
+        """Reads this one no more; what is buffered of it no longer counts."""
+        self.cursors.pop(partition).unset()
+
+    def wake(self) -> None:
+        """Whoever waits looks again."""
+        self._news.set()
+
     def kick(self) -> None:
         """Something changed: look for what may be fetched."""
         if not self._is_kicked and not self._is_closed:
@@ -348,7 +361,9 @@ class Fetcher:
         def look(task: asyncio.Task[None]) -> None:
             is_fresh = not task.cancelled() and task.exception() is None
             gone = is_fresh and self._metadata.topic_name(cursor.id.topic_id) is None
-            if gone and cursor.generation == generation and not cursor.is_fetching and not self._is_closed:
+            if gone and self._metadata.newer_topic(cursor.partition.topic, cursor.id.topic_id) is not None:
+                self.wake()  # it was created again: see `Following`
+            elif gone and cursor.generation == generation and not cursor.is_fetching and not self._is_closed:
                 self._deliver(cursor, unknown_topic(cursor.partition.topic))
 
         self._metadata.request_refresh().add_done_callback(look)

@@ -69,6 +69,8 @@ class Metadata:
         self._next_address = 0
         self._happened: dict[str, str] = {}
         self._tls_refused: set[str] = set()
+        self.changes = 0
+        """Grows when a topic comes, goes, or gets partitions."""
         self.cluster_id = ""
         self.controller: str | None = None
         self.controller_term = 0
@@ -98,6 +100,26 @@ class Metadata:
                     self._wanted.pop(name, None)
                     raise unknown_topic(name)
         return topic
+
+    async def topic_with(self, name: str, partition: int, deadline_ms: int) -> Topic:
+        """The topic, which has this partition; the cluster is asked about one that may have just been added.
+
+        Raises `UnknownTopicError` or `ClusterUnreachableError`.
+        """
+        topic = await self.topic(name, deadline_ms)
+        grace_ms = min(deadline_ms, now_ms() + _UNKNOWN_TOPIC_GRACE_MS)
+        attempt = 0
+        while not 0 <= partition < topic.partitions:
+            if partition < 0 or (attempt and not await self._context.pause(attempt, grace_ms)):
+                raise no_partition(topic, partition)
+            attempt += 1
+            await self.refresh(deadline_ms)
+            topic = await self.topic(name, deadline_ms)
+        return topic
+
+    def latest_topic(self, name: str) -> Topic | None:
+        """As it was last heard of, however long ago; None = not at all."""
+        return self._topics.get(name)
 
     def forget(self, name: str) -> None:
         """What is known under this name is out of date: the next question about it goes to the cluster."""
@@ -314,11 +336,13 @@ class Metadata:
             self._learn_topic(topic)
 
     def _learn_topic(self, info: pb.TopicInfo) -> None:
+        before = self._topics.get(info.name)
         if info.HasField("error"):
             self._topics.pop(info.name, None)
         else:
             self._topics[info.name] = Topic(info.name, info.topic_id, len(info.partitions), info.internal)
             self._refreshed_ms[info.name] = now_ms()
+        self.changes += self._topics.get(info.name) != before
         self._names = {topic.topic_id: name for name, topic in self._topics.items()}
 
     def _learn_leaders(self, info: pb.TopicInfo, reply: pb.GetMetadataReply) -> None:
@@ -347,6 +371,13 @@ def unknown_topic(name: str) -> errors.UnknownTopicError:
     """The error that says how to create the topic."""
     return errors.UnknownTopicError(
         f"topic `{name}` does not exist; create it with: oncelog topic create {name} --partitions 1", topic=name
+    )
+
+
+def no_partition(topic: Topic, partition: int) -> errors.UnknownTopicError:
+    """The error that says which partitions there are."""
+    return errors.UnknownTopicError(
+        f"topic `{topic.name}` has the partitions 0 to {topic.partitions - 1}", partition=partition
     )
 
 

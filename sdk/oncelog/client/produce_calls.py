@@ -3,6 +3,7 @@
 Rule 1: at most `max_in_flight` calls per broker; who comes later waits in `blocked` and is named when one ends.
 Rule 2: calls to one broker begin in the order in which their requests were made.
 Rule 3: every batch of a request gets exactly one answer, unless the call was cancelled by `cancel_all`.
+Rule 4: with acks=0 a leader names only the batches that it refused at once; nobody says where the others are.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Lane:
 class Request:
     """One Produce call: at most one batch per partition."""
 
-    __slots__ = ("batches", "is_abandoned", "lane", "size", "started_ms", "task", "turn")
+    __slots__ = ("batches", "is_abandoned", "is_sent", "lane", "size", "started_ms", "task", "turn")
 
     def __init__(self, lane: Lane, started_ms: int) -> None:
         self.lane = lane
@@ -49,6 +50,7 @@ class Request:
         self.started_ms = started_ms
         self.turn = lane.turns.draw()
         self.is_abandoned = False
+        self.is_sent = False  # it may have been: it was given to the transport
         self.task: asyncio.Task[None] | None = None
 
     def add(self, batch: Batch) -> None:
@@ -129,20 +131,20 @@ class ProduceCalls:
         self._on_free(blocked)
         if task.cancelled():
             if request.is_abandoned:
-                self._answer_all(request, errors.NetworkError("the partition has another leader now"))
+                unsent = "false" if request.is_sent else "true"
+                self._answer_all(request, errors.NetworkError("the partition has another leader now", unsent=unsent))
         elif (error := task.exception()) is not None:
             self._on_crash(error)
 
     async def _run(self, request: Request) -> None:
         try:
             reply = await request.lane.turns.run(request.turn, partial(self._call, request))
-            if self._acks != 0:
-                _check(request.batches, reply)
+            if self._acks == 0:
+                self._answer_refused(request, reply)
+                return
+            _check(request.batches, reply)
         except errors.OncelogError as error:
             self._answer_all(request, error)
-            return
-        if self._acks == 0:
-            self._answer_all(request, None)  # nobody says where they are, or whether they are there
             return
         for batch, item in zip(request.batches, reply.partitions, strict=True):
             self._on_answer(batch, from_detail(item.error) if item.HasField("error") else None, item.base_offset)
@@ -150,6 +152,13 @@ class ProduceCalls:
     def _answer_all(self, request: Request, error: errors.OncelogError | None) -> None:
         for batch in request.batches:
             self._on_answer(batch, error, -1)
+
+    def _answer_refused(self, request: Request, reply: pb.ProduceReply) -> None:
+        """Each batch with the error that the leader told of it, or as sent."""
+        refused = {(item.topic_id, item.partition): item.error for item in reply.partitions if item.HasField("error")}
+        for batch in request.batches:
+            error = refused.get(batch.partition)
+            self._on_answer(batch, None if error is None else from_detail(error), -1)
 
     async def _call(self, request: Request) -> pb.ProduceReply:
         left_ms = max(batch.deadline_ms for batch in request.batches) - now_ms()
@@ -168,6 +177,7 @@ class ProduceCalls:
         address = request.lane.address
         if self._traces is not None:
             self._traces.calling(request.batches)
+        request.is_sent = True
         reply, _ = await methods.PRODUCE.call(self._context.transport, address, message, timeout_ms, payload)
         return reply
 

@@ -316,7 +316,8 @@ class Sender:
         """The partition's window; None when there is nothing to do for it."""
         window = self._windows.get(partition)
         if window is None and self._accumulator.peek(partition) is not None:
-            window = ProducerWindow(self._config.max_in_flight_requests_per_connection)
+            in_flight = self._config.max_in_flight_requests_per_connection
+            window = ProducerWindow(in_flight, at_most_once=self._config.acks_number == 0)
             self._windows[partition] = window
         return window
 
@@ -397,7 +398,7 @@ class Sender:
             if batch.attempts > self._config.retries:
                 batch.deadline_ms = min(batch.deadline_ms, now)
         self._settle_resolved(window.answered(batch, error, retry_at), -1 if error is not None else base_offset)
-        if error is not None and not batch.done:
+        if error is not None and batch.error is None:  # also with acks=0, where it is done with
             self._after_failure(error)
         self._wake(batch.partition)
 

@@ -7,12 +7,13 @@ Rule 3: rows without a key stay on one partition until a batch is full (and, out
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from oncelog.client.context import Context
 from oncelog.client.delivery import BatchDelivery, Delivery
-from oncelog.client.metadata import Metadata, Topic
+from oncelog.client.metadata import Metadata, Topic, no_partition
 from oncelog.client.send_trace import Created
 from oncelog.client.sender import Sender
 from oncelog.config import ProducerConfig, Serializer
@@ -99,7 +100,9 @@ class Writer:
         if time < 0:
             raise InvalidTimestampError("a timestamp lies before 1970", timestamp_ms=time)
         found = self._metadata.known_topic(topic) or await self._topic(topic)
-        number = self._choose(found, key_bytes) if partition is None else _checked_partition(found, partition)
+        if partition is not None and not 0 <= partition < found.partitions:
+            found = await self._topic_with(topic, partition)
+        number = self._choose(found, key_bytes) if partition is None else partition
         size = row_bytes(key_bytes, value_bytes, pairs)
         batch, index = await self._sender.add_row(found, number, key_bytes, value_bytes, time, pairs, size)
         if created is not None and self._sender.traces is not None:
@@ -142,8 +145,8 @@ class Writer:
         batches: list[Batch] = []
         try:
             found = self._metadata.known_topic(topic) or await self._topic(topic)
-            if partition is not None:
-                _checked_partition(found, partition)
+            if partition is not None and not 0 <= partition < found.partitions:
+                found = await self._topic_with(topic, partition)
             for chunk in _chunks(data):
                 batches += await self._send_chunk(found, chunk, partition, created)
         except BaseException as failure:
@@ -162,6 +165,9 @@ class Writer:
         if "value" not in chunk.schema.names:
             raise InvalidRecordError("the Arrow data has no column `value`", columns=", ".join(chunk.schema.names))
         if partition is None:
+            if (highest := partitioner.highest_named(chunk)) >= topic.partitions:
+                with contextlib.suppress(UnknownTopicError):  # `route` says which rows are wrong
+                    topic = await self._topic_with(topic.name, highest)
             routed = partitioner.route(chunk, topic.partitions, self._sticky_partition(topic))
             self._turn(topic, is_full=True)
         else:
@@ -185,11 +191,18 @@ class Writer:
     async def _topic(self, name: str) -> Topic:
         return await self._metadata.topic(name, self._context.deadline_ms(self._config.max_block_ms or 1))
 
+    async def _topic_with(self, name: str, partition: int) -> Topic:
+        deadline_ms = self._context.deadline_ms(self._config.max_block_ms or 1)
+        return await self._metadata.topic_with(name, partition, deadline_ms)
+
     # ------------------------------------------------------------ partitions
 
     def _choose(self, topic: Topic, key: bytes | None) -> int:
         if self._config.partitioner is not None:
-            return _checked_partition(topic, self._config.partitioner(key, topic.partitions))
+            chosen = self._config.partitioner(key, topic.partitions)
+            if not 0 <= chosen < topic.partitions:
+                raise no_partition(topic, chosen)
+            return chosen
         return self._sticky_partition(topic) if key is None else partition_for_key(key, topic.partitions)
 
     def _sticky_partition(self, topic: Topic) -> int:
@@ -230,14 +243,6 @@ def _serialized(item: Any, serializer: Serializer | None, name: str) -> bytes | 
     raise InvalidRecordError(
         f"the {name} is of type {type(item).__name__}; give bytes or text, or set {name}_serializer"
     )
-
-
-def _checked_partition(topic: Topic, partition: int) -> int:
-    if not 0 <= partition < topic.partitions:
-        raise UnknownTopicError(
-            f"topic `{topic.name}` has the partitions 0 to {topic.partitions - 1}", partition=partition
-        )
-    return partition
 
 
 def _chunks(data: Any) -> Iterable[Any]:

@@ -60,6 +60,7 @@ class Cursor:
     """One assigned partition. Offsets are the next to return (`position`) and the next to fetch."""
 
     __slots__ = (
+        "begins_at_first",
         "buffered_bytes",
         "failing_since_ms",
         "failures",
@@ -83,6 +84,7 @@ class Cursor:
         self.partition = partition
         self.id = partition_id
         self.position = -1  # -1 = not known yet
+        self.begins_at_first = False  # without a committed offset: it was found by a running consumer
         self.fetch_offset = -1
         self.generation = 0
         self.is_fetching = False
@@ -110,6 +112,7 @@ class Cursor:
     def seek(self, offset: int) -> None:
         """Goes on from there; what is on its way or buffered for the old position no longer counts."""
         self.position = self.fetch_offset = offset
+        self.begins_at_first = self.begins_at_first and offset < 0
         self.generation += 1
         self.buffered_bytes = 0
         self.is_fetching = False

@@ -41,6 +41,14 @@ def partitions_for(batch: Any, count: int, sticky: int) -> Array:
     return found
 
 
+def highest_named(batch: Any) -> int:
+    """The highest number in the `partition` column; -1 = no row names one."""
+    if "partition" not in batch.schema.names:
+        return -1
+    named = batch.column("partition").cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    return int(named.max(initial=-1))
+
+
 def route(batch: Any, count: int, sticky: int) -> list[tuple[int, Any]]:
     """The batch's rows as one Arrow record batch per partition, by partition number."""
     if batch.num_rows == 0:

@@ -9,6 +9,7 @@ Rule 4: a definite refusal ends the sequence: later batches can never be accepte
 Rule 5: "not written" is said only of a batch none of whose attempts is in doubt. Otherwise `GetProducerState(settle)`
         decides (hole 22): it is final, because the call raised the producer's epoch before it answered. Inside a
         transaction nothing is settled: the abort of the transaction decides for all its batches.
+Rule 6: with `at_most_once` (acks=0) a batch that may have arrived is never sent again: it is done, and counts as sent.
 """
 
 from __future__ import annotations
@@ -90,8 +91,9 @@ Resolved = list[tuple[Batch, OncelogError | None]]
 class ProducerWindow:
     """See the module. `now_ms` is monotonic."""
 
-    def __init__(self, max_in_flight: int) -> None:
+    def __init__(self, max_in_flight: int, at_most_once: bool = False) -> None:
         self._max_in_flight = max_in_flight
+        self._at_most_once = at_most_once
         self._unresolved: list[Batch] = []  # by sequence
         self._next_sequence = 0
         self._is_broken = False
@@ -177,7 +179,7 @@ class ProducerWindow:
         verdict = judge(error)
         if verdict is Verdict.GAP:
             verdict = Verdict.REFUSED if batch is self._unresolved[0] else Verdict.NOT_NOW
-        if verdict is Verdict.WRITTEN:
+        if verdict is Verdict.WRITTEN or (verdict is Verdict.IN_DOUBT and self._at_most_once):
             return self._written(batch)
         if verdict is Verdict.REFUSED:
             assert error is not None

@@ -20,6 +20,7 @@ class TransactionOutcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     COMMITTED: _ClassVar[TransactionOutcome]
     ABORTED: _ClassVar[TransactionOutcome]
     ONGOING: _ClassVar[TransactionOutcome]
+    NOT_BEGUN: _ClassVar[TransactionOutcome]
 
 class DrainAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -40,6 +41,7 @@ OUTCOME_UNSPECIFIED: TransactionOutcome
 COMMITTED: TransactionOutcome
 ABORTED: TransactionOutcome
 ONGOING: TransactionOutcome
+NOT_BEGUN: TransactionOutcome
 DRAIN_STATUS: DrainAction
 DRAIN_START: DrainAction
 DRAIN_CANCEL: DrainAction

@@ -22,6 +22,7 @@ from oncelog.core.names import check_group_id, check_transactional_id
 from oncelog.errors import InvalidRequestError, NotCoordinatorError, ResourceExhaustedError
 from oncelog.types import Buffer
 from oncelog.v1 import coordinator_pb2 as co
+from oncelog.v1 import types_pb2
 from oncelog_coordinator import wire
 from oncelog_coordinator.core import commands as cmd
 from oncelog_coordinator.core.transaction_state import ProducerIdNeededError
@@ -193,7 +194,8 @@ class TransactionService:
         """The outcome of a number."""
         shard = self._shard(request.transactional_id)
         reply: cmd.OutcomeReply = await shard.ask(cmd.GetOutcome(request.transactional_id, request.txn_no))
-        return co.GetOutcomeReply(outcome=wire.outcome_of(reply.committed), visible=reply.visible)
+        outcome = wire.outcome_of(reply.committed) if reply.begun else types_pb2.NOT_BEGUN
+        return co.GetOutcomeReply(outcome=outcome, visible=reply.visible)
 
     # ------------------------------------------------------------ participants
 

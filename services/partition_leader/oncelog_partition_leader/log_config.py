@@ -1,7 +1,8 @@
 """What one partition log may be told. Kafka's names with underscores; the unit comes last.
 
 Rule: every value is checked on construction (`ConfigError`), so a log that opens has a legal configuration.
-Compaction is accepted for internal topics; the cleaner that acts on it is not part of the log itself.
+Compaction is accepted for internal topics, and for users' topics that have it from an older version: nothing is deleted from
+them by time or size. No cleaner acts on it yet, so `topic_config.canonical` refuses it for other topics.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ from oncelog.types import Buffer, PartitionId
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import types_pb2
 from oncelog.wire_errors import from_detail
+from oncelog_partition_leader.commands import ACKS_ALL
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.service import BrokerService
 from oncelog_runtime.admission import ADMISSION
@@ -44,6 +45,8 @@ _COPIES = 2
 """What is unpacked is copied into messages, and those into an answer."""
 _RECORDS_BYTES_MAX = 1 << 20
 _MARGIN_MS = 1_000
+_TIMEOUT_MS = 10_000
+"""Of who names none."""
 
 
 class RecordsService:
@@ -93,7 +96,9 @@ class RecordsService:
             transactional_id=request.transactional_id,
             session_token=request.session_token,
         )
-        produce = pb.ProduceRequest(acks=request.acks, timeout_ms=max(request.timeout_ms, 1), partitions=[item])
+        acks = request.acks if request.HasField("acks") else ACKS_ALL
+        timeout_ms = max(request.timeout_ms or _TIMEOUT_MS, 1)
+        produce = pb.ProduceRequest(acks=acks, timeout_ms=timeout_ms, partitions=[item])
         reply = await self._produce(PartitionId(topic.topic_id, partition), produce, data)
         if not reply.partitions:  # acks=0
             return pb.ProduceRecordsReply(partition=partition, base_offset=-1), b""

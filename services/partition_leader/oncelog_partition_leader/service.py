@@ -125,14 +125,18 @@ class BrokerService:
     # ------------------------------------------------------------ writing
 
     async def produce(self, request: pb.ProduceRequest, payload: Buffer) -> tuple[pb.ProduceReply, Buffer]:
-        """Appends at most one batch per partition; each has its own outcome."""
+        """Appends at most one batch per partition; each has its own outcome. With acks=0 only what is refused at once is
+        named: a caller that heard nothing at all would go on sending to a broker that leads no more.
+        """
         self._check_produce(request, payload)
         pending = self._submit_all(request, payload)
         reply = pb.ProduceReply()
         if request.acks == 0:
-            for outcome in pending:
+            for item, outcome in zip(request.partitions, pending, strict=True):
                 if isinstance(outcome, asyncio.Future):
                     outcome.add_done_callback(_forget)
+                else:
+                    await _add_outcome(reply.partitions.add(topic_id=item.topic_id, partition=item.partition), outcome)
             return reply, b""
         try:
             for item, outcome in zip(request.partitions, pending, strict=True):

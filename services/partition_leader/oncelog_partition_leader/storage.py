@@ -41,10 +41,10 @@ from oncelog_partition_leader.checkpoints import (
 )
 from oncelog_partition_leader.core.aborted_index import AbortedEntry
 from oncelog_partition_leader.core.producer_state import ProducerStates
-from oncelog_partition_leader.core.retention import segments_to_delete
+from oncelog_partition_leader.core.retention import is_active_expired, segments_to_delete
 from oncelog_partition_leader.core.segment import run_that_fits
 from oncelog_partition_leader.incoming import Appended, check_chunk, stamp
-from oncelog_partition_leader.log_config import LogConfig
+from oncelog_partition_leader.log_config import UNLIMITED, LogConfig
 from oncelog_partition_leader.log_reader import first_at, locate, read_batches, scrub_piece, segment_of
 from oncelog_partition_leader.reached_epoch import ReachedEpoch
 from oncelog_partition_leader.segment_file import (
@@ -564,13 +564,25 @@ class PartitionLog:
         """Deletes the oldest segments that time, size or log start offset no longer hold. Raises `StorageError`."""
         self._usable()
         config = self._config
+        retention_ms = config.retention_ms if "delete" in config.cleanup_policy else UNLIMITED
+        unstable = self.producers.transactions.unstable_from(high_watermark)
+        last_stable_offset = high_watermark if unstable is None else min(unstable, high_watermark)
+        if is_active_expired(
+            self._segments[-1].index,
+            now_ms=now_ms,
+            last_stable_offset=last_stable_offset,
+            retention_ms=retention_ms,
+            segment_ms=config.segment_ms,
+        ):
+            self._roll()
         count = segments_to_delete(
             [segment.index for segment in self._segments],
             now_ms=now_ms,
             high_watermark=high_watermark,
+            last_stable_offset=last_stable_offset,
             log_start_offset=self.log_start_offset,
-            retention_ms=config.retention_ms if "delete" in config.cleanup_policy else -1,
-            retention_bytes=config.retention_bytes if "delete" in config.cleanup_policy else -1,
+            retention_ms=retention_ms,
+            retention_bytes=config.retention_bytes if "delete" in config.cleanup_policy else UNLIMITED,
         )
         if count and (self._unsynced or self._checkpoints):
             await self.sync()

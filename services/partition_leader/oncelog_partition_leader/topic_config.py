@@ -29,7 +29,7 @@ _MIN_INSYNC: Final = "min_insync_replicas"
 OPTIONS: Final = (*_TEXT, *_NUMBERS, _MIN_INSYNC)
 LEGAL: Final = {
     "flush_mode": "replicated or fsync",
-    "cleanup_policy": "delete, compact, or compact,delete",
+    "cleanup_policy": "delete; compaction is not available yet",
     "segment_bytes": "256 to 2147483647",
     "segment_ms": "1 and up",
     "index_interval_bytes": "0 to 1073741824",
@@ -43,13 +43,13 @@ LEGAL: Final = {
 MEANING: Final = {
     "flush_mode": "`replicated`: a replica acknowledges what is in its memory; `fsync`: what is on its disk. Kafka's "
     "nearest is `flush.messages=1`.",
-    "cleanup_policy": "What becomes of old segments. `delete` obeys the retention; `compact` alone keeps everything, since "
-    "nothing compacts yet.",
+    "cleanup_policy": "What becomes of old segments: `delete` obeys the retention.",
     "segment_bytes": "A segment of the log with so many bytes is full, and the next one begins.",
     "segment_ms": "A batch that comes so long after the first of its segment begins a new one.",
     "index_interval_bytes": "How many bytes of the log lie between two entries of a segment's index.",
-    "retention_ms": "Segments whose newest record is older are deleted, the one that is written to never.",
-    "retention_bytes": "The oldest segments of a partition are deleted while at least so much is left.",
+    "retention_ms": "Segments whose newest record is older are deleted; what an open transaction has written stays.",
+    "retention_bytes": "The oldest segments of a partition are deleted while at least so much is left, "
+    "never the one that is written to.",
     "max_message_bytes": "The largest batch that the topic takes.",
     "producer_id_expiration_ms": "A producer that wrote nothing for so long is forgotten, and with it which batches it has "
     "written.",
@@ -72,7 +72,11 @@ class TopicConfig:
 
 
 def canonical(explicit: Mapping[str, str]) -> dict[str, str]:
-    """Checked options under canonical names, sorted. Raises `ConfigError` for an unknown name or an illegal value."""
+    """Checked options of a user's topic under canonical names, sorted.
+
+    Raises `ConfigError` for an unknown name or an illegal value, and for compaction: nothing would compact the topic, and
+    nothing would delete from it either. A topic that has it from an older version keeps it until it is unset.
+    """
     checked: dict[str, str] = {}
     for given, value in explicit.items():
         name = option_name(given)
@@ -80,6 +84,12 @@ def canonical(explicit: Mapping[str, str]) -> dict[str, str]:
             raise ConfigError(f"option {name} is given twice", name=name)
         checked[name] = value
     effective(checked, TopicConfig())
+    if "compact" in checked.get("cleanup_policy", ""):
+        raise ConfigError(
+            "compaction is not available yet: leave cleanup_policy at delete, with retention_ms=-1 if nothing may be deleted",
+            name="cleanup_policy",
+            value=checked["cleanup_policy"],
+        )
     return dict(sorted(checked.items()))
 
 

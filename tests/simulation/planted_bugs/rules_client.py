@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from oncelog.client.consumer import Consumer
+from oncelog.client.following import Following
 from oncelog.client.transaction import Transaction
 from oncelog.core import producer_window
 from oncelog.core.producer_window import ProducerWindow
@@ -39,6 +41,35 @@ PLANTS = [
             ProducerWindow, "may_send_new", ("return all(batch.in_flight for batch in self._unresolved)", "return True")
         ),
         "unit/sdk/core/test_producer_window.py::test_after_a_failure_only_the_oldest_is_sent_again_alone",
+    ),
+    without(
+        "at-most-once-again",
+        "with acks=0 a batch that may have arrived is never sent again",
+        edit(ProducerWindow, "answered", (" or (verdict is Verdict.IN_DOUBT and self._at_most_once)", "")),
+        "unit/sdk/core/test_producer_window.py::test_at_most_once_a_batch_that_may_have_arrived_is_done",
+        "conformance/test_at_most_once.py::test_without_acknowledgements_a_lost_answer_makes_no_second_copy",
+        "conformance/test_at_most_once.py::test_without_acknowledgements_a_request_that_comes_late_comes_alone",
+    ),
+    without(
+        "added-partition-unseen",
+        "a running consumer reads the partitions that are added",
+        edit(Following, "look", ("self._add_new()", "pass")),
+        "unit/sdk/client/test_following.py::test_one_long_wait_is_enough_to_find_an_added_partition",
+        "conformance/test_changing_topics.py::test_partitions_that_are_added_are_read_and_written_by_those_who_run",
+    ),
+    without(
+        "added-partition-by-reset",
+        "a partition that a running consumer finds begins at its first record, whatever auto_offset_reset says",
+        edit(Consumer, "_reset_to", ("if cursor.begins_at_first:", "if False:")),
+        "unit/sdk/client/test_following.py"
+        "::test_a_running_consumer_of_a_topic_reads_an_added_partition_from_its_first_record",
+    ),
+    without(
+        "recreated-topic-unseen",
+        "a topic that was created again is another one",
+        edit(Following, "look", ("problem = self._replace_recreated()", "problem = None")),
+        "unit/sdk/client/test_following.py::test_a_topic_that_was_created_again_is_read_from_its_first_record",
+        "conformance/test_changing_topics.py::test_a_running_consumer_goes_on_with_a_topic_that_was_created_again",
     ),
     without(
         "commit-without-flush",

@@ -41,7 +41,7 @@ PLANTS = [
     without(
         "lso-without-decided",
         "a decided transaction is unstable until its marker is committed",
-        edit(Transactions, "first_unstable_offset", ("in self.decided:\n", "in ():\n")),
+        edit(Transactions, "unstable_from", ("in self.decided:\n", "in ():\n")),
         "unit/partition_leader/core/test_transactions.py::test_stability_needs_every_marker_below_the_high_watermark",
         "unit/partition_leader/test_storage.py::test_the_last_stable_offset_waits_for_the_marker_to_be_committed",
     ),

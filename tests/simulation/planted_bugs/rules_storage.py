@@ -16,6 +16,26 @@ PLANTS = [
         "unit/partition_leader/test_storage.py::test_a_cut_log_is_as_if_it_had_never_been_longer",
     ),
     without(
+        "emptied-log-forgets-its-epoch",
+        "a log that retention has emptied remembers the epoch of its last record",
+        edit(
+            _Recovery, "finish", ("truncate_tail(self._end, self._point.log_start_offset)", "truncate_tail(self._end)")
+        ),
+        "unit/partition_leader/test_storage.py::test_an_idle_log_is_emptied_by_time",
+    ),
+    without(
+        "retention-takes-open",
+        "retention takes nothing from the last stable offset on",
+        edit(
+            PartitionLog,
+            "apply_retention",
+            ("unstable = self.producers.transactions.unstable_from(high_watermark)", "unstable = None"),
+        ),
+        "unit/partition_leader/test_storage.py::test_an_open_transaction_keeps_its_records",
+        "conformance/test_changing_topics.py"
+        "::test_records_of_a_partition_to_which_nobody_writes_are_deleted_by_time_on_every_replica",
+    ),
+    without(
         "aborted-not-cut",
         "a truncation takes the aborted entries along whose markers it cut off",
         edit(PartitionLog, "_restore_at", ("self.aborted.truncate_tail(offset)", "pass")),

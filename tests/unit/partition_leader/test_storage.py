@@ -468,6 +468,54 @@ def test_145_whole_segments_go_by_time_size_and_start() -> None:
 
 
 @pytest.mark.parametrize("clean", [True, False])
+def test_an_idle_log_is_emptied_by_time(clean: bool) -> None:
+    """new_user.md, bug 11."""
+
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk, replace(SMALL, retention_ms=1000, retention_bytes=-1))
+        write(log, batch(1, 0, 5), batch(7, 0, txn=(7, 3)), marker((7, 3)))
+        write(log, plain(b"last"))
+        end, later_ms = log.log_end_offset, NOW_MS + 100_000
+        await log.apply_retention(later_ms, high_watermark=end - 1)
+        assert (log.log_start_offset, log.size_bytes > 0) == (0, True), "never what is not committed"
+        await log.apply_retention(later_ms, high_watermark=end)
+        assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (end, end, 0)
+        before = _state(log)
+        await log.apply_retention(later_ms, high_watermark=end)
+        assert _state(log) == before, "an empty segment is not rolled"
+        await log.close(clean)
+        again = await open_log(disk, SMALL)
+        assert _state(again) == before, "also the epoch of the last record: an election may ask for it"
+        assert again.epochs.last_epoch == 1
+        entry = again.producers.producer(1)
+        assert entry is not None
+        assert entry.window.last_sequence == 4, "producers outlive their records"
+        write(again, plain(b"next"))
+        assert read_header(again.read(end, 1, end + 1)).base_offset == end
+        again.check()
+
+    run(test)
+
+
+def test_an_open_transaction_keeps_its_records() -> None:
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk, replace(SMALL, retention_ms=1000, retention_bytes=0))
+        write(log, plain(b"r"), batch(7, 0, txn=(7, 3)))
+        for _ in range(10):
+            write(log, plain(b"r" * 100))
+        await log.apply_retention(NOW_MS + 100_000, high_watermark=log.log_end_offset)
+        assert log.log_start_offset == 0
+        write(log, marker((7, 3)))
+        await log.apply_retention(NOW_MS + 100_000, high_watermark=log.log_end_offset - 1)
+        assert log.log_start_offset == 0, "its marker is not committed"
+        await log.apply_retention(NOW_MS + 100_000, high_watermark=log.log_end_offset)
+        assert log.log_start_offset == log.log_end_offset
+        log.check()
+
+    run(test)
+
+
+@pytest.mark.parametrize("clean", [True, False])
 def test_41_producers_outlive_their_segments(clean: bool) -> None:
     async def test(disk: SimDisk) -> None:
         log = await open_log(disk, replace(SMALL, retention_bytes=0))

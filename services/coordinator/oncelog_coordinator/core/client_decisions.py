@@ -30,7 +30,7 @@ from oncelog_coordinator.core.commands import (
 )
 from oncelog_coordinator.core.decision import Decision
 from oncelog_coordinator.core.records import OpenTransaction, TransactionRecord
-from oncelog_coordinator.core.states import Outcome
+from oncelog_coordinator.core.states import Outcome, TxnState
 from oncelog_coordinator.core.transaction_index import SignOfLife, TransactionIndex
 
 
@@ -181,7 +181,11 @@ def _other_outcome(record: TransactionRecord, txn_no: int, outcome: Outcome) -> 
 
 
 def get_outcome(index: TransactionIndex, command: GetOutcome) -> Decision:
-    """The outcome of n: definite when decided and kept, forgotten below the list, else not decided yet."""
+    """The outcome of n: definite when decided and kept, forgotten below the list, else not decided, or not begun, yet.
+
+    Every number below the last one has an outcome or is forgotten: those that were skipped are closed as aborted. So only
+    what lies above it is not begun, without the next one where an earlier life may have let leaders open it.
+    """
     record = index.find(command.transactional_id)
     if record is None:
         raise InvalidPidMappingError("no such transactional id", transactional_id=command.transactional_id)
@@ -190,5 +194,6 @@ def get_outcome(index: TransactionIndex, command: GetOutcome) -> Decision:
         raise parts.forgotten_error(record, command.txn_no)
     outcome = record.outcome_of(command.txn_no)
     if outcome is None:
-        return Decision(reply=OutcomeReply(None, False), confirm=True)
+        begun = record.state_of(command.txn_no) is TxnState.ONGOING
+        return Decision(reply=OutcomeReply(None, False, begun), confirm=True)
     return Decision(reply=OutcomeReply(outcome.is_commit, index.is_visible(record, command.txn_no)))

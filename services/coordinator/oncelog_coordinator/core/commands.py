@@ -81,10 +81,11 @@ class GetOutcome:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeReply:
-    """`committed` None: not decided yet."""
+    """`committed` None: not decided yet, or (`begun` False) no transaction has this number yet."""
 
     committed: bool | None
     visible: bool
+    begun: bool = True
 
 
 # ---------------------------------------------------------------- participants

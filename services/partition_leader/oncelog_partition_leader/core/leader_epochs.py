@@ -78,9 +78,14 @@ class LeaderEpochs:
         end = self._starts[following] if following < len(self._starts) else self._end
         return (self._epochs[index] if index >= 0 else NO_EPOCH), end
 
-    def truncate_tail(self, end_offset: int) -> None:
-        """The log now ends at `end_offset`: epochs that began at or after it are gone."""
+    def truncate_tail(self, end_offset: int, emptied_at: int = -1) -> None:
+        """The log now ends at `end_offset`: epochs that began at or after it are gone.
+
+        `emptied_at`: where its records up to the end were deleted, the first epoch stays: it wrote the last of them.
+        """
         keep = bisect_left(self._starts, end_offset)
+        if not keep and end_offset == emptied_at:
+            keep = 1
         del self._epochs[keep:], self._starts[keep:]
         self._end = min(self._end, end_offset)
 

@@ -196,9 +196,13 @@ class Transactions:
         """
         while self.decided and self.decided[0][0] < high_watermark:
             self.decided.popleft()
+        return self.unstable_from(high_watermark)
+
+    def unstable_from(self, high_watermark: int) -> int | None:
+        """`first_unstable_offset`, for one who only looks: what is remembered stays a function of the log."""
         first = self.first_open_offset()
-        for _, first_offset in self.decided:
-            if first is None or first_offset < first:
+        for marker, first_offset in self.decided:
+            if marker >= high_watermark and (first is None or first_offset < first):
                 first = first_offset
         return first
 

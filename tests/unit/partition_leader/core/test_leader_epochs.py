@@ -75,6 +75,20 @@ def test_truncating_the_tail(end: int, entries: int) -> None:
     assert table.end_offset_for(99)[1] == end
 
 
+def test_a_log_that_was_emptied_remembers_who_wrote_its_last_record() -> None:
+    table = _five()
+    table.truncate_head(20)
+    last = table.last_epoch
+    table.truncate_tail(20, emptied_at=20)
+    table.check()
+    assert table.entries == [(last, 20)]
+    table.assign(last + 1, 20, 21)
+    table.truncate_tail(20, emptied_at=20)
+    assert table.entries == [(last, 20)], "what was written since and lost is forgotten"
+    table.truncate_tail(20)
+    assert table.entries == []
+
+
 @pytest.mark.parametrize(
     ("start", "entries"),
     [

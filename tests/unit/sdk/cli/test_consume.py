@@ -14,6 +14,8 @@ from oncelog.cli.main import build_parser, main
 from oncelog.cli.output import Printer
 from oncelog.cli.words import UsageError
 from oncelog.errors import OffsetOutOfRangeError, UnknownTopicError
+from tests.unit.sdk.client.fake_cluster import TOPIC, FakeCluster
+from tests.unit.sdk.client.test_following import append
 
 ENDS = {("orders", 0): 10, ("orders", 1): 20}
 
@@ -99,3 +101,27 @@ def test_a_pattern_without_the_flag_is_told_of_it() -> None:
 def test_a_group_looks_at_records_not_at_markers(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["consume", "orders", "--group", "g", "--print-control-records"]) == 2
     assert "--print-control-records is for looking" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("chosen", "printed"), [(None, "a\nb\n"), ([0], "a\n")], ids=["topic", "partition"])
+def test_partitions_that_are_added_are_printed_unless_some_were_named(
+    chosen: list[int] | None, printed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """new_user.md, bug 3."""
+    cluster = FakeCluster(partitions=1)
+
+    async def work(_: FakeCluster) -> None:
+        args = argparse.Namespace(topic=[TOPIC], partition=chosen, group=None, line_format=None, num=2)
+        async with cluster.client(metadata_max_age_ms=1_000) as client:
+            view = consume._View(args, Printer("text"))
+            running = asyncio.ensure_future(
+                consume._follow(client, args, {(TOPIC, 0): 0}, None, "read_committed", view)
+            )
+            append(cluster, 0, b"a")
+            await asyncio.sleep(0.5)
+            append(cluster, cluster.add_partition(), b"b")
+            await asyncio.wait((running,), timeout=5)
+            running.cancel()
+
+    cluster.run(work)
+    assert capsys.readouterr().out == printed

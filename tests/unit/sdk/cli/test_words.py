@@ -19,6 +19,7 @@ from oncelog.cli.words import (
     settings_of,
     size_bytes,
     span_ms,
+    txn_no_of,
 )
 
 
@@ -139,3 +140,10 @@ def test_nobody_to_ask_is_a_no(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     with pytest.raises(UsageError, match=r"^Delete\? Nobody can answer here .* --yes answers yes$"):
         confirm("Delete?", yes=False)
+
+
+def test_a_transactions_number() -> None:
+    assert [txn_no_of(text) for text in ("1", str((1 << 63) - 1))] == [1, (1 << 63) - 1]
+    for text in ("0", "-1", "x", str(1 << 63)):
+        with pytest.raises(argparse.ArgumentTypeError):
+            txn_no_of(text)

@@ -124,6 +124,13 @@ class FakeCluster:
         self.logs |= {PartitionId(self.topic_id, number): Log() for number in self.leaders}
         return self.topic_id
 
+    def add_partition(self) -> int:
+        """The topic gets another one, led by the first broker; returns its number."""
+        number = len(self.leaders)
+        self.leaders[number], self.epochs[number] = BROKERS[0], 0
+        self.logs[PartitionId(self.topic_id, number)] = Log()
+        return number
+
     def values(self, partition: int) -> list[bytes | None]:
         """What the partition holds."""
         return [record.value for _, record in self.logs[PartitionId(TOPIC_ID, partition)].records]
@@ -200,6 +207,9 @@ class FakeCluster:
                 answer.base_offset, answer.duplicate = self._append(address, item, batch)
             except errors.OncelogError as error:
                 answer.error.CopyFrom(to_detail(error))
+        if request.acks == 0:
+            refused = [item for item in reply.partitions if item.HasField("error")]
+            reply = pb.ProduceReply(partitions=refused)
         return reply, b""
 
     def _append(self, address: str, item: pb.ProducePartition, batch: bytes) -> tuple[int, bool]:
@@ -244,6 +254,10 @@ class FakeCluster:
     def _read(self, address: str, request: pb.FetchRequest) -> tuple[pb.FetchReply, bytes]:
         reply, parts = pb.FetchReply(), []
         for item in request.partitions:
+            if item.topic_id != self.topic_id or not self.topic_exists:
+                gone = reply.partitions.add(topic_id=item.topic_id, partition=item.partition)
+                gone.error.CopyFrom(to_detail(errors.UnknownTopicError()))
+                continue
             log = self.logs[PartitionId(item.topic_id, item.partition)]
             found = reply.partitions.add(topic_id=item.topic_id, partition=item.partition)
             if self.leaders[item.partition] != address:

@@ -343,16 +343,6 @@ def test_a_leader_that_never_answers_rightly_is_named_when_the_time_is_over(clus
     cluster.run(work)
 
 
-def test_without_acknowledgements_a_record_is_sent_once(cluster: FakeCluster) -> None:
-    async def work(_: FakeCluster) -> None:
-        cluster.lies["Produce"] = lambda *_: (pb.ProduceReply(), b"")  # so an honest leader answers acks=0
-        async with cluster.client() as client, client.producer(acks=0, enable_idempotence=False) as producer:
-            assert (await (await producer.send(TOPIC, value=b"5", partition=0))).offset == -1
-            assert cluster.values(0)[5:] == [b"5"]
-
-    cluster.run(work)
-
-
 @pytest.mark.parametrize(
     "told", [{"producer_id": -1}, {"producer_epoch": -1}, {"txn_shard": 70_000}, {"next_txn_no": -4}], ids=str
 )

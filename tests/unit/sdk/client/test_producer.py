@@ -455,3 +455,89 @@ def test_what_may_be_in_the_old_topic_never_reaches_the_new_one(cluster: FakeClu
             assert [record.value for _, record in cluster.logs[PartitionId(new_id, 0)].records] == [b"1"]
 
     cluster.run(work)
+
+
+# ---------------------------------------------------------------- at most once (new_user.md, bug 1)
+
+
+def careless(**options: Any) -> dict[str, Any]:
+    return fast(acks=0, enable_idempotence=False, **options)
+
+
+def test_without_acknowledgements_a_record_is_sent_once(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(**careless()) as producer:
+            assert (await producer.send_and_wait(TOPIC, b"v", partition=0)).offset == -1
+            await asyncio.sleep(3)
+
+    cluster.run(work)
+    assert cluster.values(0) == [b"v"]
+    assert cluster.count("Produce") == 1
+
+
+@pytest.mark.parametrize("fault", [errors.NetworkError(), Lost()], ids=["broken", "answer lost"])
+def test_without_acknowledgements_what_may_have_arrived_is_not_sent_again(
+    cluster: FakeCluster, fault: BaseException
+) -> None:
+    cluster.fail("Produce", fault)
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(**careless()) as producer:
+            assert (await producer.send_and_wait(TOPIC, b"v", partition=0)).offset == -1
+            await producer.send_and_wait(TOPIC, b"w", partition=0)
+
+    cluster.run(work)
+    assert cluster.count("Produce") == 2
+    assert cluster.values(0) == ([b"v", b"w"] if isinstance(fault, Lost) else [b"w"])
+
+
+def test_without_acknowledgements_a_deposed_leader_is_left(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(**careless()) as producer:
+            await producer.send_and_wait(TOPIC, b"0", partition=0)
+            cluster.leaders[0], cluster.epochs[0] = BROKERS[1], 1
+            await producer.send_and_wait(TOPIC, b"1", partition=0)
+
+    cluster.run(work)
+    assert cluster.values(0) == [b"0", b"1"]
+
+
+def test_without_acknowledgements_a_leader_that_is_down_is_waited_for(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(**careless(delivery_timeout_ms=500)) as producer:
+            await producer.send_and_wait(TOPIC, b"0", partition=0)
+            cluster.down.add(BROKERS[0])
+            waiting = await producer.send(TOPIC, b"1", partition=0)
+            await asyncio.sleep(0.3)
+            cluster.down.clear()
+            await waiting
+            cluster.down.add(BROKERS[0])
+            with pytest.raises(errors.DeliveryTimedOutError, match="were not written"):
+                await producer.send_and_wait(TOPIC, b"2", partition=0)
+
+    cluster.run(work)
+    assert cluster.values(0) == [b"0", b"1"]
+
+
+def test_a_batch_whose_turn_never_came_is_certainly_not_written(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call that is given up before the transport has it leaves no doubt."""
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(**careless()) as producer:
+            await producer.send_and_wait(TOPIC, b"0", partition=0)
+            calls = producer._sender._calls
+            start = calls.start
+
+            def start_and_abandon(request: Any) -> None:
+                monkeypatch.undo()
+                start(request)
+                assert not request.is_sent
+                calls.abandon(request)
+
+            monkeypatch.setattr(calls, "start", start_and_abandon)
+            await producer.send_and_wait(TOPIC, b"1", partition=0)
+
+    cluster.run(work)
+    assert cluster.values(0) == [b"0", b"1"]

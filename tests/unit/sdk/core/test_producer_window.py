@@ -249,3 +249,47 @@ def test_drop_forgets_all(window: ProducerWindow) -> None:
 )
 def test_what_an_answer_says(error: errors.OncelogError | None, verdict: Verdict) -> None:
     assert judge(error) is verdict
+
+
+# ---------------------------------------------------------------- at most once (new_user.md, bug 1)
+
+
+@pytest.fixture
+def careless() -> Iterator[ProducerWindow]:
+    made = ProducerWindow(5, at_most_once=True)
+    made.adopt(NOBODY)
+    yield made
+    made.check()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [LOST, errors.RequestTimedOutError(), errors.InvalidResponseError("nonsense")],
+    ids=lambda e: type(e).__name__,
+)
+def test_at_most_once_a_batch_that_may_have_arrived_is_done(
+    careless: ProducerWindow, error: errors.OncelogError
+) -> None:
+    a = batch()
+    send(careless, a)
+    assert careless.answered(a, error, retry_at_ms=10) == [(a, None)]
+    assert careless.resend(DEADLINE_MS - 1) is None
+    assert careless.is_empty
+
+
+@pytest.mark.parametrize("error", [NOT_LEADER, errors.NetworkError(unsent="true")], ids=["refused", "unsent"])
+def test_at_most_once_what_certainly_did_not_arrive_is_sent_again(
+    careless: ProducerWindow, error: errors.OncelogError
+) -> None:
+    a = batch()
+    send(careless, a)
+    assert careless.answered(a, error, retry_at_ms=10) == []
+    assert careless.resend(10) is a
+    assert careless.answered(a, LOST, retry_at_ms=20) == [(a, None)]
+
+
+def test_at_most_once_a_refusal_is_told(careless: ProducerWindow) -> None:
+    a, b = batch(), batch()
+    send(careless, a, b)
+    assert careless.answered(a, TOO_LARGE, 0) == [(a, TOO_LARGE)]
+    assert careless.answered(b, None, 0) == [(b, None)]
