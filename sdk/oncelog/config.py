@@ -148,7 +148,7 @@ class ProducerConfig:
 
     acks: int | str = "all"
     """When a record counts as written: `all` after every in-sync replica has it, `1` after the leader, `0` when it
-    was given to the network, once; less than `all` needs `enable_idempotence=False`. Kafka: `acks`.
+    was given to the network; less than `all` needs `enable_idempotence=False`. Kafka: `acks`.
     """
     enable_idempotence: bool = True
     """A batch is in the log once, however often it is sent. Kafka: `enable.idempotence`."""
