@@ -47,31 +47,73 @@ class ClientConfig:
     """
 
     bootstrap_servers: tuple[str, ...] = ()
+    """Addresses of brokers, host:port each, of which the first that answers names all others; the first argument of
+    `Client`, which needs at least one. Kafka: `bootstrap.servers`.
+    """
     client_id: str = "oncelog-python"
+    """The name of this client, told to brokers and shown in traces. Kafka: `client.id`."""
     request_timeout_ms: int = 30_000
+    """How long one call may take before it is given up and, where that is safe, tried again. Kafka:
+    `request.timeout.ms`.
+    """
     default_api_timeout_ms: int = 60_000
+    """How long an operation may take, all its tries together, that names no time-out of its own; a partition that
+    cannot be read for so long is an error of the read. Kafka: `default.api.timeout.ms`.
+    """
     bootstrap_timeout_ms: int = 5_000
-    """Until a client that has never reached the cluster says so, with what happened at each address; ms, 1 and up. Later calls
-    have their own time-outs.
+    """How long a client that has never reached the cluster tries before it says so, with what happened at each address;
+    later calls have their own time-outs.
     """
     retry_backoff_ms: int = 20
+    """The wait before the second try, doubled with each one that follows; half of it is left to chance. Kafka:
+    `retry.backoff.ms`.
+    """
     retry_backoff_max_ms: int = 250
+    """The longest wait between two tries, never below `retry_backoff_ms`. Kafka: `retry.backoff.max.ms`."""
     metadata_max_age_ms: int = 300_000
+    """What is known of a topic is asked for anew after this time, so a consumer of whole topics finds added partitions.
+    Kafka: `metadata.max.age.ms`.
+    """
     metadata_attempt_timeout_ms: int = 2_000
+    """How long one broker may take to tell what it knows of topics and leaders."""
     close_timeout_ms: int = 30_000
+    """How long `close` waits for what is on its way, and a cancelled commit or abort for its own end."""
     security_protocol: str = PLAINTEXT
+    """`PLAINTEXT`, or `SSL` for TLS. Kafka: `security.protocol`."""
     ssl_cafile: str = ""
+    """The PEM file of the CA that signs the brokers' certificates; empty means the public CAs that gRPC brings.
+    Kafka: `ssl.truststore.location`.
+    """
     ssl_certfile: str = ""
+    """The PEM certificate that proves who this client is; given together with `ssl_keyfile`. Kafka:
+    `ssl.keystore.certificate.chain`.
+    """
     ssl_keyfile: str = ""
+    """The PEM key of `ssl_certfile`. Kafka: `ssl.keystore.key`."""
     token: str = field(default="", repr=False)
+    """A bearer token that says who this client is; excludes `token_file`, `token_provider` and `username`."""
     token_file: str = ""
+    """A file with a bearer token, read again for each new connection."""
     token_provider: TokenProvider | None = field(default=None, repr=False)
+    """A function that returns a bearer token, maybe awaitable, called in a thread for each new connection. Kafka:
+    `sasl.login.callback.handler.class`.
+    """
     username: str = ""
+    """The user whose password is `password`, or stands in `password_file`. Kafka: `sasl.jaas.config`."""
     password: str = field(default="", repr=False)
+    """The password of `username`. Kafka: `sasl.jaas.config`."""
     password_file: str = ""
+    """A file with the password of `username`, read once, with the first call."""
     otlp_endpoint: str = ""
+    """Where traces go when the application has set up no OpenTelemetry itself, as http://host:4317; empty means
+    ONCELOG_OTLP_ENDPOINT of the environment, and without that no traces.
+    """
     trace_sampler: str = ""
+    """Which traces are recorded that begin here, by the names of OpenTelemetry; empty means ONCELOG_TRACE_SAMPLER,
+    and without that `parentbased_always_on`.
+    """
     trace_sampler_arg: float = 1.0
+    """The share of the traces that a ratio sampler records, 0 to 1; counts when `trace_sampler` is given."""
 
     def __post_init__(self) -> None:
         """Raises `ConfigError`."""
@@ -105,21 +147,54 @@ class ProducerConfig:
     """Of one producer."""
 
     acks: int | str = "all"
+    """When a record counts as written: `all` after every in-sync replica has it, `1` after the leader, `0` when it
+    was given to the network; less than `all` needs `enable_idempotence=False`. Kafka: `acks`.
+    """
     enable_idempotence: bool = True
+    """A batch is in the log once, however often it is sent. Kafka: `enable.idempotence`."""
     transactional_id: str | None = None
+    """The name under which this producer's transactions are known; whoever takes it next fences this one. Empty means
+    no transactions. Kafka: `transactional.id`.
+    """
     transaction_timeout_ms: int = 60_000
+    """A transaction that is open for longer is aborted by its coordinator, which has a largest value of its own
+    (`transaction_max_timeout_ms`). Kafka: `transaction.timeout.ms`.
+    """
     delivery_timeout_ms: int = 120_000
+    """How long a record may take from `send` to its acknowledgement, waiting and retries included; above `linger_ms`.
+    Kafka: `delivery.timeout.ms`.
+    """
     linger_ms: int = 0
+    """How long an open batch waits for more records. Kafka: `linger.ms`."""
     batch_size: int = 1 << 20
+    """A batch with so many bytes, before compression, is full. Unit: bytes. Kafka: `batch.size`."""
     max_request_size: int = 8 << 20
+    """The most bytes of one record, of one batch and of one request; not below `batch_size`. Unit: bytes. Kafka:
+    `max.request.size`.
+    """
     buffer_memory: int = 64 << 20
+    """The most bytes of records that wait for their acknowledgement; not below `batch_size`. Unit: bytes. Kafka:
+    `buffer.memory`.
+    """
     max_block_ms: int = 60_000
+    """How long `send` waits for room in `buffer_memory`, or for what is known of the topic. Kafka: `max.block.ms`."""
     compression_type: str = "none"
+    """How batches are compressed. Kafka: `compression.type`."""
     max_in_flight_requests_per_connection: int = 5
+    """Requests on their way to one broker at the same time; at most 5 with idempotence, because the leader remembers
+    5 batches of a producer. Kafka: `max.in.flight.requests.per.connection`.
+    """
     retries: int = _MAX_INT
+    """How often a batch is tried again before `delivery_timeout_ms` ends it. Kafka: `retries`."""
     partitioner: Partitioner | None = None
+    """A function of (key, number of partitions) that names the partition of each record of `send` and `send_many` that
+    names none; without it, and for Arrow data, the FNV-1a hash of the key decides, and records without a key are spread
+    batch by batch. Kafka: `partitioner.class`.
+    """
     key_serializer: Serializer | None = None
+    """A function that makes bytes of a key; without it, keys are bytes or text. Kafka: `key.serializer`."""
     value_serializer: Serializer | None = None
+    """A function that makes bytes of a value; without it, values are bytes or text. Kafka: `value.serializer`."""
 
     def __post_init__(self) -> None:
         """Raises `ConfigError`, or `InvalidRequiredAcksError`."""
@@ -159,21 +234,43 @@ class ConsumerConfig:
     """Of one consumer."""
 
     group_id: str | None = None
+    """The group that keeps this consumer's committed offsets; it assigns no partitions. Kafka: `group.id`."""
     auto_offset_reset: str = "latest"
+    """Where reading begins when there is no committed offset, or what was there is gone: at the end, at the first
+    record that is kept, or with an error. Kafka: `auto.offset.reset`.
+    """
     isolation_level: str = READ_COMMITTED
+    """Whether records of open and aborted transactions are read too. Kafka: `isolation.level`."""
     enable_auto_commit: bool = False
+    """Only False for now: offsets are committed by `commit()` or by a transaction. Kafka: `enable.auto.commit`."""
     max_poll_records: int = 500
+    """The most records that one `getmany` returns. Kafka: `max.poll.records`."""
     fetch_min_bytes: int = 1
+    """A broker holds its answer until so many bytes are there, or `fetch_max_wait_ms` have passed. Kafka:
+    `fetch.min.bytes`.
+    """
     fetch_max_wait_ms: int = 500
+    """How long a broker may hold an answer that has too little. Kafka: `fetch.max.wait.ms`."""
     fetch_max_bytes: int = 8 << 20
+    """The most bytes that are asked for in one call. Kafka: `fetch.max.bytes`."""
     max_partition_fetch_bytes: int = 2 << 20
+    """The most bytes that are asked for in one call of one partition. Kafka: `max.partition.fetch.bytes`."""
     max_buffered_bytes: int = 32 << 20
+    """About how many bytes are fetched ahead, shared by all partitions, and how many are unpacked at a time."""
     max_uncompressed_batch_bytes: int = 64 << 20
+    """A batch that says to be larger than this, unpacked, is refused rather than unpacked."""
     trace_consumer_parent: str = "link"
+    """Whether the span of `processing(record)` is linked to the record's own trace, or is a part of it."""
     check_crcs: bool = True
+    """Whether the checksum of each batch is compared before it is unpacked. Kafka: `check.crcs`."""
     skip_lost_transactions: bool = False
+    """Whether to pass over committed transactions that lost records in a power cut of all replicas; otherwise
+    `TransactionDataLossError` says so where they are.
+    """
     key_deserializer: Deserializer | None = None
+    """A function that makes a key of bytes or None; without it, keys are bytes. Kafka: `key.deserializer`."""
     value_deserializer: Deserializer | None = None
+    """A function that makes a value of bytes or None; without it, values are bytes. Kafka: `value.deserializer`."""
 
     def __post_init__(self) -> None:
         """Raises `ConfigError`."""

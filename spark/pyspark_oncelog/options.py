@@ -16,6 +16,7 @@ from typing import Final
 
 from oncelog.errors import ConfigError
 from oncelog.tracing import SAMPLERS
+from pyspark_oncelog import option_table
 from pyspark_oncelog.offsets import (
     EARLIEST,
     LATEST,
@@ -25,60 +26,9 @@ from pyspark_oncelog.offsets import (
     parse_partition_numbers,
 )
 
-CONNECTION: Final = (
-    "bootstrapServers",
-    "requestTimeoutMs",
-    "clientId",
-    "securityProtocol",
-    "sslCafile",
-    "sslCertfile",
-    "sslKeyfile",
-    "token",
-    "tokenFile",
-    "username",
-    "password",
-    "passwordFile",
-    "otlpEndpoint",
-    "traceSampler",
-    "traceSamplerArg",
-)
-SOURCE: Final = (
-    "subscribe",
-    "subscribePattern",
-    "assign",
-    "startingOffsets",
-    "startingTimestamp",
-    "startingOffsetsByTimestamp",
-    "startingOffsetsByTimestampStrategy",
-    "endingOffsets",
-    "endingTimestamp",
-    "endingOffsetsByTimestamp",
-    "failOnDataLoss",
-    "maxOffsetsPerTrigger",
-    "minOffsetsPerTrigger",
-    "maxTriggerDelay",
-    "minPartitions",
-    "maxRecordsPerPartition",
-    "minRowsPerTask",
-    "includeHeaders",
-    "isolation",
-    "commitGroup",
-)
-SINK: Final = (
-    "topic",
-    "createTopicPartitions",
-    "deliveryGuarantee",
-    "transactionalId",
-    "txnAppId",
-    "txnVersion",
-    "compressionType",
-    "batchBytes",
-    "leaseMs",
-    "maxDurationMs",
-    "onRolledBackBatch",
-    "onReplayMismatch",
-    "onOverwrite",
-)
+CONNECTION: Final = tuple(option_table.CONNECTION)
+SOURCE: Final = tuple(option_table.SOURCE)
+SINK: Final = tuple(option_table.SINK)
 _FROM_SPARK: Final = ("path", "checkpointLocation", "queryName")
 _REFUSED: Final = {
     "_asyncprogresstrackingoverridesinksupportcheck": "asynchronous progress tracking breaks exactly-once",
@@ -89,6 +39,7 @@ _LARGEST_BATCH_BYTES: Final = 7 << 20
 """What a topic takes by default is 8 MiB."""
 _DEFAULT_ROWS_PER_TASK: Final = 50_000
 _DEFAULT_TRIGGER_DELAY: Final = "15m"
+_TRACE_SAMPLERS: Final = tuple(dict.fromkeys(("parentbased_always_on", *SAMPLERS)))
 _UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _ENDPOINT: Final = re.compile(r"https?://[^/:\s]+:\d+/?")
 _DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)")
@@ -393,6 +344,6 @@ class SinkOptions:
             keep_on_replay_mismatch=_choice(options, "onReplayMismatch", ("fail", "keep")) == "keep",
             overwrite_appends=_choice(options, "onOverwrite", ("fail", "append")) == "append",
             otlp_endpoint=_endpoint(options),
-            trace_sampler=_choice(options, "traceSampler", ("parentbased_always_on", *SAMPLERS)),
+            trace_sampler=_choice(options, "traceSampler", _TRACE_SAMPLERS),
             trace_sampler_arg=_share(options, "traceSamplerArg"),
         )

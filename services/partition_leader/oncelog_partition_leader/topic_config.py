@@ -40,6 +40,22 @@ LEGAL: Final = {
     "min_insync_replicas": "1 and up; more than the topic's replicas means all of them",
 }
 """What may stand in each option, for a person."""
+MEANING: Final = {
+    "flush_mode": "`replicated`: a replica acknowledges what is in its memory; `fsync`: what is on its disk. Kafka's "
+    "nearest is `flush.messages=1`.",
+    "cleanup_policy": "What becomes of old segments: `delete` obeys the retention.",
+    "segment_bytes": "A segment of the log with so many bytes is full, and the next one begins.",
+    "segment_ms": "A batch that comes so long after the first of its segment begins a new one.",
+    "index_interval_bytes": "How many bytes of the log lie between two entries of a segment's index.",
+    "retention_ms": "Segments whose newest record is older are deleted; what an open transaction has written stays.",
+    "retention_bytes": "The oldest segments of a partition are deleted while at least so much is left, "
+    "never the one that is written to.",
+    "max_message_bytes": "The largest batch that the topic takes.",
+    "producer_id_expiration_ms": "A producer that wrote nothing for so long is forgotten, and with it which batches it has "
+    "written.",
+    "min_insync_replicas": "A record with acks=all needs so many replicas in the ISR; more than the topic has means all.",
+}
+"""What each option does, for a person."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

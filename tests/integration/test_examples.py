@@ -1,0 +1,74 @@
+"""The programs in examples/ do what they say, each in a process of its own, as a user runs them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from oncelog.sync import Client
+from oncelog_runtime.local import LocalCluster
+from tests.integration.conftest import ROOT
+
+EXAMPLES = ROOT / "examples"
+DEADLINE_S = 180
+
+
+def run(name: str, cluster: LocalCluster, topic: str, environment: dict[str, str] | None = None) -> list[str]:
+    """The lines that an example prints."""
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / name), cluster.bootstrap_servers, topic],
+        env=environment or dict(os.environ), capture_output=True, text=True, timeout=DEADLINE_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout.splitlines()
+
+
+def values(cluster: LocalCluster, topic: str, isolation_level: str = "read_committed") -> list[bytes]:
+    """What is in the topic when nothing more comes."""
+    with (
+        Client(cluster.bootstrap_servers) as client,
+        client.consumer(topic, auto_offset_reset="earliest", isolation_level=isolation_level) as consumer,
+    ):
+        ends = consumer.end_offsets(consumer.assignment())
+        return [
+            row
+            for (name, number), end in ends.items()
+            for batch in consumer.read_range((name, number), 0, end)
+            for row in batch.column("value").to_pylist()
+        ]
+
+
+def test_every_example_is_run_here() -> None:
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {
+        "produce_and_consume.py",
+        "transaction.py",
+        "spark_write.py",
+    }
+
+
+def test_what_is_produced_is_consumed(cluster: LocalCluster) -> None:
+    lines = run("produce_and_consume.py", cluster, "example-events")
+    written = [re.sub(r".*/(\d+) at ", r"\1/", line) for line in lines if line.startswith("wrote")]
+    read = [line.split()[1].rstrip(":") for line in lines if line.startswith("read")]
+    assert len(written) == 10
+    assert sorted(written) == sorted(read)
+    assert sorted(values(cluster, "example-events")) == sorted(f"event {i}".encode() for i in range(10))
+
+
+def test_the_wrong_transaction_leaves_nothing_and_the_right_one_all(cluster: LocalCluster) -> None:
+    lines = run("transaction.py", cluster, "example-transfers")
+    assert [line.partition(":")[0] for line in lines[:2]] == ["aborted", "committed"]
+    assert sorted(line[len("read  ")] for line in lines[2:]) == ["0", "1", "2"]
+    assert values(cluster, "example-transfers") == [b"right"] * 3
+    assert sorted(values(cluster, "example-transfers", "read_uncommitted")) == [b"right"] * 3 + [b"wrong"] * 3
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_write_that_runs_twice_is_there_once(cluster: LocalCluster, spark_environment: dict[str, str]) -> None:
+    assert "rows: 1000" in run("spark_write.py", cluster, "example-daily", spark_environment)
+    assert len(set(values(cluster, "example-daily"))) == len(values(cluster, "example-daily")) == 1000
