@@ -169,6 +169,9 @@ def _moved(name: str, topic: TopicPosition, start: Position, ends: Mapping[tuple
         offset = ends[(name, number)]
         same = before[number].offset == offset
         found[number] = before[number] if same else PartitionPosition(offset, at.leader_epoch)
+    known = start.topics.get(name)
+    if known is not None and known.topic_id == topic.topic_id:  # no topic loses partitions: who answered sees them late
+        found = {**known.partitions, **found}
     return TopicPosition(topic.topic_id, found)
 
 

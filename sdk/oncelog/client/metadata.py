@@ -113,6 +113,7 @@ class Metadata:
             if partition < 0 or (attempt and not await self._context.pause(attempt, grace_ms)):
                 raise no_partition(topic, partition)
             attempt += 1
+            self._next_address += 1  # the broker that answered last may see changes late: ask another one
             await self.refresh(deadline_ms)
             topic = await self.topic(name, deadline_ms)
         return topic

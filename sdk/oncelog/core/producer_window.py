@@ -24,7 +24,6 @@ from oncelog.core.sequence import DUPLICATE_WINDOW, distance, last_sequence, suc
 from oncelog.errors import (
     DeliveryTimedOutError,
     ErrorCode,
-    NetworkError,
     OncelogError,
     OutOfOrderSequenceError,
     RetriableError,
@@ -75,7 +74,7 @@ def judge(error: OncelogError | None) -> Verdict:
         return Verdict.GAP
     if error.code in _NOT_NOW:
         return Verdict.NOT_NOW
-    if isinstance(error, NetworkError) and "true" in (error.context.get("refused"), error.context.get("unsent")):
+    if isinstance(error, RetriableError) and "true" in (error.context.get("refused"), error.context.get("unsent")):
         return Verdict.NOT_NOW
     return Verdict.IN_DOUBT if isinstance(error, RetriableError) else Verdict.REFUSED
 

@@ -147,3 +147,13 @@ def test_an_end_beyond_the_log_is_named() -> None:
 def test_a_plan_looks_only_at_its_arguments_and_at_what_is_lost() -> None:
     start, end = position(5, 6), position(20, 6)
     assert ranges(start, end, view((0, 20), (0, 6))) == ranges(start, end, view((5, 900), (6, 900), epoch=7))
+
+
+def test_a_partition_that_a_late_broker_does_not_know_keeps_its_place() -> None:
+    """Else the next broker that knows it would have it read again from its beginning."""
+    start, late, now = position(100, 50), view((0, 120)), view((0, 130), (0, 60))
+    end = next_end(start, latest(late), late, None)
+    assert {p: at.offset for p, at in end.topics["t"].partitions.items()} == {0: 120, 1: 50}
+    assert read(start, end, late) == [(0, 100, 120)]
+    assert losses(start, end, late) == ""
+    assert read(end, next_end(end, latest(now), now, None), now) == [(0, 120, 130), (1, 50, 60)]

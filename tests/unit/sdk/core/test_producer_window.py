@@ -237,6 +237,8 @@ def test_drop_forgets_all(window: ProducerWindow) -> None:
         (LOST, Verdict.IN_DOUBT),
         (errors.NetworkError(refused="true"), Verdict.NOT_NOW),
         (errors.NetworkError(unsent="true"), Verdict.NOT_NOW),
+        (errors.RequestTimedOutError(unsent="true"), Verdict.NOT_NOW),
+        (errors.TokenExpiredError(unsent="true"), Verdict.NOT_NOW),
         (errors.UnknownServerError(), Verdict.IN_DOUBT),
         (errors.StorageError(), Verdict.IN_DOUBT),
         (GAP, Verdict.GAP),
