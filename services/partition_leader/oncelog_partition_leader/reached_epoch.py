@@ -63,7 +63,7 @@ class ReachedEpoch:
 
     async def sync(self) -> None:
         """Makes the newest note durable. Raises `StorageError`."""
-        self.is_synced = True
+        self.is_synced = True  # before the wait: a note that is written meanwhile needs a sync of its own
         file = self._disk.open(self._path, create=True)
         try:
             await file.sync()

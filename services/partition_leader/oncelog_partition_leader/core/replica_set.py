@@ -296,9 +296,8 @@ class ReplicaSet:
         if not self._may_commit():
             return False
         end = min(self._end_of(ref) for ref in self.maximal())
-        if (
-            end <= self.high_watermark or end < self.epoch_start
-        ):  # records of older epochs: all of them, or none (Raft 5.4.2)
+        # What older epochs left is committed all at once, or not yet (Raft 5.4.2).
+        if end <= self.high_watermark or end < self.epoch_start:
             return False
         self.high_watermark = end
         return True

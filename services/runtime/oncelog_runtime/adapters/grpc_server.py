@@ -239,12 +239,15 @@ class GrpcServer:
             for server, _ in bound:
                 await server.stop(0)
             raise
-        for listener, (server, address) in zip(self._listeners, bound, strict=True):
+        for listener, (_, address) in zip(self._listeners, bound, strict=True):
+            self._listening[listener.name] = address
+        if (
+            self._host.half_messages is not None
+        ):  # before the first link, which counts for as long as it lives, or never
+            self._host.half_messages.start(self._client_ports())
+        for server, _ in bound:
             await server.start()
             self._servers.append(server)
-            self._listening[listener.name] = address
-        if self._host.half_messages is not None:
-            self._host.half_messages.start(self._client_ports())
         return self._listening[listeners.INTERNAL]
 
     def _client_ports(self) -> list[int]:

@@ -8,6 +8,7 @@ import logging
 import pytest
 
 from oncelog_runtime.adapters import half_messages as module
+from oncelog_runtime.adapters.grpc_server import GrpcServer
 from oncelog_runtime.adapters.half_messages import HalfMessages
 from oncelog_runtime.core.arriving import ArrivingLimits
 
@@ -51,3 +52,20 @@ def test_nobody_is_remembered_while_nobody_looks() -> None:
     watch.meter("10.0.0.7:1").delivered_bytes += 100
     watch.meter("10.0.0.7:2").answered_bytes += 100
     assert not watch.arriving._connections
+
+
+def test_looks_begin_before_the_first_link_so_that_it_counts_what_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a client that is quick loses its connection for messages that nobody counted."""
+    happened: list[str] = []
+
+    class Port:
+        def add_insecure_port(self, _address: str) -> int:
+            return 4711
+
+        async def start(self) -> None:
+            happened.append("links come")
+
+    monkeypatch.setattr(GrpcServer, "_make_server", lambda *_: Port())
+    monkeypatch.setattr(HalfMessages, "start", lambda *_: happened.append("looks begin"))
+    asyncio.run(GrpcServer("127.0.0.1", 0).start())
+    assert happened == ["looks begin", "links come"]
