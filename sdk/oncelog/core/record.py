@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 HeaderList = Sequence[tuple[str, bytes | None]]
 """Headers in order; names may repeat, values may be null."""
+DecodedHeaders = tuple[tuple[str, bytes | None], ...]
+"""The same, of a record that was read."""
 
 
 class Record(NamedTuple):
@@ -16,4 +18,4 @@ class Record(NamedTuple):
     value: bytes | None
     timestamp_ms: int
     offset: int
-    headers: tuple[tuple[str, bytes | None], ...] = ()
+    headers: DecodedHeaders = ()
