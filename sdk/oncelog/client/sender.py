@@ -24,8 +24,8 @@ from oncelog.client.metadata import Metadata, Topic, unknown_topic
 from oncelog.client.produce_calls import Lane, ProduceCalls, Request
 from oncelog.client.send_trace import SendTraces
 from oncelog.config import ProducerConfig
-from oncelog.core import batch as codec
 from oncelog.core.accumulator import Accumulator, Batch
+from oncelog.core.header import CODECS
 from oncelog.core.identity import NOBODY, Identity
 from oncelog.core.producer_window import ProducerWindow, Resolved, timed_out
 from oncelog.core.record import HeaderList
@@ -48,11 +48,13 @@ class Sender:
     def __init__(
         self, context: Context, metadata: Metadata, caller: Caller, config: ProducerConfig, renew: Renew | None
     ) -> None:
+        import oncelog.core.batch  # noqa: F401 now, and not in the midst of the loop's work: it loads pyarrow
+
         self._context = context
         self._metadata = metadata
         self._caller = caller
         self._config = config
-        self._codec = codec.CODECS[config.compression_type]
+        self._codec = CODECS[config.compression_type]
         self._renew = renew
         self._accumulator = Accumulator(
             config.batch_size, config.linger_ms, config.buffer_memory, config.delivery_timeout_ms
@@ -372,6 +374,8 @@ class Sender:
         return None
 
     def _encode(self, batch: Batch, window: ProducerWindow) -> bytes:
+        from oncelog.core import batch as codec
+
         assert window.identity is not None
         who = window.identity
         where: dict[str, Any] = {

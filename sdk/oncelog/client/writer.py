@@ -18,9 +18,8 @@ from oncelog.client.send_trace import Created
 from oncelog.client.sender import Sender
 from oncelog.config import ProducerConfig, Serializer
 from oncelog.core.accumulator import Batch, row_bytes
-from oncelog.core.batch import MAX_RECORD_HEADERS
 from oncelog.core.hashing import partition_for_key
-from oncelog.core.record import HeaderList
+from oncelog.core.record import MAX_RECORD_HEADERS, HeaderList
 from oncelog.errors import InvalidRecordError, InvalidTimestampError, UnknownTopicError
 from oncelog.types import PartitionId
 

@@ -24,21 +24,13 @@ from typing import Any, Final
 import pyarrow as pa
 
 from oncelog.core import header as hd
-from oncelog.core.header import BatchHeader
-from oncelog.core.record import DecodedHeaders, HeaderList, Record
+from oncelog.core.header import CODEC_LZ4, CODEC_NONE, CODEC_ZSTD, BatchHeader
+from oncelog.core.record import MAX_RECORD_HEADERS, DecodedHeaders, HeaderList, Record
 from oncelog.errors import CorruptMessageError, InvalidRecordError, InvalidTimestampError, UnsupportedCompressionError
 from oncelog.types import Buffer
 
-CODEC_NONE: Final = 0
-CODEC_LZ4: Final = 1
-CODEC_ZSTD: Final = 2
-CODECS: Final = {"none": CODEC_NONE, "lz4": CODEC_LZ4, "zstd": CODEC_ZSTD}
-"""Names as in the option `compression_type`."""
-
 MAX_UNCOMPRESSED_BYTES: Final = 64 << 20
 """No batch may unpack to more; default of every decoder."""
-MAX_RECORD_HEADERS: Final = 1_000
-"""Headers of one record."""
 
 _ARROW_NAMES: Final = {CODEC_LZ4: "lz4_raw", CODEC_ZSTD: "zstd"}
 _CONTINUATION: Final = b"\xff\xff\xff\xff"
