@@ -21,6 +21,7 @@ from oncelog.client.context import Context, now_ms
 from oncelog.client.fetched_records import ConsumerRecord, Leftover, Records, arrow_of
 from oncelog.client.fetcher import Fetched, Fetcher
 from oncelog.client.following import Following, created_again
+from oncelog.client.handout import Handout
 from oncelog.client.metadata import Metadata
 from oncelog.client.offset_lookup import EARLIEST, LATEST, FoundOffset, OffsetLookup
 from oncelog.client.offsets import (
@@ -63,6 +64,7 @@ class Consumer:
         self._following = Following(context, metadata, self._fetcher, config)
         self._lookup = OffsetLookup(context, metadata)
         self._leftover: Leftover | None = None
+        self._handout: Handout | None = None
         self._commit_sequence = 0
         self._starting = asyncio.Lock()
         self._is_started = False
@@ -109,6 +111,8 @@ class Consumer:
     async def close(self) -> None:
         """Stops reading; commits nothing. Idempotent."""
         self._is_closed = True
+        self.take_back()
+        self._leftover = None
         await self._fetcher.close()
 
     # ------------------------------------------------------------ assignment
@@ -125,6 +129,7 @@ class Consumer:
 
         Raises `UnknownTopicError`.
         """
+        self.take_back()
         deadline_ms = self._context.deadline_ms()
         positions = {c.id: c.position for c in self._fetcher.cursors.values()}
         cursors: list[Cursor] = []
@@ -162,6 +167,7 @@ class Consumer:
         self._fetcher.kick()
 
     def _cursor(self, partition: Any) -> Cursor:
+        self.take_back()
         found = self._fetcher.cursors.get(as_partition(partition))
         if found is None:
             raise errors.IllegalStateError("this partition is not assigned", partition=partition)
@@ -272,6 +278,7 @@ class Consumer:
         deadline_ms = now_ms() + (_FOREVER_MS if timeout_ms is None else timeout_ms)
         while True:
             await self._find_positions()
+            self.take_back()
             room = self.config.max_buffered_bytes
             while len(records) < limit and (room > 0 or not records):
                 part = self._leftover or self._next_part(may_raise=not records)
@@ -328,11 +335,35 @@ class Consumer:
         return self
 
     async def __anext__(self) -> ConsumerRecord:
+        if self._traces is None and self._leftover is not None and (following := self._leftover.next_row()) is not None:
+            return following  # no poll for each record
         while not self._is_closed:
             record = await self.getone()
             if record is not None:
                 return record
         raise StopAsyncIteration
+
+    async def hand_out(self, timeout_ms: int) -> tuple[ConsumerRecord | None, Handout | None]:
+        """For `oncelog.sync`: the next record, and what follows it in its batch, which another thread takes one by one.
+
+        Whatever else needs the position, or moves it, takes back what is left. Raises as `getone`.
+        """
+        record = await self.getone(timeout_ms)
+        if record is None or self._leftover is None or self._traces is not None:
+            return record, None
+        self._handout = Handout(self._leftover)
+        return record, self._handout
+
+    def take_back(self) -> None:
+        """Ends what was handed out and moves the position behind what was taken of it. Any number of times."""
+        handout, self._handout = self._handout, None
+        if handout is None:
+            return
+        taken_to, part = handout.end(), handout.part
+        if part is self._leftover and part.fetched.is_current:
+            part.taken_to(taken_to)
+            part.fetched.cursor.returned(part.position, part.fetched.leader_epoch)
+            self._leftover = None if part.is_empty else part
 
     async def batches(self, max_records: int | None = None, timeout_ms: int = 1_000) -> AsyncIterator[Records]:
         """Lists of records for ever, none of them empty; `timeout_ms` is only how often it looks whether to stop."""
@@ -389,6 +420,7 @@ class Consumer:
 
     def _forget_leftover(self) -> None:
         """Records that were decoded but not returned are fetched again."""
+        self.take_back()
         leftover, self._leftover = self._leftover, None
         if leftover is not None and leftover.fetched.is_current:
             leftover.fetched.cursor.seek(leftover.fetched.cursor.position)
@@ -456,6 +488,7 @@ class Consumer:
         """Commits offsets (None = the positions of all partitions) for the group. Raises the first refusal."""
         group = self._group()
         if offsets is None:
+            self.take_back()
             offsets = {
                 cursor.partition: OffsetAndMetadata(cursor.position, cursor.last_leader_epoch)
                 for cursor in self._fetcher.cursors.values()

@@ -22,6 +22,7 @@ from oncelog import errors, methods, span_names
 from oncelog.client.calls import Caller
 from oncelog.client.context import Context
 from oncelog.client.delivery import BatchDelivery, Delivery
+from oncelog.client.handover import Handover
 from oncelog.client.metadata import Metadata
 from oncelog.client.scope import Scope, inside
 from oncelog.client.sender import Sender
@@ -96,6 +97,7 @@ class Participant:
         self.already_committed = False
         self.committed_rows = 0
         self._context = context
+        self._metadata = metadata
         self._caller = caller
         self._sender = Sender(context, metadata, caller, config, None)
         self._writer = Writer(context, metadata, config, self._sender)
@@ -210,6 +212,10 @@ class Participant:
         """As `Producer.send`, inside the joined transaction."""
         self._joined()
         return await self._writer.send(topic, value, key, partition, timestamp_ms, headers)
+
+    def handover(self) -> Handover:
+        """For `oncelog.sync`: takes single records from other threads once the transaction is joined."""
+        return Handover(self._writer, self._sender, self._metadata, lambda: self._identity is not None, self._joined)
 
     async def send_batch(self, topic: str, data: Any, partition: int | None = None) -> BatchDelivery:
         """As `Producer.send_batch`, inside the joined transaction."""

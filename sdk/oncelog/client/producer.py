@@ -17,6 +17,7 @@ from oncelog.client import unclosed
 from oncelog.client.calls import Caller
 from oncelog.client.context import Context
 from oncelog.client.delivery import BatchDelivery, Delivery, RecordMetadata
+from oncelog.client.handover import Handover
 from oncelog.client.metadata import Metadata
 from oncelog.client.sender import Sender
 from oncelog.client.transaction import Transaction
@@ -176,6 +177,10 @@ class Producer:
         """Waits until everything sent so far is acknowledged. Raises the first failure that nobody awaited."""
         await self._sender.flush()
         self._raise_unseen()
+
+    def handover(self) -> Handover:
+        """For `oncelog.sync`: takes single records from other threads."""
+        return Handover(self._writer, self._sender, self._metadata, lambda: True, self._check_plain)
 
     def _check_plain(self) -> None:
         if self.config.transactional_id is not None:

@@ -24,8 +24,8 @@ from oncelog.client.metadata import Metadata, Topic, unknown_topic
 from oncelog.client.produce_calls import Lane, ProduceCalls, Request
 from oncelog.client.send_trace import SendTraces
 from oncelog.config import ProducerConfig
-from oncelog.core import batch as codec
 from oncelog.core.accumulator import Accumulator, Batch
+from oncelog.core.header import CODECS
 from oncelog.core.identity import NOBODY, Identity
 from oncelog.core.producer_window import ProducerWindow, Resolved, timed_out
 from oncelog.core.record import HeaderList
@@ -48,11 +48,13 @@ class Sender:
     def __init__(
         self, context: Context, metadata: Metadata, caller: Caller, config: ProducerConfig, renew: Renew | None
     ) -> None:
+        import oncelog.core.batch  # noqa: F401 now, and not in the midst of the loop's work: it loads pyarrow
+
         self._context = context
         self._metadata = metadata
         self._caller = caller
         self._config = config
-        self._codec = codec.CODECS[config.compression_type]
+        self._codec = CODECS[config.compression_type]
         self._renew = renew
         self._accumulator = Accumulator(
             config.batch_size, config.linger_ms, config.buffer_memory, config.delivery_timeout_ms
@@ -93,7 +95,29 @@ class Sender:
 
     # ------------------------------------------------------------ adding
 
-    async def add_row(
+    def may_add(self, size: int, beside: int = 0) -> bool:
+        """There is room for a record now, and for `beside` bytes more. It only looks, from any thread.
+
+        Raises `MessageTooLargeError`, or what stopped this producer.
+        """
+        if self._is_closed or self.failure is not None:
+            self.refuse_when_over()
+        if size > self._config.max_request_size:
+            raise errors.MessageTooLargeError(
+                "the record is larger than max_request_size", bytes=size, max_request_size=self._config.max_request_size
+            )
+        return not self._room and self._accumulator.has_room(size, beside)
+
+    async def reserve(self, size: int) -> None:
+        """Waits for room; the caller adds its record before it waits for anything else.
+
+        Raises `MessageTooLargeError`, `BufferExhaustedError`, or what stopped this producer.
+        """
+        if not self.may_add(size):
+            await self._wait_for_room(size)
+            self.refuse_when_over()
+
+    def put_row(
         self,
         topic: Topic,
         partition: int,
@@ -103,11 +127,7 @@ class Sender:
         headers: HeaderList,
         size: int,
     ) -> tuple[Batch, int]:
-        """Queues a row as soon as there is room; the batch that it is in, and its index there.
-
-        Raises `MessageTooLargeError`, `BufferExhaustedError`, or what stopped this producer.
-        """
-        await self._reserve(size)
+        """Queues a row for which there is room; the batch that it is in, and its index there."""
         where = PartitionId(topic.topic_id, partition)
         batch, index = self._accumulator.add_row(where, topic.name, key, value, timestamp_ms, headers, size, now_ms())
         if index == 0:
@@ -116,9 +136,13 @@ class Sender:
             self._wake(where)
         return batch, index
 
+    def refused(self, batch: Batch, error: errors.OncelogError) -> None:
+        """A record that was accepted can not be queued: its failure counts as any other."""
+        self._note_failure(batch, error)
+
     async def add_arrow(self, topic: Topic, partition: int, rows: Any, size: int, timestamp_ms: int) -> Batch:
-        """Queues an Arrow record batch as one batch. Raises as `add_row`."""
-        await self._reserve(size)
+        """Queues an Arrow record batch as one batch. Raises as `reserve`."""
+        await self.reserve(size)
         where = PartitionId(topic.topic_id, partition)
         batch = self._accumulator.add_arrow(where, topic.name, rows, rows.num_rows, size, timestamp_ms, now_ms())
         self._enter(batch)
@@ -129,16 +153,6 @@ class Sender:
         self._wake(batch.partition)
         if self._sweep_timer is None:
             self._sweep_timer = asyncio.get_running_loop().call_later(_SWEEP_MS / 1000, self._sweep)
-
-    async def _reserve(self, size: int) -> None:
-        self._refuse_when_over()
-        if size > self._config.max_request_size:
-            raise errors.MessageTooLargeError(
-                "the record is larger than max_request_size", bytes=size, max_request_size=self._config.max_request_size
-            )
-        if self._room or not self._accumulator.has_room(size):
-            await self._wait_for_room(size)
-            self._refuse_when_over()
 
     async def _wait_for_room(self, size: int) -> None:
         """First come, first served. Who is admitted has its room counted until it adds its record."""
@@ -176,7 +190,8 @@ class Sender:
     def _is_over(self) -> bool:
         return self._is_closed or self.failure is not None
 
-    def _refuse_when_over(self) -> None:
+    def refuse_when_over(self) -> None:
+        """Raises `IllegalStateError` once it is closed, or what stopped this producer."""
         if self._is_closed:
             raise errors.IllegalStateError("the producer is closed")
         if self.failure is not None:
@@ -359,6 +374,8 @@ class Sender:
         return None
 
     def _encode(self, batch: Batch, window: ProducerWindow) -> bytes:
+        from oncelog.core import batch as codec
+
         assert window.identity is not None
         who = window.identity
         where: dict[str, Any] = {

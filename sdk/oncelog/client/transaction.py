@@ -18,6 +18,7 @@ from oncelog import errors, methods, span_names
 from oncelog.client.calls import Caller
 from oncelog.client.context import Context, now_ms
 from oncelog.client.delivery import BatchDelivery, Delivery
+from oncelog.client.handover import Handover
 from oncelog.client.metadata import Metadata
 from oncelog.client.offsets import GroupMetadata, OffsetAndMetadata, offset_entries
 from oncelog.client.scope import Scope, inside
@@ -181,6 +182,17 @@ class Transaction:
         """As `Producer.send`, inside this transaction. Raises the first failure of the transaction."""
         self._touch()
         return await self._writer.send(topic, value, key, partition, timestamp_ms, headers)
+
+    def handover(self) -> Handover:
+        """For `oncelog.sync`: takes single records from other threads while the transaction is open."""
+        return Handover(self._writer, self._sender, self._metadata, self._takes_records, self._touch)
+
+    def _takes_records(self) -> bool:
+        """One was sent already, and nothing has ended or failed the transaction since."""
+        core = self._core
+        if core is None or self._sender.failure is not None:
+            return False
+        return core.state is TransactionState.OPEN and core.is_touched
 
     async def send_many(self, topic: str, rows: Iterable[Any]) -> BatchDelivery:
         """As `Producer.send_many`, inside this transaction."""
