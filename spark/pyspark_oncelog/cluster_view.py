@@ -120,7 +120,7 @@ def commit_group(options: SourceOptions, at: Position) -> None:
     from pyspark_oncelog.worker_client import client_for
 
     offsets = {
-        (name, number): OffsetAndMetadata(partition.offset, partition.leader_epoch)
+        (name, number): OffsetAndMetadata(partition.offset, partition.leader_epoch, topic_id=topic.topic_id)
         for name, topic in at.topics.items()
         for number, partition in topic.partitions.items()
     }

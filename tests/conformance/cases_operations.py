@@ -83,6 +83,10 @@ OPERATIONS: Final[dict[str, Case]] = {
         "what is not there is refused, not accepted and ignored",
         "test_compaction_is_refused_by_name_in_a_new_topic_and_in_a_change",
     ),
+    "changing 4": _changing(
+        "an offset is committed for the topic that it was read from, and for no other",
+        "test_offsets_of_a_topic_that_was_created_again_are_never_committed_for_the_new_one",
+    ),
     "quota 1": _quota(
         "above a rate: delayed, told, and nothing is lost",
         "test_a_producer_above_its_quota_writes_at_its_rate_and_loses_nothing",

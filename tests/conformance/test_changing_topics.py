@@ -65,6 +65,36 @@ async def test_a_running_consumer_goes_on_with_a_topic_that_was_created_again(s:
         assert await read(s, consumer, 3) == [b"new 0", b"new 1", b"new 2"]
 
 
+async def test_offsets_of_a_topic_that_was_created_again_are_never_committed_for_the_new_one(s: Script) -> None:
+    await s.topic("work", 1)
+    group: dict[str, Any] = {"group_id": "g", "auto_offset_reset": "earliest"}
+    async with (
+        s.client() as client,
+        s.client() as operator,
+        client.consumer("work", **group) as consumer,
+        client.producer(transactional_id="t") as copier,
+        operator.producer() as producer,
+    ):
+        for _ in range(2):
+            await producer.send_and_wait("work", b"old")
+        records = await consumer.getmany()
+        await consumer.commit(records.offsets)
+        await operator.admin.delete_topic("work")
+        await operator.admin.create_topic("work")
+        for number in range(4):
+            await producer.send_and_wait("work", b"new %d" % number)
+        await consumer.commit(records.offsets)  # whether or not this client has heard of the new topic
+        await client._metadata.refresh(client._context.deadline_ms())
+        txn = await copier.begin_transaction()
+        with pytest.raises(errors.UnknownTopicError, match="created again"):
+            await txn.send_offsets(records)
+        await txn.abort()
+        await consumer.commit(records.offsets)
+        async with operator.consumer("work", **group) as late:
+            assert await late.committed() == {}
+            assert await read(s, late, 4) == [b"new %d" % number for number in range(4)]
+
+
 @cluster(retention_interval_ms=500)
 async def test_records_of_a_partition_to_which_nobody_writes_are_deleted_by_time_on_every_replica(s: Script) -> None:
     place = await s.place(retention_ms="5000", segment_ms="2000")

@@ -15,7 +15,7 @@ import logging
 from oncelog import errors
 from oncelog.client.context import Context, now_ms
 from oncelog.client.fetcher import Fetcher
-from oncelog.client.metadata import Metadata, Topic, no_partition
+from oncelog.client.metadata import Metadata, Topic, created_again, no_partition
 from oncelog.config import ConsumerConfig
 from oncelog.core.consumer import Cursor
 from oncelog.types import PartitionId, TopicPartition
@@ -99,13 +99,3 @@ class Following:
         cursor = Cursor(partition, PartitionId(topic.topic_id, partition.partition))
         cursor.begins_at_first, cursor.is_paused = at_first, is_paused
         self._fetcher.add(cursor)
-
-
-def created_again(topic: str, partition: int) -> errors.UnknownTopicError:
-    """The error of a reader that may not go on with the new topic by itself."""
-    return errors.UnknownTopicError(
-        f"topic `{topic}` was deleted and created again: what was not read of the old one is gone; seek, or assign it anew, "
-        "to read the new one",
-        topic=topic,
-        partition=partition,
-    )

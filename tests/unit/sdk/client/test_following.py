@@ -92,7 +92,7 @@ def test_an_added_partition_is_read_as_arrow_too(cluster: FakeCluster) -> None:
 
 
 def test_an_added_partition_begins_where_its_group_stands(cluster: FakeCluster) -> None:
-    cluster.offsets[TOPIC, 1] = 1
+    cluster.offsets[cluster.topic_id, 1] = 1
 
     async def work(_: FakeCluster) -> None:
         async with cluster.client(**SOON) as client, client.consumer(TOPIC, group_id="g") as consumer:
@@ -233,7 +233,7 @@ def test_what_was_fetched_of_the_old_topic_is_not_committed_for_the_new_one(clus
             await consumer.commit()
 
     cluster.run(work)
-    assert cluster.offsets == {(TOPIC, 0): 1}
+    assert cluster.offsets == {(cluster.topic_id, 0): 1}
 
 
 def test_a_paused_partition_stays_paused_when_its_topic_is_created_again(cluster: FakeCluster) -> None:
