@@ -87,6 +87,10 @@ OPERATIONS: Final[dict[str, Case]] = {
         "an offset is committed for the topic that it was read from, and for no other",
         "test_offsets_of_a_topic_that_was_created_again_are_never_committed_for_the_new_one",
     ),
+    "changing 5": _changing(
+        "what an administrator was told of a topic is not taken back by a broker that hears nothing",
+        "test_a_broker_that_is_cut_off_from_etcd_does_not_bring_an_old_topic_back",
+    ),
     "quota 1": _quota(
         "above a rate: delayed, told, and nothing is lost",
         "test_a_producer_above_its_quota_writes_at_its_rate_and_loses_nothing",

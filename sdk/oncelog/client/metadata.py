@@ -154,6 +154,11 @@ class Metadata:
         """The name that belongs to an id; None when that topic is gone."""
         return self._names.get(topic_id)
 
+    @property
+    def revision(self) -> int:
+        """Of the newest answer that was learnt; 0 = none yet."""
+        return self._revision
+
     def leader(self, partition: PartitionId) -> Leader:
         """Who leads, as far as known."""
         return self._leaders.get(partition, Leader(None, -1))
@@ -399,13 +404,15 @@ def no_partition(topic: Topic, partition: int) -> errors.UnknownTopicError:
     )
 
 
-def created_again(topic: str, partition: int, advice: str = "") -> errors.UnknownTopicError:
-    """The error of whoever may not go on with the new topic by itself."""
-    what_to_do = advice or "seek, or assign it anew, to read the new one"
+def created_again(
+    topic: str, partition: int = -1, advice: str = "seek, or assign it anew, to read the new one"
+) -> errors.UnknownTopicError:
+    """The error of whoever may not go on with the new topic by itself; `partition` -1: none in particular."""
+    where = {"partition": partition} if partition >= 0 else {}
     return errors.UnknownTopicError(
-        f"topic `{topic}` was deleted and created again: what was not read of the old one is gone; {what_to_do}",
+        f"topic `{topic}` was deleted and created again: what was not read of the old one is gone; {advice}",
         topic=topic,
-        partition=partition,
+        **where,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from oncelog.client import consumer
+from oncelog.client.admin_base import AdminBase
 from oncelog.client.consumer import Consumer
 from oncelog.client.following import Following
 from oncelog.client.transaction import Transaction
@@ -79,6 +80,13 @@ PLANTS = [
         "unit/sdk/client/test_offsets.py::test_offsets_of_a_topic_that_was_created_again_are_left_out_with_a_warning",
         "conformance/test_changing_topics.py"
         "::test_offsets_of_a_topic_that_was_created_again_are_never_committed_for_the_new_one",
+    ),
+    without(
+        "late-broker-believed",
+        "a broker that knows less than the client was told before does not describe the cluster",
+        edit(AdminBase, "_describe", ("if reply.revision >= known:", "if True:")),
+        "unit/sdk/client/test_admin_base.py::test_what_was_described_once_is_not_taken_back_by_a_broker_that_is_late",
+        "conformance/test_changing_topics.py::test_a_broker_that_is_cut_off_from_etcd_does_not_bring_an_old_topic_back",
     ),
     without(
         "commit-without-flush",

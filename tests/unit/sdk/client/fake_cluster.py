@@ -258,6 +258,14 @@ class FakeCluster:
             reply.partitions.add(topic_id=item.topic_id, partition=item.partition, offset=offset, timestamp_ms=-1)
         return reply, b""
 
+    async def _OffsetForLeaderEpoch(
+        self, address: str, request: pb.OffsetForLeaderEpochRequest, _: bytes
+    ) -> tuple[Any, bytes]:
+        if request.topic_id != self.topic_id:
+            raise errors.UnknownTopicError()
+        end = self.logs[PartitionId(request.topic_id, request.partition)].end
+        return pb.OffsetForLeaderEpochReply(leader_epoch=request.leader_epoch, end_offset=end), b""
+
     async def _Fetch(self, address: str, request: pb.FetchRequest, _: bytes) -> tuple[Any, bytes]:
         now = asyncio.get_running_loop().time
         deadline = now() + request.max_wait_ms / 1000
