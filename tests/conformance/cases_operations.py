@@ -74,6 +74,7 @@ OPERATIONS: Final[dict[str, Case]] = {
         "added partitions and topics that are created again reach those who run",
         "test_partitions_that_are_added_are_read_and_written_by_those_who_run",
         "test_a_running_consumer_goes_on_with_a_topic_that_was_created_again",
+        "test_a_partition_that_was_assigned_by_its_number_comes_back_with_a_later_topic_that_has_it",
     ),
     "changing 2": _changing(
         "time empties also a partition to which nobody writes",

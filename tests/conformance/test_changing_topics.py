@@ -101,6 +101,25 @@ async def test_offsets_of_a_topic_that_was_created_again_are_never_committed_for
             assert await read(s, late, 4) == [b"new %d" % number for number in range(4)]
 
 
+async def test_a_partition_that_was_assigned_by_its_number_comes_back_with_a_later_topic_that_has_it(s: Script) -> None:
+    await s.topic("work", 2)
+    async with (
+        s.client(**SOON) as client,
+        s.client() as operator,
+        client.consumer(auto_offset_reset="latest") as consumer,
+        operator.producer() as producer,
+    ):
+        await consumer.assign([("work", 1)])
+        assert await consumer.getmany(timeout_ms=100) == []
+        await operator.admin.delete_topic("work")
+        await operator.admin.create_topic("work", partitions=1)
+        with pytest.raises(errors.UnknownTopicError, match="has the partitions 0 to 0"):
+            await consumer.getmany(timeout_ms=10_000)
+        await operator.admin.add_partitions("work", 2)
+        await producer.send_and_wait("work", b"new", partition=1)
+        assert await read(s, consumer, 1) == [b"new"]
+
+
 async def test_a_broker_that_is_cut_off_from_etcd_does_not_bring_an_old_topic_back(s: Script) -> None:
     await s.topic("work", 1)
     async with s.client() as client, s.client() as operator, operator.producer() as producer:
