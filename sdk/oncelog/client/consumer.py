@@ -404,16 +404,27 @@ class Consumer:
                 yield rows
 
     async def read_range(
-        self, partition: Any, start: int, end: int, include_headers: bool = False, timeout_ms: int | None = None
+        self,
+        partition: Any,
+        start: int,
+        end: int,
+        include_headers: bool = False,
+        timeout_ms: int | None = None,
+        topic_id: str = "",
     ) -> AsyncIterator[Any]:
         """The rows with `start` <= offset < `end` of one partition, as `read_arrow` gives them; then it is over.
 
-        Replaces the assignment. Raises `RequestTimedOutError` when nothing comes for `timeout_ms`.
+        Replaces the assignment. Raises `RequestTimedOutError` when nothing comes for `timeout_ms`, and `UnknownTopicError`
+        when the topic was created again: while it is read, or since `topic_id` was told.
         """
         where = as_partition(partition)
+        if topic_id:
+            await self._metadata.topic_known_as(where.topic, topic_id, self._context.deadline_ms())
         await self.assign([where])
-        self.seek(where, start)
         cursor = self._cursor(where)
+        if topic_id not in ("", cursor.id.topic_id):
+            raise created_again(*where)
+        self.seek(where, start)
         wait_ms = self._context.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         while cursor.position < end:
             before = cursor.position

@@ -282,6 +282,23 @@ def test_a_range_of_the_old_topic_is_not_filled_from_the_new_one(cluster: FakeCl
     cluster.run(work)
 
 
+def test_a_range_is_read_from_the_topic_that_was_meant_or_not_at_all(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer() as consumer:
+            append(cluster, 0, b"old")
+            old_id = cluster.topic_id
+            rows = consumer.read_range((TOPIC, 0), 0, 1, topic_id=old_id)
+            assert (await anext(rows)).column("value").to_pylist() == [b"old"]
+            new_id = cluster.create_again()
+            append(cluster, 0, b"new")
+            rows = consumer.read_range((TOPIC, 0), 0, 1, topic_id=new_id)  # of which this client has not heard
+            assert (await anext(rows)).column("value").to_pylist() == [b"new"]
+            with pytest.raises(errors.UnknownTopicError, match="created again"):
+                await anext(consumer.read_range((TOPIC, 0), 0, 1, topic_id=old_id))
+
+    cluster.run(work)
+
+
 def test_a_partition_that_the_new_topic_lacks_is_named(cluster: FakeCluster) -> None:
     cluster.add_partition()
 
