@@ -387,10 +387,16 @@ class Consumer(Wrapper[AsyncConsumer]):
                 yield rows
 
     def read_range(
-        self, partition: Any, start: int, end: int, include_headers: bool = False, timeout_ms: int | None = None
+        self,
+        partition: Any,
+        start: int,
+        end: int,
+        include_headers: bool = False,
+        timeout_ms: int | None = None,
+        topic_id: str = "",
     ) -> Iterator[Any]:
         """The rows with `start` <= offset < `end` of one partition, as Arrow; then it is over."""
-        rows = self._inner.read_range(partition, start, end, include_headers, timeout_ms)
+        rows = self._inner.read_range(partition, start, end, include_headers, timeout_ms, topic_id)
         try:
             while True:
                 try:

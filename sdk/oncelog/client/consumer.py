@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Iterable, Mapping
 from types import TracebackType
 from typing import Any
@@ -20,9 +21,9 @@ from oncelog.client.calls import Caller
 from oncelog.client.context import Context, now_ms
 from oncelog.client.fetched_records import ConsumerRecord, Leftover, Records, arrow_of
 from oncelog.client.fetcher import Fetched, Fetcher
-from oncelog.client.following import Following, created_again
+from oncelog.client.following import Following
 from oncelog.client.handout import Handout
-from oncelog.client.metadata import Metadata
+from oncelog.client.metadata import Metadata, created_again
 from oncelog.client.offset_lookup import EARLIEST, LATEST, FoundOffset, OffsetLookup
 from oncelog.client.offsets import (
     GroupMetadata,
@@ -42,6 +43,7 @@ from oncelog.v1 import types_pb2
 from oncelog.wire_errors import from_detail
 
 _FOREVER_MS = 3_600_000
+_log = logging.getLogger(__name__)
 
 
 class Consumer:
@@ -322,7 +324,7 @@ class Consumer:
         cursor.returned(part.position, fetched.leader_epoch)
         records.extend(taken)
         if taken:
-            records.offsets[cursor.partition] = OffsetAndMetadata(part.position, cursor.last_leader_epoch)
+            records.offsets[cursor.partition] = _offset_of(cursor, part.position)
         self._leftover = None if part.is_empty else part
         return unpacked
 
@@ -434,16 +436,27 @@ class Consumer:
                 yield rows
 
     async def read_range(
-        self, partition: Any, start: int, end: int, include_headers: bool = False, timeout_ms: int | None = None
+        self,
+        partition: Any,
+        start: int,
+        end: int,
+        include_headers: bool = False,
+        timeout_ms: int | None = None,
+        topic_id: str = "",
     ) -> AsyncIterator[Any]:
         """The rows with `start` <= offset < `end` of one partition, as `read_arrow` gives them; then it is over.
 
-        Replaces the assignment. Raises `RequestTimedOutError` when nothing comes for `timeout_ms`.
+        Replaces the assignment. Raises `RequestTimedOutError` when nothing comes for `timeout_ms`, and `UnknownTopicError`
+        when the topic was created again: while it is read, or since `topic_id` was told.
         """
         where = as_partition(partition)
+        if topic_id:
+            await self._metadata.topic_known_as(where.topic, topic_id, self._context.deadline_ms())
         await self.assign([where])
-        self.seek(where, start)
         cursor = self._cursor(where)
+        if topic_id not in ("", cursor.id.topic_id):
+            raise created_again(*where)
+        self.seek(where, start)
         wait_ms = self._context.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         while cursor.position < end:
             before = cursor.position
@@ -485,30 +498,40 @@ class Consumer:
         return group
 
     async def commit(self, offsets: Mapping[Any, Any] | None = None) -> None:
-        """Commits offsets (None = the positions of all partitions) for the group. Raises the first refusal."""
+        """Commits offsets (None = the positions of all partitions) for the group. Raises the first refusal.
+
+        Offsets of a topic that was created again since they were read are left out, with a warning: they mean nothing in
+        the new one. An offset that you wrote down yourself has no topic id, and is taken for one of the topic of today.
+        """
         group = self._group()
         if offsets is None:
             self.take_back()
             offsets = {
-                cursor.partition: OffsetAndMetadata(cursor.position, cursor.last_leader_epoch)
+                cursor.partition: _offset_of(cursor, cursor.position)
                 for cursor in self._fetcher.cursors.values()
                 if cursor.position >= 0 and self._following.is_of_today(cursor)
             }
-        if not offsets:
+        self._commit_sequence = sequence = self._commit_sequence + 1
+        entries, outdated = await offset_entries(self._metadata, offsets, self._context.deadline_ms())
+        for partition in outdated:
+            _log.warning(
+                "topic %s was deleted and created again: the offset that was read of partition %d of the old one is not"
+                " committed",
+                *partition,
+            )
+        if not entries:
             return
-        self._commit_sequence += 1
-        request = co.CommitOffsetsRequest(
-            member=group.to_proto(),
-            commit_sequence=self._commit_sequence,
-            offsets=await offset_entries(self._metadata, offsets, self._context.deadline_ms()),
-        )
+        request = co.CommitOffsetsRequest(member=group.to_proto(), commit_sequence=sequence, offsets=entries)
         with ReadTraces.commit(self._traces, offsets):
             reply = await self._caller.to_group_coordinator(group.group_id, methods.COMMIT_OFFSETS, request)
         for failed in reply.errors:
             raise from_detail(failed.error)
 
     async def committed(self, *partitions: Any) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """The group's committed offsets; None = none yet. Waits for open transactions that hold one."""
+        """The group's committed offsets; None = none yet. Waits for open transactions that hold one.
+
+        Without arguments all of them, except those of topics that were created again since.
+        """
         group = self._group()
         chosen = as_partitions(partitions)
         deadline_ms = self._context.deadline_ms()
@@ -520,15 +543,29 @@ class Consumer:
             )
         request = co.FetchOffsetsRequest(group_id=group.group_id, partitions=asked, require_stable=True)
         reply = await self._caller.to_group_coordinator(group.group_id, methods.FETCH_OFFSETS, request)
-        current = {(item.topic_id, item.partition) for item in asked}
+        ids = await self._ids_of_today(reply.offsets) if not chosen else {item.topic: item.topic_id for item in asked}
         found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(chosen)
         for entry in reply.offsets:
             if entry.offset < 0 or entry.partition < 0:
                 raise errors.InvalidResponseError("the coordinator told an offset that cannot be", offset=entry.offset)
-            if not chosen or (entry.topic_id, entry.partition) in current:
-                at = OffsetAndMetadata(entry.offset, entry.leader_epoch, entry.metadata)
-                found[TopicPartition(entry.topic, entry.partition)] = at
+            partition = TopicPartition(entry.topic, entry.partition)
+            if ids.get(entry.topic) == entry.topic_id and (not chosen or partition in found):
+                found[partition] = OffsetAndMetadata(entry.offset, entry.leader_epoch, entry.metadata, entry.topic_id)
         return found
+
+    async def _ids_of_today(self, entries: Iterable[co.OffsetEntry]) -> dict[str, str]:
+        """Topic -> id. A topic that is there no more keeps its own: nobody can take its offsets for another's."""
+        ids = {entry.topic: entry.topic_id for entry in entries}
+        deadline_ms = self._context.deadline_ms()
+        for name in ids:
+            with contextlib.suppress(errors.UnknownTopicError):
+                ids[name] = (await self._metadata.topic(name, deadline_ms)).topic_id
+        return ids
+
+
+def _offset_of(cursor: Cursor, position: int) -> OffsetAndMetadata:
+    """Of the topic that the cursor reads, whatever has its name by now."""
+    return OffsetAndMetadata(position, cursor.last_leader_epoch, topic_id=cursor.id.topic_id)
 
 
 def _below(rows: Any, end: int) -> Any:

@@ -19,7 +19,7 @@ from oncelog.client.calls import Caller
 from oncelog.client.context import Context, now_ms
 from oncelog.client.delivery import BatchDelivery, Delivery
 from oncelog.client.handover import Handover
-from oncelog.client.metadata import Metadata
+from oncelog.client.metadata import Metadata, created_again
 from oncelog.client.offsets import GroupMetadata, OffsetAndMetadata, offset_entries
 from oncelog.client.scope import Scope, inside
 from oncelog.client.sender import Sender
@@ -209,7 +209,8 @@ class Transaction:
     ) -> None:
         """Commits offsets with this transaction: those of a consumer's batch, or a mapping and the group's metadata.
 
-        Raises `IllegalStateError` without a group, and what fences a stale member (`FencedMemberEpochError`, ...).
+        Raises `IllegalStateError` without a group, `UnknownTopicError` when a topic was created again since its offset was
+        read (then abort), and what fences a stale member (`FencedMemberEpochError`, ...).
         """
         offsets: Mapping[TopicPartition, Any] = read if isinstance(read, Mapping) else read.offsets
         found = group if isinstance(read, Mapping) else group or read.group
@@ -218,11 +219,14 @@ class Transaction:
         core = self._touch()
         if not offsets:
             return
+        sequence = core.next_offset_sequence(found.group_id)
+        entries, outdated = await offset_entries(self._metadata, offsets, self._context.deadline_ms())
+        if outdated:  # none of these offsets is sent, so what was written for them must not be committed
+            again = created_again(*outdated[0], "abort, and go on with what the consumer returns next")
+            core.fail(again)
+            raise again
         request = co.SendOffsetsRequest(
-            name=self._name(),
-            member=found.to_proto(),
-            commit_sequence=core.next_offset_sequence(found.group_id),
-            offsets=await offset_entries(self._metadata, offsets, self._context.deadline_ms()),
+            name=self._name(), member=found.to_proto(), commit_sequence=sequence, offsets=entries
         )
         try:
             with inside(self._scope):

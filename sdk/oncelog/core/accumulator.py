@@ -119,12 +119,12 @@ class Batch:
         """Gives the outcome; False when it was known already."""
         if self.done:
             return False
-        self.done = True
         self.error = error
         self.base_offset = base_offset
         self.timestamp_ms = timestamp_ms
         self.encoded = b""
         self.drop_content()
+        self.done = True  # last: another thread that sees it reads the rest
         listeners, self.on_done = self.on_done, []
         for listener in listeners:
             listener(self)
