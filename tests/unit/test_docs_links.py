@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from pygments.lexers import get_lexer_by_name
 
 from oncelog.cli.main import build_parser
 from pyspark_oncelog import option_table
@@ -83,6 +84,20 @@ def test_a_dead_link_is_noticed(tmp_path: Path) -> None:
 )
 def test_anchors_are_those_of_code_hosts(heading: str, anchor: str) -> None:
     assert markdown.slug(heading) == anchor
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_headings_go_down_by_one_and_code_is_of_its_language(page: Path) -> None:
+    """What the site's tools would warn of, and a warning is an error there."""
+    text = page.read_text()
+    levels = [heading.level for heading in markdown.headings(text)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert [(a, b) for a, b in zip(levels, levels[1:], strict=False) if b > a + 1] == []
+    for language, code in re.findall(r"^```(\w+)\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        lexer = get_lexer_by_name(language)
+        lexer.add_filter("raiseonerror")
+        assert list(lexer.get_tokens(code)), f"{language}: {code}"
 
 
 def blocks(language: str) -> list[tuple[str, str]]:
