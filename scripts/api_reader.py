@@ -120,7 +120,9 @@ def signature(function: Any) -> str:
 
 
 def _parameter(parameter: inspect.Parameter) -> str:
-    stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+    stars = (
+        "*" if parameter.kind is parameter.VAR_POSITIONAL else "**" if parameter.kind is parameter.VAR_KEYWORD else ""
+    )
     text = f"{stars}{parameter.name}"
     if parameter.annotation is not parameter.empty:
         text += f": {_type_of(parameter.annotation)}"
@@ -141,7 +143,7 @@ def attributes(kind: type[Any]) -> list[Field]:
     found: dict[str, Field] = {}
     for base in kind.__mro__ if not is_value(kind) else ():
         if is_ours(base) and "__init__" in vars(base):
-            (function,) = ast.parse(textwrap.dedent(inspect.getsource(base.__init__))).body
+            (function,) = ast.parse(textwrap.dedent(inspect.getsource(vars(base)["__init__"]))).body
             assert isinstance(function, ast.FunctionDef)
             for node, after in zip(function.body, [*function.body[1:], None], strict=True):
                 name = _assigned(node)

@@ -76,7 +76,7 @@ def pages_of_classes() -> dict[str, Page]:
         ),
         "producer.md": Page(
             "The producer",
-            "Made by `Client.producer`.",
+            "Made by `Client.producer`. `Headers` are a mapping, or pairs, of a name and bytes, text or None.",
             _named(
                 *("Producer", "Message", "Delivery", "BatchDelivery", "RecordMetadata", "WrittenRange"),
                 "ProducerConfig",
