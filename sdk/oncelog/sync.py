@@ -442,6 +442,7 @@ class Client(Wrapper[async_client.Client]):
         )
         super().__init__(inner, shared_thread())
         self.admin = Admin(self._inner.admin, self._thread)
+        """Topics, groups, transactions, the health of the cluster: a `sync.Admin`."""
 
     def start(self) -> Client:
         """Looks for the cluster. Raises `ClusterUnreachableError`."""

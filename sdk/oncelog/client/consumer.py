@@ -58,6 +58,7 @@ class Consumer:
         self, context: Context, metadata: Metadata, caller: Caller, config: ConsumerConfig, topics: tuple[str, ...]
     ) -> None:
         self.config = config
+        """The options, checked."""
         self._context = context
         self._metadata = metadata
         self._caller = caller

@@ -38,7 +38,9 @@ class Records(list[ConsumerRecord]):
     def __init__(self, group: GroupMetadata | None) -> None:
         super().__init__()
         self.group = group
+        """Whose offsets these are; None: the consumer has no `group_id`."""
         self.offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+        """Where reading goes on in each partition."""
 
 
 class Leftover:

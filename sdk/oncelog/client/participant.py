@@ -94,8 +94,11 @@ class Participant:
     ) -> None:
         check_transactional_id(options.transactional_id)
         self.options = options
+        """What was joined, by its names."""
         self.already_committed = False
+        """True after `join`: the batch is committed, so write nothing and hand in no result."""
         self.committed_rows = 0
+        """How many rows were committed, if `already_committed`."""
         self._context = context
         self._metadata = metadata
         self._caller = caller

@@ -42,6 +42,7 @@ class Producer:
 
     def __init__(self, context: Context, metadata: Metadata, caller: Caller, config: ProducerConfig) -> None:
         self.config = config
+        """The options, checked."""
         self._context = context
         self._metadata = metadata
         self._caller = caller

@@ -212,7 +212,8 @@ class Writer:
             if (highest := partitioner.highest_named(chunk)) >= topic.partitions:
                 with contextlib.suppress(UnknownTopicError):  # `route` says which rows are wrong
                     topic = await self._topic_with(topic.name, highest)
-            routed = partitioner.route(chunk, topic.partitions, self._sticky_partition(topic))
+            sticky = self._sticky_partition(topic)
+            routed = partitioner.route(chunk, topic.partitions, sticky, self._config.key_hash)
             self._turn(topic, is_full=True)
         else:
             routed = [(partition, chunk)]
@@ -242,12 +243,14 @@ class Writer:
     # ------------------------------------------------------------ partitions
 
     def _choose(self, topic: Topic, key: bytes | None) -> int:
-        if self._config.partitioner is not None:
+        if not isinstance(self._config.partitioner, str):
             chosen = self._config.partitioner(key, topic.partitions)
             if not 0 <= chosen < topic.partitions:
                 raise no_partition(topic, chosen)
             return chosen
-        return self._sticky_partition(topic) if key is None else partition_for_key(key, topic.partitions)
+        if key is None:
+            return self._sticky_partition(topic)
+        return partition_for_key(key, topic.partitions, self._config.key_hash)
 
     def _sticky_partition(self, topic: Topic) -> int:
         chosen = self._sticky.get(topic.topic_id)
