@@ -64,7 +64,9 @@ def micro_batches_ms(spark: Any, sink: str, options: dict[str, str], batches: in
 
 def tasks_ms(spark: Any, sink: str, options: dict[str, str], tasks: int) -> float:
     """Median milliseconds of a job that writes one row in each of `tasks` tasks."""
-    rows = spark.range(tasks, numPartitions=tasks).selectExpr("cast(id AS string) AS key", "cast(id AS string) AS value")
+    rows = spark.range(tasks, numPartitions=tasks).selectExpr(
+        "cast(id AS string) AS key", "cast(id AS string) AS value"
+    )
     took: list[float] = []
     for _ in range(_ROUNDS + 1):
         begin = time.perf_counter()

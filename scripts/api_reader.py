@@ -1,6 +1,7 @@
 """What the program says of its public classes: signatures, docstrings, fields. For scripts/gen_api.py.
 
-Rule 1: public is what has no leading underscore: members that a class has itself or from a base class of ours.
+Rule 1: public is what has no leading underscore: members that a class has itself or from a base class of ours. Left out is
+        what says in its first words that it is there for another module of ours ("For `oncelog.sync`: ...").
 Rule 2: nothing is read from text that the program can be asked for; only docstrings below fields are read with `ast`.
 """
 
@@ -29,6 +30,7 @@ _USES: Final = {
     "__iter__": "`for`",
 }
 _QUOTED: Final = re.compile(r"ForwardRef\('([^']*)'\)")
+_FOR_US: Final = "For `oncelog."
 _SEE_MODULE: Final = "See the module."
 
 
@@ -52,6 +54,11 @@ class Field(NamedTuple):
 def is_ours(kind: Any) -> bool:
     """True for what the packages of this repository define."""
     return str(getattr(kind, "__module__", "")).partition(".")[0] in _OURS
+
+
+def is_for_us(member: Any) -> bool:
+    """True for a method that another module of the package calls, and no user."""
+    return (getattr(member, "__doc__", None) or "").startswith(_FOR_US)
 
 
 def is_value(kind: type[Any]) -> bool:
@@ -88,7 +95,7 @@ def members(kind: type[Any]) -> Iterator[Member]:
         if not is_ours(base):
             continue
         for name, raw in vars(base).items():
-            if name.startswith("_") or name in seen or not _is_member(raw):
+            if name.startswith("_") or name in seen or not _is_member(raw) or is_for_us(raw):
                 continue
             seen.add(name)
             yield _member(name, raw)

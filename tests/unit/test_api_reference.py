@@ -39,9 +39,14 @@ HEADINGS = set(re.findall(r"^##+ (.+)$", TEXT, re.MULTILINE))
 
 
 def public(kind: type[Any]) -> Iterator[str]:
-    """Names without an underscore that come from our packages, asked for with `dir`, not as the generator asks."""
+    """Names without an underscore that come from our packages, asked for with `dir`, not as the generator asks.
+
+    Without those whose docstring says that they are there for another module of ours.
+    """
     for name in dir(kind):
         home = next(base for base in kind.__mro__ if name in vars(base))
+        if (getattr(kind, name).__doc__ or "").startswith("For `oncelog."):
+            continue
         if not name.startswith("_") and home.__module__.partition(".")[0] in ("oncelog", "pyspark_oncelog"):
             yield name
 

@@ -358,7 +358,7 @@ class Consumer:
         return record, self._handout
 
     def take_back(self) -> None:
-        """Ends what was handed out and moves the position behind what was taken of it. Any number of times."""
+        """For `oncelog.sync`: ends what was handed out; the position moves behind what was taken of it. Idempotent."""
         handout, self._handout = self._handout, None
         if handout is None:
             return

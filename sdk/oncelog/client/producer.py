@@ -106,11 +106,11 @@ class Producer:
             unclosed.forgotten(self)
 
     def open_batches(self) -> list[Batch]:
-        """What is queued or under way."""
+        """For `oncelog.client.unclosed`: what is queued or under way."""
         return self._sender.open_batches()
 
     def unfinished(self) -> unclosed.Unfinished:
-        """How many records would be lost if this producer vanished now."""
+        """For `oncelog.client.unclosed`: how many records would be lost if this producer vanished now."""
         batches = self.open_batches()
         unsent = sum(batch.record_count for batch in batches if batch.attempts == 0)
         unanswered = sum(batch.record_count for batch in batches if batch.attempts > 0)
