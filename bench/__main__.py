@@ -6,6 +6,7 @@ ARGS="--only produce,transactions" runs parts; ARGS="--quick" makes runs short (
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import os
 import subprocess
@@ -17,6 +18,7 @@ from typing import Any, TypeVar
 
 import uvloop
 
+from bench import loops
 from bench.bare import BarePipeline
 from bench.produce import single_records, throughput
 from bench.results import Row, save, table
@@ -26,7 +28,7 @@ from oncelog.sync import Client as SyncClient
 from oncelog_runtime.local import LocalCluster
 
 T = TypeVar("T")
-PARTS = ("produce", "transactions", "spark")
+PARTS = ("produce", "transactions", "loops", "spark", "small")
 OUT = Path(__file__).parent / "out" / "latest.json"
 
 
@@ -86,9 +88,7 @@ def _spark(cluster: LocalCluster, scale: float) -> list[Row]:
     count = int(2_000_000 * scale) // 20_000 * 20_000
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "times.json"
-        command = [sys.executable, "-m", "bench.spark_job", cluster.bootstrap_servers, topic, str(count), str(out)]
-        here = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
-        subprocess.run(command, check=True, env={**os.environ, **here, "SPARK_LOCAL_IP": "127.0.0.1"})
+        _spark_process("bench.spark_job", cluster.bootstrap_servers, topic, str(count), str(out))
         seconds = json.loads(out.read_text())
     million = count / 1e6
     return [
@@ -97,6 +97,48 @@ def _spark(cluster: LocalCluster, scale: float) -> list[Row]:
         Row("Spark read, read_committed", million / seconds["read"], "M rows/s", "M rows/s counting reader",
             million / seconds["count_read"]),
     ]  # fmt: skip
+
+
+def _loops(cluster: LocalCluster, scale: float) -> list[Row]:
+    records = int(400_000 * scale)
+    loops.create(cluster.bootstrap_servers, {}, records + 10_000)
+    rows: list[Row] = []
+    for name, words, target in (
+        ("getmany", "getmany", ""),
+        ("async_for", "async for", ">= 400 k"),
+        ("sync_for", "for, without await", ">= 200 k"),
+        ("async_send", "await send", ""),
+        ("sync_send", "send, without await", ">= 150 k"),
+    ):
+        found = loops.LOOPS[name](cluster.bootstrap_servers, {}, records)
+        speed = _run(found) if inspect.iscoroutine(found) else found
+        rows.append(Row(f"loop: {words}", speed / 1e3, "k records/s", target=target))
+    first_ms = loops.first_call_ms(cluster.bootstrap_servers, max(3, int(15 * scale)))
+    rows.append(Row("import, client and first answer", first_ms, "ms", target="<= 300 ms"))
+    return rows
+
+
+def _small(cluster: LocalCluster, scale: float) -> list[Row]:
+    topic = _create(cluster, "bench-small", 3)
+    tasks = 100
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "times.json"
+        counts = [str(max(10, int(100 * scale))), str(tasks)]
+        _spark_process("bench.spark_small", cluster.bootstrap_servers, topic, str(out), *counts)
+        ours, spark_alone = (json.loads(out.read_text())[name] for name in ("oncelog", "noop"))
+    return [
+        Row("Spark micro-batch, rate to sink", ours["micro_batch"]["triggerExecution"], "ms", "ms with the sink noop",
+            spark_alone["micro_batch"]["triggerExecution"], "<= 130 ms"),
+        Row("Spark micro-batch, addBatch", ours["micro_batch"]["addBatch"], "ms", "ms with the sink noop",
+            spark_alone["micro_batch"]["addBatch"]),
+        Row(f"Spark task of one row, of {tasks}", ours["tasks"] / tasks, "ms", "ms with the sink noop",
+            spark_alone["tasks"] / tasks, "<= 12 ms"),
+    ]  # fmt: skip
+
+
+def _spark_process(module: str, *arguments: str) -> None:
+    here = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    subprocess.run([sys.executable, "-m", module, *arguments], check=True, env={**os.environ, **here})
 
 
 def main() -> int:
@@ -120,9 +162,15 @@ def main() -> int:
             print("produce ...", flush=True)
             with BarePipeline() as bare:
                 rows += _produce(cluster, bare, scale)
+        if "loops" in parts:
+            print("loops ...", flush=True)
+            rows += _loops(cluster, scale)
         if "spark" in parts:
             print("Spark ...", flush=True)
             rows += _spark(cluster, scale)
+        if "small" in parts:
+            print("small Spark jobs ...", flush=True)
+            rows += _small(cluster, scale)
     save(rows, OUT)
     print(table(rows))
     return 0

@@ -3,7 +3,7 @@
     python bench/side.py FOLDER [FLAG ...]     the flags go to every service
 
 Each line on stdin is `KIND COUNT`; the answer is two numbers: milliseconds at the median, or microseconds per record; and the
-CPU milliseconds that the cluster and the client took for one of the COUNT (`spark`: thousands of rows).
+CPU milliseconds that the cluster and the client took for one of the COUNT (`spark` and loops: thousands of rows).
 ONCELOG_BENCH_GUARD in the environment chooses a cluster of `bench.guarded` instead of one in plaintext, and with
 ONCELOG_BENCH_SPARK there is a Spark session for the kind `spark`.
 Run as a file and not as a module: everything that it imports of oncelog must come from the tree under test.
@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import uvloop
 
+from bench.loops import LOOPS, create
 from bench.produce import single_records, throughput
 from bench.transactions import back_to_back
 from oncelog.malloc import tune_malloc
@@ -29,6 +30,7 @@ from oncelog_runtime.local import LocalCluster
 
 _BATCH_BYTES: Final = {"batches": 64 << 10, "large": 1 << 20}
 _TRANSACTIONS: Final = {"transaction": (1, "decided"), "visible": (1, "visible"), "hundred": (100, "decided")}
+_LOOP_RECORDS: Final = 100_000
 _TICK_MS: Final = 1000 / os.sysconf("SC_CLK_TCK")
 
 
@@ -39,6 +41,17 @@ async def _measure(servers: str, options: dict[str, Any], kind: str, count: int)
         return 1e6 / (await throughput(servers, "batches", _BATCH_BYTES[kind], count, **options)).records_per_s
     records, wait = _TRANSACTIONS[kind]
     return (await back_to_back(servers, "three", records, count, wait, **options)).p50_ms
+
+
+def _loop_us(
+    loop: asyncio.AbstractEventLoop, servers: str, options: dict[str, Any], kind: str, records: int, is_first: bool
+) -> float:
+    """Microseconds per record of a loop that people write."""
+    if is_first:
+        create(servers, options, _LOOP_RECORDS)
+    assert records < _LOOP_RECORDS
+    found = LOOPS[kind](servers, options, records)
+    return 1e6 / (loop.run_until_complete(found) if asyncio.iscoroutine(found) else found)
 
 
 @contextmanager
@@ -97,11 +110,15 @@ def main() -> int:
         with Client(servers, **options) as client:
             for topic, partitions in (("one", 1), ("batches", 1), ("three", 3), ("spark", 3)):
                 client.admin.create_topic(topic, partitions=partitions, replication_factor=3)
+        has_loops = False
         print("ready", flush=True)
         for line in sys.stdin:
             kind, count = line.split()
             before_ms = _cpu_ms()
-            if kind == "spark":
+            if kind in LOOPS:
+                found = _loop_us(loop, servers, options, kind, 1000 * int(count), is_first=not has_loops)
+                has_loops = True
+            elif kind == "spark":
                 found = spark.microseconds_per_row(servers, "spark", options, 1000 * int(count))
             else:
                 found = loop.run_until_complete(_measure(servers, options, kind, int(count)))

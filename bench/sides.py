@@ -55,6 +55,11 @@ COUNTS: Final = {
     "transaction": 30,
     "visible": 30,
     "hundred": 30,
+    "async_for": 60,
+    "getmany": 60,
+    "sync_for": 60,
+    "async_send": 40,
+    "sync_send": 40,
     "spark": 400,
 }
 WHAT: Final = {
@@ -64,10 +69,15 @@ WHAT: Final = {
     "transaction": "transaction of 1, back to back, p50",
     "visible": "transaction of 1, back to back, visible, p50",
     "hundred": "transaction of 100, back to back, p50",
+    "async_for": "async for, time per record",
+    "getmany": "getmany, time per record",
+    "sync_for": "for without await, time per record",
+    "async_send": "await send, time per record",
+    "sync_send": "send without await, time per record",
     "spark": "Spark write, time per row",
 }
-KINDS: Final = tuple(kind for kind in WHAT if kind != "spark")
-"""What needs no Spark."""
+KINDS: Final = ("record", "batches", "large", "transaction", "visible", "hundred")
+"""What is measured when nothing is chosen."""
 PACKAGES: Final = (
     "sdk",
     "spark",
