@@ -16,6 +16,7 @@ from oncelog.v1 import (
     link_pb2,
     partition_pb2,
     pid_allocator_pb2,
+    placement_pb2,
     security_pb2,
     types_pb2,
 )
@@ -27,6 +28,7 @@ MODULES = (
     link_pb2,
     partition_pb2,
     pid_allocator_pb2,
+    placement_pb2,
     security_pb2,
     types_pb2,
 )
@@ -53,13 +55,12 @@ def previous() -> Files:
 
 
 def problems(old: Files, new: Files) -> list[str]:
-    """Everything that an older or a newer peer would misunderstand."""
+    """Everything that an older or a newer peer would misunderstand. In which file it stands is no part of that."""
     found = []
+    after = descriptor_pb2.FileDescriptorProto()
+    for proto in new.values():
+        after.MergeFrom(proto)
     for name, before in old.items():
-        if name not in new:
-            found.append(f"{name} is gone")
-            continue
-        after = new[name]
         found += _messages(before.message_type, after.message_type, name)
         found += _enums(before.enum_type, after.enum_type, name)
         found += _services(before, after)

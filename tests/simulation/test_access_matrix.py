@@ -19,6 +19,7 @@ from oncelog.methods import MethodSpec
 from oncelog.types import PartitionId
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pb
+from oncelog.v1 import placement_pb2 as pl
 from oncelog.v1 import security_pb2 as se
 from oncelog.v1 import types_pb2
 from oncelog_partition_leader.broker import Broker
@@ -213,12 +214,12 @@ class World:
             methods.DESCRIBE_TOPIC_CONFIGS: pb.DescribeTopicConfigsRequest(topics=[TOPIC]),
             methods.DESCRIBE_PARTITIONS: pb.DescribePartitionsRequest(partitions=[where]),
             methods.DRAIN_BROKER: pb.DrainBrokerRequest(action=types_pb2.DRAIN_CANCEL),
-            methods.REASSIGN_PARTITIONS: pb.ReassignPartitionsRequest(partitions=[{**where, "replicas": [7]}]),
-            methods.LIST_REASSIGNMENTS: pb.ListReassignmentsRequest(),
-            methods.TRANSFER_LEADERSHIP: pb.TransferLeadershipRequest(**where, broker_id=7),
-            methods.SURVEY_REPLICAS: pb.SurveyReplicasRequest(**where),
-            methods.ELECT_UNCLEAN: pb.ElectUncleanRequest(**where, broker_id=7),
-            methods.DECOMMISSION_BROKERS: pb.DecommissionBrokersRequest(action=pb.DECOMMISSION_CANCEL, broker_ids=[7]),
+            methods.REASSIGN_PARTITIONS: pl.ReassignPartitionsRequest(partitions=[{**where, "replicas": [7]}]),
+            methods.LIST_REASSIGNMENTS: pl.ListReassignmentsRequest(),
+            methods.TRANSFER_LEADERSHIP: pl.TransferLeadershipRequest(**where, broker_id=7),
+            methods.SURVEY_REPLICAS: pl.SurveyReplicasRequest(**where),
+            methods.ELECT_UNCLEAN: pl.ElectUncleanRequest(**where, broker_id=7),
+            methods.DECOMMISSION_BROKERS: pl.DecommissionBrokersRequest(action=pl.DECOMMISSION_CANCEL, broker_ids=[7]),
             methods.CREATE_ACLS: se.CreateAclsRequest(acls=[rule]),
             methods.DELETE_ACLS: se.DeleteAclsRequest(acls=[rule]),
             methods.LIST_ACLS: se.ListAclsRequest(),
