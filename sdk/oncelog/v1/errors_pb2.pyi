@@ -202,16 +202,20 @@ FATAL: ErrorAction
 CALLER: ErrorAction
 
 class ErrorDetail(_message.Message):
-    __slots__ = ("code", "message", "context", "retry_after_ms")
+    __slots__ = ("code", "message", "context", "retry_after_ms", "go_to", "action")
     CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     CONTEXT_FIELD_NUMBER: _ClassVar[int]
     RETRY_AFTER_MS_FIELD_NUMBER: _ClassVar[int]
+    GO_TO_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
     code: ErrorCode
     message: str
     context: _containers.RepeatedCompositeFieldContainer[ErrorContext]
     retry_after_ms: int
-    def __init__(self, code: _Optional[_Union[ErrorCode, str]] = ..., message: _Optional[str] = ..., context: _Optional[_Iterable[_Union[ErrorContext, _Mapping]]] = ..., retry_after_ms: _Optional[int] = ...) -> None: ...
+    go_to: str
+    action: ErrorAction
+    def __init__(self, code: _Optional[_Union[ErrorCode, str]] = ..., message: _Optional[str] = ..., context: _Optional[_Iterable[_Union[ErrorContext, _Mapping]]] = ..., retry_after_ms: _Optional[int] = ..., go_to: _Optional[str] = ..., action: _Optional[_Union[ErrorAction, str]] = ...) -> None: ...
 
 class ErrorContext(_message.Message):
     __slots__ = ("name", "value")

@@ -28,7 +28,9 @@ if _version_not_supported:
 
 
 class PartitionLeaderStub(object):
-    """Missing associated documentation comment in .proto file."""
+    """A broker that is not who must answer says so with an address in `go_to` (ErrorDetail): NOT_CONTROLLER the controller's,
+    NOT_LEADER_OR_FOLLOWER the partition's leader's. ProduceRecords and FetchRecords are passed on instead: any broker serves them.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -184,7 +186,9 @@ class PartitionLeaderStub(object):
 
 
 class PartitionLeaderServicer(object):
-    """Missing associated documentation comment in .proto file."""
+    """A broker that is not who must answer says so with an address in `go_to` (ErrorDetail): NOT_CONTROLLER the controller's,
+    NOT_LEADER_OR_FOLLOWER the partition's leader's. ProduceRecords and FetchRecords are passed on instead: any broker serves them.
+    """
 
     def Produce(self, request, context):
         """Appends batches, at most one per partition.
@@ -546,7 +550,9 @@ def add_PartitionLeaderServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class PartitionLeader(object):
-    """Missing associated documentation comment in .proto file."""
+    """A broker that is not who must answer says so with an address in `go_to` (ErrorDetail): NOT_CONTROLLER the controller's,
+    NOT_LEADER_OR_FOLLOWER the partition's leader's. ProduceRecords and FetchRecords are passed on instead: any broker serves them.
+    """
 
     @staticmethod
     def Produce(request,

@@ -73,7 +73,10 @@ class OperationsService:
         """Starts, cancels or looks. Raises `DrainingElsewhereError`, `StaleBrokerEpochError` when another one is meant."""
         me = self._me()
         if request.HasField("broker_id") and request.broker_id != me.broker_id:
-            raise StaleBrokerEpochError("another broker was meant", broker=me.broker_id, meant=request.broker_id)
+            address = self._controller.signpost.broker(request.broker_id)
+            raise StaleBrokerEpochError(
+                "another broker was meant", broker=me.broker_id, meant=request.broker_id, go_to=address
+            )
         if request.action == types_pb2.DRAIN_START:
             await self._once_here.run(request.call, me.incarnation, self._drainer.start)
         elif request.action == types_pb2.DRAIN_CANCEL:

@@ -506,7 +506,8 @@ def require_controller(controller: Controller, view: ClusterView) -> None:
     if not controller.is_controller:
         entry = view.controller
         known = entry.value.broker_id if entry is not None else -1
-        raise NotControllerError("this broker is not the controller", controller=known)
+        address = controller.signpost.controller()
+        raise NotControllerError("this broker is not the controller", controller=known, go_to=address)
 
 
 def _check_marker(request: pb.WriteTxnMarkersRequest, item: pb.TxnMarker) -> None:
