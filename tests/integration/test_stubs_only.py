@@ -266,6 +266,13 @@ def test_an_error_comes_as_a_status_with_its_detail_in_the_trailer(caller: Calle
     assert (detail.code, detail.go_to) == (err.UNKNOWN_TOPIC_OR_PARTITION, "")
 
 
+def test_people_see_the_address_in_the_text(caller: Caller) -> None:
+    """grpcurl shows no trailers."""
+    with pytest.raises(grpc.RpcError, match="a coordinator must answer: go to") as raised:
+        CoordinatorStub(caller.channel(caller.first)).FetchOffsets(co.FetchOffsetsRequest(group_id="g"), timeout=20)
+    assert raised.value.details().endswith(detail_of(raised.value).go_to)
+
+
 def test_every_service_describes_itself(caller: Caller) -> None:
     """As grpcurl does it: no stub at all, not even of oncelog.v1; descriptors from the server, JSON in and JSON out."""
     shown = by_json(caller, caller.first, "oncelog.v1.PartitionLeader", "GetMetadata", {})

@@ -95,4 +95,4 @@ class CoordinatorSignpost:
             address = self._signpost.owner(kind, shard_for(name, count))
         if not address:
             return CoordinatorNotAvailableError("nobody owns the shard at the moment", kind=kind)
-        return NotCoordinatorError("this is a broker: ask the coordinator", kind=kind, go_to=address)
+        return NotCoordinatorError("this is a broker, and a coordinator must answer", kind=kind, go_to=address)
