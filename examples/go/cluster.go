@@ -85,7 +85,7 @@ func Call[Client, Request, Reply any](
 }
 
 func mayRepeat(detail *pb.ErrorDetail) bool {
-	return detail.Action == pb.ErrorAction_RETRY || detail.Action == pb.ErrorAction_REFRESH
+	return detail.Action == pb.ErrorAction_ERROR_ACTION_RETRY || detail.Action == pb.ErrorAction_ERROR_ACTION_REFRESH
 }
 
 // DetailOf is what a server says of an error; nil when none spoke: then nobody knows what became of the call.

@@ -42,10 +42,10 @@ func run(ctx context.Context, cluster *Cluster, topic string) error {
 	if err != nil {
 		return err
 	}
-	if err := session.transaction(ctx, topic, "wrong", pb.TransactionOutcome_ABORTED); err != nil {
+	if err := session.transaction(ctx, topic, "wrong", pb.TransactionOutcome_TRANSACTION_OUTCOME_ABORTED); err != nil {
 		return err
 	}
-	if err := session.transaction(ctx, topic, "right", pb.TransactionOutcome_COMMITTED); err != nil {
+	if err := session.transaction(ctx, topic, "right", pb.TransactionOutcome_TRANSACTION_OUTCOME_COMMITTED); err != nil {
 		return err
 	}
 	return readAll(ctx, cluster, topic)
@@ -130,7 +130,7 @@ func (s *Session) transaction(ctx context.Context, topic, word string, outcome p
 			TransactionalId: s.id, TxnShard: s.known.TxnShard, TxnProducerId: s.known.ProducerId, TxnNo: s.txnNo,
 			ProducerEpoch: s.known.ProducerEpoch, SessionToken: s.known.SessionToken,
 		},
-		Outcome: outcome, Wait: pb.EndWait_VISIBLE,
+		Outcome: outcome, Wait: pb.EndWait_END_WAIT_VISIBLE,
 	}
 	reply, err := Call(ctx, s.cluster, pb.NewCoordinatorClient, pb.CoordinatorClient.EndTransaction, request)
 	if err != nil {
@@ -148,7 +148,7 @@ func (s *Session) transaction(ctx context.Context, topic, word string, outcome p
 func readAll(ctx context.Context, cluster *Cluster, topic string) error {
 	for partition := range int32(partitions) {
 		request := &pb.FetchRecordsRequest{
-			Topic: topic, Partition: partition, IsolationLevel: pb.IsolationLevel_READ_COMMITTED, MaxWaitMs: 500,
+			Topic: topic, Partition: partition, IsolationLevel: pb.IsolationLevel_ISOLATION_LEVEL_READ_COMMITTED, MaxWaitMs: 500,
 		}
 		for {
 			reply, err := Call(ctx, cluster, pb.NewPartitionLeaderClient, pb.PartitionLeaderClient.FetchRecords, request)

@@ -15,7 +15,7 @@ const V1 = grpc.loadPackageDefinition(DEFINITIONS).oncelog.v1;
 const CALL_MS = 20_000;
 const PAUSE_MS = 100;
 const TRIES = 300;
-const MAY_REPEAT = ["RETRY", "REFRESH"];
+const MAY_REPEAT = ["ERROR_ACTION_RETRY", "ERROR_ACTION_REFRESH"];
 
 /** What a server says of an error (`ErrorDetail`); undefined when none spoke: then nobody knows what became of the call. */
 export function detailOf(error) {

@@ -49,7 +49,7 @@ class Session {
       await this.cluster.call("PartitionLeader", "ProduceRecords", request);
     }
     const name = { transactional_id: this.id, txn_shard, txn_producer_id: producer_id, txn_no, producer_epoch, session_token };
-    const reply = await this.cluster.call("Coordinator", "EndTransaction", { name, outcome, wait: "VISIBLE" });
+    const reply = await this.cluster.call("Coordinator", "EndTransaction", { name, outcome, wait: "END_WAIT_VISIBLE" });
     if (reply.outcome !== outcome) throw new Error(`somebody else has decided the transaction: ${reply.outcome}`);
     console.log(`transaction ${txn_no}: ${reply.outcome}`);
     this.txnNo++;
@@ -60,7 +60,8 @@ class Session {
 async function readAll(cluster) {
   for (let partition = 0; partition < PARTITIONS; partition++) {
     for (let offset = 0n, end = 1n; offset < end; ) {
-      const request = { topic, partition, offset: offset.toString(), isolation_level: "READ_COMMITTED", max_wait_ms: 500 };
+      const isolation_level = "ISOLATION_LEVEL_READ_COMMITTED";
+      const request = { topic, partition, offset: offset.toString(), isolation_level, max_wait_ms: 500 };
       const reply = await cluster.call("PartitionLeader", "FetchRecords", request);
       for (const record of reply.records) console.log(`read ${partition}/${record.offset}: ${record.value}`);
       offset = BigInt(reply.next_offset);
@@ -75,8 +76,8 @@ try {
   await cluster.call("PartitionLeader", "CreateTopic", created);
   await produceTwice(cluster);
   const session = await Session.begin(cluster, `example-${topic}`);
-  await session.transaction("wrong", "ABORTED");
-  await session.transaction("right", "COMMITTED");
+  await session.transaction("wrong", "TRANSACTION_OUTCOME_ABORTED");
+  await session.transaction("right", "TRANSACTION_OUTCOME_COMMITTED");
   await readAll(cluster);
 } finally {
   cluster.close();

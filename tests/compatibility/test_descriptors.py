@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -105,8 +106,17 @@ def _enums(before: Any, after: Any, where: str) -> Iterator[str]:
             yield f"{where}:{enum.name} is gone"
             continue
         for value in enum.value:
-            if now[enum.name].get(value.number) != value.name:
+            if not _same_value(enum.name, value.name, now[enum.name].get(value.number, "")):
                 yield f"{where}:{enum.name}: {value.number} was {value.name} and is {now[enum.name].get(value.number)}"
+
+
+def _same_value(enum: str, before: str, after: str) -> bool:
+    """Names are no part of the wire before 1.0 (docs/decisions/0046): each may get the name of its enum in front of it."""
+    words = re.findall("[A-Z][a-z]*", enum)
+    if not after.startswith("_".join(words).upper() + "_"):
+        return before == after
+    own = after.split("_")[len(words) :]
+    return before.split("_")[-len(own) :] == own
 
 
 def _services(before: Any, after: Any) -> Iterator[str]:
@@ -159,3 +169,11 @@ def test_a_new_field_and_a_reserved_number_are_fine() -> None:
         frame.reserved_range.add(start=gone.number, end=gone.number + 1)
 
     assert _edited(grow) == []
+
+
+def test_a_value_may_get_the_name_of_its_enum_and_no_other_meaning() -> None:
+    assert _same_value("TransactionOutcome", "COMMITTED", "TRANSACTION_OUTCOME_COMMITTED")
+    assert _same_value("DrainAction", "DRAIN_START", "DRAIN_ACTION_START")
+    assert not _same_value("TransactionOutcome", "COMMITTED", "TRANSACTION_OUTCOME_ABORTED")
+    assert not _same_value("TransactionOutcome", "COMMITTED", "ABORTED")
+    assert not _same_value("TransactionOutcome", "COMMITTED", "")

@@ -361,7 +361,9 @@ def load(s: Script, broker_id: int) -> int:
     return sum(broker_id in state.replicas for state in states)
 
 
-async def decommission(s: Script, *broker_ids: int, action: Any = pl.DECOMMISSION_START) -> dict[int, pl.BrokerLoad]:
+async def decommission(
+    s: Script, *broker_ids: int, action: Any = pl.DECOMMISSION_ACTION_START
+) -> dict[int, pl.BrokerLoad]:
     request = pl.DecommissionBrokersRequest(action=action, broker_ids=broker_ids)
     reply = await ask(s, methods.DECOMMISSION_BROKERS, request)
     return {item.broker_id: item for item in reply.brokers}
@@ -374,7 +376,7 @@ async def test_a_decommissioned_broker_is_emptied_and_gets_nothing_new(s: Script
     await decommission(s, leaving)
     await decommission(s, leaving)
     await s.until(lambda: load(s, leaving) == 0 and moving(s) == 0, within_s=120)
-    status = (await decommission(s, action=pl.DECOMMISSION_STATUS))[leaving]
+    status = (await decommission(s, action=pl.DECOMMISSION_ACTION_STATUS))[leaving]
     assert (status.decommissioned, status.replicas, status.leaderships, status.moving) == (True, 0, 0, 0)
     await s.place("later")
     assert load(s, leaving) == 0
@@ -391,7 +393,7 @@ async def test_brokers_share_alike_after_the_set_stood_still(s: Script) -> None:
     leaving = outsider(s, place)
     await decommission(s, leaving)
     await s.until(lambda: load(s, leaving) == 0 and moving(s) == 0, within_s=120)
-    await decommission(s, leaving, action=pl.DECOMMISSION_CANCEL)
+    await decommission(s, leaving, action=pl.DECOMMISSION_ACTION_CANCEL)
 
     def level() -> bool:
         loads = [load(s, broker_id) for broker_id in range(4)]

@@ -92,7 +92,10 @@ def test_an_example_does_what_it_says(
     assert done.returncode == 0, done.stderr[-3000:]
     lines = done.stdout.splitlines()
     assert lines[:2] == ["wrote at 0, duplicate: false", "wrote at 0, duplicate: true"]
-    assert [line.split(": ")[1].removeprefix("TRANSACTION_OUTCOME_") for line in lines[2:4]] == ["ABORTED", "COMMITTED"]
+    assert [line.split(": ")[1] for line in lines[2:4]] == [
+        "TRANSACTION_OUTCOME_ABORTED",
+        "TRANSACTION_OUTCOME_COMMITTED",
+    ]
     read = [line.removeprefix("read ").partition(": ") for line in lines[4:]]
     expected = ["event 0", "event 1", "right", "right", "right"]
     assert [value for _, _, value in read] == expected

@@ -60,7 +60,7 @@ class Caller:
                 if detail.go_to:
                     address = detail.go_to
                     self.went_to.append(address)
-                elif detail.action in (err.RETRY, err.REFRESH):
+                elif detail.action in (err.ERROR_ACTION_RETRY, err.ERROR_ACTION_REFRESH):
                     time.sleep(AGAIN_S)
                     address = self.first
                 else:
@@ -81,7 +81,7 @@ class Caller:
             (item,) = reply.partitions
             if not item.HasField("error"):
                 return item
-            assert item.error.action in (err.RETRY, err.REFRESH), item
+            assert item.error.action in (err.ERROR_ACTION_RETRY, err.ERROR_ACTION_REFRESH), item
             address = item.error.go_to or self.first
             if not item.error.go_to:
                 time.sleep(AGAIN_S)
@@ -97,7 +97,11 @@ class Caller:
 
     def read(self, topic: str, partition: int) -> list[bytes]:
         request = pb.FetchRecordsRequest(
-            topic=topic, partition=partition, offset=0, isolation_level=types_pb2.READ_COMMITTED, max_wait_ms=100
+            topic=topic,
+            partition=partition,
+            offset=0,
+            isolation_level=types_pb2.ISOLATION_LEVEL_READ_COMMITTED,
+            max_wait_ms=100,
         )
         values: list[bytes] = []
         while True:
@@ -180,9 +184,9 @@ def test_a_transaction_over_three_partitions_with_offsets(
     sent = co.SendOffsetsRequest(name=name_of(name, session), member=member, commit_sequence=1, offsets=[position])
     caller.coordinator("SendOffsets", sent)
     assert caller.read(topic, 0) == []
-    assert caller.coordinator("GetOutcome", outcome_of(name, session)).outcome == types_pb2.ONGOING
-    decided = types_pb2.TransactionOutcome.Value(outcome)
-    end = co.EndTransactionRequest(name=name_of(name, session), outcome=decided, wait=co.VISIBLE)
+    assert caller.coordinator("GetOutcome", outcome_of(name, session)).outcome == types_pb2.TRANSACTION_OUTCOME_ONGOING
+    decided = types_pb2.TransactionOutcome.Value(f"TRANSACTION_OUTCOME_{outcome}")
+    end = co.EndTransactionRequest(name=name_of(name, session), outcome=decided, wait=co.END_WAIT_VISIBLE)
     assert caller.coordinator("EndTransaction", end).visible
     assert caller.coordinator("GetOutcome", outcome_of(name, session)).outcome == decided
     committed = outcome == "COMMITTED"
@@ -238,7 +242,8 @@ def test_topics_are_administered_through_any_broker(caller: Caller) -> None:
     caller.broker("ProduceRecords", pb.ProduceRecordsRequest(topic=topic, partition=2, records=records(b"a", b"b")))
     place = {"topic_id": created.topic_id, "partition": 2}
     asked = pb.ListOffsetsRequest(
-        isolation_level=types_pb2.READ_COMMITTED, partitions=[pb.ListOffsetsPartition(timestamp_ms=-1, **place)]
+        isolation_level=types_pb2.ISOLATION_LEVEL_READ_COMMITTED,
+        partitions=[pb.ListOffsetsPartition(timestamp_ms=-1, **place)],
     )
     assert caller.at_leader("ListOffsets", asked).offset == 2
     described = pb.DescribePartitionsRequest(partitions=[pb.DescribePartition(**place)])
@@ -258,12 +263,12 @@ def test_another_broker_that_is_meant_is_found(caller: Caller) -> None:
 
 
 def test_an_error_comes_as_a_status_with_its_detail_in_the_trailer(caller: Caller) -> None:
-    request = pb.FetchRecordsRequest(topic="nobody-made-this", isolation_level=types_pb2.READ_COMMITTED)
+    request = pb.FetchRecordsRequest(topic="nobody-made-this", isolation_level=types_pb2.ISOLATION_LEVEL_READ_COMMITTED)
     with pytest.raises(grpc.RpcError) as raised:
         caller.broker("FetchRecords", request)
     assert raised.value.code() is grpc.StatusCode.NOT_FOUND
     detail = detail_of(raised.value)
-    assert (detail.code, detail.go_to) == (err.UNKNOWN_TOPIC_OR_PARTITION, "")
+    assert (detail.code, detail.go_to) == (err.ERROR_CODE_UNKNOWN_TOPIC_OR_PARTITION, "")
 
 
 def test_people_see_the_address_in_the_text(caller: Caller) -> None:

@@ -92,19 +92,19 @@ class Operator:
 
     async def _drain(self) -> bool:
         node = f"broker-{self._random.choice(self._brokers())}"
-        await self._call(node, methods.DRAIN_BROKER, pa.DrainBrokerRequest(action=types_pb2.DRAIN_START))
+        await self._call(node, methods.DRAIN_BROKER, pa.DrainBrokerRequest(action=types_pb2.DRAIN_ACTION_START))
         await self._pause()
         if self._random.random() < 0.7:
-            await self._call(node, methods.DRAIN_BROKER, pa.DrainBrokerRequest(action=types_pb2.DRAIN_CANCEL))
+            await self._call(node, methods.DRAIN_BROKER, pa.DrainBrokerRequest(action=types_pb2.DRAIN_ACTION_CANCEL))
         return True
 
     async def _drain_coordinator(self) -> bool:
         node = self._random.choice([name for name in self._cluster.world.nodes if name.startswith("coordinator-")])
         spec = methods.DRAIN_COORDINATOR
-        await self._call(node, spec, co.DrainCoordinatorRequest(action=types_pb2.DRAIN_START))
+        await self._call(node, spec, co.DrainCoordinatorRequest(action=types_pb2.DRAIN_ACTION_START))
         await self._pause()
         if self._random.random() < 0.7:
-            await self._call(node, spec, co.DrainCoordinatorRequest(action=types_pb2.DRAIN_CANCEL))
+            await self._call(node, spec, co.DrainCoordinatorRequest(action=types_pb2.DRAIN_ACTION_CANCEL))
         return True
 
     async def _transfer(self) -> bool:
@@ -127,10 +127,12 @@ class Operator:
         brokers = self._brokers()
         if len(brokers) < 4:
             return False
-        request = pl.DecommissionBrokersRequest(action=pl.DECOMMISSION_START, broker_ids=[self._random.choice(brokers)])
+        request = pl.DecommissionBrokersRequest(
+            action=pl.DECOMMISSION_ACTION_START, broker_ids=[self._random.choice(brokers)]
+        )
         await self._controller(methods.DECOMMISSION_BROKERS, request)
         await self._pause()
         if self._random.random() < 0.6:
-            request.action = pl.DECOMMISSION_CANCEL
+            request.action = pl.DECOMMISSION_ACTION_CANCEL
             await self._controller(methods.DECOMMISSION_BROKERS, request)
         return True

@@ -14,7 +14,11 @@ from oncelog.types import PartitionId
 from oncelog.v1 import placement_pb2 as pl
 from oncelog.wire_errors import from_detail
 
-_STANDINGS: Final = {pl.REPLICA_INTACT: "intact", pl.REPLICA_UNCLEAN: "unclean", pl.REPLICA_LOST: "lost"}
+_STANDINGS: Final = {
+    pl.REPLICA_STANDING_INTACT: "intact",
+    pl.REPLICA_STANDING_UNCLEAN: "unclean",
+    pl.REPLICA_STANDING_LOST: "lost",
+}
 
 
 class PlacementAdmin(AdminBase):

@@ -27,9 +27,9 @@ if _version_not_supported:
 
 
 class CoordinatorStub(object):
-    """Any broker or coordinator may be asked: who does not own the shard of the transactional id or group answers NOT_COORDINATOR, with
-    the owner's address in `go_to` (ErrorDetail), so that no caller needs to know which shard that is. ListTransactions, ListGroups
-    and DrainCoordinator are about the coordinator that is asked, and only served by coordinators (GetMetadata names them).
+    """Any broker or coordinator may be asked: who does not own the shard of the transactional id or group answers NOT_COORDINATOR,
+    with the owner's address in `go_to` (ErrorDetail), so that no caller needs to know which shard that is. ListTransactions,
+    ListGroups and DrainCoordinator are about the coordinator that is asked, and served by coordinators only (GetMetadata has them).
     """
 
     def __init__(self, channel):
@@ -146,9 +146,9 @@ class CoordinatorStub(object):
 
 
 class CoordinatorServicer(object):
-    """Any broker or coordinator may be asked: who does not own the shard of the transactional id or group answers NOT_COORDINATOR, with
-    the owner's address in `go_to` (ErrorDetail), so that no caller needs to know which shard that is. ListTransactions, ListGroups
-    and DrainCoordinator are about the coordinator that is asked, and only served by coordinators (GetMetadata names them).
+    """Any broker or coordinator may be asked: who does not own the shard of the transactional id or group answers NOT_COORDINATOR,
+    with the owner's address in `go_to` (ErrorDetail), so that no caller needs to know which shard that is. ListTransactions,
+    ListGroups and DrainCoordinator are about the coordinator that is asked, and served by coordinators only (GetMetadata has them).
     """
 
     def InitProducerId(self, request, context):
@@ -413,9 +413,9 @@ def add_CoordinatorServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Coordinator(object):
-    """Any broker or coordinator may be asked: who does not own the shard of the transactional id or group answers NOT_COORDINATOR, with
-    the owner's address in `go_to` (ErrorDetail), so that no caller needs to know which shard that is. ListTransactions, ListGroups
-    and DrainCoordinator are about the coordinator that is asked, and only served by coordinators (GetMetadata names them).
+    """Any broker or coordinator may be asked: who does not own the shard of the transactional id or group answers NOT_COORDINATOR,
+    with the owner's address in `go_to` (ErrorDetail), so that no caller needs to know which shard that is. ListTransactions,
+    ListGroups and DrainCoordinator are about the coordinator that is asked, and served by coordinators only (GetMetadata has them).
     """
 
     @staticmethod

@@ -29,7 +29,7 @@ if _version_not_supported:
 
 class PartitionLeaderStub(object):
     """A broker that is not who must answer says so with an address in `go_to` (ErrorDetail): NOT_CONTROLLER the controller's,
-    NOT_LEADER_OR_FOLLOWER the partition's leader's. ProduceRecords and FetchRecords are passed on instead: any broker serves them.
+    NOT_LEADER_OR_FOLLOWER the leader's. ProduceRecords and FetchRecords are passed on instead: any broker serves them.
     """
 
     def __init__(self, channel):
@@ -187,7 +187,7 @@ class PartitionLeaderStub(object):
 
 class PartitionLeaderServicer(object):
     """A broker that is not who must answer says so with an address in `go_to` (ErrorDetail): NOT_CONTROLLER the controller's,
-    NOT_LEADER_OR_FOLLOWER the partition's leader's. ProduceRecords and FetchRecords are passed on instead: any broker serves them.
+    NOT_LEADER_OR_FOLLOWER the leader's. ProduceRecords and FetchRecords are passed on instead: any broker serves them.
     """
 
     def Produce(self, request, context):
@@ -551,7 +551,7 @@ def add_PartitionLeaderServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class PartitionLeader(object):
     """A broker that is not who must answer says so with an address in `go_to` (ErrorDetail): NOT_CONTROLLER the controller's,
-    NOT_LEADER_OR_FOLLOWER the partition's leader's. ProduceRecords and FetchRecords are passed on instead: any broker serves them.
+    NOT_LEADER_OR_FOLLOWER the leader's. ProduceRecords and FetchRecords are passed on instead: any broker serves them.
     """
 
     @staticmethod

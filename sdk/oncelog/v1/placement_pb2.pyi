@@ -11,22 +11,22 @@ DESCRIPTOR: _descriptor.FileDescriptor
 class ReplicaStanding(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     REPLICA_STANDING_UNKNOWN: _ClassVar[ReplicaStanding]
-    REPLICA_INTACT: _ClassVar[ReplicaStanding]
-    REPLICA_UNCLEAN: _ClassVar[ReplicaStanding]
-    REPLICA_LOST: _ClassVar[ReplicaStanding]
+    REPLICA_STANDING_INTACT: _ClassVar[ReplicaStanding]
+    REPLICA_STANDING_UNCLEAN: _ClassVar[ReplicaStanding]
+    REPLICA_STANDING_LOST: _ClassVar[ReplicaStanding]
 
 class DecommissionAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
-    DECOMMISSION_STATUS: _ClassVar[DecommissionAction]
-    DECOMMISSION_START: _ClassVar[DecommissionAction]
-    DECOMMISSION_CANCEL: _ClassVar[DecommissionAction]
+    DECOMMISSION_ACTION_STATUS: _ClassVar[DecommissionAction]
+    DECOMMISSION_ACTION_START: _ClassVar[DecommissionAction]
+    DECOMMISSION_ACTION_CANCEL: _ClassVar[DecommissionAction]
 REPLICA_STANDING_UNKNOWN: ReplicaStanding
-REPLICA_INTACT: ReplicaStanding
-REPLICA_UNCLEAN: ReplicaStanding
-REPLICA_LOST: ReplicaStanding
-DECOMMISSION_STATUS: DecommissionAction
-DECOMMISSION_START: DecommissionAction
-DECOMMISSION_CANCEL: DecommissionAction
+REPLICA_STANDING_INTACT: ReplicaStanding
+REPLICA_STANDING_UNCLEAN: ReplicaStanding
+REPLICA_STANDING_LOST: ReplicaStanding
+DECOMMISSION_ACTION_STATUS: DecommissionAction
+DECOMMISSION_ACTION_START: DecommissionAction
+DECOMMISSION_ACTION_CANCEL: DecommissionAction
 
 class ReassignPartitionsRequest(_message.Message):
     __slots__ = ("partitions", "call")

@@ -27,9 +27,9 @@ from oncelog_runtime.ports import RpcServer
 from oncelog_runtime.security.gate import Serve, handler_of
 
 _STANDINGS: Final = {
-    Standing.INTACT: pl.REPLICA_INTACT,
-    Standing.UNCLEAN: pl.REPLICA_UNCLEAN,
-    Standing.LOST: pl.REPLICA_LOST,
+    Standing.INTACT: pl.REPLICA_STANDING_INTACT,
+    Standing.UNCLEAN: pl.REPLICA_STANDING_UNCLEAN,
+    Standing.LOST: pl.REPLICA_STANDING_LOST,
 }
 
 
@@ -77,13 +77,13 @@ class OperationsService:
             raise StaleBrokerEpochError(
                 "another broker was meant", broker=me.broker_id, meant=request.broker_id, go_to=address
             )
-        if request.action == types_pb2.DRAIN_START:
+        if request.action == types_pb2.DRAIN_ACTION_START:
             await self._once_here.run(request.call, me.incarnation, self._drainer.start)
-        elif request.action == types_pb2.DRAIN_CANCEL:
+        elif request.action == types_pb2.DRAIN_ACTION_CANCEL:
             await self._once_here.run(request.call, me.incarnation, self._drainer.cancel)
-        elif request.action != types_pb2.DRAIN_STATUS:
+        elif request.action != types_pb2.DRAIN_ACTION_STATUS:
             raise InvalidRequestError("a drain is started, cancelled or looked at", action=request.action)
-        return self._status(request.action == types_pb2.DRAIN_START), b""
+        return self._status(request.action == types_pb2.DRAIN_ACTION_START), b""
 
     def _status(self, asked_to_start: bool) -> pb.DrainBrokerReply:
         me, left = self._me(), self._drainer.remaining()
@@ -101,10 +101,10 @@ class OperationsService:
 
     def _state(self, done: bool, asked_to_start: bool) -> tuple[Any, str]:
         if self._drainer.active:
-            return (types_pb2.DRAINED, "") if done else (types_pb2.DRAINING, "")
+            return (types_pb2.DRAIN_STATE_DRAINED, "") if done else (types_pb2.DRAIN_STATE_DRAINING, "")
         if asked_to_start and (reason := self._drainer.why_skipped()):
-            return types_pb2.DRAIN_SKIPPED, reason
-        return types_pb2.NOT_DRAINING, ""
+            return types_pb2.DRAIN_STATE_SKIPPED, reason
+        return types_pb2.DRAIN_STATE_NOT_DRAINING, ""
 
     # ------------------------------------------------------------ on the controller
 
@@ -189,11 +189,11 @@ class OperationsService:
         """Starts, cancels or looks. Raises as `Balancer.decommission` does."""
         require_controller(self._controller, self._view)
         balancer, term = self._controller.balancer, self._controller.term
-        if request.action == pl.DECOMMISSION_START:
+        if request.action == pl.DECOMMISSION_ACTION_START:
             await self._once.run(request.call, term, lambda: balancer.decommission(request.broker_ids))
-        elif request.action == pl.DECOMMISSION_CANCEL:
+        elif request.action == pl.DECOMMISSION_ACTION_CANCEL:
             await self._once.run(request.call, term, lambda: balancer.recommission(request.broker_ids))
-        elif request.action != pl.DECOMMISSION_STATUS:
+        elif request.action != pl.DECOMMISSION_ACTION_STATUS:
             raise InvalidRequestError("brokers are taken out of use, put back, or looked at", action=request.action)
         reply = pl.DecommissionBrokersReply()
         for load in balancer.loads():

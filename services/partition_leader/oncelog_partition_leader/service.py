@@ -281,7 +281,7 @@ class BrokerService:
     ) -> asyncio.Future[Written]:
         _check_marker(request, item)
         partition = self._replicas.find(PartitionId(item.topic_id, item.partition))
-        committed = item.outcome == types_pb2.COMMITTED
+        committed = item.outcome == types_pb2.TRANSACTION_OUTCOME_COMMITTED
         marker = Marker(
             committed=committed,
             coordinator_epoch=request.coordinator_epoch,
@@ -512,7 +512,7 @@ def require_controller(controller: Controller, view: ClusterView) -> None:
 
 def _check_marker(request: pb.WriteTxnMarkersRequest, item: pb.TxnMarker) -> None:
     """Raises `InvalidRequestError` for what can be no transaction's marker."""
-    if item.outcome not in (types_pb2.COMMITTED, types_pb2.ABORTED):
+    if item.outcome not in (types_pb2.TRANSACTION_OUTCOME_COMMITTED, types_pb2.TRANSACTION_OUTCOME_ABORTED):
         raise InvalidRequestError("a marker commits or aborts", outcome=item.outcome)
     if item.txn_producer_id < 0 or item.txn_no < 1 or not 0 <= request.txn_shard < NO_SHARD:
         raise InvalidRequestError(

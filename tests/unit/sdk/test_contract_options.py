@@ -1,12 +1,14 @@
 """Other languages can generate code from protos/ without telling their generator anything more.
 
-Rule: all files of the package go into one package of each language, so that no file needs a mapping of its own.
+Rule 1: all files of the package go into one package of each language, so that no file needs a mapping of its own.
+Rule 2: values of enums begin with the name of the enum: in C++ and others they share one namespace, with macros and each other.
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 
 import pytest
 
@@ -25,3 +27,15 @@ def test_each_language_knows_its_package(name: str) -> None:
 
 def test_no_file_is_left_out() -> None:
     assert len(MODULES) >= 8
+
+
+def test_values_of_enums_say_of_which() -> None:
+    found = [
+        (enum.name, value.name)
+        for name in MODULES
+        for enum in importlib.import_module(f"oncelog.v1.{name}").DESCRIPTOR.enum_types_by_name.values()
+        for value in enum.values
+    ]
+    assert len(found) > 100
+    prefixes = {enum: "_".join(re.findall("[A-Z][a-z]*", enum)).upper() + "_" for enum, _ in found}
+    assert [(enum, value) for enum, value in found if not value.startswith(prefixes[enum])] == []

@@ -49,5 +49,5 @@ def test_where_to_go_instead_is_told_once_and_not_handed_on() -> None:
 
 
 def test_a_caller_with_stubs_alone_hears_what_to_do_next() -> None:
-    assert to_detail(NotCoordinatorError()).action == errors_pb2.REFRESH
-    assert to_detail(InvalidRequestError()).action == errors_pb2.CALLER
+    assert to_detail(NotCoordinatorError()).action == errors_pb2.ERROR_ACTION_REFRESH
+    assert to_detail(InvalidRequestError()).action == errors_pb2.ERROR_ACTION_CALLER
