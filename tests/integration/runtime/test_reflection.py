@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -20,9 +21,14 @@ from oncelog.types import Buffer
 from oncelog.v1 import errors_pb2, partition_pb2
 from oncelog.wire_errors import from_detail
 from oncelog_runtime.adapters import reflection
-from oncelog_runtime.adapters.grpc_server import GrpcServer
+from oncelog_runtime.adapters.authentication import Authentication
+from oncelog_runtime.adapters.grpc_server import GrpcServer, Listener
 from oncelog_runtime.adapters.grpc_status import ERROR_TRAILER
+from oncelog_runtime.adapters.system import SystemClock
 from oncelog_runtime.call_context import CallInfo
+from oncelog_runtime.listeners import CLIENT
+from oncelog_runtime.security.authorizer import Authorizer
+from oncelog_runtime.security.core.access import Policy
 
 METADATA = methods.GET_METADATA.name
 
@@ -44,12 +50,16 @@ async def server(**options: Any) -> AsyncIterator[str]:
         await running.stop(0)
 
 
-async def ask(address: str, *questions: pb.ServerReflectionRequest, service: str = reflection.SERVICES[0]) -> list[Any]:
+async def ask(
+    address: str,
+    *questions: pb.ServerReflectionRequest,
+    service: str = reflection.SERVICES[0],
+    metadata: tuple[tuple[str, str], ...] = (),
+) -> list[Any]:
     """The answers, without a generated stub. Raises what the server refuses with."""
     async with grpc.aio.insecure_channel(address) as channel:
-        call = channel.stream_stream(f"/{service}/ServerReflectionInfo")(
-            iter([q.SerializeToString() for q in questions])
-        )
+        sent = iter([question.SerializeToString() for question in questions])
+        call = channel.stream_stream(f"/{service}/ServerReflectionInfo")(sent, metadata=metadata)
         try:
             return [pb.ServerReflectionResponse.FromString(answer) async for answer in call]
         except grpc.aio.AioRpcError as error:
@@ -108,6 +118,17 @@ def test_it_can_be_switched_off() -> None:
     assert raised.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
+def test_a_process_without_the_library_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "oncelog_runtime.adapters.reflection", None)
+
+    async def main() -> None:
+        async with server():
+            pass
+
+    with pytest.raises(errors.ConfigError, match=r"pip install 'oncelog\[server\]', or set reflection=false"):
+        asyncio.run(main())
+
+
 class Doorkeeper:
     """Stands in for `Authentication`: refuses, or says what a certificate may."""
 
@@ -135,6 +156,31 @@ def test_who_asks_is_authenticated_as_for_any_call(refusal: Any, may_call: Any, 
 
     with pytest.raises(raised) if raised is not None else contextlib.nullcontext():
         assert asyncio.run(main())
+
+
+def test_at_the_clients_door_a_token_that_is_not_good_makes_nobody_anonymous() -> None:
+    authorizer = Authorizer(Policy())
+    authorizer.is_loaded = True
+    running = GrpcServer(
+        "127.0.0.1",
+        0,
+        more=[Listener(CLIENT, "127.0.0.1", 0)],
+        authentication=Authentication(authorizer, SystemClock()),
+        reflects=True,
+    )
+    running.register(METADATA, tell)
+
+    async def main() -> None:
+        await running.start()
+        try:
+            door = running.listening[CLIENT]
+            assert len(await ask(door, LIST)) == 1
+            with pytest.raises(errors.AuthenticationError):
+                await ask(door, LIST, metadata=(("authorization", "Bearer x.y.z"),))
+        finally:
+            await running.stop(0)
+
+    asyncio.run(main())
 
 
 def test_a_question_is_short_and_a_message() -> None:

@@ -267,8 +267,12 @@ class GrpcServer:
     def _make_reflection(self) -> Reflection | None:
         if not self._reflects:
             return None
-        from oncelog_runtime.adapters.reflection import Reflection  # late: who switches it off does not load it
-
+        try:
+            from oncelog_runtime.adapters.reflection import Reflection  # late: who switches it off does not load it
+        except ImportError as error:
+            raise errors.ConfigError(
+                "reflection needs grpcio-reflection: pip install 'oncelog[server]', or set reflection=false"
+            ) from error
         return Reflection(self._host, {_PACKAGE + name.partition(".")[0] for name in self._host.handlers})
 
     def _make_server(self, listener: Listener, reflection: Reflection | None) -> grpc.aio.Server:
