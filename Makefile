@@ -22,7 +22,7 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 WITH_JAVA = JAVA_HOME="$$($(PY) scripts/java_home.py)"; export JAVA_HOME;
 
 .PHONY: help setup protos fmt lint types test sim planted fuzz bench demo image sbom audit e2e-kubernetes e2e-tracing
-.PHONY: chart compat lock clean
+.PHONY: chart compat docs lock clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -103,8 +103,15 @@ compat: setup .venv-oldest/.setup ## Import the SDK on the oldest grpcio and pro
 	@$(PY) scripts/import_sdk.py
 	@ONCELOG_COMPAT=full $(PY) -m pytest tests/compatibility -rs $(ARGS)
 
+.venv-docs/.setup: locks/docs.txt scripts/setup.sh
+	@scripts/setup.sh .venv-docs locks/docs.txt
+	@touch $@
+
+docs: .venv-docs/.setup ## Draw the documentation site into build/site: no warning, no dead link (`make test` checks its sources)
+	@.venv-docs/bin/python -m scripts.build_site $(ARGS)
+
 lock: setup ## Move every lock file to the newest versions
 	@scripts/lock.sh
 
 clean: ## Remove the venvs and everything built
-	@rm -rf .venv .venv-protos .venv-oldest .venv-chart build dist bench/out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf .venv .venv-protos .venv-oldest .venv-chart .venv-docs build dist bench/out .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -18,5 +18,6 @@ compile server.txt pyproject.toml --extra server --constraints locks/dev.txt
 compile protos.txt locks/protos.in
 compile jdk.txt locks/jdk.in
 compile chart.txt locks/chart.in
+compile docs.txt locks/docs.in
 # The floors of pyproject.toml, each taken at its word.
 compile oldest.txt pyproject.toml --resolution lowest-direct

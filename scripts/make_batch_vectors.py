@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from oncelog.core import header as hd
-from oncelog.core.batch import CODECS, decode_batch, encode_batch
+from oncelog.core.batch import decode_batch, encode_batch
 from oncelog.core.control import Marker, control_of, seal_fence, seal_marker
+from oncelog.core.header import CODECS
 
 HOME = Path(__file__).resolve().parents[1] / "tests" / "vectors"
 TOPIC_ID = "00112233445566778899aabbccddeeff"

@@ -20,7 +20,9 @@ install() {
 if [ "${3:-}" = --project ]; then
     install --require-hashes --requirement locks/build.txt
 fi
-echo "setup: $lock into $venv (with pyspark the first time takes minutes: it is large)"
+large=""
+if grep -q '^pyspark==' "$lock"; then large=" (the first time takes minutes: pyspark is large)"; fi
+echo "setup: $lock into $venv$large"
 install --require-hashes --requirement "$lock"
 if [ "${3:-}" = --project ]; then
     install --no-deps --editable .

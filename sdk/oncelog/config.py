@@ -28,6 +28,10 @@ PLAINTEXT: Final = "PLAINTEXT"
 SSL: Final = "SSL"
 SECURITY_PROTOCOLS: Final = (PLAINTEXT, SSL)
 COMPRESSION_TYPES: Final = ("none", "lz4", "zstd")
+FNV1A: Final = "fnv1a"
+MURMUR2: Final = "murmur2"
+KEY_HASHES: Final = (FNV1A, MURMUR2)
+"""How a key may choose its partition, `murmur2` as Kafka's Java producer does it."""
 READ_COMMITTED: Final = "read_committed"
 READ_UNCOMMITTED: Final = "read_uncommitted"
 _MAX_INT: Final = 2**31 - 1
@@ -186,10 +190,10 @@ class ProducerConfig:
     """
     retries: int = _MAX_INT
     """How often a batch is tried again before `delivery_timeout_ms` ends it. Kafka: `retries`."""
-    partitioner: Partitioner | None = None
-    """A function of (key, number of partitions) that names the partition of each record of `send` and `send_many` that
-    names none; without it, and for Arrow data, the FNV-1a hash of the key decides, and records without a key are spread
-    batch by batch. Kafka: `partitioner.class`.
+    partitioner: str | Partitioner = FNV1A
+    """Which hash of the key names the partition of a record that names none: `fnv1a`, or `murmur2`, which is Kafka's; records
+    without a key are spread batch by batch. Or a function of (key, number of partitions), called for each record of `send`
+    and `send_many`, with or without a key; Arrow data then goes by `fnv1a`. Kafka: `partitioner.class`.
     """
     key_serializer: Serializer | None = None
     """A function that makes bytes of a key; without it, keys are bytes or text. Kafka: `key.serializer`."""
@@ -207,6 +211,8 @@ class ProducerConfig:
         _at_least(self, "max_request_size", self.batch_size)
         _at_least(self, "buffer_memory", self.batch_size)
         _one_of(self, "compression_type", COMPRESSION_TYPES)
+        if not callable(self.partitioner):
+            _one_of(self, "partitioner", KEY_HASHES)
         self._check_idempotence()
 
     def _check_idempotence(self) -> None:
@@ -219,6 +225,11 @@ class ProducerConfig:
             )
         if self.transactional_id is not None and not self.enable_idempotence:
             raise ConfigError("a transactional producer is idempotent: enable_idempotence=False contradicts it")
+
+    @property
+    def key_hash(self) -> str:
+        """The hash by which Arrow data goes to partitions, and all else where `partitioner` is no function."""
+        return self.partitioner if isinstance(self.partitioner, str) else FNV1A
 
     @property
     def acks_number(self) -> int:

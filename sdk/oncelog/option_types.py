@@ -53,7 +53,7 @@ class ParticipantOptions(ClientOptions, total=False):
     compression_type: str
     max_in_flight_requests_per_connection: int
     retries: int
-    partitioner: Partitioner | None
+    partitioner: str | Partitioner
     key_serializer: Serializer | None
     value_serializer: Serializer | None
 

@@ -12,6 +12,7 @@ Rule 4: what was sent by a producer that nobody closed is still written when the
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from random import Random
@@ -35,7 +36,7 @@ from oncelog.client.writer import Headers
 from oncelog.made_by_client import refuse_direct
 from oncelog.ports import Transport, WallClock
 from oncelog.sync_admin import Admin
-from oncelog.sync_loop import Wrapper, shared_thread
+from oncelog.sync_loop import LoopThread, Wrapper, shared_thread
 from oncelog.tracing import Tracer
 from oncelog.types import TopicPartition
 
@@ -95,11 +96,15 @@ class BatchDelivery(Wrapper[AsyncBatchDelivery]):
         return self._inner.done()
 
 
-A = TypeVar("A", AsyncProducer, AsyncTransaction, AsyncParticipant)
+A = TypeVar("A", bound=AsyncProducer | AsyncTransaction | AsyncParticipant)
 
 
 class _Writes(Wrapper[A]):
     """What producer, transaction and participant have in common."""
+
+    def __init__(self, inner: A, thread: LoopThread) -> None:
+        super().__init__(inner, thread)
+        self._handover = inner.handover()
 
     def send(
         self,
@@ -110,9 +115,18 @@ class _Writes(Wrapper[A]):
         timestamp_ms: int | None = None,
         headers: Headers = (),
     ) -> Delivery:
-        """Queues one record; waits for room, not for the acknowledgement. See `oncelog.Producer.send`."""
-        work = self._inner.send(topic, value, key, partition, timestamp_ms, headers)
-        return Delivery(self._run(work), self._thread)
+        """Queues one record; waits for room, not for the acknowledgement. See `oncelog.Producer.send`.
+
+        Serializers run in the caller's thread.
+        """
+        given = self._handover.given(topic, value, key, partition, timestamp_ms, headers)
+        if given is None:
+            return Delivery(
+                self._run(self._inner.send(topic, value, key, partition, timestamp_ms, headers)), self._thread
+            )
+        if os.getpid() != self._pid or not self._handover.offer(given, self._thread.soon):
+            self._run(self._handover.put(given))
+        return Delivery(given, self._thread)
 
     def send_batch(self, topic: str, data: Any, partition: int | None = None) -> BatchDelivery:
         """Queues Arrow data without work per row. See `oncelog.Producer.send_batch`."""
@@ -354,11 +368,12 @@ class Consumer(Wrapper[AsyncConsumer]):
         return record
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
-        """Records for ever."""
+        """Records for ever. The position is always behind the last one that this gave."""
         while not self._inner.is_closed:
-            record = self.getone(1_000)
-            if record is not None:
+            record, handout = self._run(self._inner.hand_out(1_000))
+            while record is not None:
                 yield record
+                record = None if handout is None else handout.next()
 
     def read_arrow(self, timeout_ms: int | None = None, include_headers: bool = False) -> Any:
         """The next rows of one partition as a `pyarrow.RecordBatch`; None when none came in time."""
@@ -372,10 +387,16 @@ class Consumer(Wrapper[AsyncConsumer]):
                 yield rows
 
     def read_range(
-        self, partition: Any, start: int, end: int, include_headers: bool = False, timeout_ms: int | None = None
+        self,
+        partition: Any,
+        start: int,
+        end: int,
+        include_headers: bool = False,
+        timeout_ms: int | None = None,
+        topic_id: str = "",
     ) -> Iterator[Any]:
         """The rows with `start` <= offset < `end` of one partition, as Arrow; then it is over."""
-        rows = self._inner.read_range(partition, start, end, include_headers, timeout_ms)
+        rows = self._inner.read_range(partition, start, end, include_headers, timeout_ms, topic_id)
         try:
             while True:
                 try:
@@ -421,6 +442,7 @@ class Client(Wrapper[async_client.Client]):
         )
         super().__init__(inner, shared_thread())
         self.admin = Admin(self._inner.admin, self._thread)
+        """Topics, groups, transactions, the health of the cluster: a `sync.Admin`."""
 
     def start(self) -> Client:
         """Looks for the cluster. Raises `ClusterUnreachableError`."""

@@ -24,6 +24,7 @@ from oncelog.client.descriptions import (
     TopicDescription,
     TransactionDescription,
 )
+from oncelog.client.offset_lookup import FoundOffset
 from oncelog.client.operations_admin import BrokerLoad
 from oncelog.client.quota_admin import Quota, QuotaDescription
 from oncelog.client.security_admin import AccessDecision, AccessRule, AccessRules, Role, RoleBinding, UserListing
@@ -58,9 +59,16 @@ class Admin(Wrapper[AsyncAdmin]):
         found: dict[int, PartitionOffsets] = self._run(self._inner.partition_offsets(name))
         return found
 
-    def end_of_epoch(self, topic: str, partition: int, leader_epoch: int) -> int:
+    def offsets_of_topic(
+        self, name: str, topic_id: str, times: Mapping[int, int], **options: Any
+    ) -> dict[int, FoundOffset]:
+        """What `times` asks for in the topic of just this id: `isolation_level`."""
+        found: dict[int, FoundOffset] = self._run(self._inner.offsets_of_topic(name, topic_id, times, **options))
+        return found
+
+    def end_of_epoch(self, topic: str, partition: int, leader_epoch: int, topic_id: str = "") -> int:
         """Where this leader epoch ended in the partition's log."""
-        return int(self._run(self._inner.end_of_epoch(topic, partition, leader_epoch)))
+        return int(self._run(self._inner.end_of_epoch(topic, partition, leader_epoch, topic_id)))
 
     def delete_records(self, topic: str, partition: int, before_offset: int = -1) -> int:
         """Deletes records below an offset; returns the new log start offset."""

@@ -11,7 +11,7 @@ import concurrent.futures
 import os
 import threading
 import weakref
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from oncelog.client.unclosed import EXIT_FLUSH_MS, rescue
@@ -51,6 +51,10 @@ class LoopThread:
             work.result(EXIT_FLUSH_MS / 1000 + _EXIT_GRACE_S)
         except concurrent.futures.TimeoutError:
             work.cancel()  # the loop is stuck; `unclosed` tells what is lost
+
+    def soon(self, function: Callable[[], object]) -> None:
+        """Calls it on the loop, before any work that is given to `run` later."""
+        self._loop.call_soon_threadsafe(function)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """The work's result. A `KeyboardInterrupt` here cancels it there."""

@@ -1,4 +1,8 @@
-"""What the cluster has now of the topics that a query reads; asked on the driver."""
+"""What the cluster has now of the topics that a query reads; asked on the driver.
+
+Rule: everything that is said of a topic is asked for by its id, so a topic that is created again meanwhile is never half the
+      old one and half the new one.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from oncelog.errors import ConfigError, OffsetOutOfRangeError, UnknownTopicError
-from oncelog.types import TopicPartition
 from pyspark_oncelog import positions
 from pyspark_oncelog.offsets import Position, StartingOffsets
 from pyspark_oncelog.options import SourceOptions, Subscription
 from pyspark_oncelog.positions import PartitionView, TopicView, View
 
 if TYPE_CHECKING:
+    from oncelog.client.descriptions import TopicDescription
     from oncelog.sync import Client
 
 
@@ -64,21 +68,31 @@ def _names(client: Client, subscription: Subscription) -> list[str]:
 
 
 def _load_topic(client: Client, name: str, options: SourceOptions) -> TopicView:
-    """The epochs are read before the ends, so that no end is newer than its epoch says."""
-    topic = client.admin.describe_topic(name)
+    """Looks once more when the topic is created again meanwhile."""
+    try:
+        return _view_of(client, client.admin.describe_topic(name), options)
+    except UnknownTopicError:
+        return _view_of(client, client.admin.describe_topic(name), options)
+
+
+def _view_of(client: Client, topic: TopicDescription, options: SourceOptions) -> TopicView:
+    """The epochs were read before the ends, so that no end is newer than its epoch says."""
+    from oncelog.client.offset_lookup import EARLIEST, LATEST
+
     epochs = {p.partition: p.leader_epoch for p in topic.partitions}
-    chosen = options.subscription.partitions.get(name, tuple(epochs))
+    chosen = options.subscription.partitions.get(topic.name, tuple(epochs))
     for number in chosen:
         if number not in epochs:
             raise ConfigError(
-                "option assign names a partition that the topic does not have", topic=name, partition=number
+                "option assign names a partition that the topic does not have", topic=topic.name, partition=number
             )
-    where = [TopicPartition(name, number) for number in chosen]
-    with client.consumer(isolation_level=_level(options)) as consumer:
-        first, last = consumer.beginning_offsets(where), consumer.end_offsets(where)
-    return TopicView(
-        topic.topic_id, {w.partition: PartitionView(first[w], last[w], epochs[w.partition]) for w in where}
+    first, last = (
+        client.admin.offsets_of_topic(
+            topic.name, topic.topic_id, dict.fromkeys(chosen, place), isolation_level=_level(options)
+        )
+        for place in (EARLIEST, LATEST)
     )
+    return TopicView(topic.topic_id, {p: PartitionView(first[p].offset, last[p].offset, epochs[p]) for p in chosen})
 
 
 def _level(options: SourceOptions) -> str:
@@ -89,21 +103,23 @@ def resolve(options: SourceOptions, offsets: StartingOffsets, view: View) -> Pos
     """Offsets from options as numbers; times are looked up. Raises as `positions.resolve`."""
     from pyspark_oncelog.worker_client import client_for
 
-    times = {TopicPartition(*where): time_ms for where, time_ms in positions.times(offsets, view).items()}
+    by_topic: dict[str, dict[int, int]] = {}
+    for (name, number), time_ms in positions.times(offsets, view).items():
+        by_topic.setdefault(name, {})[number] = time_ms
     found: dict[tuple[str, int], int | None] = {}
-    if times:
-        with client_for(options.connection).consumer(isolation_level=_level(options)) as consumer:
-            for where, at in consumer.offsets_for_times(times).items():
-                found[where.topic, where.partition] = None if at is None else at.offset
+    for name, times in by_topic.items():
+        admin = client_for(options.connection).admin
+        at = admin.offsets_of_topic(name, view[name].topic_id, times, isolation_level=_level(options))
+        found |= {(name, number): None if at[number].offset < 0 else at[number].offset for number in times}
     return positions.resolve(offsets, view, found)
 
 
-def epoch_ends(options: SourceOptions, epochs: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
-    """Where these leader epochs ended in their partitions' logs. Raises `OncelogError`."""
+def epoch_ends(options: SourceOptions, epochs: Mapping[tuple[str, int], int], view: View) -> dict[tuple[str, int], int]:
+    """Where these leader epochs ended in the logs of the view's topics. Raises `OncelogError`."""
     from pyspark_oncelog.worker_client import client_for
 
     admin = client_for(options.connection).admin
-    return {(t, p): admin.end_of_epoch(t, p, epoch) for (t, p), epoch in epochs.items()}
+    return {(t, p): admin.end_of_epoch(t, p, epoch, view[t].topic_id) for (t, p), epoch in epochs.items()}
 
 
 def _unknown_topic(name: str, servers: str) -> UnknownTopicError:
@@ -120,7 +136,7 @@ def commit_group(options: SourceOptions, at: Position) -> None:
     from pyspark_oncelog.worker_client import client_for
 
     offsets = {
-        (name, number): OffsetAndMetadata(partition.offset, partition.leader_epoch)
+        (name, number): OffsetAndMetadata(partition.offset, partition.leader_epoch, topic_id=topic.topic_id)
         for name, topic in at.topics.items()
         for number, partition in topic.partitions.items()
     }

@@ -141,6 +141,12 @@ SINK: Final[dict[str, Option]] = {
         "With `txnVersion`, the name of a batch write: a run with the same two changes nothing. For `foreachBatch` and jobs."
     ),
     "txnVersion": Option("The number of a batch write under `txnAppId`; give the batch id of `foreachBatch`."),
+    "partitioner": Option(
+        "Which hash of the key names the partition of a row that names none: `fnv1a`, or `murmur2`, which is Kafka's; rows "
+        "without a key are spread batch by batch.",
+        "fnv1a",
+        "kafka.partitioner.class",
+    ),
     "compressionType": Option("How batches are compressed.", "zstd", "kafka.compression.type"),
     "batchBytes": Option(
         "Bytes of rows of one partition that travel as one message, before compression; a topic with a smaller "

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from oncelog.config import KEY_HASHES
 from oncelog.errors import ConfigError
 from oncelog.tracing import SAMPLERS
 from pyspark_oncelog import option_table
@@ -308,6 +309,7 @@ class SinkOptions:
     transactional_id: str
     txn_app_id: str
     txn_version: int
+    partitioner: str
     compression_type: str
     batch_bytes: int
     lease_ms: int
@@ -336,6 +338,7 @@ class SinkOptions:
             transactional_id=options.get("transactionalId", ""),
             txn_app_id=options.get("txnAppId", ""),
             txn_version=_integer(options, "txnVersion", -1, 0),
+            partitioner=_choice(options, "partitioner", KEY_HASHES),
             compression_type=_choice(options, "compressionType", ("zstd", "lz4", "none")),
             batch_bytes=_integer(options, "batchBytes", _DEFAULT_BATCH_BYTES, 1 << 10, _LARGEST_BATCH_BYTES),
             lease_ms=_integer(options, "leaseMs", 60_000, 1_000),

@@ -106,7 +106,7 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         options, view = self._options, self._view(missing_topics=True)
         begin, until = Position.from_json(start), Position.from_json(end)
-        ends = epoch_ends(options, positions.to_check(begin, until, view))
+        ends = epoch_ends(options, positions.to_check(begin, until, view), view)
         ranges, losses = positions.ranges(begin, until, view, ends)
         report_losses(options, losses)
         tasks = plan_tasks(ranges, options.min_partitions, options.min_rows_per_task, options.max_rows_per_task)

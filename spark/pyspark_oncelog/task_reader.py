@@ -79,7 +79,10 @@ def _begin(
 
 def _rows(client: Client, options: SourceOptions, part: OffsetRange, with_headers: bool) -> Iterator[Any]:
     with client.consumer(**_consumer_options(options)) as consumer:
-        yield from consumer.read_range((part.topic, part.partition), part.start, part.end, include_headers=with_headers)
+        where = (part.topic, part.partition)
+        yield from consumer.read_range(
+            where, part.start, part.end, include_headers=with_headers, topic_id=part.topic_id
+        )
 
 
 def _require_same_topic(client: Client, part: OffsetRange) -> None:

@@ -126,6 +126,7 @@ def _write_joined(
 
 def _producer_options(options: SinkOptions) -> dict[str, Any]:
     return {
+        "partitioner": options.partitioner,
         "compression_type": options.compression_type,
         "batch_size": options.batch_bytes,
         "max_block_ms": options.connection.request_timeout_ms,

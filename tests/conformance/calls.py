@@ -8,8 +8,8 @@ from typing import Any
 from unittest import mock
 
 from oncelog import errors, methods
-from oncelog.core.batch import CODEC_ZSTD, MAX_UNCOMPRESSED_BYTES, encode_batch
-from oncelog.core.header import NO_SHARD, partition_tag, seal
+from oncelog.core.batch import MAX_UNCOMPRESSED_BYTES, encode_batch
+from oncelog.core.header import CODEC_ZSTD, NO_SHARD, partition_tag, seal
 from oncelog.methods import MethodSpec
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pa

@@ -74,6 +74,7 @@ OPERATIONS: Final[dict[str, Case]] = {
         "added partitions and topics that are created again reach those who run",
         "test_partitions_that_are_added_are_read_and_written_by_those_who_run",
         "test_a_running_consumer_goes_on_with_a_topic_that_was_created_again",
+        "test_a_partition_that_was_assigned_by_its_number_comes_back_with_a_later_topic_that_has_it",
     ),
     "changing 2": _changing(
         "time empties also a partition to which nobody writes",
@@ -82,6 +83,14 @@ OPERATIONS: Final[dict[str, Case]] = {
     "changing 3": _changing(
         "what is not there is refused, not accepted and ignored",
         "test_compaction_is_refused_by_name_in_a_new_topic_and_in_a_change",
+    ),
+    "changing 4": _changing(
+        "an offset is committed for the topic that it was read from, and for no other",
+        "test_offsets_of_a_topic_that_was_created_again_are_never_committed_for_the_new_one",
+    ),
+    "changing 5": _changing(
+        "what an administrator was told of a topic is not taken back by a broker that hears nothing",
+        "test_a_broker_that_is_cut_off_from_etcd_does_not_bring_an_old_topic_back",
     ),
     "quota 1": _quota(
         "above a rate: delayed, told, and nothing is lost",

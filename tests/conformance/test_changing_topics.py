@@ -10,6 +10,7 @@ import pytest
 
 from oncelog import errors
 from oncelog.client.consumer import Consumer
+from oncelog_runtime import cluster as keys
 from tests.conformance.script import Script, cluster
 
 SOON: dict[str, Any] = {"metadata_max_age_ms": 1_000}
@@ -23,6 +24,11 @@ async def read(s: Script, consumer: Consumer, count: int) -> list[bytes]:
         with contextlib.suppress(errors.UnknownTopicError):
             found += [record.value for record in await consumer.getmany(timeout_ms=500)]
     return sorted(found)
+
+
+def controller(s: Script) -> str:
+    item = s.world.metadata.get(keys.CONTROLLER_KEY)
+    return f"broker-{keys.decode_ref(item.value).broker_id}" if item is not None else ""
 
 
 async def test_partitions_that_are_added_are_read_and_written_by_those_who_run(s: Script) -> None:
@@ -63,6 +69,75 @@ async def test_a_running_consumer_goes_on_with_a_topic_that_was_created_again(s:
         for number in range(3):
             await producer.send_and_wait("work", b"new %d" % number, partition=number)
         assert await read(s, consumer, 3) == [b"new 0", b"new 1", b"new 2"]
+
+
+async def test_offsets_of_a_topic_that_was_created_again_are_never_committed_for_the_new_one(s: Script) -> None:
+    await s.topic("work", 1)
+    group: dict[str, Any] = {"group_id": "g", "auto_offset_reset": "earliest"}
+    async with (
+        s.client() as client,
+        s.client() as operator,
+        client.consumer("work", **group) as consumer,
+        client.producer(transactional_id="t") as copier,
+        operator.producer() as producer,
+    ):
+        for _ in range(2):
+            await producer.send_and_wait("work", b"old")
+        records = await consumer.getmany()
+        await consumer.commit(records.offsets)
+        await operator.admin.delete_topic("work")
+        await operator.admin.create_topic("work")
+        for number in range(4):
+            await producer.send_and_wait("work", b"new %d" % number)
+        await consumer.commit(records.offsets)  # whether or not this client has heard of the new topic
+        await client._metadata.refresh(client._context.deadline_ms())
+        txn = await copier.begin_transaction()
+        with pytest.raises(errors.UnknownTopicError, match="created again"):
+            await txn.send_offsets(records)
+        await txn.abort()
+        await consumer.commit(records.offsets)
+        async with operator.consumer("work", **group) as late:
+            assert await late.committed() == {}
+            assert await read(s, late, 4) == [b"new %d" % number for number in range(4)]
+
+
+async def test_a_partition_that_was_assigned_by_its_number_comes_back_with_a_later_topic_that_has_it(s: Script) -> None:
+    await s.topic("work", 2)
+    async with (
+        s.client(**SOON) as client,
+        s.client() as operator,
+        client.consumer(auto_offset_reset="latest") as consumer,
+        operator.producer() as producer,
+    ):
+        await consumer.assign([("work", 1)])
+        assert await consumer.getmany(timeout_ms=100) == []
+        await operator.admin.delete_topic("work")
+        await operator.admin.create_topic("work", partitions=1)
+        with pytest.raises(errors.UnknownTopicError, match="has the partitions 0 to 0"):
+            await consumer.getmany(timeout_ms=10_000)
+        await operator.admin.add_partitions("work", 2)
+        await producer.send_and_wait("work", b"new", partition=1)
+        assert await read(s, consumer, 1) == [b"new"]
+
+
+async def test_a_broker_that_is_cut_off_from_etcd_does_not_bring_an_old_topic_back(s: Script) -> None:
+    await s.topic("work", 1)
+    async with s.client() as client, s.client() as operator, operator.producer() as producer:
+        old = await operator.admin.describe_topic("work")
+        late = next(f"broker-{number}" for number in range(3) if f"broker-{number}" != controller(s))
+        s.cut_from_etcd(late)
+        await operator.admin.delete_topic("work")
+        created = await operator.admin.create_topic("work")
+        await producer.send_and_wait("work", b"new")
+        while (found := (await client.admin.describe_topic("work")).topic_id) == old.topic_id:
+            pass
+        for _ in range(20):
+            assert (await client.admin.describe_topic("work")).topic_id == found == created.topic_id
+        ends = await client.admin.offsets_of_topic("work", found, {0: -1})
+        assert ends[0].offset == 1
+        with pytest.raises(errors.UnknownTopicError, match="created again"):
+            await client.admin.offsets_of_topic("work", old.topic_id, {0: -1})
+        s.heal_etcd(late)
 
 
 @cluster(retention_interval_ms=500)

@@ -277,7 +277,8 @@ async def row_counts(s: Any, place: Place) -> None:
 
 @row(58, says="a payload that unpacks to more than it says, and one that says more than it unpacks to")
 async def bombs(s: Any, place: Place) -> None:
-    from oncelog.core.batch import CODEC_LZ4, CODEC_ZSTD, encode_batch
+    from oncelog.core.batch import encode_batch
+    from oncelog.core.header import CODEC_LZ4, CODEC_ZSTD
 
     for codec in (CODEC_LZ4, CODEC_ZSTD):
         where = {"timestamps_ms": [s.now_ms], "topic_id": place.topic_id, "partition": place.partition}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +20,7 @@ from tests.simulation.log_invariants import (
     CountsInItsSession,
     DerivedEndsWithTheLog,
     NothingIsCommittedUnderSeal,
+    StableIsWhatTheLogSays,
     TransactionModel,
 )
 from tests.unit.partition_leader.log_helpers import batch, marker
@@ -118,6 +120,27 @@ def sight(log_end: int, leadership: Any = None, **log: Any) -> Sight:
     derived = {"log_start_offset": 0, "epochs": LeaderEpochs(), "aborted_between": lambda start, end: []}
     partition: Any = SimpleNamespace(id=PartitionId("t", 0), topic="orders", log=SimpleNamespace(**derived | log))
     return Sight(BrokerRef(1, 7), partition, leadership, 0, log_end, (0, 0, 0))
+
+
+def test_a_leader_with_an_old_watermark_may_know_that_a_marker_was_committed_before_and_no_more() -> None:
+    judge = StableIsWhatTheLogSays(lambda _: 9)
+    model = TransactionModel(epoch=2)
+    first = append(model, batch(1, 0, 5, txn=(1, 1)))
+    marked = append(model, marker((1, 1)))
+    other = append(model, batch(2, 0, 5, txn=(2, 1)))
+    assert (first, marked, other, model.end) == (0, 5, 6, 11)
+
+    def see(stable: int, high_watermark: int) -> None:
+        now = sight(11, SimpleNamespace(epoch=2), last_stable_offset=lambda _: stable)
+        judge._models[now.partition.id] = model
+        judge.see(None, replace(now, high_watermark=high_watermark))
+
+    for known in (0, 4):
+        see(known, 4)  # 9 was reached: the marker at 5 is committed, whether this leader knows or not
+    see(6, 9)
+    for stable, high_watermark in ((7, 9), (0, 9), (5, 4)):
+        with pytest.raises(AssertionError, match="the last stable offset is"):
+            see(stable, high_watermark)
 
 
 def test_an_epoch_or_an_aborted_transaction_above_the_end_of_the_log_is_a_violation() -> None:

@@ -109,6 +109,10 @@ def test_compaction_is_refused() -> None:
         topic_config.canonical({"cleanup.policy": "compact"})
 
 
-def test_the_partition_of_a_key_is_not_kafkas() -> None:
+def test_the_partition_of_a_key_is_kafkas_for_those_who_ask() -> None:
     """Kafka's murmur2 of b"21" is -973932308, of which its partitioner keeps 31 bits."""
-    assert partition_for_key(b"21", 10) != (-973932308 & 0x7FFFFFFF) % 10
+    kafkas = (-973932308 & 0x7FFFFFFF) % 10
+    assert partition_for_key(b"21", 10, ProducerConfig().key_hash) != kafkas
+    assert partition_for_key(b"21", 10, ProducerConfig(partitioner="murmur2").key_hash) == kafkas
+    sink = SinkOptions.parse({"bootstrapServers": "a:1", "topic": "orders", "partitioner": "murmur2"})
+    assert partition_for_key(b"21", 10, sink.partitioner) == kafkas

@@ -16,10 +16,12 @@ from oncelog.cli.parsing import Commands
 from oncelog.cli.session import with_client
 from oncelog.cli.words import Place, UsageError, id_of, matching, place_of
 from oncelog.errors import OffsetOutOfRangeError, UnknownTopicError
+from oncelog.types import TopicPartition
 
 if TYPE_CHECKING:
     from oncelog.client.client import Client
     from oncelog.client.descriptions import TopicDescription
+    from oncelog.client.offsets import OffsetAndMetadata
     from oncelog.client.raw_batches import RawBatch
 
 _POLL_MS: Final = 500
@@ -161,11 +163,7 @@ async def _require_offsets(client: Client, args: argparse.Namespace, starts: dic
 async def _starts(client: Client, args: argparse.Namespace, chosen: list[Where], isolation: str) -> dict[Where, int]:
     from oncelog.cli.places import offsets_at
 
-    starts = await offsets_at(client, chosen, place_of(args.start or "start"), isolation)
-    if args.group and not args.start:
-        group = await client.admin.describe_group(args.group)
-        starts.update({(o.topic, o.partition): o.offset for o in group.offsets if (o.topic, o.partition) in starts})
-    return starts
+    return await offsets_at(client, chosen, place_of(args.start or "start"), isolation)
 
 
 async def _ends(client: Client, chosen: list[Where], isolation: str) -> dict[Where, int]:
@@ -231,18 +229,21 @@ async def _follow(
     consumer = client.consumer(auto_offset_reset="earliest", isolation_level=isolation, group_id=args.group)
     async with consumer:
         await consumer.assign(list(starts))
-        for where, offset in starts.items():
-            consumer.seek(where, offset)
+        if args.start or not args.group:  # else the consumer goes on where its group stands
+            for where, offset in starts.items():
+                consumer.seek(where, offset)
         if ends is None and not args.partition:
             await consumer.assign_topics(*args.topic)  # where it stands, and partitions that are added
         while not view.is_full() and (ends is None or not await _is_at_end(consumer, ends)):
-            printed: dict[Where, int] = {}
-            for record in await consumer.getmany(timeout_ms=_POLL_MS):
+            printed: dict[Where, OffsetAndMetadata] = {}
+            records = await consumer.getmany(timeout_ms=_POLL_MS)
+            for record in records:
                 where = (record.topic, record.partition)
                 if view.is_full() or (ends is not None and record.offset >= ends[where]):
                     continue
                 view.show(Shown(*record))
-                printed[where] = record.offset + 1
+                read = records.offsets[TopicPartition(*where)]  # which topic's offset it is
+                printed[where] = read._replace(offset=record.offset + 1, leader_epoch=-1)
             if args.group and printed:
                 await consumer.commit(printed)
 

@@ -7,31 +7,12 @@ import difflib
 import re
 from typing import Any, Final
 
+from oncelog.cli.advice import what_to_do
 from oncelog.cli.output import Printer
 from oncelog.cli.parsing import Commands
-from oncelog.errors import BY_CODE, ConfigError, ErrorAction, ErrorCode, OncelogError
+from oncelog.errors import BY_CODE, ConfigError, OncelogError
 
 COLUMNS: Final = ("number", "name", "class", "action", "retriable", "requires_abort", "fatal")
-WHAT_TO_DO: Final = {
-    ErrorAction.RETRY: "Send the same request again after a pause; the SDK does so by itself until its deadline.",
-    ErrorAction.REFRESH: "Ask the cluster again who is in charge, then send the same request there; the SDK does so itself.",
-    ErrorAction.REJOIN: "Join the consumer group again, then go on from the committed offsets.",
-    ErrorAction.ABORT: "Abort the transaction (`async with` does), then go on with a new one.",
-    ErrorAction.FATAL: "Close this producer or client; nothing more can be done with it. A new one may go on.",
-    ErrorAction.CALLER: "Do not repeat it as it is: correct the request, the option or the state that the message names.",
-}
-INSTEAD: Final = {
-    ErrorCode.CLUSTER_UNREACHABLE: (
-        "Check the address: host and port in bootstrap_servers (--bootstrap-servers, ONCELOG_BOOTSTRAP_SERVERS), and that "
-        "brokers run there and can be reached from here. Check TLS: security_protocol and ssl_cafile must be as the brokers "
-        "listen. The message says what happened at each address; bootstrap_timeout_ms is how long the first contact may take."
-    ),
-    ErrorCode.DELIVERY_TIMED_OUT: (
-        "The message begins with what stood in the way, and its __cause__ is that error: explain that one. With "
-        "written=false the records were not written, and may be sent again; else their outcome is unknown."
-    ),
-}
-"""Where the advice for the action alone would not fit."""
 
 
 def add_parser(commands: Commands) -> None:
@@ -98,5 +79,5 @@ def _row(cls: type[OncelogError]) -> dict[str, Any]:
         "requires_abort": error.requires_abort,
         "fatal": error.fatal,
         "meaning": " ".join((cls.__doc__ or "").split()),
-        "what_to_do": INSTEAD.get(cls.code, WHAT_TO_DO[cls.action]),
+        "what_to_do": what_to_do(cls.code, cls.action),
     }

@@ -226,7 +226,7 @@ def _seek(args: argparse.Namespace, printer: Printer) -> int:
 
     async def run(client: Client) -> int:
         group = await client.admin.describe_group(args.group)
-        before = {(item.topic, item.partition): item.offset for item in group.offsets}
+        before = await _before(client, group)
         chosen = await _partitions(client, args.partition) if args.partition else list(before)
         if not chosen:
             raise UsageError(
@@ -252,6 +252,16 @@ def _seek(args: argparse.Namespace, printer: Printer) -> int:
         return 0
 
     return with_client(args, run)
+
+
+async def _before(client: Client, group: GroupDescription) -> dict[tuple[str, int], int]:
+    """Where the group stands, without the offsets of earlier topics of a name that is another topic's by now."""
+    ids = {topic.name: topic.topic_id for topic in await client.admin.list_topics()}
+    return {
+        (item.topic, item.partition): item.offset
+        for item in group.offsets
+        if ids.get(item.topic, item.topic_id) == item.topic_id
+    }
 
 
 async def _offsets(client: Client, chosen: list[tuple[str, int]], place: Place) -> dict[tuple[str, int], int]:

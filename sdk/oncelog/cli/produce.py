@@ -13,6 +13,7 @@ from oncelog.cli.output import Printer
 from oncelog.cli.parsing import Commands
 from oncelog.cli.session import with_client
 from oncelog.cli.words import UsageError, id_of
+from oncelog.config import KEY_HASHES
 
 if TYPE_CHECKING:
     from oncelog.client.client import Client
@@ -52,6 +53,9 @@ def add_parser(commands: Commands) -> None:
     produce.add_argument("--key", "-k", help="key of every record that has none of its own")
     produce.add_argument("--header", "-H", action="append", default=[], metavar="NAME:VALUE", help="may be repeated")
     produce.add_argument("--partition", "-p", type=id_of, help="default: by key, or any")
+    produce.add_argument(
+        "--partitioner", choices=KEY_HASHES, default=KEY_HASHES[0], help="the hash of keys; murmur2 is Kafka's"
+    )
     produce.add_argument("--compression", "-z", choices=("none", "lz4", "zstd"), default="lz4", help="default lz4")
     produce.add_argument("--tombstone", "-Z", action="store_true", help="an empty value is null")
     shape = produce.add_mutually_exclusive_group()
@@ -75,6 +79,7 @@ def _run(args: argparse.Namespace, printer: Printer) -> int:
 async def _produce(client: Client, args: argparse.Namespace, lines: _Lines, printer: Printer) -> int:
     producer = client.producer(
         transactional_id=args.transactional_id,
+        partitioner=args.partitioner,
         compression_type=args.compression,
         delivery_timeout_ms=args.timeout_ms,
         max_block_ms=args.timeout_ms,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from oncelog import methods
+from oncelog import errors, methods
 from oncelog.client.calls import Caller
-from oncelog.client.context import Context
+from oncelog.client.context import Context, now_ms
 from oncelog.client.metadata import Metadata
 from oncelog.v1 import partition_pb2 as pb
 
@@ -18,7 +18,29 @@ class AdminBase:
         self._context = context
         self._caller = caller
         self._metadata = metadata
+        self._told_revision = 0
 
     async def _describe(self, topics: Sequence[str] = (), all_topics: bool = False) -> pb.GetMetadataReply:
+        """What some broker knows; one that lags behind what this client was told before is not believed.
+
+        Raises `MetadataUnavailableError` when no other broker answers.
+        """
         request = pb.GetMetadataRequest(topics=list(topics), all_topics=all_topics)
-        return await self._caller.to_any_broker(methods.GET_METADATA, request)
+        deadline_ms = self._context.deadline_ms()
+        known = max(self._told_revision, self._metadata.revision)
+        attempt = 0
+        while True:
+            left_ms = max(1, deadline_ms - now_ms())
+            reply = await self._caller.to_any_broker(methods.GET_METADATA, request, left_ms)
+            if reply.revision >= known:
+                break
+            attempt += 1
+            if not await self._context.pause(attempt, deadline_ms):
+                raise errors.MetadataUnavailableError(
+                    "the brokers that answer know less than this client was told before, so they are cut off from etcd; try "
+                    "again, and see their logs",
+                    known_revision=known,
+                    answered=reply.revision,
+                )
+        self._told_revision = max(self._told_revision, reply.revision)
+        return reply

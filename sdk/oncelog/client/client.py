@@ -78,12 +78,14 @@ class Client:
         servers = options.pop("bootstrap.servers", None) or bootstrap_servers
         given = {"client_id": client_id, **options, "bootstrap_servers": addresses(servers)}
         self.config = load(ClientConfig, given)
+        """The options, checked."""
         self._watches = transport is None  # simulated clients vanish unclosed when their process crashes
         self._context = _context(self.config, transport, clock, random, tracer)
         self._metadata = Metadata(self._context)
         self._caller = Caller(self._context, self._metadata)
         self._made: dict[int, Producer | Consumer | Participant] = {}
         self.admin = Admin(self._context, self._metadata, self._caller)
+        """Topics, groups, transactions, the health of the cluster: an `Admin`."""
 
     # ------------------------------------------------------------ life
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Iterable, Mapping
 from types import TracebackType
 from typing import Any
@@ -20,8 +21,9 @@ from oncelog.client.calls import Caller
 from oncelog.client.context import Context, now_ms
 from oncelog.client.fetched_records import ConsumerRecord, Leftover, Records, arrow_of
 from oncelog.client.fetcher import Fetched, Fetcher
-from oncelog.client.following import Following, created_again
-from oncelog.client.metadata import Metadata
+from oncelog.client.following import Following
+from oncelog.client.handout import Handout
+from oncelog.client.metadata import Metadata, created_again
 from oncelog.client.offset_lookup import EARLIEST, LATEST, FoundOffset, OffsetLookup
 from oncelog.client.offsets import (
     GroupMetadata,
@@ -41,6 +43,7 @@ from oncelog.v1 import types_pb2
 from oncelog.wire_errors import from_detail
 
 _FOREVER_MS = 3_600_000
+_log = logging.getLogger(__name__)
 
 
 class Consumer:
@@ -55,6 +58,7 @@ class Consumer:
         self, context: Context, metadata: Metadata, caller: Caller, config: ConsumerConfig, topics: tuple[str, ...]
     ) -> None:
         self.config = config
+        """The options, checked."""
         self._context = context
         self._metadata = metadata
         self._caller = caller
@@ -63,6 +67,7 @@ class Consumer:
         self._following = Following(context, metadata, self._fetcher, config)
         self._lookup = OffsetLookup(context, metadata)
         self._leftover: Leftover | None = None
+        self._handout: Handout | None = None
         self._commit_sequence = 0
         self._starting = asyncio.Lock()
         self._is_started = False
@@ -109,6 +114,8 @@ class Consumer:
     async def close(self) -> None:
         """Stops reading; commits nothing. Idempotent."""
         self._is_closed = True
+        self.take_back()
+        self._leftover = None
         await self._fetcher.close()
 
     # ------------------------------------------------------------ assignment
@@ -125,6 +132,7 @@ class Consumer:
 
         Raises `UnknownTopicError`.
         """
+        self.take_back()
         deadline_ms = self._context.deadline_ms()
         positions = {c.id: c.position for c in self._fetcher.cursors.values()}
         cursors: list[Cursor] = []
@@ -162,6 +170,7 @@ class Consumer:
         self._fetcher.kick()
 
     def _cursor(self, partition: Any) -> Cursor:
+        self.take_back()
         found = self._fetcher.cursors.get(as_partition(partition))
         if found is None:
             raise errors.IllegalStateError("this partition is not assigned", partition=partition)
@@ -272,6 +281,7 @@ class Consumer:
         deadline_ms = now_ms() + (_FOREVER_MS if timeout_ms is None else timeout_ms)
         while True:
             await self._find_positions()
+            self.take_back()
             room = self.config.max_buffered_bytes
             while len(records) < limit and (room > 0 or not records):
                 part = self._leftover or self._next_part(may_raise=not records)
@@ -315,7 +325,7 @@ class Consumer:
         cursor.returned(part.position, fetched.leader_epoch)
         records.extend(taken)
         if taken:
-            records.offsets[cursor.partition] = OffsetAndMetadata(part.position, cursor.last_leader_epoch)
+            records.offsets[cursor.partition] = _offset_of(cursor, part.position)
         self._leftover = None if part.is_empty else part
         return unpacked
 
@@ -328,11 +338,35 @@ class Consumer:
         return self
 
     async def __anext__(self) -> ConsumerRecord:
+        if self._traces is None and self._leftover is not None and (following := self._leftover.next_row()) is not None:
+            return following  # no poll for each record
         while not self._is_closed:
             record = await self.getone()
             if record is not None:
                 return record
         raise StopAsyncIteration
+
+    async def hand_out(self, timeout_ms: int) -> tuple[ConsumerRecord | None, Handout | None]:
+        """For `oncelog.sync`: the next record, and what follows it in its batch, which another thread takes one by one.
+
+        Whatever else needs the position, or moves it, takes back what is left. Raises as `getone`.
+        """
+        record = await self.getone(timeout_ms)
+        if record is None or self._leftover is None or self._traces is not None:
+            return record, None
+        self._handout = Handout(self._leftover)
+        return record, self._handout
+
+    def take_back(self) -> None:
+        """For `oncelog.sync`: ends what was handed out; the position moves behind what was taken of it. Idempotent."""
+        handout, self._handout = self._handout, None
+        if handout is None:
+            return
+        taken_to, part = handout.end(), handout.part
+        if part is self._leftover and part.fetched.is_current:
+            part.taken_to(taken_to)
+            part.fetched.cursor.returned(part.position, part.fetched.leader_epoch)
+            self._leftover = None if part.is_empty else part
 
     async def batches(self, max_records: int | None = None, timeout_ms: int = 1_000) -> AsyncIterator[Records]:
         """Lists of records for ever, none of them empty; `timeout_ms` is only how often it looks whether to stop."""
@@ -389,6 +423,7 @@ class Consumer:
 
     def _forget_leftover(self) -> None:
         """Records that were decoded but not returned are fetched again."""
+        self.take_back()
         leftover, self._leftover = self._leftover, None
         if leftover is not None and leftover.fetched.is_current:
             leftover.fetched.cursor.seek(leftover.fetched.cursor.position)
@@ -402,16 +437,27 @@ class Consumer:
                 yield rows
 
     async def read_range(
-        self, partition: Any, start: int, end: int, include_headers: bool = False, timeout_ms: int | None = None
+        self,
+        partition: Any,
+        start: int,
+        end: int,
+        include_headers: bool = False,
+        timeout_ms: int | None = None,
+        topic_id: str = "",
     ) -> AsyncIterator[Any]:
         """The rows with `start` <= offset < `end` of one partition, as `read_arrow` gives them; then it is over.
 
-        Replaces the assignment. Raises `RequestTimedOutError` when nothing comes for `timeout_ms`.
+        Replaces the assignment. Raises `RequestTimedOutError` when nothing comes for `timeout_ms`, and `UnknownTopicError`
+        when the topic was created again: while it is read, or since `topic_id` was told.
         """
         where = as_partition(partition)
+        if topic_id:
+            await self._metadata.topic_known_as(where.topic, topic_id, self._context.deadline_ms())
         await self.assign([where])
-        self.seek(where, start)
         cursor = self._cursor(where)
+        if topic_id not in ("", cursor.id.topic_id):
+            raise created_again(*where)
+        self.seek(where, start)
         wait_ms = self._context.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         while cursor.position < end:
             before = cursor.position
@@ -453,29 +499,40 @@ class Consumer:
         return group
 
     async def commit(self, offsets: Mapping[Any, Any] | None = None) -> None:
-        """Commits offsets (None = the positions of all partitions) for the group. Raises the first refusal."""
+        """Commits offsets (None = the positions of all partitions) for the group. Raises the first refusal.
+
+        Offsets of a topic that was created again since they were read are left out, with a warning: they mean nothing in
+        the new one. An offset that you wrote down yourself has no topic id, and is taken for one of the topic of today.
+        """
         group = self._group()
         if offsets is None:
+            self.take_back()
             offsets = {
-                cursor.partition: OffsetAndMetadata(cursor.position, cursor.last_leader_epoch)
+                cursor.partition: _offset_of(cursor, cursor.position)
                 for cursor in self._fetcher.cursors.values()
                 if cursor.position >= 0 and self._following.is_of_today(cursor)
             }
-        if not offsets:
+        self._commit_sequence = sequence = self._commit_sequence + 1
+        entries, outdated = await offset_entries(self._metadata, offsets, self._context.deadline_ms())
+        for partition in outdated:
+            _log.warning(
+                "topic %s was deleted and created again: the offset that was read of partition %d of the old one is not"
+                " committed",
+                *partition,
+            )
+        if not entries:
             return
-        self._commit_sequence += 1
-        request = co.CommitOffsetsRequest(
-            member=group.to_proto(),
-            commit_sequence=self._commit_sequence,
-            offsets=await offset_entries(self._metadata, offsets, self._context.deadline_ms()),
-        )
+        request = co.CommitOffsetsRequest(member=group.to_proto(), commit_sequence=sequence, offsets=entries)
         with ReadTraces.commit(self._traces, offsets):
             reply = await self._caller.to_group_coordinator(group.group_id, methods.COMMIT_OFFSETS, request)
         for failed in reply.errors:
             raise from_detail(failed.error)
 
     async def committed(self, *partitions: Any) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """The group's committed offsets; None = none yet. Waits for open transactions that hold one."""
+        """The group's committed offsets; None = none yet. Waits for open transactions that hold one.
+
+        Without arguments all of them, except those of topics that were created again since.
+        """
         group = self._group()
         chosen = as_partitions(partitions)
         deadline_ms = self._context.deadline_ms()
@@ -487,15 +544,29 @@ class Consumer:
             )
         request = co.FetchOffsetsRequest(group_id=group.group_id, partitions=asked, require_stable=True)
         reply = await self._caller.to_group_coordinator(group.group_id, methods.FETCH_OFFSETS, request)
-        current = {(item.topic_id, item.partition) for item in asked}
+        ids = await self._ids_of_today(reply.offsets) if not chosen else {item.topic: item.topic_id for item in asked}
         found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(chosen)
         for entry in reply.offsets:
             if entry.offset < 0 or entry.partition < 0:
                 raise errors.InvalidResponseError("the coordinator told an offset that cannot be", offset=entry.offset)
-            if not chosen or (entry.topic_id, entry.partition) in current:
-                at = OffsetAndMetadata(entry.offset, entry.leader_epoch, entry.metadata)
-                found[TopicPartition(entry.topic, entry.partition)] = at
+            partition = TopicPartition(entry.topic, entry.partition)
+            if ids.get(entry.topic) == entry.topic_id and (not chosen or partition in found):
+                found[partition] = OffsetAndMetadata(entry.offset, entry.leader_epoch, entry.metadata, entry.topic_id)
         return found
+
+    async def _ids_of_today(self, entries: Iterable[co.OffsetEntry]) -> dict[str, str]:
+        """Topic -> id. A topic that is there no more keeps its own: nobody can take its offsets for another's."""
+        ids = {entry.topic: entry.topic_id for entry in entries}
+        deadline_ms = self._context.deadline_ms()
+        for name in ids:
+            with contextlib.suppress(errors.UnknownTopicError):
+                ids[name] = (await self._metadata.topic(name, deadline_ms)).topic_id
+        return ids
+
+
+def _offset_of(cursor: Cursor, position: int) -> OffsetAndMetadata:
+    """Of the topic that the cursor reads, whatever has its name by now."""
+    return OffsetAndMetadata(position, cursor.last_leader_epoch, topic_id=cursor.id.topic_id)
 
 
 def _below(rows: Any, end: int) -> Any:

@@ -135,6 +135,7 @@ class BatchDelivery:
     def __init__(self, batches: list[Batch]) -> None:
         self._batches = batches
         self.rows = sum(batch.record_count for batch in batches)
+        """How many."""
 
     def __await__(self) -> Generator[Any, None, list[WrittenRange]]:
         """Waits for all acknowledgements. Raises the first failure."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
@@ -37,7 +38,9 @@ class Records(list[ConsumerRecord]):
     def __init__(self, group: GroupMetadata | None) -> None:
         super().__init__()
         self.group = group
+        """Whose offsets these are; None: the consumer has no `group_id`."""
         self.offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+        """Where reading goes on in each partition."""
 
 
 class Leftover:
@@ -46,12 +49,13 @@ class Leftover:
     What cannot be read is raised when it is its turn, after all records before it.
     """
 
-    __slots__ = ("_batches", "_config", "_error", "_next_offset", "_rows", "fetched")
+    __slots__ = ("_at", "_batches", "_config", "_error", "_next_offset", "_rows", "fetched")
 
     def __init__(self, fetched: Fetched, config: ConsumerConfig) -> None:
         self.fetched = fetched
         self._config = config
-        self._rows: list[ConsumerRecord] = []
+        self._rows: list[ConsumerRecord] = []  # of the batch that was unpacked last
+        self._at = 0  # the first of them that was not taken
         self._error: errors.OncelogError | None = None
         self._batches: deque[tuple[BatchHeader, memoryview]] = deque()
         self._next_offset = fetched.cursor.position
@@ -68,8 +72,8 @@ class Leftover:
         """
         taken: list[ConsumerRecord] = []
         unpacked = 0
-        while len(taken) < count and (self._rows or unpacked < most_bytes):
-            if not self._rows:
+        while len(taken) < count and (self._at < len(self._rows) or unpacked < most_bytes):
+            if self._at >= len(self._rows):
                 if not self._batches:
                     break
                 try:
@@ -78,16 +82,39 @@ class Leftover:
                     if taken:
                         return taken, most_bytes  # it is raised next time
                     raise
-            rest = count - len(taken)
-            taken += self._rows[:rest]
-            self._rows = self._rows[rest:]
+            some = self._rows[self._at : self._at + count - len(taken)]
+            self._at += len(some)
+            taken += some
         if self._error is not None and not taken and not self._batches:
             raise self._error
         return taken, unpacked
 
+    def next_row(self) -> ConsumerRecord | None:
+        """The next record of the batch that is unpacked, and moves the cursor behind it: `take(1, ...)` without its cost.
+
+        None where that needs more care: at the last record of the batch, after a seek, in a pause.
+        """
+        after = self._at + 1
+        fetched = self.fetched
+        cursor = fetched.cursor
+        if after >= len(self._rows) or fetched.generation != cursor.generation or cursor.is_paused:
+            return None
+        row = self._rows[self._at]
+        self._at = after
+        cursor.position = row.offset + 1  # offsets within a batch follow each other
+        return row
+
+    def unpacked(self) -> tuple[list[ConsumerRecord], int]:
+        """The records of the batch that was unpacked last, and which of them is the first that was not taken."""
+        return self._rows, self._at
+
+    def taken_to(self, at: int) -> None:
+        """Of those records, all before this one were taken."""
+        self._at = at
+
     def _unpack(self) -> int:
         header, view = self._batches[0]
-        self._rows = _rows_of(self.fetched, self._config, header, view)
+        self._rows, self._at = _rows_of(self.fetched, self._config, header, view), 0
         self._batches.popleft()
         self._next_offset = header.next_offset
         return max(header.uncompressed_length, len(view))
@@ -95,13 +122,13 @@ class Leftover:
     @property
     def is_empty(self) -> bool:
         """Everything was taken."""
-        return not self._rows and not self._batches and self._error is None
+        return self._at >= len(self._rows) and not self._batches and self._error is None
 
     @property
     def position(self) -> int:
         """The offset from which reading goes on."""
-        if self._rows:
-            return self._rows[0].offset
+        if self._at < len(self._rows):
+            return self._rows[self._at].offset
         return self.fetched.next_offset if self.is_empty else self._next_offset
 
 
@@ -152,20 +179,17 @@ def _decoded(fetched: Fetched, config: ConsumerConfig, header: BatchHeader, view
 
 def _rows_of(fetched: Fetched, config: ConsumerConfig, header: BatchHeader, view: memoryview) -> list[ConsumerRecord]:
     """The records of one batch, from the position on."""
-    from oncelog.core.batch import records_of
+    from oncelog.core.batch import columns_of
 
     topic, partition = fetched.cursor.partition
-    position = fetched.cursor.position
-    read_key, read_value = config.key_deserializer, config.value_deserializer
-    rows: list[ConsumerRecord] = []
     batch = _decoded(fetched, config, header, view)
-    for key, value, timestamp_ms, offset, headers in records_of(batch, header):
-        if offset < position:
-            continue
-        shown_key = key if read_key is None else read_key(key)
-        shown_value = value if read_value is None else read_value(value)
-        rows.append(ConsumerRecord(topic, partition, offset, timestamp_ms, shown_key, shown_value, headers))
-    return rows
+    seen = max(fetched.cursor.position - header.base_offset, 0)
+    keys, values, times, headers = columns_of(batch.slice(seen), header)
+    shown_keys = keys if config.key_deserializer is None else map(config.key_deserializer, keys)
+    shown_values = values if config.value_deserializer is None else map(config.value_deserializer, values)
+    offsets = range(header.base_offset + seen, header.base_offset + seen + len(times))
+    columns = (itertools.repeat(topic), itertools.repeat(partition), offsets, times, shown_keys, shown_values, headers)
+    return list(map(ConsumerRecord._make, zip(*columns, strict=False)))
 
 
 def arrow_of(fetched: Fetched, config: ConsumerConfig, include_headers: bool) -> tuple[Any, int]:

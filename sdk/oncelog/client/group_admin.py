@@ -12,6 +12,7 @@ from typing import Any
 from oncelog import methods
 from oncelog.client.admin_base import AdminBase
 from oncelog.client.descriptions import GroupDescription, GroupListing, GroupOffset, PendingOffsets
+from oncelog.client.metadata import created_again
 from oncelog.client.offsets import GroupMetadata, offset_entries
 from oncelog.client.shard_listing import ShardListing
 from oncelog.core.names import check_group_id
@@ -54,11 +55,15 @@ class GroupAdmin(AdminBase):
         )
 
     async def set_group_offsets(self, group_id: str, offsets: Mapping[Any, Any]) -> None:
-        """Commits offsets, (topic, partition) -> offset, in the name of a group. Raises the first refusal."""
-        request = co.CommitOffsetsRequest(
-            member=GroupMetadata(check_group_id(group_id)).to_proto(),
-            offsets=await offset_entries(self._metadata, offsets, self._context.deadline_ms()),
-        )
+        """Commits offsets, (topic, partition) -> offset, in the name of a group. Raises the first refusal.
+
+        Raises `UnknownTopicError` for an offset with the id of a topic that was created again since: then none is committed.
+        """
+        member = GroupMetadata(check_group_id(group_id)).to_proto()
+        entries, outdated = await offset_entries(self._metadata, offsets, self._context.deadline_ms())
+        if outdated:
+            raise created_again(*outdated[0], "look where the group should stand in the new one")
+        request = co.CommitOffsetsRequest(member=member, offsets=entries)
         reply = await self._caller.to_group_coordinator(group_id, methods.COMMIT_OFFSETS, request, once=True)
         for failed in reply.errors:
             raise from_detail(failed.error)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from typing import Any
 
 from oncelog import errors, methods
 from oncelog.client.context import Context, now_ms
@@ -118,6 +119,23 @@ class Metadata:
             topic = await self.topic(name, deadline_ms)
         return topic
 
+    async def topic_known_as(self, name: str, topic_id: str, deadline_ms: int) -> Topic:
+        """The topic of this name, most likely of this id; the cluster is asked about one that may have just been created.
+
+        Of another id, when that is what the cluster says. Raises `UnknownTopicError` or `ClusterUnreachableError`.
+        """
+        topic = await self.topic(name, deadline_ms)
+        grace_ms = min(deadline_ms, now_ms() + _UNKNOWN_TOPIC_GRACE_MS)
+        attempt = 0
+        while topic.topic_id != topic_id:
+            if attempt and not await self._context.pause(attempt, grace_ms):
+                break
+            attempt += 1
+            self._next_address += 1  # the broker that answered last may see changes late: ask another one
+            await self.refresh(deadline_ms)
+            topic = await self.topic(name, deadline_ms)
+        return topic
+
     def latest_topic(self, name: str) -> Topic | None:
         """As it was last heard of, however long ago; None = not at all."""
         return self._topics.get(name)
@@ -136,6 +154,11 @@ class Metadata:
     def topic_name(self, topic_id: str) -> str | None:
         """The name that belongs to an id; None when that topic is gone."""
         return self._names.get(topic_id)
+
+    @property
+    def revision(self) -> int:
+        """Of the newest answer that was learnt; 0 = none yet."""
+        return self._revision
 
     def leader(self, partition: PartitionId) -> Leader:
         """Who leads, as far as known."""
@@ -379,6 +402,18 @@ def no_partition(topic: Topic, partition: int) -> errors.UnknownTopicError:
     """The error that says which partitions there are."""
     return errors.UnknownTopicError(
         f"topic `{topic.name}` has the partitions 0 to {topic.partitions - 1}", partition=partition
+    )
+
+
+def created_again(
+    topic: str, partition: int = -1, advice: str = "seek, or assign it anew, to read the new one"
+) -> errors.UnknownTopicError:
+    """The error of whoever may not go on with the new topic by itself; `partition` -1: none in particular."""
+    where: dict[str, Any] = {"partition": partition} if partition >= 0 else {}
+    return errors.UnknownTopicError(
+        f"topic `{topic}` was deleted and created again: what was not read of the old one is gone; {advice}",
+        topic=topic,
+        **where,
     )
 
 

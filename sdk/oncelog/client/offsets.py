@@ -1,4 +1,8 @@
-"""Offsets of a group, as users hold them and as they travel."""
+"""Offsets of a group, as users hold them and as they travel.
+
+Rule: an offset belongs to the topic that it was read from. It carries that topic's id, and the coordinator keeps it under this
+      id, so it is never taken for an offset of a later topic of the same name.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +19,16 @@ NO_EPOCH = -1
 
 
 class OffsetAndMetadata(NamedTuple):
-    """The next offset to read; `leader_epoch` of the last record read (-1 = unknown); a note of at most 4096 bytes."""
+    """The next offset to read; `leader_epoch` of the last record read (-1 = unknown); a note of at most 4096 bytes.
+
+    `topic_id` is that of the topic that was read; empty, as when you write an offset down yourself: the topic that has the
+    name when it is committed.
+    """
 
     offset: int
     leader_epoch: int = NO_EPOCH
     metadata: str = ""
+    topic_id: str = ""
 
 
 class GroupMetadata(NamedTuple):
@@ -48,23 +57,37 @@ def as_partitions(items: Iterable[Any]) -> list[TopicPartition]:
     return list(dict.fromkeys(as_partition(item) for item in items))
 
 
-async def offset_entries(metadata: Metadata, offsets: Mapping[Any, Any], deadline_ms: int) -> list[co.OffsetEntry]:
-    """Offsets as they travel; a plain number is an offset. Raises `UnknownTopicError`, `OffsetMetadataTooLargeError`."""
-    entries = []
+async def offset_entries(
+    metadata: Metadata, offsets: Mapping[Any, Any], deadline_ms: int
+) -> tuple[list[co.OffsetEntry], list[TopicPartition]]:
+    """Offsets as they travel, and the partitions whose offset has none because their topic was created again since.
+
+    A plain number is an offset. Raises `UnknownTopicError`, `OffsetMetadataTooLargeError`.
+    """
+    entries: list[co.OffsetEntry] = []
+    outdated: list[TopicPartition] = []
     for item, given in offsets.items():
         partition = as_partition(item)
         at = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(int(given))
         if len(at.metadata.encode()) > MAX_METADATA_BYTES:
             raise OffsetMetadataTooLargeError(limit=MAX_METADATA_BYTES)
-        topic = await metadata.topic(partition.topic, deadline_ms)
-        entries.append(
-            co.OffsetEntry(
-                topic_id=topic.topic_id,
-                topic=topic.name,
-                partition=partition.partition,
-                offset=at.offset,
-                leader_epoch=at.leader_epoch,
-                metadata=at.metadata,
-            )
-        )
-    return entries
+        if at.topic_id:
+            topic = await metadata.topic_known_as(partition.topic, at.topic_id, deadline_ms)
+        else:
+            topic = await metadata.topic(partition.topic, deadline_ms)
+        if at.topic_id in ("", topic.topic_id):
+            entries.append(_entry(partition, at, topic.topic_id))
+        else:
+            outdated.append(partition)
+    return entries, outdated
+
+
+def _entry(partition: TopicPartition, at: OffsetAndMetadata, topic_id: str) -> co.OffsetEntry:
+    return co.OffsetEntry(
+        topic_id=topic_id,
+        topic=partition.topic,
+        partition=partition.partition,
+        offset=at.offset,
+        leader_epoch=at.leader_epoch,
+        metadata=at.metadata,
+    )

@@ -22,6 +22,7 @@ from oncelog import errors, methods, span_names
 from oncelog.client.calls import Caller
 from oncelog.client.context import Context
 from oncelog.client.delivery import BatchDelivery, Delivery
+from oncelog.client.handover import Handover
 from oncelog.client.metadata import Metadata
 from oncelog.client.scope import Scope, inside
 from oncelog.client.sender import Sender
@@ -93,9 +94,13 @@ class Participant:
     ) -> None:
         check_transactional_id(options.transactional_id)
         self.options = options
+        """What was joined, by its names."""
         self.already_committed = False
+        """True after `join`: the batch is committed, so write nothing and hand in no result."""
         self.committed_rows = 0
+        """How many rows were committed, if `already_committed`."""
         self._context = context
+        self._metadata = metadata
         self._caller = caller
         self._sender = Sender(context, metadata, caller, config, None)
         self._writer = Writer(context, metadata, config, self._sender)
@@ -210,6 +215,10 @@ class Participant:
         """As `Producer.send`, inside the joined transaction."""
         self._joined()
         return await self._writer.send(topic, value, key, partition, timestamp_ms, headers)
+
+    def handover(self) -> Handover:
+        """For `oncelog.sync`: takes single records from other threads once the transaction is joined."""
+        return Handover(self._writer, self._sender, self._metadata, lambda: self._identity is not None, self._joined)
 
     async def send_batch(self, topic: str, data: Any, partition: int | None = None) -> BatchDelivery:
         """As `Producer.send_batch`, inside the joined transaction."""

@@ -17,6 +17,7 @@ from oncelog.client import unclosed
 from oncelog.client.calls import Caller
 from oncelog.client.context import Context
 from oncelog.client.delivery import BatchDelivery, Delivery, RecordMetadata
+from oncelog.client.handover import Handover
 from oncelog.client.metadata import Metadata
 from oncelog.client.sender import Sender
 from oncelog.client.transaction import Transaction
@@ -41,6 +42,7 @@ class Producer:
 
     def __init__(self, context: Context, metadata: Metadata, caller: Caller, config: ProducerConfig) -> None:
         self.config = config
+        """The options, checked."""
         self._context = context
         self._metadata = metadata
         self._caller = caller
@@ -104,11 +106,11 @@ class Producer:
             unclosed.forgotten(self)
 
     def open_batches(self) -> list[Batch]:
-        """What is queued or under way."""
+        """For `oncelog.client.unclosed`: what is queued or under way."""
         return self._sender.open_batches()
 
     def unfinished(self) -> unclosed.Unfinished:
-        """How many records would be lost if this producer vanished now."""
+        """For `oncelog.client.unclosed`: how many records would be lost if this producer vanished now."""
         batches = self.open_batches()
         unsent = sum(batch.record_count for batch in batches if batch.attempts == 0)
         unanswered = sum(batch.record_count for batch in batches if batch.attempts > 0)
@@ -176,6 +178,10 @@ class Producer:
         """Waits until everything sent so far is acknowledged. Raises the first failure that nobody awaited."""
         await self._sender.flush()
         self._raise_unseen()
+
+    def handover(self) -> Handover:
+        """For `oncelog.sync`: takes single records from other threads."""
+        return Handover(self._writer, self._sender, self._metadata, lambda: True, self._check_plain)
 
     def _check_plain(self) -> None:
         if self.config.transactional_id is not None:

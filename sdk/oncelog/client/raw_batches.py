@@ -9,7 +9,6 @@ from oncelog.client.context import Context
 from oncelog.client.metadata import Metadata
 from oncelog.client.offset_lookup import isolation
 from oncelog.config import READ_COMMITTED
-from oncelog.core.batch import iter_batches
 from oncelog.core.consumer import Aborted, by_name, committed
 from oncelog.core.fetch_answer import Bounds, check_batch, check_bounds, check_end, check_extent
 from oncelog.core.header import BatchHeader, partition_tag
@@ -83,6 +82,8 @@ class RawReader:
         answer = reply.partitions[0]
         if answer.HasField("error"):
             raise from_detail(answer.error)
+        from oncelog.core.batch import iter_batches  # loads pyarrow, which most administration does without
+
         _check(where, offset, isolation_level, answer, data)
         aborted = by_name(
             Aborted(a.txn_producer_id, a.txn_no, a.all, frozenset(a.winners), a.data_loss) for a in answer.aborted
@@ -96,6 +97,8 @@ class RawReader:
 
 def _check(where: PartitionId, offset: int, isolation_level: str, answer: pb.FetchedPartition, data: Buffer) -> None:
     """Raises `InvalidResponseError`, as a consumer does."""
+    from oncelog.core.batch import iter_batches
+
     told = Bounds(answer.leader_epoch, answer.high_watermark, answer.last_stable_offset)
     check_bounds(Bounds(), told)
     limit = told.last_stable_offset if isolation_level == READ_COMMITTED else told.high_watermark

@@ -1,4 +1,4 @@
-"""Brings queued records to the leaders: gathers, pipelines, tries again, settles what is in doubt.
+"""Brings queued records to the leaders: gathers, pipelines, tries again. What a failure asks for is done by `Recovery`.
 
 Rule 1: a request holds at most one batch per partition and everything for its broker that is ready; nothing waits for
         more to come except by `linger_ms`.
@@ -20,23 +20,19 @@ from oncelog.client import obstacles
 from oncelog.client.calls import Caller
 from oncelog.client.context import Context, now_ms
 from oncelog.client.delivery import wait_done
-from oncelog.client.metadata import Metadata, Topic, unknown_topic
+from oncelog.client.metadata import Metadata, Topic
 from oncelog.client.produce_calls import Lane, ProduceCalls, Request
+from oncelog.client.recovery import Recovery
 from oncelog.client.send_trace import SendTraces
 from oncelog.config import ProducerConfig
-from oncelog.core import batch as codec
 from oncelog.core.accumulator import Accumulator, Batch
+from oncelog.core.header import CODECS
 from oncelog.core.identity import NOBODY, Identity
 from oncelog.core.producer_window import ProducerWindow, Resolved, timed_out
 from oncelog.core.record import HeaderList
-from oncelog.core.sequence import last_sequence
 from oncelog.types import PartitionId
-from oncelog.v1 import partition_pb2 as pb
 
 _SWEEP_MS = 500
-_SUSPICIOUS_MS = 1_000
-"""A call that takes longer makes us look whether its partitions have another leader by now."""
-_SETTLE_TIMEOUT_MS = 5_000
 _FAILURES_KEPT = 100
 
 Renew = Callable[[], Awaitable[Identity]]
@@ -48,11 +44,12 @@ class Sender:
     def __init__(
         self, context: Context, metadata: Metadata, caller: Caller, config: ProducerConfig, renew: Renew | None
     ) -> None:
+        import oncelog.core.batch  # noqa: F401 now, and not in the midst of the loop's work: it loads pyarrow
+
         self._context = context
         self._metadata = metadata
-        self._caller = caller
         self._config = config
-        self._codec = codec.CODECS[config.compression_type]
+        self._codec = CODECS[config.compression_type]
         self._renew = renew
         self._accumulator = Accumulator(
             config.batch_size, config.linger_ms, config.buffer_memory, config.delivery_timeout_ms
@@ -70,17 +67,26 @@ class Sender:
             on_crash=self._crashed,
             traces=self.traces,
         )
+        self._recovery = Recovery(
+            context,
+            metadata,
+            caller,
+            self._calls,
+            self._accumulator,
+            self._windows,
+            self._outstanding,
+            settle=self._settle_resolved,
+            wake=self._wake,
+            wake_at=self._wake_at,
+            spawn=self._spawn,
+        )
         self._tasks: dict[asyncio.Task[None], None] = {}
-        self._settling: dict[PartitionId, None] = {}
         self._dirty: dict[PartitionId, None] = {}
         self._is_draining = False
         self._timers: dict[PartitionId, asyncio.TimerHandle] = {}
-        self._leaderless: dict[PartitionId, int] = {}
         self._without_identity: dict[PartitionId, None] = {}
         self._is_renewing = False
         self._renewal_error: errors.OncelogError | None = None
-        self._refreshing: asyncio.Task[None] | None = None
-        self._refresh_error: errors.OncelogError | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._room: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._flushes = 0
@@ -93,7 +99,29 @@ class Sender:
 
     # ------------------------------------------------------------ adding
 
-    async def add_row(
+    def may_add(self, size: int, beside: int = 0) -> bool:
+        """There is room for a record now, and for `beside` bytes more. It only looks, from any thread.
+
+        Raises `MessageTooLargeError`, or what stopped this producer.
+        """
+        if self._is_closed or self.failure is not None:
+            self.refuse_when_over()
+        if size > self._config.max_request_size:
+            raise errors.MessageTooLargeError(
+                "the record is larger than max_request_size", bytes=size, max_request_size=self._config.max_request_size
+            )
+        return not self._room and self._accumulator.has_room(size, beside)
+
+    async def reserve(self, size: int) -> None:
+        """Waits for room; the caller adds its record before it waits for anything else.
+
+        Raises `MessageTooLargeError`, `BufferExhaustedError`, or what stopped this producer.
+        """
+        if not self.may_add(size):
+            await self._wait_for_room(size)
+            self.refuse_when_over()
+
+    def put_row(
         self,
         topic: Topic,
         partition: int,
@@ -103,11 +131,7 @@ class Sender:
         headers: HeaderList,
         size: int,
     ) -> tuple[Batch, int]:
-        """Queues a row as soon as there is room; the batch that it is in, and its index there.
-
-        Raises `MessageTooLargeError`, `BufferExhaustedError`, or what stopped this producer.
-        """
-        await self._reserve(size)
+        """Queues a row for which there is room; the batch that it is in, and its index there."""
         where = PartitionId(topic.topic_id, partition)
         batch, index = self._accumulator.add_row(where, topic.name, key, value, timestamp_ms, headers, size, now_ms())
         if index == 0:
@@ -116,9 +140,13 @@ class Sender:
             self._wake(where)
         return batch, index
 
+    def refused(self, batch: Batch, error: errors.OncelogError) -> None:
+        """A record that was accepted can not be queued: its failure counts as any other."""
+        self._note_failure(batch, error)
+
     async def add_arrow(self, topic: Topic, partition: int, rows: Any, size: int, timestamp_ms: int) -> Batch:
-        """Queues an Arrow record batch as one batch. Raises as `add_row`."""
-        await self._reserve(size)
+        """Queues an Arrow record batch as one batch. Raises as `reserve`."""
+        await self.reserve(size)
         where = PartitionId(topic.topic_id, partition)
         batch = self._accumulator.add_arrow(where, topic.name, rows, rows.num_rows, size, timestamp_ms, now_ms())
         self._enter(batch)
@@ -129,16 +157,6 @@ class Sender:
         self._wake(batch.partition)
         if self._sweep_timer is None:
             self._sweep_timer = asyncio.get_running_loop().call_later(_SWEEP_MS / 1000, self._sweep)
-
-    async def _reserve(self, size: int) -> None:
-        self._refuse_when_over()
-        if size > self._config.max_request_size:
-            raise errors.MessageTooLargeError(
-                "the record is larger than max_request_size", bytes=size, max_request_size=self._config.max_request_size
-            )
-        if self._room or not self._accumulator.has_room(size):
-            await self._wait_for_room(size)
-            self._refuse_when_over()
 
     async def _wait_for_room(self, size: int) -> None:
         """First come, first served. Who is admitted has its room counted until it adds its record."""
@@ -176,7 +194,8 @@ class Sender:
     def _is_over(self) -> bool:
         return self._is_closed or self.failure is not None
 
-    def _refuse_when_over(self) -> None:
+    def refuse_when_over(self) -> None:
+        """Raises `IllegalStateError` once it is closed, or what stopped this producer."""
         if self._is_closed:
             raise errors.IllegalStateError("the producer is closed")
         if self.failure is not None:
@@ -236,6 +255,7 @@ class Sender:
             pass
         finally:
             self._is_closed = True
+            self._recovery.close()
             self.drop(None)
             for timer in (*self._timers.values(), self._sweep_timer):
                 if timer is not None:
@@ -289,7 +309,7 @@ class Sender:
             self._settle_resolved(window.expire(now, self._obstacle(oldest)))
         doubtful = window.in_question(now)
         if doubtful is not None:
-            self._ask_about(partition, window, doubtful)
+            self._recovery.ask_about(partition, window, doubtful)
             return
         lane = self._lane_for(partition, window)
         if lane is None:
@@ -325,13 +345,8 @@ class Sender:
         """Where to send; None, and a refresh on its way, when nobody leads the partition."""
         if window.is_empty and self._accumulator.peek(partition) is None:
             return None
-        leader = self._metadata.leader(partition)
-        if leader.address is None:
-            self._leaderless[partition] = self._leaderless.get(partition, 0) + 1
-            self._refresh()
-            return None
-        self._leaderless.pop(partition, None)
-        return self._calls.lane(leader.address)
+        address = self._recovery.leader_of(partition)
+        return None if address is None else self._calls.lane(address)
 
     def _next_batch(self, partition: PartitionId, window: ProducerWindow, now: int) -> Batch | None:
         batch = window.resend(now)
@@ -359,6 +374,8 @@ class Sender:
         return None
 
     def _encode(self, batch: Batch, window: ProducerWindow) -> bytes:
+        from oncelog.core import batch as codec
+
         assert window.identity is not None
         who = window.identity
         where: dict[str, Any] = {
@@ -372,7 +389,7 @@ class Sender:
             "topic_id": batch.partition.topic_id,
             "partition": batch.partition.partition,
         }
-        if batch.encoded:  # it was meant for a topic that is gone: see `_fail_partition`
+        if batch.encoded:  # it was meant for a topic that is gone: see `Recovery`
             del where["codec"]
             encoded = codec.reseal_batch(batch.encoded, **where)
         elif batch.arrow is not None:
@@ -399,13 +416,8 @@ class Sender:
                 batch.deadline_ms = min(batch.deadline_ms, now)
         self._settle_resolved(window.answered(batch, error, retry_at), -1 if error is not None else base_offset)
         if error is not None and batch.error is None:  # also with acks=0, where it is done with
-            self._after_failure(error)
+            self._recovery.after_failure(error)
         self._wake(batch.partition)
-
-    def _after_failure(self, error: errors.OncelogError) -> None:
-        lost = isinstance(error, (errors.NetworkError, errors.RequestTimedOutError, errors.UnknownTopicError))
-        if lost or error.action is errors.ErrorAction.REFRESH:
-            self._refresh()
 
     # ------------------------------------------------------------ outcomes
 
@@ -450,52 +462,6 @@ class Sender:
         self.failure = errors.InvalidTxnStateError(f"the producer failed: {error!r}")
         self.drop(self.failure)
 
-    # ------------------------------------------------------------ doubt
-
-    def _ask_about(self, partition: PartitionId, window: ProducerWindow, batch: Batch) -> None:
-        if partition not in self._settling:
-            self._settling[partition] = None
-            self._spawn(self._settle(partition, window, batch))
-
-    async def _settle(self, partition: PartitionId, window: ProducerWindow, batch: Batch) -> None:
-        """Asks until the leader answers, or refuses to for good: until then nobody may write behind this batch."""
-        request = pb.GetProducerStateRequest(
-            topic_id=partition.topic_id,
-            partition=partition.partition,
-            producer_id=batch.identity.producer_id,
-            producer_epoch=batch.identity.producer_epoch,
-            base_sequence=batch.base_sequence,
-            last_sequence=last_sequence(batch.base_sequence, batch.record_count),
-            settle=True,
-            session_token=batch.identity.session_token,
-        )
-        timeout_ms = min(_SETTLE_TIMEOUT_MS, self._context.config.request_timeout_ms)
-        attempt = 0
-        try:
-            while True:
-                try:
-                    reply = await self._caller.to_leader(partition, methods.GET_PRODUCER_STATE, request, timeout_ms)
-                    if self._windows.get(partition) is window:  # else the topic was deleted while we asked
-                        self._settle_resolved(window.settled(batch, reply.written), reply.base_offset)
-                    return
-                except errors.OncelogError as error:
-                    if self._windows.get(partition) is not window:
-                        return
-                    is_unknown = isinstance(error, errors.UnknownTopicError)
-                    if not error.retriable and not is_unknown:
-                        self._settle_resolved(window.unanswerable(batch, error))
-                        return
-                    self._settle_resolved(window.give_up(batch))
-                    if is_unknown and self._is_gone(partition):
-                        self._fail_partition(partition)
-                        return
-                attempt += 1
-                await asyncio.sleep(self._context.delay_ms(attempt) / 1000)
-        finally:
-            self._settling.pop(partition, None)
-            if not self._is_closed:
-                self._wake(partition)
-
     # ------------------------------------------------------------ identity
 
     def _give_identity(self, partition: PartitionId, window: ProducerWindow) -> bool:
@@ -529,31 +495,7 @@ class Sender:
             if not self._is_closed:
                 self._wake_all(waiting)
 
-    # ------------------------------------------------------------ metadata and time
-
-    def _refresh(self) -> None:
-        if self._refreshing is None or self._refreshing.done():
-            self._refreshing = self._metadata.request_refresh()
-            self._refreshing.add_done_callback(self._refreshed)
-
-    def _refreshed(self, task: asyncio.Task[None]) -> None:
-        if self._is_closed:
-            return
-        now = now_ms()
-        failure = None if task.cancelled() else task.exception()
-        self._refresh_error = failure if isinstance(failure, errors.OncelogError) else None
-        is_fresh = not task.cancelled() and failure is None
-        for partition in list(self._windows):
-            if is_fresh and self._is_gone(partition) and not self._may_move_soon(partition):
-                self._fail_partition(partition)
-        for partition in list(self._leaderless):
-            if self._metadata.leader(partition).address is not None:
-                self._wake(partition)
-            else:
-                self._wake_at(partition, now + self._context.delay_ms(self._leaderless[partition]))
-        for request in self._calls.slow(_SUSPICIOUS_MS):
-            if self._is_deposed(request):
-                self._calls.abandon(request)
+    # ------------------------------------------------------------ obstacles and time
 
     def _obstacle(self, batch: Batch) -> errors.OncelogError | None:
         """What keeps this batch from being sent, where that is more than the answer to its last attempt."""
@@ -562,46 +504,11 @@ class Sender:
             return self._renewal_error
         address = self._metadata.leader(partition).address
         if address is None:
-            return self._refresh_error or errors.LeaderNotAvailableError()
+            return self._recovery.refresh_error or errors.LeaderNotAvailableError()
         if (quota := obstacles.quota_of(self._context, address, batch)) is not None:
             return quota
         first = next(iter(window.unresolved()), None) if (window := self._windows.get(partition)) else None
         return first.last_error if first is not None and first is not batch else None
-
-    def _is_gone(self, partition: PartitionId) -> bool:
-        return self._metadata.topic_name(partition.topic_id) is None
-
-    def _may_move_soon(self, partition: PartitionId) -> bool:
-        """The name belongs to a new topic, and the old one's leader is about to refuse what is in flight to it."""
-        unresolved = self._windows[partition].unresolved()
-        in_flight = [batch for batch in unresolved if batch.in_flight and not batch.in_doubt]
-        return any(self._metadata.newer_topic(batch.topic, partition.topic_id) for batch in in_flight)
-
-    def _fail_partition(self, partition: PartitionId) -> None:
-        """The topic was deleted. What was certainly never written goes to the topic that has its name now, if any does:
-        the sender named a name, and only our knowledge of it was old. The rest fails.
-        """
-        gone = [batch for batch in self._outstanding if batch.partition == partition]
-        window = self._windows.pop(partition)
-        window.drop()
-        self._accumulator.drop(partition)
-        self._leaderless.pop(partition, None)
-        now = self._metadata.newer_topic(gone[0].topic, partition.topic_id) if gone else None
-        moved: list[Batch] = []
-        if now is not None and partition.partition < now.partitions:
-            moved = [batch for batch in gone if not batch.in_doubt and not batch.in_flight]
-        if moved:
-            assert now is not None
-            for batch in moved:
-                batch.move_to(PartitionId(now.topic_id, partition.partition))
-            self._accumulator.put_first(moved)
-            self._wake(moved[0].partition)
-        failed = [batch for batch in gone if batch not in moved]
-        self._settle_resolved([(batch, unknown_topic(batch.topic)) for batch in failed])
-
-    def _is_deposed(self, request: Request) -> bool:
-        leaders = [self._metadata.leader(batch.partition).address for batch in request.batches]
-        return all(address is not None and address != request.lane.address for address in leaders)
 
     def _sweep(self) -> None:
         """Deadlines and suspicious calls, twice a second while anything is on its way."""
@@ -614,7 +521,6 @@ class Sender:
         for partition, window in self._windows.items():
             if not window.is_empty:
                 self._wake(partition)
-        if self._calls.slow(_SUSPICIOUS_MS):
-            self._refresh()
+        self._recovery.look_at_slow_calls()
         if self._outstanding:
             self._sweep_timer = asyncio.get_running_loop().call_later(_SWEEP_MS / 1000, self._sweep)

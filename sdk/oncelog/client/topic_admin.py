@@ -16,8 +16,8 @@ from oncelog.client.descriptions import (
     PartitionOffsets,
     TopicDescription,
 )
-from oncelog.client.metadata import unknown_topic
-from oncelog.client.offset_lookup import EARLIEST, LATEST, OffsetLookup
+from oncelog.client.metadata import created_again, unknown_topic
+from oncelog.client.offset_lookup import EARLIEST, LATEST, FoundOffset, OffsetLookup
 from oncelog.client.raw_batches import RawReader
 from oncelog.config import READ_COMMITTED, READ_UNCOMMITTED
 from oncelog.core.names import check_topic_name
@@ -98,13 +98,34 @@ class TopicAdmin(AdminBase):
             if p in starts and p in stable and p in ends
         }
 
-    async def end_of_epoch(self, topic: str, partition: int, leader_epoch: int) -> int:
-        """The offset (exclusive) at which this leader epoch ended in the log; a position above it was cut off."""
-        found = await self._metadata.topic(check_topic_name(topic), self._context.deadline_ms())
-        where = PartitionId(found.topic_id, partition)
-        request = pb.OffsetForLeaderEpochRequest(
-            topic_id=found.topic_id, partition=partition, leader_epoch=leader_epoch
-        )
+    async def offsets_of_topic(
+        self, name: str, topic_id: str, times: Mapping[int, int], isolation_level: str = READ_COMMITTED
+    ) -> dict[int, FoundOffset]:
+        """What `times` asks for, partition -> ms since 1970 (or -1 the end, -2 the beginning), in the topic of just this id.
+
+        Raises `UnknownTopicError` when the name is another topic's by now.
+        """
+        await self._require_id(name, topic_id)
+        wanted = {PartitionId(topic_id, partition): time_ms for partition, time_ms in times.items()}
+        found = await OffsetLookup(self._context, self._metadata).find(wanted, isolation_level)
+        return {where.partition: at for where, at in found.items()}
+
+    async def _require_id(self, name: str, topic_id: str) -> None:
+        known = await self._metadata.topic_known_as(check_topic_name(name), topic_id, self._context.deadline_ms())
+        if known.topic_id != topic_id:
+            raise created_again(name, advice="look at it anew")
+
+    async def end_of_epoch(self, topic: str, partition: int, leader_epoch: int, topic_id: str = "") -> int:
+        """The offset (exclusive) at which this leader epoch ended in the log; a position above it was cut off.
+
+        With a `topic_id`, raises `UnknownTopicError` when the name is another topic's by now.
+        """
+        if topic_id:
+            await self._require_id(topic, topic_id)
+        else:
+            topic_id = (await self._metadata.topic(check_topic_name(topic), self._context.deadline_ms())).topic_id
+        where = PartitionId(topic_id, partition)
+        request = pb.OffsetForLeaderEpochRequest(topic_id=topic_id, partition=partition, leader_epoch=leader_epoch)
         reply = await self._caller.to_leader(where, methods.OFFSET_FOR_LEADER_EPOCH, request)
         return reply.end_offset
 

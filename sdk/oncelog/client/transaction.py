@@ -18,7 +18,8 @@ from oncelog import errors, methods, span_names
 from oncelog.client.calls import Caller
 from oncelog.client.context import Context, now_ms
 from oncelog.client.delivery import BatchDelivery, Delivery
-from oncelog.client.metadata import Metadata
+from oncelog.client.handover import Handover
+from oncelog.client.metadata import Metadata, created_again
 from oncelog.client.offsets import GroupMetadata, OffsetAndMetadata, offset_entries
 from oncelog.client.scope import Scope, inside
 from oncelog.client.sender import Sender
@@ -182,6 +183,17 @@ class Transaction:
         self._touch()
         return await self._writer.send(topic, value, key, partition, timestamp_ms, headers)
 
+    def handover(self) -> Handover:
+        """For `oncelog.sync`: takes single records from other threads while the transaction is open."""
+        return Handover(self._writer, self._sender, self._metadata, self._takes_records, self._touch)
+
+    def _takes_records(self) -> bool:
+        """One was sent already, and nothing has ended or failed the transaction since."""
+        core = self._core
+        if core is None or self._sender.failure is not None:
+            return False
+        return core.state is TransactionState.OPEN and core.is_touched
+
     async def send_many(self, topic: str, rows: Iterable[Any]) -> BatchDelivery:
         """As `Producer.send_many`, inside this transaction."""
         self._touch()
@@ -197,7 +209,8 @@ class Transaction:
     ) -> None:
         """Commits offsets with this transaction: those of a consumer's batch, or a mapping and the group's metadata.
 
-        Raises `IllegalStateError` without a group, and what fences a stale member (`FencedMemberEpochError`, ...).
+        Raises `IllegalStateError` without a group, `UnknownTopicError` when a topic was created again since its offset was
+        read (then abort), and what fences a stale member (`FencedMemberEpochError`, ...).
         """
         offsets: Mapping[TopicPartition, Any] = read if isinstance(read, Mapping) else read.offsets
         found = group if isinstance(read, Mapping) else group or read.group
@@ -206,11 +219,14 @@ class Transaction:
         core = self._touch()
         if not offsets:
             return
+        sequence = core.next_offset_sequence(found.group_id)
+        entries, outdated = await offset_entries(self._metadata, offsets, self._context.deadline_ms())
+        if outdated:  # none of these offsets is sent, so what was written for them must not be committed
+            again = created_again(*outdated[0], "abort, and go on with what the consumer returns next")
+            core.fail(again)
+            raise again
         request = co.SendOffsetsRequest(
-            name=self._name(),
-            member=found.to_proto(),
-            commit_sequence=core.next_offset_sequence(found.group_id),
-            offsets=await offset_entries(self._metadata, offsets, self._context.deadline_ms()),
+            name=self._name(), member=found.to_proto(), commit_sequence=sequence, offsets=entries
         )
         try:
             with inside(self._scope):

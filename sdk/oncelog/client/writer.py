@@ -18,9 +18,8 @@ from oncelog.client.send_trace import Created
 from oncelog.client.sender import Sender
 from oncelog.config import ProducerConfig, Serializer
 from oncelog.core.accumulator import Batch, row_bytes
-from oncelog.core.batch import MAX_RECORD_HEADERS
 from oncelog.core.hashing import partition_for_key
-from oncelog.core.record import HeaderList
+from oncelog.core.record import MAX_RECORD_HEADERS, HeaderList
 from oncelog.errors import InvalidRecordError, InvalidTimestampError, UnknownTopicError
 from oncelog.types import PartitionId
 
@@ -37,6 +36,19 @@ class Message(NamedTuple):
     headers: Headers = ()
     partition: int | None = None
     timestamp_ms: int | None = None
+
+
+class Row(NamedTuple):
+    """A record that was checked: it can be queued as it is. `partition` None: the key decides, or any takes it."""
+
+    topic: str
+    partition: int | None
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+    headers: HeaderList
+    size: int
+    """What it counts against batch and buffer, in bytes."""
 
 
 class Writer:
@@ -91,6 +103,30 @@ class Writer:
         headers: Headers,
         created: Created | None = None,
     ) -> tuple[Batch, int]:
+        row = self.checked(topic, value, key, partition, timestamp_ms, headers, created)
+        found = self._metadata.known_topic(topic)
+        if found is None or (partition is not None and not 0 <= partition < found.partitions):
+            found = await self.topic_for(topic, partition)
+        if not self._sender.may_add(row.size):
+            await self._sender.reserve(row.size)
+        batch, index = self.put(found, row)
+        if created is not None and self._sender.traces is not None:
+            self._sender.traces.queued(batch, created)
+        return batch, index
+
+    def checked(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: Headers,
+        created: Created | None = None,
+    ) -> Row:
+        """A record as it will be written. Safe from any thread if the serializers are. Raises `InvalidRecordError`,
+        `InvalidTimestampError`, and what a serializer raises.
+        """
         key_bytes = _serialized(key, self._config.key_serializer, "key")
         value_bytes = _serialized(value, self._config.value_serializer, "value")
         pairs = checked_headers(headers) if headers else ()
@@ -99,17 +135,25 @@ class Writer:
         time = self._context.clock.now_ms() if timestamp_ms is None else timestamp_ms
         if time < 0:
             raise InvalidTimestampError("a timestamp lies before 1970", timestamp_ms=time)
-        found = self._metadata.known_topic(topic) or await self._topic(topic)
-        if partition is not None and not 0 <= partition < found.partitions:
-            found = await self._topic_with(topic, partition)
-        number = self._choose(found, key_bytes) if partition is None else partition
-        size = row_bytes(key_bytes, value_bytes, pairs)
-        batch, index = await self._sender.add_row(found, number, key_bytes, value_bytes, time, pairs, size)
-        if created is not None and self._sender.traces is not None:
-            self._sender.traces.queued(batch, created)
-        if partition is None and key_bytes is None and (index == 0 or batch.size_bytes >= self._config.batch_size):
-            self._turn(found, is_full=index > 0)
+        return Row(topic, partition, key_bytes, value_bytes, time, pairs, row_bytes(key_bytes, value_bytes, pairs))
+
+    def put(self, topic: Topic, row: Row) -> tuple[Batch, int]:
+        """Queues a record for which there is room, without waiting for anything. Its batch, and its index there.
+
+        Raises `UnknownTopicError` for a partition that the topic does not have.
+        """
+        key, partition = row.key, row.partition
+        if partition is not None and not 0 <= partition < topic.partitions:
+            raise no_partition(topic, partition)
+        number = self._choose(topic, key) if partition is None else partition
+        batch, index = self._sender.put_row(topic, number, key, row.value, row.timestamp_ms, row.headers, row.size)
+        if partition is None and key is None and (index == 0 or batch.size_bytes >= self._config.batch_size):
+            self._turn(topic, is_full=index > 0)
         return batch, index
+
+    async def topic_for(self, name: str, partition: int | None) -> Topic:
+        """The topic, which has this partition. Raises `UnknownTopicError` or `ClusterUnreachableError`."""
+        return await (self._topic(name) if partition is None else self._topic_with(name, partition))
 
     async def send_many(self, topic: str, rows: Iterable[Any]) -> BatchDelivery:
         """Queues many records: values, `(key, value)` pairs, or `Message`s."""
@@ -168,7 +212,8 @@ class Writer:
             if (highest := partitioner.highest_named(chunk)) >= topic.partitions:
                 with contextlib.suppress(UnknownTopicError):  # `route` says which rows are wrong
                     topic = await self._topic_with(topic.name, highest)
-            routed = partitioner.route(chunk, topic.partitions, self._sticky_partition(topic))
+            sticky = self._sticky_partition(topic)
+            routed = partitioner.route(chunk, topic.partitions, sticky, self._config.key_hash)
             self._turn(topic, is_full=True)
         else:
             routed = [(partition, chunk)]
@@ -198,12 +243,14 @@ class Writer:
     # ------------------------------------------------------------ partitions
 
     def _choose(self, topic: Topic, key: bytes | None) -> int:
-        if self._config.partitioner is not None:
+        if not isinstance(self._config.partitioner, str):
             chosen = self._config.partitioner(key, topic.partitions)
             if not 0 <= chosen < topic.partitions:
                 raise no_partition(topic, chosen)
             return chosen
-        return self._sticky_partition(topic) if key is None else partition_for_key(key, topic.partitions)
+        if key is None:
+            return self._sticky_partition(topic)
+        return partition_for_key(key, topic.partitions, self._config.key_hash)
 
     def _sticky_partition(self, topic: Topic) -> int:
         chosen = self._sticky.get(topic.topic_id)

@@ -119,12 +119,12 @@ class Batch:
         """Gives the outcome; False when it was known already."""
         if self.done:
             return False
-        self.done = True
         self.error = error
         self.base_offset = base_offset
         self.timestamp_ms = timestamp_ms
         self.encoded = b""
         self.drop_content()
+        self.done = True  # last: another thread that sees it reads the rest
         listeners, self.on_done = self.on_done, []
         for listener in listeners:
             listener(self)
@@ -150,9 +150,12 @@ class Accumulator:
         self._queues: dict[PartitionId, deque[Batch]] = {}
         self.used_bytes = 0
 
-    def has_room(self, size: int) -> bool:
-        """True when `size` more bytes fit; one thing of any size fits into an empty buffer."""
-        return self.used_bytes == 0 or self.used_bytes + size <= self._buffer_memory
+    def has_room(self, size: int, beside: int = 0) -> bool:
+        """True when `size` more bytes fit beside `beside` that are on their way here; one thing of any size fits into an empty
+        buffer.
+        """
+        used = self.used_bytes + beside
+        return used == 0 or used + size <= self._buffer_memory
 
     def add_row(
         self,

@@ -24,21 +24,13 @@ from typing import Any, Final
 import pyarrow as pa
 
 from oncelog.core import header as hd
-from oncelog.core.header import BatchHeader
-from oncelog.core.record import HeaderList, Record
+from oncelog.core.header import CODEC_LZ4, CODEC_NONE, CODEC_ZSTD, BatchHeader
+from oncelog.core.record import MAX_RECORD_HEADERS, DecodedHeaders, HeaderList, Record
 from oncelog.errors import CorruptMessageError, InvalidRecordError, InvalidTimestampError, UnsupportedCompressionError
 from oncelog.types import Buffer
 
-CODEC_NONE: Final = 0
-CODEC_LZ4: Final = 1
-CODEC_ZSTD: Final = 2
-CODECS: Final = {"none": CODEC_NONE, "lz4": CODEC_LZ4, "zstd": CODEC_ZSTD}
-"""Names as in the option `compression_type`."""
-
 MAX_UNCOMPRESSED_BYTES: Final = 64 << 20
 """No batch may unpack to more; default of every decoder."""
-MAX_RECORD_HEADERS: Final = 1_000
-"""Headers of one record."""
 
 _ARROW_NAMES: Final = {CODEC_LZ4: "lz4_raw", CODEC_ZSTD: "zstd"}
 _CONTINUATION: Final = b"\xff\xff\xff\xff"
@@ -373,14 +365,21 @@ def decode_batch(data: Buffer, header: BatchHeader | None = None) -> list[Record
 
 def records_of(batch: Any, header: BatchHeader) -> list[Record]:
     """The rows of a decoded batch."""
+    keys, values, times, headers = columns_of(batch, header)
+    offsets = range(header.base_offset, header.base_offset + len(keys))
+    return [Record(*row) for row in zip(keys, values, times, offsets, headers, strict=True)]
+
+
+def columns_of(
+    batch: Any, header: BatchHeader
+) -> tuple[list[bytes | None], list[bytes | None], list[int], list[DecodedHeaders]]:
+    """Keys, values, timestamps and headers of rows of a decoded batch, as Python's own."""
     keys, values = batch.column(1).to_pylist(), batch.column(2).to_pylist()
     times = timestamps_of(batch, header)
-    offsets = range(header.base_offset, header.base_offset + len(keys))
     if batch.num_columns == len(PLAIN_SCHEMA):
-        return [Record(*row) for row in zip(keys, values, times, offsets, strict=True)]
+        return keys, values, times, [()] * len(keys)
     rows = batch.column(3).to_pylist()
-    headers = [tuple((item["key"], item["value"]) for item in row or ()) for row in rows]
-    return [Record(*row) for row in zip(keys, values, times, offsets, headers, strict=True)]
+    return keys, values, times, [tuple((item["key"], item["value"]) for item in row or ()) for row in rows]
 
 
 def timestamps_of(batch: Any, header: BatchHeader) -> list[int]:

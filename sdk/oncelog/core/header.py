@@ -52,6 +52,11 @@ NO_SEQUENCE: Final = -1
 NO_SHARD: Final = 0xFFFF
 SCHEMA_PLAIN: Final = 0
 SCHEMA_HEADERS: Final = 1
+CODEC_NONE: Final = 0
+CODEC_LZ4: Final = 1
+CODEC_ZSTD: Final = 2
+CODECS: Final = {"none": CODEC_NONE, "lz4": CODEC_LZ4, "zstd": CODEC_ZSTD}
+"""Names as in the option `compression_type`."""
 
 _PREFIX: Final = struct.Struct("<qiiqq")
 _CRC: Final = struct.Struct("<I")

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+MAX_RECORD_HEADERS: Final = 1_000
+"""Headers of one record."""
 HeaderList = Sequence[tuple[str, bytes | None]]
 """Headers in order; names may repeat, values may be null."""
+DecodedHeaders = tuple[tuple[str, bytes | None], ...]
+"""The same, of a record that was read."""
 
 
 class Record(NamedTuple):
@@ -16,4 +20,4 @@ class Record(NamedTuple):
     value: bytes | None
     timestamp_ms: int
     offset: int
-    headers: tuple[tuple[str, bytes | None], ...] = ()
+    headers: DecodedHeaders = ()

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from oncelog.core.batch import CODECS, decode_batch
+from oncelog.core.batch import decode_batch
 from oncelog.core.control import Fence, control_of
-from oncelog.core.header import HEADER_BYTES, BatchHeader, check_body, partition_tag, read_header
+from oncelog.core.header import CODECS, HEADER_BYTES, BatchHeader, check_body, partition_tag, read_header
 from oncelog.errors import OncelogError, StorageError
 from oncelog_partition_leader.checkpoints import (
     CLEAN_SHUTDOWN,

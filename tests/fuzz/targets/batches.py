@@ -11,9 +11,18 @@ from typing import Any
 
 from crc32c import crc32c
 
-from oncelog.core.batch import CODEC_LZ4, CODEC_NONE, CODEC_ZSTD, decode_arrow, decode_batch, encode_batch, iter_batches
+from oncelog.core.batch import decode_arrow, decode_batch, encode_batch, iter_batches
 from oncelog.core.control import Fence, Marker, control_of, fence_payload, marker_payload, read_control
-from oncelog.core.header import HEADER_BYTES, PREFIX_BYTES, check_body, read_header, stamp_prefix
+from oncelog.core.header import (
+    CODEC_LZ4,
+    CODEC_NONE,
+    CODEC_ZSTD,
+    HEADER_BYTES,
+    PREFIX_BYTES,
+    check_body,
+    read_header,
+    stamp_prefix,
+)
 from oncelog.errors import CorruptMessageError, OncelogError, UnsupportedMessageFormatError
 from oncelog_partition_leader.core.batch_check import BatchLimits, read_client_batch
 from oncelog_partition_leader.core.payload_check import check_payload

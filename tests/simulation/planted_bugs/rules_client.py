@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from oncelog.client import consumer
+from oncelog.client.admin_base import AdminBase
 from oncelog.client.consumer import Consumer
 from oncelog.client.following import Following
 from oncelog.client.transaction import Transaction
@@ -70,6 +72,30 @@ PLANTS = [
         edit(Following, "look", ("problem = self._replace_recreated()", "problem = None")),
         "unit/sdk/client/test_following.py::test_a_topic_that_was_created_again_is_read_from_its_first_record",
         "conformance/test_changing_topics.py::test_a_running_consumer_goes_on_with_a_topic_that_was_created_again",
+    ),
+    without(
+        "missing-partition-forgotten",
+        "a partition that was assigned by its number is read when a later topic of the name has it",
+        edit(Following, "_miss", ("self._missing[partition] = is_paused", "pass")),
+        "unit/sdk/client/test_following.py"
+        "::test_a_partition_that_was_assigned_by_number_comes_back_when_the_topic_has_it_again",
+        "conformance/test_changing_topics.py"
+        "::test_a_partition_that_was_assigned_by_its_number_comes_back_with_a_later_topic_that_has_it",
+    ),
+    without(
+        "offsets-by-name",
+        "an offset belongs to the topic that it was read from, not to whichever has its name",
+        edit(consumer, "_offset_of", (", topic_id=cursor.id.topic_id", "")),
+        "unit/sdk/client/test_offsets.py::test_offsets_of_a_topic_that_was_created_again_are_left_out_with_a_warning",
+        "conformance/test_changing_topics.py"
+        "::test_offsets_of_a_topic_that_was_created_again_are_never_committed_for_the_new_one",
+    ),
+    without(
+        "late-broker-believed",
+        "a broker that knows less than the client was told before does not describe the cluster",
+        edit(AdminBase, "_describe", ("if reply.revision >= known:", "if True:")),
+        "unit/sdk/client/test_admin_base.py::test_what_was_described_once_is_not_taken_back_by_a_broker_that_is_late",
+        "conformance/test_changing_topics.py::test_a_broker_that_is_cut_off_from_etcd_does_not_bring_an_old_topic_back",
     ),
     without(
         "commit-without-flush",

@@ -49,6 +49,8 @@ def test_a_name_given_twice_is_refused() -> None:
         {"max_in_flight_requests_per_connection": 6},
         {"enable_idempotence": False, "transactional_id": "t"},
         {"compression_type": "gzip"},
+        {"partitioner": "crc32"},
+        {"partitioner": 7},
         {"linger_ms": -1},
         {"linger_ms": "soon"},
         {"delivery_timeout_ms": 0},

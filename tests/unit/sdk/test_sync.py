@@ -94,12 +94,30 @@ def test_clients_share_one_thread(client: sync.Client, cluster: FakeCluster) -> 
 
 
 def test_a_call_from_inside_the_loop_is_refused_not_hung(client: sync.Client) -> None:
-    def call_back(_: Any) -> bytes:
-        client.get_outcome("t", 1)
-        return b""
+    refused: list[BaseException] = []
 
-    with client.producer(value_serializer=call_back) as producer, pytest.raises(RuntimeError, match="asyncio client"):
-        producer.send(TOPIC, "x")
+    def call_back(_: sync.Delivery) -> None:
+        try:
+            client.get_outcome("t", 1)
+        except RuntimeError as error:
+            refused.append(error)
+
+    with client.producer() as producer:
+        producer.send(TOPIC, "x").add_done_callback(call_back)
+    assert "use the asyncio client" in str(refused[0])
+
+
+def test_a_serializer_runs_in_the_thread_of_its_caller(client: sync.Client) -> None:
+    threads: list[str] = []
+
+    def serialize(value: str) -> bytes:
+        threads.append(threading.current_thread().name)
+        return value.encode()
+
+    with client.producer(value_serializer=serialize) as producer:
+        for _ in range(3):
+            producer.send(TOPIC, "x")
+    assert threads == [threading.current_thread().name] * 3
 
 
 @pytest.fixture

@@ -49,6 +49,7 @@ class FakeClient:
         self.abort_error: OncelogError | None = None
         self.joins: list[dict[str, Any]] = []
         self.participants: list[FakeParticipant] = []
+        self.options: list[dict[str, Any]] = []
         self.commits: list[tuple[Any, ...]] = []
         self.aborts: list[tuple[Any, ...]] = []
         self.abort_tokens: list[bytes] = []
@@ -58,13 +59,15 @@ class FakeClient:
     def join_transaction(
         self, transactional_id: str, owner_run: str, app_id: str, batch_id: int, **given: Any
     ) -> FakeParticipant:
+        self.options.append(given)
         self.joins.append({"names": (transactional_id, owner_run, app_id, batch_id), **given})
         if self.join_error is not None:
             raise self.join_error
         self.participants.append(FakeParticipant(self))
         return self.participants[-1]
 
-    def producer(self, **_given: Any) -> FakeParticipant:
+    def producer(self, **given: Any) -> FakeParticipant:
+        self.options.append(given)
         self.participants.append(FakeParticipant(self))
         return self.participants[-1]
 

@@ -46,7 +46,9 @@ def log(monkeypatch: pytest.MonkeyPatch) -> FakeLog:
     fake = FakeLog()
     monkeypatch.setattr(cluster_view, "load_view", fake.view)
     monkeypatch.setattr(cluster_view, "commit_group", fake.commit)
-    monkeypatch.setattr(cluster_view, "epoch_ends", lambda _options, asked: {w: fake.epoch_ends[w] for w in asked})
+    monkeypatch.setattr(
+        cluster_view, "epoch_ends", lambda _options, asked, _view: {w: fake.epoch_ends[w] for w in asked}
+    )
     return fake
 
 

@@ -63,6 +63,16 @@ def test_a_task_joins_by_its_names_writes_and_says_what_it_wrote(client: FakeCli
     )
 
 
+@pytest.mark.parametrize("more", [{}, {"deliveryGuarantee": "at_least_once"}])
+def test_what_writes_the_rows_is_told_the_partitioner(client: FakeClient, more: dict[str, str]) -> None:
+    identity = None if more else IDENTITY
+    write(rows("1"), identity=identity, **more)
+    write(rows("1"), identity=identity, partitioner="Murmur2", **more)
+    assert [given["partitioner"] for given in client.options] == ["fnv1a", "murmur2"]
+    with pytest.raises(ConfigError, match="option partitioner must be one of fnv1a, murmur2"):
+        options(partitioner="crc32")
+
+
 def test_a_replayed_task_reads_its_rows_and_writes_nothing(client: FakeClient) -> None:
     client.committed_rows = 9
     message = write(rows("1", "2"), rows("3"))

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog.core.batch import CODECS, encode_batch
-from oncelog.core.header import stamp_prefix
+from oncelog.core.batch import encode_batch
+from oncelog.core.header import CODECS, stamp_prefix
 from oncelog.errors import (
     CorruptMessageError,
     InvalidPidMappingError,

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from oncelog.core.batch import CODECS, MAX_UNCOMPRESSED_BYTES, decode_batch, encode_batch
-from oncelog.core.header import HEADER_BYTES, read_header, seal
+from oncelog.core.batch import MAX_UNCOMPRESSED_BYTES, decode_batch, encode_batch
+from oncelog.core.header import CODECS, HEADER_BYTES, read_header, seal
 from oncelog.errors import InvalidRecordError, OncelogError
 from oncelog_partition_leader.core.payload_check import check_payload
 from oncelog_runtime.cluster import SHARD_WRITER_BASE

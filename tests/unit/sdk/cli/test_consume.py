@@ -14,9 +14,11 @@ from oncelog.cli.main import build_parser, main
 from oncelog.cli.output import Printer
 from oncelog.cli.words import UsageError
 from oncelog.errors import OffsetOutOfRangeError, UnknownTopicError
-from tests.unit.sdk.client.fake_cluster import TOPIC, FakeCluster
+from tests.unit.sdk.client.fake_cluster import TOPIC, TOPIC_ID, FakeCluster
 from tests.unit.sdk.client.test_following import append
 
+AT_ONCE_MS = 1
+"""What is known of topics is asked for again whenever it is needed."""
 ENDS = {("orders", 0): 10, ("orders", 1): 20}
 
 
@@ -111,7 +113,7 @@ def test_partitions_that_are_added_are_printed_unless_some_were_named(
     cluster = FakeCluster(partitions=1)
 
     async def work(_: FakeCluster) -> None:
-        args = argparse.Namespace(topic=[TOPIC], partition=chosen, group=None, line_format=None, num=2)
+        args = argparse.Namespace(topic=[TOPIC], partition=chosen, group=None, start=None, line_format=None, num=2)
         async with cluster.client(metadata_max_age_ms=1_000) as client:
             view = consume._View(args, Printer("text"))
             running = asyncio.ensure_future(
@@ -125,3 +127,33 @@ def test_partitions_that_are_added_are_printed_unless_some_were_named(
 
     cluster.run(work)
     assert capsys.readouterr().out == printed
+
+
+def test_a_group_neither_begins_nor_commits_at_an_offset_of_an_earlier_topic_of_the_name(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cluster = FakeCluster(partitions=1)
+    append(cluster, 0, b"old", b"old too")
+
+    class CreatedAgain(consume._View):
+        """The topic is another one by the time the printed record is committed."""
+
+        def show(self, record: consume.Shown) -> None:
+            super().show(record)
+            cluster.create_again()
+            append(cluster, 0, b"new", b"new too", b"the third")
+
+    async def consume_one(kind: type[consume._View]) -> None:
+        args = argparse.Namespace(topic=[TOPIC], partition=[0], group="g", start=None, line_format=None, num=1)
+        async with cluster.client(metadata_max_age_ms=AT_ONCE_MS) as client, asyncio.timeout(5):
+            starts = await consume._starts(client, args, [(TOPIC, 0)], "read_committed")
+            await consume._follow(client, args, starts, None, "read_committed", kind(args, Printer("text")))
+
+    async def work(_: FakeCluster) -> None:
+        await consume_one(consume._View)
+        await consume_one(CreatedAgain)
+        await consume_one(consume._View)
+
+    cluster.run(work)
+    assert capsys.readouterr().out == "old\nold too\nnew\n"
+    assert cluster.offsets == {(TOPIC_ID, 0): 1, (cluster.topic_id, 0): 1}

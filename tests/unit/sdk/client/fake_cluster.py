@@ -97,10 +97,14 @@ class FakeCluster:
         self.ended: dict[int, int] = {}
         self.end_requests: list[co.EndTransactionRequest] = []
         self.aborted: list[types_pb2.AbortedTransaction] = []
-        self.offsets: dict[tuple[str, int], int] = {}
+        self.offsets: dict[tuple[str, int], int] = {}  # by topic id and partition, as the coordinator keeps them
         self.topic_exists = True
         self.late: set[str] = set()  # brokers that have not heard of the topic
         self.topic_id = TOPIC_ID
+        self.revision = 10
+        self.behind: dict[
+            str, tuple[int, str]
+        ] = {}  # brokers with an older view: its revision, and the topic's id there
 
     # ------------------------------------------------------------ for tests
 
@@ -121,8 +125,13 @@ class FakeCluster:
     def create_again(self) -> str:
         """The topic is deleted, and created anew under the same name; returns its new id."""
         self.topic_id = f"{int(self.topic_id, 16) + 1:032x}"
+        self.revision += 1
         self.logs |= {PartitionId(self.topic_id, number): Log() for number in self.leaders}
         return self.topic_id
+
+    def fall_behind(self, address: str) -> None:
+        """This broker hears of nothing that happens from now on."""
+        self.behind[address] = (self.revision, self.topic_id)
 
     def add_partition(self) -> int:
         """The topic gets another one, led by the first broker; returns its number."""
@@ -180,7 +189,10 @@ class FakeCluster:
 
     async def _GetMetadata(self, address: str, request: pb.GetMetadataRequest, _: bytes) -> tuple[Any, bytes]:
         refs = [types_pb2.BrokerRef(broker_id=i, incarnation=7) for i in range(len(BROKERS))]
-        reply = pb.GetMetadataReply(cluster_id="fake", revision=10, transaction_shard_count=1, group_shard_count=1)
+        revision, topic_id = self.behind.get(address, (self.revision, self.topic_id))
+        reply = pb.GetMetadataReply(
+            cluster_id="fake", revision=revision, transaction_shard_count=1, group_shard_count=1
+        )
         for ref, where in zip(refs, BROKERS, strict=True):
             reply.brokers.add(broker=ref, address=where)
         for owners in (reply.transaction_shards, reply.group_shards):
@@ -190,7 +202,7 @@ class FakeCluster:
             if name != TOPIC or not self.topic_exists or address in self.late:
                 topic.error.CopyFrom(to_detail(errors.UnknownTopicError()))
                 continue
-            topic.topic_id = self.topic_id
+            topic.topic_id = topic_id
             for number, leader in self.leaders.items():
                 info = topic.partitions.add(partition=number, leader_epoch=self.epochs[number])
                 if leader is not None:
@@ -237,10 +249,22 @@ class FakeCluster:
     async def _ListOffsets(self, address: str, request: pb.ListOffsetsRequest, _: bytes) -> tuple[Any, bytes]:
         reply = pb.ListOffsetsReply()
         for item in request.partitions:
+            if item.topic_id != self.topic_id:
+                gone = reply.partitions.add(topic_id=item.topic_id, partition=item.partition)
+                gone.error.CopyFrom(to_detail(errors.UnknownTopicError()))
+                continue
             end = self.logs[PartitionId(item.topic_id, item.partition)].end
             offset = {-1: end, -2: 0}.get(item.timestamp_ms, -1)
             reply.partitions.add(topic_id=item.topic_id, partition=item.partition, offset=offset, timestamp_ms=-1)
         return reply, b""
+
+    async def _OffsetForLeaderEpoch(
+        self, address: str, request: pb.OffsetForLeaderEpochRequest, _: bytes
+    ) -> tuple[Any, bytes]:
+        if request.topic_id != self.topic_id:
+            raise errors.UnknownTopicError()
+        end = self.logs[PartitionId(request.topic_id, request.partition)].end
+        return pb.OffsetForLeaderEpochReply(leader_epoch=request.leader_epoch, end_offset=end), b""
 
     async def _Fetch(self, address: str, request: pb.FetchRequest, _: bytes) -> tuple[Any, bytes]:
         now = asyncio.get_running_loop().time
@@ -299,15 +323,16 @@ class FakeCluster:
         return co.SendOffsetsReply(), b""
 
     async def _CommitOffsets(self, address: str, request: co.CommitOffsetsRequest, _: bytes) -> tuple[Any, bytes]:
-        self.offsets |= {(entry.topic, entry.partition): entry.offset for entry in request.offsets}
+        self.offsets |= {(entry.topic_id, entry.partition): entry.offset for entry in request.offsets}
         return co.CommitOffsetsReply(), b""
 
     async def _FetchOffsets(self, address: str, request: co.FetchOffsetsRequest, _: bytes) -> tuple[Any, bytes]:
         reply = co.FetchOffsetsReply()
-        for item in request.partitions:
-            offset = self.offsets.get((item.topic, item.partition))
+        wanted = [(item.topic_id, item.partition) for item in request.partitions] or sorted(self.offsets)
+        for topic_id, partition in wanted:
+            offset = self.offsets.get((topic_id, partition))
             if offset is not None:
-                reply.offsets.add(topic_id=item.topic_id, topic=item.topic, partition=item.partition, offset=offset)
+                reply.offsets.add(topic_id=topic_id, topic=TOPIC, partition=partition, offset=offset)
         return reply, b""
 
     async def _JoinTransaction(self, address: str, request: co.JoinTransactionRequest, _: bytes) -> tuple[Any, bytes]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from oncelog import errors
+from oncelog.client.consumer import Consumer
 from oncelog.client.fetched_records import Records
 from oncelog.core.batch import encode_batch
 from oncelog.types import PartitionId, TopicPartition
@@ -246,6 +247,47 @@ def test_iteration_and_deserializers(cluster: FakeCluster) -> None:
                 if len(found) == 6:
                     break
             assert sorted(found) == ["0", "1", "2", "3", "4", "x"]
+
+    cluster.run(work)
+
+
+async def read_on(consumer: Consumer, count: int) -> list[int]:
+    """The offsets of the next `count` records of `async for`."""
+    return [(await anext(consumer)).offset for _ in range(count)]
+
+
+def test_iteration_keeps_the_position_behind_each_record(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(**EARLIEST) as consumer:
+            await consumer.assign([P0])
+            for offset in range(5):
+                assert await read_on(consumer, 1) == [offset]
+                assert await consumer.position(P0) == offset + 1
+            append(cluster, [b"5", b"6", b"7"])
+            assert await read_on(consumer, 1) == [5]
+            assert values(await consumer.getmany(max_records=1)) == [b"6"]
+            assert await read_on(consumer, 1) == [7]
+
+    cluster.run(work)
+
+
+def test_iteration_follows_a_seek_a_pause_and_the_end(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(**EARLIEST) as consumer:
+            await consumer.assign([P0])
+            assert await read_on(consumer, 1) == [0]
+            consumer.seek(P0, 4)
+            assert await read_on(consumer, 1) == [4]
+            consumer.seek(P0, 0)
+            assert await read_on(consumer, 1) == [0]
+            consumer.pause(P0)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(anext(consumer), 1)
+            consumer.resume(P0)
+            assert await read_on(consumer, 1) == [1]
+            await consumer.close()
+            with pytest.raises(StopAsyncIteration):
+                await anext(consumer)
 
     cluster.run(work)
 

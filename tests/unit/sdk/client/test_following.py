@@ -92,7 +92,7 @@ def test_an_added_partition_is_read_as_arrow_too(cluster: FakeCluster) -> None:
 
 
 def test_an_added_partition_begins_where_its_group_stands(cluster: FakeCluster) -> None:
-    cluster.offsets[TOPIC, 1] = 1
+    cluster.offsets[cluster.topic_id, 1] = 1
 
     async def work(_: FakeCluster) -> None:
         async with cluster.client(**SOON) as client, client.consumer(TOPIC, group_id="g") as consumer:
@@ -233,7 +233,7 @@ def test_what_was_fetched_of_the_old_topic_is_not_committed_for_the_new_one(clus
             await consumer.commit()
 
     cluster.run(work)
-    assert cluster.offsets == {(TOPIC, 0): 1}
+    assert cluster.offsets == {(cluster.topic_id, 0): 1}
 
 
 def test_a_paused_partition_stays_paused_when_its_topic_is_created_again(cluster: FakeCluster) -> None:
@@ -282,6 +282,23 @@ def test_a_range_of_the_old_topic_is_not_filled_from_the_new_one(cluster: FakeCl
     cluster.run(work)
 
 
+def test_a_range_is_read_from_the_topic_that_was_meant_or_not_at_all(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer() as consumer:
+            append(cluster, 0, b"old")
+            old_id = cluster.topic_id
+            rows = consumer.read_range((TOPIC, 0), 0, 1, topic_id=old_id)
+            assert (await anext(rows)).column("value").to_pylist() == [b"old"]
+            new_id = cluster.create_again()
+            append(cluster, 0, b"new")
+            rows = consumer.read_range((TOPIC, 0), 0, 1, topic_id=new_id)  # of which this client has not heard
+            assert (await anext(rows)).column("value").to_pylist() == [b"new"]
+            with pytest.raises(errors.UnknownTopicError, match="created again"):
+                await anext(consumer.read_range((TOPIC, 0), 0, 1, topic_id=old_id))
+
+    cluster.run(work)
+
+
 def test_a_partition_that_the_new_topic_lacks_is_named(cluster: FakeCluster) -> None:
     cluster.add_partition()
 
@@ -295,5 +312,78 @@ def test_a_partition_that_the_new_topic_lacks_is_named(cluster: FakeCluster) -> 
                 await consumer.getmany(timeout_ms=5_000)
             append(cluster, 0, b"new")
             assert await read(consumer, 1) == [b"new"]
+
+    cluster.run(work)
+
+
+def created_again_with_one_partition(cluster: FakeCluster) -> None:
+    cluster.create_again()
+    del cluster.leaders[1]
+
+
+@pytest.mark.parametrize("reset", ["earliest", "latest", "none"])
+def test_a_partition_that_was_assigned_by_number_comes_back_when_the_topic_has_it_again(
+    cluster: FakeCluster, reset: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.add_partition()
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client(**SOON) as client, client.consumer(auto_offset_reset=reset) as consumer:
+            await consumer.assign([(TOPIC, 1)])
+            consumer.seek((TOPIC, 1), 0)
+            append(cluster, 1, b"old")
+            assert await read(consumer, 1) == [b"old"]
+            created_again_with_one_partition(cluster)
+            with pytest.raises(errors.UnknownTopicError, match="has the partitions 0 to 0"):
+                await consumer.getmany(timeout_ms=5 * AGE_MS)
+            assert await consumer.getmany(timeout_ms=5 * AGE_MS) == [], "told once"
+            append(cluster, cluster.add_partition(), b"new", b"new too")
+            started = cluster.loop.time()
+            assert await read(consumer, 2) == [b"new", b"new too"]
+            assert cluster.loop.time() - started < 2 * AGE_MS / 1000
+            assert consumer.assignment() == [TopicPartition(TOPIC, 1)]
+
+    with caplog.at_level(logging.WARNING):
+        cluster.run(work)
+    told = [record.message for record in caplog.records if "is read again when" in record.message]
+    assert told == [
+        "topic orders has only the partitions 0 to 0 now: partition 1 is read again when the topic has it again"
+    ]
+
+
+@pytest.mark.parametrize("is_whole", [True, False], ids=["topic", "partitions"])
+def test_a_missing_partition_that_was_paused_comes_back_paused(cluster: FakeCluster, is_whole: bool) -> None:
+    cluster.add_partition()
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client(**SOON) as client, client.consumer(auto_offset_reset="earliest") as consumer:
+            await (consumer.assign_topics(TOPIC) if is_whole else consumer.assign([(TOPIC, 0), (TOPIC, 1)]))
+            await consumer.getmany(timeout_ms=100)
+            consumer.pause((TOPIC, 1))
+            created_again_with_one_partition(cluster)
+            with contextlib.nullcontext() if is_whole else pytest.raises(errors.UnknownTopicError):
+                await consumer.getmany(timeout_ms=3 * AGE_MS)
+            append(cluster, cluster.add_partition(), b"new")
+            assert await consumer.getmany(timeout_ms=3 * AGE_MS) == []
+            consumer.resume((TOPIC, 1))
+            assert await read(consumer, 1) == [b"new"]
+
+    cluster.run(work)
+
+
+def test_a_new_assignment_forgets_what_is_missing(cluster: FakeCluster) -> None:
+    cluster.add_partition()
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client(**SOON) as client, client.consumer(auto_offset_reset="earliest") as consumer:
+            await consumer.assign([(TOPIC, 0), (TOPIC, 1)])
+            await consumer.getmany(timeout_ms=100)
+            created_again_with_one_partition(cluster)
+            with pytest.raises(errors.UnknownTopicError):
+                await consumer.getmany(timeout_ms=5 * AGE_MS)
+            await consumer.assign([(TOPIC, 0)])
+            append(cluster, cluster.add_partition(), b"new")
+            assert await consumer.getmany(timeout_ms=5 * AGE_MS) == []
+            assert consumer.assignment() == [TopicPartition(TOPIC, 0)]
 
     cluster.run(work)

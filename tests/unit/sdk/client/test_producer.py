@@ -378,6 +378,23 @@ def test_arrow_data_is_routed_like_single_records(cluster: FakeCluster) -> None:
         assert cluster.values(partition) == expected
 
 
+def test_murmur2_decides_for_single_records_and_for_arrow_data_alike(cluster: FakeCluster) -> None:
+    """Kafka's Java client says -973932308, -790332482 and 479470107; without the sign bit the last one alone is odd."""
+    keys = ["21", "foobar", "abc"]
+    rows = pa.record_batch({"key": pa.array(keys), "value": pa.array(keys)})
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(partitioner="murmur2") as producer:
+            await (await producer.send_batch(TOPIC, rows))
+            sent = [await producer.send_and_wait(TOPIC, key, key=key) for key in keys]
+            assert [metadata.partition for metadata in sent] == [0, 0, 1]
+            await producer.send_and_wait(TOPIC, "keyless")
+
+    cluster.run(work)
+    assert [value for value in cluster.values(0) if value != b"keyless"] == [b"21", b"foobar"] * 2
+    assert [value for value in cluster.values(1) if value != b"keyless"] == [b"abc"] * 2
+
+
 def test_serializers_and_many_rows(cluster: FakeCluster) -> None:
     from oncelog.client.writer import Message
 

@@ -99,6 +99,25 @@ def test_a_batch_is_resolved_once() -> None:
     assert batch.timestamps_ms == [5]
 
 
+def test_who_sees_that_a_batch_is_done_sees_its_outcome() -> None:
+    """Another thread may look at any moment (`oncelog.sync`): done, and neither an error nor an offset yet, was a lie."""
+    seen: list[tuple[object, ...]] = []
+
+    class Watched(Batch):
+        def __setattr__(self, name: str, value: object) -> None:
+            super().__setattr__(name, value)
+            if name == "done" and value:
+                seen.append((self.error, self.base_offset, self.timestamp_ms, self.encoded))
+
+    refused, written = (Watched(PartitionId("t", 0), "orders", 0, 10) for _ in range(2))
+    for batch in (refused, written):
+        batch.encoded = b"bytes"
+    error = MessageTooLargeError()
+    refused.resolve(error)
+    written.resolve(None, 7, 8)
+    assert seen == [(error, -1, -1, b""), (None, 7, 8, b"")]
+
+
 def test_a_rows_size_counts_all_its_parts() -> None:
     assert row_bytes(None, None, ()) == 16
     assert row_bytes(b"ab", b"cde", (("h", b"12"), ("n", None))) == 16 + 5 + (1 + 2 + 16) + (1 + 16)

@@ -11,9 +11,7 @@ import pytest
 from oncelog import errors
 from oncelog.core import header as hd
 from oncelog.core.batch import (
-    CODECS,
     HEADERS_SCHEMA,
-    MAX_RECORD_HEADERS,
     PLAIN_SCHEMA,
     decode_arrow,
     decode_batch,
@@ -21,7 +19,8 @@ from oncelog.core.batch import (
     encode_batch,
     iter_batches,
 )
-from oncelog.core.record import Record
+from oncelog.core.header import CODECS
+from oncelog.core.record import MAX_RECORD_HEADERS, Record
 
 TOPIC_ID = "ab" * 16
 WHERE: dict[str, Any] = {"topic_id": TOPIC_ID, "partition": 0}

@@ -2,56 +2,25 @@
 
 from __future__ import annotations
 
-from random import Random
-
 import pyarrow as pa
 import pytest
 
+from oncelog.config import KEY_HASHES
 from oncelog.core import partitioner
-from oncelog.core.hashing import fnv1a, partition_for_key
+from oncelog.core.hashing import partition_for_key
 from oncelog.errors import InvalidRecordError
+from tests.unit.sdk.core.test_key_hashes import some_keys
 
 
-def some_keys(count: int) -> list[bytes | None]:
-    random = Random(1)
-    sizes = [0, 1, 5, 8, 20, 300]
-    return [random.randbytes(random.choice(sizes)) if random.random() > 0.1 else None for _ in range(count)]
-
-
-@pytest.mark.parametrize("start", [0, 7, 999])
-def test_hashes_agree_with_the_scalar_function(start: int) -> None:
-    keys = some_keys(1_000)
-    array = pa.array(keys, pa.binary()).slice(start)
-    for key, value in zip(keys[start:], partitioner.fnv1a_all(array), strict=True):
-        assert key is None or int(value) == fnv1a(key)
-
-
-@pytest.mark.parametrize("start", [0, 1, 99])
-@pytest.mark.parametrize("size", [1, 16, 33])
-def test_keys_of_one_length_hash_the_same(size: int, start: int) -> None:
-    keys = [Random(n).randbytes(size) for n in range(100)]
-    found = partitioner.fnv1a_all(pa.array(keys, pa.binary()).slice(start))
-    assert [int(value) for value in found] == [fnv1a(key) for key in keys[start:]]
-
-
-def test_empty_keys_beside_others() -> None:
-    array = pa.array([b"abc", b"", b"", b"de"], pa.binary())
-    assert set(partitioner.fnv1a_all(array.slice(1, 2)).tolist()) == {fnv1a(b"")}
-
-
-def test_hashes_of_nothing() -> None:
-    assert len(partitioner.fnv1a_all(pa.array([], pa.binary()))) == 0
-    assert set(partitioner.fnv1a_all(pa.array([b"", None], pa.binary())).tolist()) == {fnv1a(b"")}
-
-
-def test_rows_go_where_their_key_says_and_keep_their_order() -> None:
+@pytest.mark.parametrize("key_hash", KEY_HASHES)
+def test_rows_go_where_their_key_says_and_keep_their_order(key_hash: str) -> None:
     keys = some_keys(500)
     batch = pa.record_batch({"key": pa.array(keys, pa.binary()), "value": pa.array([b"%d" % i for i in range(500)])})
-    routed = dict(partitioner.route(batch, 7, sticky=3))
+    routed = dict(partitioner.route(batch, 7, 3, key_hash))
     assert sum(rows.num_rows for rows in routed.values()) == 500
     for partition, rows in routed.items():
         for key in rows.column("key").to_pylist():
-            assert partition == (3 if key is None else partition_for_key(key, 7))
+            assert partition == (3 if key is None else partition_for_key(key, 7, key_hash))
         numbers = [int(value) for value in rows.column("value").to_pylist()]
         assert numbers == sorted(numbers)
 

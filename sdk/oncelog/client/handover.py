@@ -1,0 +1,148 @@
+"""Records that any thread gives to a producer without waiting for its event loop to take each of them.
+
+Rule 1: whoever gives a record has it checked at once, in its own thread; the loop takes many at a time, in their order.
+Rule 2: a record that would have to wait (for metadata, for room, for a transaction to begin) is not taken here: `put` waits.
+Rule 3: whatever is given to the loop after a record finds that record taken: a flush, a commit, a wait for its outcome.
+Rule 4: a record that was taken and can no longer be written has that as its outcome; a flush raises it as any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Lock
+from typing import Any, Final
+
+from oncelog.client.delivery import Delivery
+from oncelog.client.metadata import Metadata, Topic
+from oncelog.client.sender import Sender
+from oncelog.client.writer import Headers, Row, Writer
+from oncelog.core.accumulator import Batch
+from oncelog.errors import OncelogError
+from oncelog.types import PartitionId
+
+_NOT_TAKEN: Final = Batch(PartitionId("", -1), "", 0, 0)
+"""Where a record is until the loop has taken it: its outcome is not known, and nobody sets it."""
+
+
+class Given(Delivery):
+    """A record on its way to the loop, then from there on."""
+
+    __slots__ = ("_row", "_topic")
+
+    def __init__(self, row: Row) -> None:
+        super().__init__(_NOT_TAKEN, 0)
+        self._row: Row | None = row
+        self._topic: Topic | None = None
+
+    @property
+    def topic_when_given(self) -> Topic:
+        """What was known of its topic when it was offered."""
+        assert self._topic is not None
+        return self._topic
+
+    def given_for(self, topic: Topic) -> None:
+        """It is offered with this knowledge."""
+        self._topic = topic
+
+    @property
+    def row(self) -> Row:
+        """What it is, until the loop has taken it."""
+        assert self._row is not None
+        return self._row
+
+    def taken(self, batch: Batch, index: int) -> None:
+        """The loop has it in this batch."""
+        self._batch, self._index, self._row = batch, index, None
+
+    def refused(self, error: OncelogError) -> Batch:
+        """It is never written. Returns the batch that stands for it."""
+        row = self.row
+        where = PartitionId(self.topic_when_given.topic_id, -1 if row.partition is None else row.partition)
+        batch = Batch(where, row.topic, 0, 0)
+        batch.resolve(error)
+        self.taken(batch, 0)
+        return batch
+
+
+class Handover:
+    """See the module. One per producer, transaction or participant.
+
+    `is_open`: records may be taken now; it only looks. `check`: raises why none may be; on the loop.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        sender: Sender,
+        metadata: Metadata,
+        is_open: Callable[[], bool],
+        check: Callable[[], object],
+    ) -> None:
+        self._writer = writer
+        self._sender = sender
+        self._metadata = metadata
+        self._is_open = is_open
+        self._check = check
+        self._topics: dict[str, Topic] = {}
+        self._given: list[Given] = []
+        self._bytes = 0
+        self._is_told = False
+        self._lock = Lock()
+
+    def given(
+        self, topic: str, value: Any, key: Any, partition: int | None, timestamp_ms: int | None, headers: Headers
+    ) -> Given | None:
+        """A record, checked. None: it is traced, and its span begins on the loop. Raises as `Writer.checked`."""
+        if self._sender.traces is not None:
+            return None
+        return Given(self._writer.checked(topic, value, key, partition, timestamp_ms, headers))
+
+    def offer(self, given: Given, soon: Callable[[Callable[[], object]], None]) -> bool:
+        """From any thread. False: it has to wait, so `put` takes it. `soon` calls something on the loop, in the order of calls.
+
+        Raises `MessageTooLargeError`, or what stopped this producer.
+        """
+        row = given.row
+        topic = self._topics.get(row.topic)
+        if topic is None or not self._is_open():
+            return False
+        if row.partition is not None and not 0 <= row.partition < topic.partitions:
+            return False
+        if not self._sender.may_add(row.size, beside=self._bytes):
+            return False
+        given.given_for(topic)
+        with self._lock:
+            self._given.append(given)
+            self._bytes += row.size
+            is_told, self._is_told = self._is_told, True
+        if not is_told:
+            soon(self._take)
+        return True
+
+    async def put(self, given: Given) -> None:
+        """On the loop: waits for metadata and room. Raises as `Writer.send`."""
+        self._check()
+        row = given.row
+        topic = await self._writer.topic_for(row.topic, row.partition)
+        await self._sender.reserve(row.size)
+        given.taken(*self._writer.put(topic, row))
+        self._topics[row.topic] = topic
+
+    def _take(self) -> None:
+        with self._lock:
+            given, self._given = self._given, []
+            self._bytes, self._is_told = 0, False
+        self._topics = {name: topic for name in self._topics if (topic := self._metadata.known_topic(name)) is not None}
+        try:
+            self._check()
+            self._sender.refuse_when_over()
+        except OncelogError as error:
+            for item in given:
+                item.refused(error)  # and not the sender's failure: that may belong to the next transaction by now
+            return
+        for item in given:
+            row = item.row
+            try:
+                item.taken(*self._writer.put(self._topics.get(row.topic) or item.topic_when_given, row))
+            except OncelogError as error:
+                self._sender.refused(item.refused(error), error)

@@ -1,0 +1,138 @@
+"""What is given to a producer from other threads, at the moments that a thread cannot be made to hit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from oncelog import errors
+from oncelog.client.handover import Given, Handover
+from oncelog.client.producer import Producer
+from tests.unit.sdk.client.fake_cluster import TOPIC, FakeCluster
+
+Calls = list[Callable[[], object]]
+
+
+def given(handover: Handover, value: bytes, partition: int | None = 0) -> Given:
+    made = handover.given(TOPIC, value, None, partition, None, ())
+    assert made is not None
+    return made
+
+
+async def warm(handover: Handover) -> None:
+    """The topic is known from now on."""
+    await handover.put(given(handover, b"first"))
+
+
+def test_the_loop_is_told_once_for_many_records(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer() as producer:
+            handover, calls = producer.handover(), Calls()
+            assert not handover.offer(given(handover, b"unknown topic"), calls.append)
+            await warm(handover)
+            records = [given(handover, b"%d" % i) for i in range(5)]
+            assert all(handover.offer(item, calls.append) for item in records)
+            assert len(calls) == 1
+            assert not records[0].done()
+            with pytest.raises(errors.IllegalStateError, match="still on its way"):
+                records[0].result()
+            calls[0]()
+            assert handover.offer(given(handover, b"5"), calls.append)
+            assert len(calls) == 2
+            calls[1]()
+            await producer.flush()
+            assert [item.result().offset for item in records] == [1, 2, 3, 4, 5]
+        assert cluster.values(0) == [b"first", *(b"%d" % i for i in range(6))]
+
+    cluster.run(work)
+
+
+def test_what_was_given_before_the_end_and_taken_after_it_is_refused_aloud(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(transactional_id="t") as producer:
+            calls = Calls()
+            async with producer.transaction() as txn:
+                handover = txn.handover()
+                await warm(handover)
+                late = given(handover, b"late")
+                assert handover.offer(late, calls.append)
+            async with producer.transaction() as following:
+                await following.send(TOPIC, b"of the next", partition=0)
+                calls[0]()
+            with pytest.raises(errors.IllegalStateError):
+                late.result()
+        assert cluster.values(0) == [b"first", b"of the next"]
+
+    cluster.run(work)
+
+
+async def _fail(producer: Producer) -> None:
+    producer._sender.failure = errors.ProducerFencedError("a newer one")
+
+
+async def _close(producer: Producer) -> None:
+    await producer.close()
+
+
+@pytest.mark.parametrize("end", [_fail, _close])
+def test_a_producer_that_ended_meanwhile_is_the_outcome(cluster: FakeCluster, end: object) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            producer = await client.producer().start()
+            handover, calls = producer.handover(), Calls()
+            await warm(handover)
+            await producer.flush()
+            late = given(handover, b"late")
+            assert handover.offer(late, calls.append)
+            await end(producer)  # type: ignore[operator]
+            calls[0]()
+            with pytest.raises(errors.OncelogError):
+                late.result()
+            with pytest.raises(errors.OncelogError):
+                handover.offer(given(handover, b"later"), calls.append)
+        assert cluster.values(0) == [b"first"]
+
+    cluster.run(work)
+
+
+def test_a_flush_raises_what_could_not_be_taken(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            producer = await client.producer(partitioner=lambda key, count: 7 if key == b"astray" else 0).start()
+            handover, calls = producer.handover(), Calls()
+            await warm(handover)
+            astray = handover.given(TOPIC, b"v", b"astray", None, None, ())
+            assert astray is not None
+            assert handover.offer(astray, calls.append)
+            assert handover.offer(given(handover, b"well"), calls.append)
+            calls[0]()
+            with pytest.raises(errors.UnknownTopicError):
+                await producer.flush()
+            await producer.close()
+        assert cluster.values(0) == [b"first", b"well"]
+
+    cluster.run(work)
+
+
+def test_room_is_counted_for_what_the_loop_has_not_taken_yet(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(buffer_memory=4_000, batch_size=1_000) as producer:
+            handover, calls = producer.handover(), Calls()
+            await warm(handover)
+            await producer.flush()
+            taken = 0
+            while handover.offer(given(handover, b"x" * 100), calls.append):
+                taken += 1
+            assert 4_000 // 130 <= taken <= 4_000 // 116
+            calls[0]()
+            await producer.flush()
+            assert handover.offer(given(handover, b"x"), calls.append)
+            calls[1]()
+
+    cluster.run(work)
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    return FakeCluster()
