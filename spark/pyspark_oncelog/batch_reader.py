@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pyspark_oncelog.options import SourceOptions
+from pyspark_oncelog.worker_memory import freeze_modules
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -38,6 +39,7 @@ class OncelogBatchReader(DataSourceReader):
         ranges, losses = positions.ranges(start, end, view)
         report_losses(options, losses)
         tasks = plan_tasks(ranges, options.min_partitions, options.min_rows_per_task, options.max_rows_per_task)
+        freeze_modules()
         return [InputPartition(tuple(task)) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:

@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark_oncelog.batch_trace import NO_TRACE, BatchTrace
 from pyspark_oncelog.identity import WriteIdentity
 from pyspark_oncelog.options import SinkOptions
+from pyspark_oncelog.worker_memory import freeze_modules
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -36,13 +37,16 @@ class OncelogBatchWriter(DataSourceArrowWriter):
 
         context = TaskContext.get()
         task_attempt = str(context.taskAttemptId()) if context is not None else "driver"
-        return write_task(self._options, self._identity, task_attempt, iterator, self._trace)
+        message = write_task(self._options, self._identity, task_attempt, iterator, self._trace)
+        freeze_modules()
+        return message
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """On the driver, when every task has succeeded."""
         from pyspark_oncelog.committing import commit_batch
 
         commit_batch(self._options, messages, None)
+        freeze_modules()
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """On the driver, best effort; never raises."""

@@ -19,6 +19,7 @@ from pyspark_oncelog.columns import check_write_schema
 from pyspark_oncelog.identity import batch_identity, write_attempt
 from pyspark_oncelog.options import SinkOptions, SourceOptions
 from pyspark_oncelog.read_schema import READ_SCHEMA, READ_SCHEMA_WITH_HEADERS, check_read_schema
+from pyspark_oncelog.worker_memory import freeze_modules
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -102,6 +103,7 @@ class DefaultSource(DataSource):
         check_write_schema(_types_of(schema), options.topic)
         checks.require_python()
         checks.require_topic(options)
+        freeze_modules()
         return options
 
 

@@ -18,6 +18,7 @@ from oncelog.errors import IllegalStateError
 from pyspark_oncelog.batch_trace import NO_TRACE, BatchTrace
 from pyspark_oncelog.identity import WriteIdentity, streaming_identity
 from pyspark_oncelog.options import SinkOptions
+from pyspark_oncelog.worker_memory import freeze_modules
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -40,7 +41,10 @@ class OncelogStreamWriter(DataSourceStreamArrowWriter):
         context = TaskContext.get()
         if context is None:
             raise IllegalStateError("write() runs in a Spark task only")
-        return write_task(self._options, self._identity(context), str(context.taskAttemptId()), iterator, self._trace)
+        identity, task_attempt = self._identity(context), str(context.taskAttemptId())
+        message = write_task(self._options, identity, task_attempt, iterator, self._trace)
+        freeze_modules()
+        return message
 
     def _identity(self, context: TaskContext) -> WriteIdentity | None:
         if not self._options.exactly_once:
@@ -52,6 +56,7 @@ class OncelogStreamWriter(DataSourceStreamArrowWriter):
         from pyspark_oncelog.committing import commit_batch
 
         commit_batch(self._options, messages, batchId)
+        freeze_modules()
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """On the driver, best effort; never raises. A batch that is committed stays so."""

@@ -15,6 +15,7 @@ from oncelog.errors import OffsetOutOfRangeError, UnknownTopicError
 from pyspark_oncelog import checks
 from pyspark_oncelog.options import SourceOptions
 from pyspark_oncelog.planning import OffsetRange
+from pyspark_oncelog.worker_memory import freeze_modules
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -40,6 +41,7 @@ def read_task(options: SourceOptions, schema: StructType, ranges: Sequence[Offse
     for part in ranges:
         for rows in _read_range(client, options, part, "headers" in arrow_schema.names):
             yield to_spark(rows, part.topic, arrow_schema)
+    freeze_modules()
 
 
 def _read_range(client: Client, options: SourceOptions, part: OffsetRange, with_headers: bool) -> Iterator[Any]:

@@ -24,7 +24,7 @@ _PROBE_TIMEOUT_S: Final = 20.0
 
 def warn_of_other_python() -> None:
     """Warns, in a driver, when Spark's workers would find no oncelog."""
-    if _is_spark_itself() or not sys.executable or not (sentence := problem(os.environ, sys.executable)):
+    if is_worker() or not sys.executable or not (sentence := problem(os.environ, sys.executable)):
         return
     try:
         warnings.warn(sentence, stacklevel=3)
@@ -32,7 +32,7 @@ def warn_of_other_python() -> None:
         logging.getLogger(__name__).warning(sentence)
 
 
-def _is_spark_itself() -> bool:
+def is_worker() -> bool:
     """A worker of Spark's, which imports every `pyspark_*` package."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     return spec is not None and spec.name.startswith("pyspark.")
