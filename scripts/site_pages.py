@@ -23,10 +23,10 @@ QUICK_START: Final = ("Try it", "Write and read", "Spark", "Deploy")
 HOME: Final = ("What it promises",)
 
 MENU: Final[Mapping[str, tuple[str, ...]]] = {
-    "Start": ("quick-start", "examples", "coming-from-kafka"),
+    "Start": ("quick-start", "examples", "examples-go", "examples-node", "coming-from-kafka"),
     "Guides": (
         *("spark", "transactions", "consumer", "partitioner", "security", "operations", "runbooks", "durability"),
-        *("repeated-calls", "tracing", "metrics", "tools", "threat_model", "helm-chart"),
+        *("repeated-calls", "tracing", "metrics", "tools", "threat_model", "helm-chart", "other-languages"),
     ),
     "Options": (
         *("reference/client", "reference/producer", "reference/consumer", "reference/spark", "reference/topics"),
@@ -35,6 +35,7 @@ MENU: Final[Mapping[str, tuple[str, ...]]] = {
     "Reference": (
         *("reference/api/client", "reference/api/producer", "reference/api/transaction", "reference/api/consumer"),
         *("reference/api/admin", "reference/api/sync", "reference/api/spark", "reference/errors", "cli", "protocol"),
+        "batch-format",
     ),
     "Project": ("architecture", "style", "decisions/index", "changelog", "licence"),
 }
@@ -47,12 +48,22 @@ _OTHERS: Final = {
     "LICENSE": "licence",
     "helm/oncelog/README.md": "helm-chart",
     "examples": "examples",
+    "examples/go": "examples-go",
+    "examples/node": "examples-node",
     "protos/oncelog/v1": "protocol",
+    "protos/oncelog/v1/BATCH.md": "batch-format",
 }
 """Files and folders outside of docs/ that have a page."""
 _FOLDERS: Final = {"docs/reference": "reference/client", "docs/decisions": "decisions/index"}
 """Folders that links name, and the pages that stand for them."""
-_LANGUAGES: Final = {".py": "python", ".proto": "protobuf"}
+_LANGUAGES: Final = {".py": "python", ".proto": "protobuf", ".go": "go", ".js": "javascript", ".sh": "sh"}
+_LISTINGS: Final = {
+    "examples": "Examples",
+    "examples/go": "Examples in Go",
+    "examples/node": "Examples in Node",
+    "protos/oncelog/v1": "The wire contract",
+}
+"""Folders whose page shows their files, and its title."""
 
 
 class SiteError(Exception):
@@ -96,8 +107,7 @@ def _text(root: Path, name: str) -> str:
 
 def _listing(root: Path, folder: str) -> str:
     """A folder of sources as one page."""
-    title = {"examples": "Examples", "protos/oncelog/v1": "The wire contract"}[folder]
-    text = [f"# {title}", f"The files of `{folder}`."]
+    text = [f"# {_LISTINGS[folder]}", f"The files of `{folder}`."]
     for path in sorted((root / folder).iterdir()):
         if path.suffix in _LANGUAGES:
             text += [

@@ -37,14 +37,17 @@ class OncelogError(Exception):
     """The root. `message` is one sentence for a person; `context` holds named values (always text).
 
     `retry_after_ms`: wait at least this long before the next try; 0 = the caller's own back-off.
+    `go_to`: host:port of who can serve the call, as a server tells its caller; empty = not known, and always in what our own
+    client receives, which finds its way by metadata.
     """
 
     code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_ERROR
     action: ClassVar[ErrorAction] = ErrorAction.FATAL
 
-    def __init__(self, message: str = "", *, retry_after_ms: int = 0, **context: object) -> None:
+    def __init__(self, message: str = "", *, retry_after_ms: int = 0, go_to: str = "", **context: object) -> None:
         self.message = message or (type(self).__doc__ or type(self).__name__).strip().splitlines()[0]
         self.retry_after_ms = retry_after_ms
+        self.go_to = go_to
         self.context = {name: printable(str(value)) for name, value in sorted(context.items())}
         super().__init__(self.message)
 

@@ -139,7 +139,9 @@ def _append_frame(parts: list[Buffer], frame: Frame) -> None:
 
 def hello_envelope(hello: link_pb2.Hello) -> bytes:
     """The first message of each side."""
-    return bytes(link_pb2.Envelope(frames=[link_pb2.Frame(kind=link_pb2.HELLO, hello=hello)]).SerializeToString())
+    return bytes(
+        link_pb2.Envelope(frames=[link_pb2.Frame(kind=link_pb2.FRAME_KIND_HELLO, hello=hello)]).SerializeToString()
+    )
 
 
 # ---------------------------------------------------------------- reading

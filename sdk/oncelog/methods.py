@@ -17,6 +17,7 @@ from oncelog.types import Buffer
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pa
 from oncelog.v1 import pid_allocator_pb2 as al
+from oncelog.v1 import placement_pb2 as pl
 from oncelog.v1 import security_pb2 as se
 
 Req = TypeVar("Req", bound=Message)
@@ -89,12 +90,12 @@ DESCRIBE_TOPIC_CONFIGS: Final = _leader(
 )
 DESCRIBE_PARTITIONS: Final = _leader("DescribePartitions", pa.DescribePartitionsRequest, pa.DescribePartitionsReply)
 DRAIN_BROKER: Final = _leader("DrainBroker", pa.DrainBrokerRequest, pa.DrainBrokerReply)
-REASSIGN_PARTITIONS: Final = _leader("ReassignPartitions", pa.ReassignPartitionsRequest, pa.ReassignPartitionsReply)
-LIST_REASSIGNMENTS: Final = _leader("ListReassignments", pa.ListReassignmentsRequest, pa.ListReassignmentsReply)
-SURVEY_REPLICAS: Final = _leader("SurveyReplicas", pa.SurveyReplicasRequest, pa.SurveyReplicasReply)
-ELECT_UNCLEAN: Final = _leader("ElectUnclean", pa.ElectUncleanRequest, pa.ElectUncleanReply)
-TRANSFER_LEADERSHIP: Final = _leader("TransferLeadership", pa.TransferLeadershipRequest, pa.TransferLeadershipReply)
-DECOMMISSION_BROKERS: Final = _leader("DecommissionBrokers", pa.DecommissionBrokersRequest, pa.DecommissionBrokersReply)
+REASSIGN_PARTITIONS: Final = _leader("ReassignPartitions", pl.ReassignPartitionsRequest, pl.ReassignPartitionsReply)
+LIST_REASSIGNMENTS: Final = _leader("ListReassignments", pl.ListReassignmentsRequest, pl.ListReassignmentsReply)
+SURVEY_REPLICAS: Final = _leader("SurveyReplicas", pl.SurveyReplicasRequest, pl.SurveyReplicasReply)
+ELECT_UNCLEAN: Final = _leader("ElectUnclean", pl.ElectUncleanRequest, pl.ElectUncleanReply)
+TRANSFER_LEADERSHIP: Final = _leader("TransferLeadership", pl.TransferLeadershipRequest, pl.TransferLeadershipReply)
+DECOMMISSION_BROKERS: Final = _leader("DecommissionBrokers", pl.DecommissionBrokersRequest, pl.DecommissionBrokersReply)
 REPLICATE: Final = _leader("Replicate", pa.ReplicateRequest, pa.ReplicateReply, rb="batches")
 WRITE_TXN_MARKERS: Final = _leader("WriteTxnMarkers", pa.WriteTxnMarkersRequest, pa.WriteTxnMarkersReply)
 SYNC_REPLICA: Final = _leader("SyncReplica", pa.SyncReplicaRequest, pa.SyncReplicaReply)

@@ -1,6 +1,8 @@
 """`ErrorDetail` <-> `OncelogError`: the only place that converts between the two.
 
-Rule: neither end trusts the other's words: what a stranger chose may stand in them, so they are one bounded line each.
+Rule 1: neither end trusts the other's words: what a stranger chose may stand in them, so they are one bounded line each.
+Rule 2: where to go instead (`go_to`) is for who reads the detail itself. It is not taken over: a process that hands on the
+        error of another one must not send its own caller to where only it can go, and for another call at that.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ def to_detail(error: errors.OncelogError) -> errors_pb2.ErrorDetail:
         message=errors.printable(error.message, _MESSAGE_CHARACTERS_MAX),
         context=[errors_pb2.ErrorContext(name=n, value=v) for n, v in error.context.items()],
         retry_after_ms=error.retry_after_ms,
+        go_to=error.go_to,
+        action=int(error.action),  # type: ignore[arg-type]
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +17,7 @@ from oncelog.v1 import (
     link_pb2,
     partition_pb2,
     pid_allocator_pb2,
+    placement_pb2,
     security_pb2,
     types_pb2,
 )
@@ -27,6 +29,7 @@ MODULES = (
     link_pb2,
     partition_pb2,
     pid_allocator_pb2,
+    placement_pb2,
     security_pb2,
     types_pb2,
 )
@@ -53,13 +56,12 @@ def previous() -> Files:
 
 
 def problems(old: Files, new: Files) -> list[str]:
-    """Everything that an older or a newer peer would misunderstand."""
+    """Everything that an older or a newer peer would misunderstand. In which file it stands is no part of that."""
     found = []
+    after = descriptor_pb2.FileDescriptorProto()
+    for proto in new.values():
+        after.MergeFrom(proto)
     for name, before in old.items():
-        if name not in new:
-            found.append(f"{name} is gone")
-            continue
-        after = new[name]
         found += _messages(before.message_type, after.message_type, name)
         found += _enums(before.enum_type, after.enum_type, name)
         found += _services(before, after)
@@ -104,8 +106,17 @@ def _enums(before: Any, after: Any, where: str) -> Iterator[str]:
             yield f"{where}:{enum.name} is gone"
             continue
         for value in enum.value:
-            if now[enum.name].get(value.number) != value.name:
+            if not _same_value(enum.name, value.name, now[enum.name].get(value.number, "")):
                 yield f"{where}:{enum.name}: {value.number} was {value.name} and is {now[enum.name].get(value.number)}"
+
+
+def _same_value(enum: str, before: str, after: str) -> bool:
+    """Names are no part of the wire before 1.0 (docs/decisions/0046): each may get the name of its enum in front of it."""
+    words = re.findall("[A-Z][a-z]*", enum)
+    if not after.startswith("_".join(words).upper() + "_"):
+        return before == after
+    own = after.split("_")[len(words) :]
+    return before.split("_")[-len(own) :] == own
 
 
 def _services(before: Any, after: Any) -> Iterator[str]:
@@ -158,3 +169,11 @@ def test_a_new_field_and_a_reserved_number_are_fine() -> None:
         frame.reserved_range.add(start=gone.number, end=gone.number + 1)
 
     assert _edited(grow) == []
+
+
+def test_a_value_may_get_the_name_of_its_enum_and_no_other_meaning() -> None:
+    assert _same_value("TransactionOutcome", "COMMITTED", "TRANSACTION_OUTCOME_COMMITTED")
+    assert _same_value("DrainAction", "DRAIN_START", "DRAIN_ACTION_START")
+    assert not _same_value("TransactionOutcome", "COMMITTED", "TRANSACTION_OUTCOME_ABORTED")
+    assert not _same_value("TransactionOutcome", "COMMITTED", "ABORTED")
+    assert not _same_value("TransactionOutcome", "COMMITTED", "")

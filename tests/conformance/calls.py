@@ -173,7 +173,7 @@ class Calls(Looking):
         return co.EndTransactionRequest(
             name=writer.name,
             outcome=COMMITTED if commit else ABORTED,
-            wait=co.VISIBLE if visible else co.DECIDED,
+            wait=co.END_WAIT_VISIBLE if visible else co.END_WAIT_DECIDED,
             counts=counts_of(counts or {}),
         )
 

@@ -13,10 +13,10 @@ from oncelog.v1 import types_pb2
 
 TIMEOUT_MS: Final = 5_000
 ALL: Final = -1
-COMMITTED: Final = types_pb2.COMMITTED
-ABORTED: Final = types_pb2.ABORTED
-ONGOING: Final = types_pb2.ONGOING
-NOT_BEGUN: Final = types_pb2.NOT_BEGUN
+COMMITTED: Final = types_pb2.TRANSACTION_OUTCOME_COMMITTED
+ABORTED: Final = types_pb2.TRANSACTION_OUTCOME_ABORTED
+ONGOING: Final = types_pb2.TRANSACTION_OUTCOME_ONGOING
+NOT_BEGUN: Final = types_pb2.TRANSACTION_OUTCOME_NOT_BEGUN
 
 
 class Place(NamedTuple):

@@ -92,7 +92,9 @@ class Script(Calls, Trouble):
     ) -> tuple[pa.FetchedPartition, list[BatchHeader]]:
         """One fetch by hand: the answer, and the headers of the batches. Raises the partition's error."""
         request = pa.FetchRequest(
-            isolation_level=types_pb2.READ_COMMITTED if committed else types_pb2.READ_UNCOMMITTED,
+            isolation_level=types_pb2.ISOLATION_LEVEL_READ_COMMITTED
+            if committed
+            else types_pb2.ISOLATION_LEVEL_READ_UNCOMMITTED,
             max_wait_ms=wait_ms,
             min_bytes=1,
             partitions=[
@@ -130,7 +132,9 @@ class Script(Calls, Trouble):
     async def latest(self, place: Place, committed: bool = True, timestamp_ms: int = -1) -> int:
         """ListOffsets; latest by default. Raises the partition's error."""
         request = pa.ListOffsetsRequest(
-            isolation_level=types_pb2.READ_COMMITTED if committed else types_pb2.READ_UNCOMMITTED,
+            isolation_level=types_pb2.ISOLATION_LEVEL_READ_COMMITTED
+            if committed
+            else types_pb2.ISOLATION_LEVEL_READ_UNCOMMITTED,
             partitions=[
                 pa.ListOffsetsPartition(topic_id=place.topic_id, partition=place.partition, timestamp_ms=timestamp_ms)
             ],

@@ -40,7 +40,9 @@ def records(place: Place, value: bytes) -> pa.ProduceRecordsRequest:
 
 
 def reading(place: Place) -> pa.FetchRecordsRequest:
-    return pa.FetchRecordsRequest(topic=place.topic, partition=0, isolation_level=types_pb2.READ_COMMITTED)
+    return pa.FetchRecordsRequest(
+        topic=place.topic, partition=0, isolation_level=types_pb2.ISOLATION_LEVEL_READ_COMMITTED
+    )
 
 
 def other_than(s: Script, leader: str) -> str:

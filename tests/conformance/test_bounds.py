@@ -33,7 +33,7 @@ async def fetch_records(s: Script, place: Place, offset: int) -> pa.FetchRecords
         topic=place.topic,
         partition=place.partition,
         offset=offset,
-        isolation_level=types_pb2.READ_COMMITTED,
+        isolation_level=types_pb2.ISOLATION_LEVEL_READ_COMMITTED,
         max_bytes=50 * MIB,
     )
     return await s.call(s.leader(place), methods.FETCH_RECORDS, request)

@@ -236,7 +236,7 @@ async def remove_user(_s: Script, client: Client) -> None:
     assert await client.admin.delete_user("ann")
 
 
-START, CANCEL = types_pb2.DRAIN_START, types_pb2.DRAIN_CANCEL
+START, CANCEL = types_pb2.DRAIN_ACTION_START, types_pb2.DRAIN_ACTION_CANCEL
 STORIES: Final = {
     "create": Story((methods.CREATE_TOPIC,), create, delete),
     "create, if it does not exist": Story((methods.CREATE_TOPIC,), create_unless_there, delete, create),

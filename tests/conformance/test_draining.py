@@ -15,7 +15,7 @@ from oncelog_runtime import cluster as keys
 from oncelog_runtime import health
 from tests.conformance.script import Place, Script, cluster
 
-START, CANCEL, STATUS = types_pb2.DRAIN_START, types_pb2.DRAIN_CANCEL, types_pb2.DRAIN_STATUS
+START, CANCEL, STATUS = types_pb2.DRAIN_ACTION_START, types_pb2.DRAIN_ACTION_CANCEL, types_pb2.DRAIN_ACTION_STATUS
 
 
 async def drain(s: Script, node: str, action: Any = START) -> pa.DrainBrokerReply:
@@ -32,7 +32,7 @@ async def drained(s: Script, node: str) -> None:
         return int((await drain(s, node, STATUS)).state)
 
     deadline = s.now_ms + 20_000
-    while await state() != types_pb2.DRAINED:
+    while await state() != types_pb2.DRAIN_STATE_DRAINED:
         assert s.now_ms < deadline, f"{node} is not drained"
         await s.sleep(0.1)
 
@@ -74,7 +74,7 @@ async def test_one_broker_drains_at_a_time_and_cancel_ends_it(s: Script) -> None
         await drain(s, second)
     assert refused.value.retriable
     assert refused.value.retry_after_ms > 0
-    assert (await drain(s, second, STATUS)).state == types_pb2.NOT_DRAINING
+    assert (await drain(s, second, STATUS)).state == types_pb2.DRAIN_STATE_NOT_DRAINING
     await drain(s, first, CANCEL)
     await s.until(lambda: ready(s, first))
     await drained(s, second)
@@ -89,7 +89,7 @@ async def test_a_new_incarnation_does_not_drain_and_removes_what_the_old_one_lef
     s.restart(node)
     await s.rejoined(node, place)
     await s.until(lambda: s.world.metadata.get(keys.BROKER_DRAIN_KEY) is None, "the old drain is removed")
-    assert (await drain(s, node, STATUS)).state == types_pb2.NOT_DRAINING
+    assert (await drain(s, node, STATUS)).state == types_pb2.DRAIN_STATE_NOT_DRAINING
     await s.until(lambda: ready(s, node), "it is ready again")
 
 
@@ -103,7 +103,9 @@ async def test_the_drain_of_a_dead_broker_blocks_nobody(s: Script) -> None:
     await s.until(lambda: leads(s, second) == 0)
     await s.sleep(2)
     reply = await drain(s, second, STATUS)
-    assert reply.state == types_pb2.DRAINING, "it holds the drain, and waits: the ISR would fall below its minimum"
+    assert reply.state == types_pb2.DRAIN_STATE_DRAINING, (
+        "it holds the drain, and waits: the ISR would fall below its minimum"
+    )
     assert (reply.leaderships, reply.needed > 0) == (0, True)
     s.restart(first)
     await drained(s, second)
@@ -166,9 +168,9 @@ async def test_leaderships_are_given_away_five_at_a_time_and_users_first(s: Scri
 @cluster(brokers=2, internal_topic_replication_factor=2, default_replication_factor=2)
 async def test_a_cluster_of_two_skips_the_drain(s: Script) -> None:
     reply = await drain(s, "broker-0")
-    assert reply.state == types_pb2.DRAIN_SKIPPED
+    assert reply.state == types_pb2.DRAIN_STATE_SKIPPED
     assert "2 brokers" in reply.reason
-    assert (await drain(s, "broker-0", STATUS)).state == types_pb2.NOT_DRAINING
+    assert (await drain(s, "broker-0", STATUS)).state == types_pb2.DRAIN_STATE_NOT_DRAINING
 
 
 async def test_another_broker_than_the_one_that_is_meant_refuses(s: Script) -> None:
@@ -195,7 +197,7 @@ async def coordinator(s: Script, node: str, action: Any) -> co.DrainCoordinatorR
 async def coordinator_drained(s: Script, node: str) -> None:
     await s.retry(lambda: coordinator(s, node, START))
     deadline = s.now_ms + 20_000
-    while (await coordinator(s, node, STATUS)).state != types_pb2.DRAINED:
+    while (await coordinator(s, node, STATUS)).state != types_pb2.DRAIN_STATE_DRAINED:
         assert s.now_ms < deadline, f"{node} is not drained"
         await s.sleep(0.1)
 
@@ -217,7 +219,7 @@ async def test_a_drained_coordinator_owns_nothing_until_it_is_started_again(s: S
     s.restart("coordinator-0")
     await s.until(lambda: owns(s, "coordinator-0") > 0, "started again it owns shards again")
     await s.until(lambda: ready(s, "coordinator-0"))
-    assert (await coordinator(s, "coordinator-1", STATUS)).state == types_pb2.NOT_DRAINING
+    assert (await coordinator(s, "coordinator-1", STATUS)).state == types_pb2.DRAIN_STATE_NOT_DRAINING
 
 
 async def test_a_cancelled_coordinator_owns_shards_again(s: Script) -> None:
@@ -229,7 +231,7 @@ async def test_a_cancelled_coordinator_owns_shards_again(s: Script) -> None:
 
 @cluster(coordinators=1)
 async def test_the_only_coordinator_skips_the_drain(s: Script) -> None:
-    assert (await coordinator(s, "coordinator-0", START)).state == types_pb2.DRAIN_SKIPPED
+    assert (await coordinator(s, "coordinator-0", START)).state == types_pb2.DRAIN_STATE_SKIPPED
     assert owns(s, "coordinator-0") > 0
 
 

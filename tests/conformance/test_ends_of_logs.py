@@ -27,7 +27,7 @@ REFUSALS = (
 async def end_by(s: Script, node: str, place: Place) -> int:
     """What this broker takes for the end. Raises its refusal."""
     item = pa.ListOffsetsPartition(topic_id=place.topic_id, partition=place.partition, timestamp_ms=-1)
-    request = pa.ListOffsetsRequest(isolation_level=types_pb2.READ_UNCOMMITTED, partitions=[item])
+    request = pa.ListOffsetsRequest(isolation_level=types_pb2.ISOLATION_LEVEL_READ_UNCOMMITTED, partitions=[item])
     (answer,) = (await s.call(node, methods.LIST_OFFSETS, request)).partitions
     if answer.HasField("error"):
         raise from_detail(answer.error)

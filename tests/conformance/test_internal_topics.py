@@ -55,7 +55,7 @@ def by_records(place: Place, epoch: int) -> pa.ProduceRecordsRequest:
 def questions(place: Place) -> list[tuple[MethodSpec[Any, Any], Any]]:
     """Every method that names a topic or a partition, beside those that write."""
     named: dict[str, Any] = {"topic_id": place.topic_id, "partition": place.partition}
-    committed = types_pb2.READ_COMMITTED
+    committed = types_pb2.ISOLATION_LEVEL_READ_COMMITTED
     return [
         (methods.FETCH, pa.FetchRequest(isolation_level=committed, partitions=[pa.FetchPartition(**named)])),
         (
@@ -101,7 +101,7 @@ async def test_no_client_reads_or_writes_the_clusters_own_topics_at_any_broker(s
             with pytest.raises(REFUSED):
                 await knock(s, s.leader(place), door, methods.PRODUCE, *forged(s, place, epoch))
         assert s.replica(s.leader(place), place).log.log_end_offset == end, "a refused call writes nothing"
-    assert (await s.end(await s.session("t"))).outcome == types_pb2.COMMITTED, "the shard lives on"
+    assert (await s.end(await s.session("t"))).outcome == types_pb2.TRANSACTION_OUTCOME_COMMITTED, "the shard lives on"
 
 
 _TOPIC_METHODS = (methods.CREATE_TOPIC, methods.ALTER_TOPIC, methods.DELETE_TOPIC)
@@ -126,7 +126,9 @@ async def test_plain_records_of_users_still_go_by_any_broker(s: Script) -> None:
         )
         reply = await knock(s, f"broker-{number}", "client", methods.PRODUCE_RECORDS, request)
         assert reply.base_offset == number
-    fetch = pa.FetchRecordsRequest(topic=place.topic, partition=0, isolation_level=types_pb2.READ_COMMITTED)
+    fetch = pa.FetchRecordsRequest(
+        topic=place.topic, partition=0, isolation_level=types_pb2.ISOLATION_LEVEL_READ_COMMITTED
+    )
     for number in range(3):
         found = await knock(s, f"broker-{number}", "external", methods.FETCH_RECORDS, fetch)
         assert len(found.records) == 3
@@ -149,7 +151,7 @@ async def test_no_transaction_takes_in_the_clusters_own_topics(s: Script) -> Non
         await s.enrol(writer, s.internal("__consumer_offsets", 0))
     with pytest.raises(errors.InvalidTopicError):
         await s.write(s.internal("__consumer_offsets", 0), writer, "x")
-    assert (await s.end(writer)).outcome == types_pb2.COMMITTED
+    assert (await s.end(writer)).outcome == types_pb2.TRANSACTION_OUTCOME_COMMITTED
 
 
 async def test_a_transaction_over_partitions_that_do_not_exist_is_refused_before_it_begins(s: Script) -> None:
@@ -167,7 +169,7 @@ async def test_a_transaction_over_partitions_that_do_not_exist_is_refused_before
     request = co.EnrolPartitionsRequest(name=stranger.name, partitions=names)
     refused = s.start(s.call(node, methods.ENROL_PARTITIONS, request))
     await s.write(place, healthy, "a")
-    assert (await s.end(healthy, counts={place: 1}, visible=True)).outcome == types_pb2.COMMITTED
+    assert (await s.end(healthy, counts={place: 1}, visible=True)).outcome == types_pb2.TRANSACTION_OUTCOME_COMMITTED
     with pytest.raises(errors.UnknownTopicError):
         await refused
     assert looks == [TOPICS]
@@ -180,4 +182,4 @@ async def test_a_transaction_over_partitions_that_do_not_exist_is_refused_before
     record = s.coordinator(node).shards.transaction_shard("stranger").life.table.index.find("stranger")  # type: ignore[attr-defined]
     assert record is not None
     assert record.open is None
-    assert (await s.end(stranger)).outcome == types_pb2.COMMITTED
+    assert (await s.end(stranger)).outcome == types_pb2.TRANSACTION_OUTCOME_COMMITTED

@@ -6,7 +6,7 @@ from dataclasses import replace
 from random import Random
 
 from oncelog import methods
-from oncelog.v1 import partition_pb2 as pa
+from oncelog.v1 import placement_pb2 as pl
 from oncelog_partition_leader.core.replica_state import EMPTY, Standing
 from oncelog_runtime import cluster as keys
 from oncelog_runtime.ports import Put
@@ -50,7 +50,7 @@ async def test_nobody_leads_in_an_epoch_in_which_a_log_has_batches(s: Script) ->
 
 async def given_to(s: Script, place: Place, node: str) -> None:
     """An operator has this broker lead, in the next epoch."""
-    request = pa.TransferLeadershipRequest(topic_id=place.topic_id, partition=0, broker_id=int(node[-1]))
+    request = pl.TransferLeadershipRequest(topic_id=place.topic_id, partition=0, broker_id=int(node[-1]))
     await s.retry(lambda: s.call(controller(s), methods.TRANSFER_LEADERSHIP, request))
     await s.until(lambda: s.leads(node, place))
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from oncelog import errors, methods
-from oncelog.v1 import partition_pb2 as pa
+from oncelog.v1 import placement_pb2 as pl
 from oncelog.wire_errors import from_detail
 from oncelog_runtime import cluster as keys
 from oncelog_runtime.ports import Listing
@@ -36,8 +36,8 @@ async def ask(s: Script, spec: Any, request: Any) -> Any:
 
 async def reassign(s: Script, place: Place, replicas: Sequence[int]) -> None:
     """Raises the partition's refusal."""
-    item = pa.PartitionReplicas(topic_id=place.topic_id, partition=place.partition, replicas=replicas)
-    reply = await ask(s, methods.REASSIGN_PARTITIONS, pa.ReassignPartitionsRequest(partitions=[item]))
+    item = pl.PartitionReplicas(topic_id=place.topic_id, partition=place.partition, replicas=replicas)
+    reply = await ask(s, methods.REASSIGN_PARTITIONS, pl.ReassignPartitionsRequest(partitions=[item]))
     for refused in reply.errors:
         raise from_detail(refused.error)
 
@@ -163,7 +163,7 @@ async def test_leadership_goes_to_whom_the_operator_names(s: Script) -> None:
     place, writer = await fast_place(s)
     (second, _), out = s.followers(place), outsider(s, place)
     to = int(second.rpartition("-")[2])
-    request = pa.TransferLeadershipRequest(topic_id=place.topic_id, partition=place.partition, broker_id=to)
+    request = pl.TransferLeadershipRequest(topic_id=place.topic_id, partition=place.partition, broker_id=to)
     await ask(s, methods.TRANSFER_LEADERSHIP, request)
     await ask(s, methods.TRANSFER_LEADERSHIP, request)
     await s.until(lambda: s.leads(second, place))
@@ -361,8 +361,10 @@ def load(s: Script, broker_id: int) -> int:
     return sum(broker_id in state.replicas for state in states)
 
 
-async def decommission(s: Script, *broker_ids: int, action: Any = pa.DECOMMISSION_START) -> dict[int, pa.BrokerLoad]:
-    request = pa.DecommissionBrokersRequest(action=action, broker_ids=broker_ids)
+async def decommission(
+    s: Script, *broker_ids: int, action: Any = pl.DECOMMISSION_ACTION_START
+) -> dict[int, pl.BrokerLoad]:
+    request = pl.DecommissionBrokersRequest(action=action, broker_ids=broker_ids)
     reply = await ask(s, methods.DECOMMISSION_BROKERS, request)
     return {item.broker_id: item for item in reply.brokers}
 
@@ -374,7 +376,7 @@ async def test_a_decommissioned_broker_is_emptied_and_gets_nothing_new(s: Script
     await decommission(s, leaving)
     await decommission(s, leaving)
     await s.until(lambda: load(s, leaving) == 0 and moving(s) == 0, within_s=120)
-    status = (await decommission(s, action=pa.DECOMMISSION_STATUS))[leaving]
+    status = (await decommission(s, action=pl.DECOMMISSION_ACTION_STATUS))[leaving]
     assert (status.decommissioned, status.replicas, status.leaderships, status.moving) == (True, 0, 0, 0)
     await s.place("later")
     assert load(s, leaving) == 0
@@ -391,7 +393,7 @@ async def test_brokers_share_alike_after_the_set_stood_still(s: Script) -> None:
     leaving = outsider(s, place)
     await decommission(s, leaving)
     await s.until(lambda: load(s, leaving) == 0 and moving(s) == 0, within_s=120)
-    await decommission(s, leaving, action=pa.DECOMMISSION_CANCEL)
+    await decommission(s, leaving, action=pl.DECOMMISSION_ACTION_CANCEL)
 
     def level() -> bool:
         loads = [load(s, broker_id) for broker_id in range(4)]

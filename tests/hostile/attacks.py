@@ -83,7 +83,9 @@ async def fill(target: Target) -> str:
 async def unread(target: Target) -> str:
     """100 large answers that nobody reads."""
     item = pb.FetchPartition(topic_id=target.topic_id, partition=0, fetch_offset=0, leader_epoch=-1)
-    fetch = pb.FetchRequest(isolation_level=types_pb2.READ_UNCOMMITTED, max_wait_ms=5_000, partitions=[item])
+    fetch = pb.FetchRequest(
+        isolation_level=types_pb2.ISOLATION_LEVEL_READ_UNCOMMITTED, max_wait_ms=5_000, partitions=[item]
+    )
     header = fetch.SerializeToString()
     requests = [Frame(n, link_codec.REQUEST, "PartitionLeader.Fetch", 30_000, header=header) for n in range(1, 101)]
     async with channel(target.address) as link:
@@ -99,7 +101,7 @@ async def unread(target: Target) -> str:
 async def bomb(target: Target) -> str:
     """One FetchRecords over all bombs."""
     request = pb.FetchRecordsRequest(
-        topic=TOPIC, partition=1, offset=0, isolation_level=types_pb2.READ_COMMITTED, max_bytes=50 * MIB
+        topic=TOPIC, partition=1, offset=0, isolation_level=types_pb2.ISOLATION_LEVEL_READ_COMMITTED, max_bytes=50 * MIB
     )
     async with channel(target.address) as link:
         fetch = link.unary_unary("/oncelog.v1.PartitionLeader/FetchRecords")

@@ -41,7 +41,10 @@ async def names(s: Any, place: Place) -> None:
                 methods.PRODUCE_RECORDS,
                 pb.ProduceRecordsRequest(topic=name, records=[types_pb2.Record(value=b"x")], acks=-1),
             ),
-            (methods.FETCH_RECORDS, pb.FetchRecordsRequest(topic=name, isolation_level=types_pb2.READ_COMMITTED)),
+            (
+                methods.FETCH_RECORDS,
+                pb.FetchRecordsRequest(topic=name, isolation_level=types_pb2.ISOLATION_LEVEL_READ_COMMITTED),
+            ),
             (methods.GET_METADATA, pb.GetMetadataRequest(topics=[name])),
             (methods.DESCRIBE_TOPIC_CONFIGS, pb.DescribeTopicConfigsRequest(topics=[name])),
         ):

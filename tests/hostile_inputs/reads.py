@@ -11,7 +11,7 @@ from tests.conformance.names import Place
 from tests.hostile_inputs.hands import batch_of, refused
 from tests.hostile_inputs.rows import row
 
-COMMITTED = types_pb2.READ_COMMITTED
+COMMITTED = types_pb2.ISOLATION_LEVEL_READ_COMMITTED
 
 
 def fetch(place: Place, offset: int = 0, epoch: int = -1, **more: Any) -> pb.FetchRequest:

@@ -65,7 +65,7 @@ async def ends(s: Any, place: Place) -> list[str]:
     except (errors.InvalidTxnStateError, errors.TxnEndedError):
         pass
     request = s.end_request(writer.next())
-    for outcome in (types_pb2.OUTCOME_UNSPECIFIED, types_pb2.ONGOING, 77):
+    for outcome in (types_pb2.TRANSACTION_OUTCOME_UNSPECIFIED, types_pb2.TRANSACTION_OUTCOME_ONGOING, 77):
         request.outcome = outcome
         await refused(s.ask(writer.transactional_id, methods.END_TRANSACTION, request), errors.InvalidRequestError)
     return ["kept"]

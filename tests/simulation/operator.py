@@ -13,6 +13,7 @@ from typing import Any, Final
 from oncelog import errors, methods
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pa
+from oncelog.v1 import placement_pb2 as pl
 from oncelog.v1 import types_pb2
 from oncelog_runtime.cluster import CONTROLLER_KEY, PARTITIONS, Partition, decode_ref
 from oncelog_runtime.cluster_view import partition_of
@@ -91,25 +92,25 @@ class Operator:
 
     async def _drain(self) -> bool:
         node = f"broker-{self._random.choice(self._brokers())}"
-        await self._call(node, methods.DRAIN_BROKER, pa.DrainBrokerRequest(action=types_pb2.DRAIN_START))
+        await self._call(node, methods.DRAIN_BROKER, pa.DrainBrokerRequest(action=types_pb2.DRAIN_ACTION_START))
         await self._pause()
         if self._random.random() < 0.7:
-            await self._call(node, methods.DRAIN_BROKER, pa.DrainBrokerRequest(action=types_pb2.DRAIN_CANCEL))
+            await self._call(node, methods.DRAIN_BROKER, pa.DrainBrokerRequest(action=types_pb2.DRAIN_ACTION_CANCEL))
         return True
 
     async def _drain_coordinator(self) -> bool:
         node = self._random.choice([name for name in self._cluster.world.nodes if name.startswith("coordinator-")])
         spec = methods.DRAIN_COORDINATOR
-        await self._call(node, spec, co.DrainCoordinatorRequest(action=types_pb2.DRAIN_START))
+        await self._call(node, spec, co.DrainCoordinatorRequest(action=types_pb2.DRAIN_ACTION_START))
         await self._pause()
         if self._random.random() < 0.7:
-            await self._call(node, spec, co.DrainCoordinatorRequest(action=types_pb2.DRAIN_CANCEL))
+            await self._call(node, spec, co.DrainCoordinatorRequest(action=types_pb2.DRAIN_ACTION_CANCEL))
         return True
 
     async def _transfer(self) -> bool:
         topic_id, number, state = self._some_partition()
         to = self._random.choice(state.isr).broker_id
-        request = pa.TransferLeadershipRequest(topic_id=topic_id, partition=number, broker_id=to)
+        request = pl.TransferLeadershipRequest(topic_id=topic_id, partition=number, broker_id=to)
         await self._controller(methods.TRANSFER_LEADERSHIP, request)
         return True
 
@@ -118,18 +119,20 @@ class Operator:
         target = self._random.sample(self._brokers(), min(3, len(self._brokers())))
         if self._random.random() < 0.2:
             target = []  # cancels, if there is anything
-        item = pa.PartitionReplicas(topic_id=topic_id, partition=number, replicas=target)
-        reply = await self._controller(methods.REASSIGN_PARTITIONS, pa.ReassignPartitionsRequest(partitions=[item]))
+        item = pl.PartitionReplicas(topic_id=topic_id, partition=number, replicas=target)
+        reply = await self._controller(methods.REASSIGN_PARTITIONS, pl.ReassignPartitionsRequest(partitions=[item]))
         return not reply.errors and tuple(target) != state.replicas
 
     async def _decommission(self) -> bool:
         brokers = self._brokers()
         if len(brokers) < 4:
             return False
-        request = pa.DecommissionBrokersRequest(action=pa.DECOMMISSION_START, broker_ids=[self._random.choice(brokers)])
+        request = pl.DecommissionBrokersRequest(
+            action=pl.DECOMMISSION_ACTION_START, broker_ids=[self._random.choice(brokers)]
+        )
         await self._controller(methods.DECOMMISSION_BROKERS, request)
         await self._pause()
         if self._random.random() < 0.6:
-            request.action = pa.DECOMMISSION_CANCEL
+            request.action = pl.DECOMMISSION_ACTION_CANCEL
             await self._controller(methods.DECOMMISSION_BROKERS, request)
         return True

@@ -19,6 +19,7 @@ from oncelog.methods import MethodSpec
 from oncelog.types import PartitionId
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pb
+from oncelog.v1 import placement_pb2 as pl
 from oncelog.v1 import security_pb2 as se
 from oncelog.v1 import types_pb2
 from oncelog_partition_leader.broker import Broker
@@ -212,13 +213,15 @@ class World:
             methods.ALTER_TOPIC: pb.AlterTopicRequest(topic=TOPIC, unset=["retention_ms"], validate_only=True),
             methods.DESCRIBE_TOPIC_CONFIGS: pb.DescribeTopicConfigsRequest(topics=[TOPIC]),
             methods.DESCRIBE_PARTITIONS: pb.DescribePartitionsRequest(partitions=[where]),
-            methods.DRAIN_BROKER: pb.DrainBrokerRequest(action=types_pb2.DRAIN_CANCEL),
-            methods.REASSIGN_PARTITIONS: pb.ReassignPartitionsRequest(partitions=[{**where, "replicas": [7]}]),
-            methods.LIST_REASSIGNMENTS: pb.ListReassignmentsRequest(),
-            methods.TRANSFER_LEADERSHIP: pb.TransferLeadershipRequest(**where, broker_id=7),
-            methods.SURVEY_REPLICAS: pb.SurveyReplicasRequest(**where),
-            methods.ELECT_UNCLEAN: pb.ElectUncleanRequest(**where, broker_id=7),
-            methods.DECOMMISSION_BROKERS: pb.DecommissionBrokersRequest(action=pb.DECOMMISSION_CANCEL, broker_ids=[7]),
+            methods.DRAIN_BROKER: pb.DrainBrokerRequest(action=types_pb2.DRAIN_ACTION_CANCEL),
+            methods.REASSIGN_PARTITIONS: pl.ReassignPartitionsRequest(partitions=[{**where, "replicas": [7]}]),
+            methods.LIST_REASSIGNMENTS: pl.ListReassignmentsRequest(),
+            methods.TRANSFER_LEADERSHIP: pl.TransferLeadershipRequest(**where, broker_id=7),
+            methods.SURVEY_REPLICAS: pl.SurveyReplicasRequest(**where),
+            methods.ELECT_UNCLEAN: pl.ElectUncleanRequest(**where, broker_id=7),
+            methods.DECOMMISSION_BROKERS: pl.DecommissionBrokersRequest(
+                action=pl.DECOMMISSION_ACTION_CANCEL, broker_ids=[7]
+            ),
             methods.CREATE_ACLS: se.CreateAclsRequest(acls=[rule]),
             methods.DELETE_ACLS: se.DeleteAclsRequest(acls=[rule]),
             methods.LIST_ACLS: se.ListAclsRequest(),
@@ -233,7 +236,7 @@ class World:
             methods.DESCRIBE_QUOTA: se.DescribeQuotaRequest(subject="User:x"),
             methods.INIT_PRODUCER_ID: co.InitProducerIdRequest(transactional_id=TXN, transaction_timeout_ms=-1),
             methods.ENROL_PARTITIONS: co.EnrolPartitionsRequest(name=name, partitions=[own]),
-            methods.END_TRANSACTION: co.EndTransactionRequest(name=name, outcome=types_pb2.ABORTED),
+            methods.END_TRANSACTION: co.EndTransactionRequest(name=name, outcome=types_pb2.TRANSACTION_OUTCOME_ABORTED),
             methods.GET_OUTCOME: co.GetOutcomeRequest(transactional_id=TXN, txn_no=1),
             methods.JOIN_TRANSACTION: co.JoinTransactionRequest(transactional_id=TXN, token=token),
             methods.RENEW_TRANSACTION: co.RenewTransactionRequest(name=name),
@@ -254,7 +257,7 @@ class World:
             methods.LIST_GROUPS: co.ListGroupsRequest(),
             methods.DESCRIBE_GROUP: co.DescribeGroupRequest(group_id=GROUP),
             methods.DELETE_OFFSETS: co.DeleteOffsetsRequest(group_id=GROUP),
-            methods.DRAIN_COORDINATOR: co.DrainCoordinatorRequest(action=types_pb2.DRAIN_CANCEL),
+            methods.DRAIN_COORDINATOR: co.DrainCoordinatorRequest(action=types_pb2.DRAIN_ACTION_CANCEL),
         }
         for spec in methods.ALL.values():
             if spec.name in EXPECTED:

@@ -83,7 +83,7 @@ class Bench:
 
     async def is_led(self) -> None:
         item = pb.ListOffsetsPartition(topic_id=self.topic_id, timestamp_ms=-1)
-        request = pb.ListOffsetsRequest(isolation_level=types_pb2.READ_COMMITTED, partitions=[item])
+        request = pb.ListOffsetsRequest(isolation_level=types_pb2.ISOLATION_LEVEL_READ_COMMITTED, partitions=[item])
         reply, _ = await self.cluster.call(0, methods.LIST_OFFSETS, request)
         if reply.partitions[0].HasField("error"):
             raise OncelogError("not yet")
@@ -103,7 +103,7 @@ class Bench:
     async def fetch(self, offset: int = 0, *, skip: bool = False) -> pb.FetchedPartition:
         item = pb.FetchPartition(topic_id=self.topic_id, fetch_offset=offset, leader_epoch=-1)
         request = pb.FetchRequest(
-            isolation_level=types_pb2.READ_COMMITTED, partitions=[item], skip_lost_transactions=skip
+            isolation_level=types_pb2.ISOLATION_LEVEL_READ_COMMITTED, partitions=[item], skip_lost_transactions=skip
         )
         reply, _ = await self.cluster.call(0, methods.FETCH, request)
         return reply.partitions[0]
@@ -119,7 +119,7 @@ def test_a_transaction_is_opened_on_the_coordinators_answer_and_ends_with_its_ma
             assert await bench.produce(TXN_ID, 1) == 1
             assert bench.coordinator.enrolled == [(1, 0)]
             assert (await bench.fetch()).last_stable_offset == 0
-            assert await bench.mark(outcome=types_pb2.ABORTED) == 2
+            assert await bench.mark(outcome=types_pb2.TRANSACTION_OUTCOME_ABORTED) == 2
             fetched = await bench.fetch()
             assert (fetched.last_stable_offset, fetched.next_offset) == (3, 3)
             assert [(a.txn_no, a.first_offset, a.marker_offset, a.all) for a in fetched.aborted] == [(1, 0, 2, True)]
@@ -131,7 +131,11 @@ def test_healing_writes_the_winners_that_the_coordinator_names() -> None:
     with SimWorld("healing") as world:
         bench = Bench(world)
         bench.coordinator.resolution = co.ResolveTransactionReply(
-            outcome=types_pb2.COMMITTED, coordinator_epoch=5, has_winners=True, winners=[20], expected_records=1
+            outcome=types_pb2.TRANSACTION_OUTCOME_COMMITTED,
+            coordinator_epoch=5,
+            has_winners=True,
+            winners=[20],
+            expected_records=1,
         )
 
         async def scenario() -> None:
@@ -149,7 +153,9 @@ def test_healing_writes_the_winners_that_the_coordinator_names() -> None:
 def test_an_ongoing_transaction_is_left_alone_and_an_older_coordinator_is_not_believed() -> None:
     with SimWorld("healing-old") as world:
         bench = Bench(world)
-        bench.coordinator.resolution = co.ResolveTransactionReply(outcome=types_pb2.ONGOING, coordinator_epoch=5)
+        bench.coordinator.resolution = co.ResolveTransactionReply(
+            outcome=types_pb2.TRANSACTION_OUTCOME_ONGOING, coordinator_epoch=5
+        )
 
         async def scenario() -> None:
             await bench.start()
@@ -157,7 +163,9 @@ def test_an_ongoing_transaction_is_left_alone_and_an_older_coordinator_is_not_be
             await asyncio.sleep(4)
             assert bench.coordinator.resolved > 0
             assert (await bench.fetch()).last_stable_offset == 0
-            bench.coordinator.resolution = co.ResolveTransactionReply(outcome=types_pb2.ABORTED, coordinator_epoch=4)
+            bench.coordinator.resolution = co.ResolveTransactionReply(
+                outcome=types_pb2.TRANSACTION_OUTCOME_ABORTED, coordinator_epoch=4
+            )
             await asyncio.sleep(4)
             assert (await bench.fetch()).last_stable_offset == 0, "a deposed coordinator decides nothing"
 
@@ -170,9 +178,9 @@ def test_a_deposed_coordinators_marker_is_refused() -> None:
 
         async def scenario() -> OncelogError | None:
             await bench.start()
-            await bench.mark(epoch=6, outcome=types_pb2.COMMITTED)
+            await bench.mark(epoch=6, outcome=types_pb2.TRANSACTION_OUTCOME_COMMITTED)
             try:
-                await bench.mark(epoch=5, txn_no=2, outcome=types_pb2.COMMITTED)
+                await bench.mark(epoch=5, txn_no=2, outcome=types_pb2.TRANSACTION_OUTCOME_COMMITTED)
             except OncelogError as error:
                 return error
             return None
@@ -188,7 +196,7 @@ def test_a_committed_transaction_that_lost_records_is_named_and_never_silent() -
             await bench.start()
             await bench.cluster.produce("t", bench.topic_id, batch(bench.topic_id, b"before".ljust(16)))
             await bench.produce(TXN_ID, 0)
-            await bench.mark(outcome=types_pb2.COMMITTED, expected_records=2)
+            await bench.mark(outcome=types_pb2.TRANSACTION_OUTCOME_COMMITTED, expected_records=2)
             first = await bench.fetch()
             assert not first.HasField("error")
             assert first.next_offset == 1, "what lies before the loss is readable"

@@ -134,7 +134,10 @@ class Cluster:
                 number = await self.leader(topic, partition)
                 item = pb.FetchPartition(topic_id=topic_id, partition=partition, fetch_offset=offset, leader_epoch=-1)
                 request = pb.FetchRequest(
-                    isolation_level=types_pb2.READ_COMMITTED, max_wait_ms=300, min_bytes=1, partitions=[item]
+                    isolation_level=types_pb2.ISOLATION_LEVEL_READ_COMMITTED,
+                    max_wait_ms=300,
+                    min_bytes=1,
+                    partitions=[item],
                 )
                 reply, data = await self.call(number, methods.FETCH, request)
                 if reply.partitions[0].HasField("error"):

@@ -37,10 +37,10 @@ ALLOCATOR: Final = "pid-allocator"
 _LOOK_S: Final = 0.2
 _CALL_TIMEOUT_MS: Final = 5_000
 _STATES: Final = {
-    types_pb2.NOT_DRAINING: "not draining",
-    types_pb2.DRAINING: "draining",
-    types_pb2.DRAINED: "drained",
-    types_pb2.DRAIN_SKIPPED: "skipped",
+    types_pb2.DRAIN_STATE_NOT_DRAINING: "not draining",
+    types_pb2.DRAIN_STATE_DRAINING: "draining",
+    types_pb2.DRAIN_STATE_DRAINED: "drained",
+    types_pb2.DRAIN_STATE_SKIPPED: "skipped",
 }
 _PREFIXES: Final = {
     "ONCELOG_PARTITION_LEADER_": BROKER,
@@ -64,8 +64,8 @@ class Node:
         if self.kind == ALLOCATOR:
             return {"kind": ALLOCATOR, "node": self.address, "state": "nothing to do"}
         if self.kind == COORDINATOR:
-            coordinator = await self._ask_coordinator(types_pb2.DRAIN_STATUS, 0)
-            if action != types_pb2.DRAIN_STATUS:
+            coordinator = await self._ask_coordinator(types_pb2.DRAIN_ACTION_STATUS, 0)
+            if action != types_pb2.DRAIN_ACTION_STATUS:
                 coordinator = await self._ask_coordinator(action, coordinator.term)
             return {
                 "kind": COORDINATOR,
@@ -74,8 +74,8 @@ class Node:
                 "shards": coordinator.shards,
                 "reason": coordinator.reason,
             }
-        broker = await self._ask_broker(types_pb2.DRAIN_STATUS, 0)
-        if action != types_pb2.DRAIN_STATUS:
+        broker = await self._ask_broker(types_pb2.DRAIN_ACTION_STATUS, 0)
+        if action != types_pb2.DRAIN_ACTION_STATUS:
             broker = await self._ask_broker(action, broker.broker.incarnation)
         return {
             "kind": BROKER,
@@ -114,7 +114,7 @@ async def drain(node: Node, timeout_s: float, say: Callable[[str], None] = lambd
     deadline = time.monotonic() + timeout_s
     row: Row | None = None
     failure: OncelogError | None = None
-    action: int = types_pb2.DRAIN_START
+    action: int = types_pb2.DRAIN_ACTION_START
     while True:
         wait_s = _LOOK_S
         try:
@@ -122,12 +122,12 @@ async def drain(node: Node, timeout_s: float, say: Callable[[str], None] = lambd
             if row["state"] in ("drained", "skipped", "nothing to do"):
                 return row
             say(_how_far(row))
-            action = types_pb2.DRAIN_START if row["state"] == "not draining" else types_pb2.DRAIN_STATUS
+            action = types_pb2.DRAIN_ACTION_START if row["state"] == "not draining" else types_pb2.DRAIN_ACTION_STATUS
         except OncelogError as error:
             if not error.retriable:
                 raise
             failure, wait_s = error, max(_LOOK_S, error.retry_after_ms / 1000)
-            action = types_pb2.DRAIN_START
+            action = types_pb2.DRAIN_ACTION_START
         if time.monotonic() + wait_s >= deadline:
             break
         await asyncio.sleep(wait_s)
@@ -148,12 +148,12 @@ def _name(node: Node) -> Any:
 
 async def undrain(node: Node) -> Row:
     """Ends the drain; returns what the node is then."""
-    return await node.ask(types_pb2.DRAIN_CANCEL)
+    return await node.ask(types_pb2.DRAIN_ACTION_CANCEL)
 
 
 async def status(node: Node) -> Row:
     """What the node is."""
-    return await node.ask(types_pb2.DRAIN_STATUS)
+    return await node.ask(types_pb2.DRAIN_ACTION_STATUS)
 
 
 # ---------------------------------------------------------------- whom it is done to
@@ -187,7 +187,7 @@ def run_on_all(args: argparse.Namespace) -> list[Row]:
 
 async def _status_or_error(node: Node) -> Row:
     try:
-        return await node.ask(types_pb2.DRAIN_STATUS)
+        return await node.ask(types_pb2.DRAIN_ACTION_STATUS)
     except OncelogError as error:
         return {"kind": node.kind, "node": _name(node), "state": "no answer", "reason": str(error)}
 

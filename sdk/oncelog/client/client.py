@@ -266,7 +266,11 @@ class Client:
         """What became of a transaction. Raises `OutcomeForgottenError` when that is no longer kept, never guesses."""
         request = co.GetOutcomeRequest(transactional_id=transactional_id, txn_no=txn_no)
         reply = await self._caller.to_txn_coordinator(transactional_id, methods.GET_OUTCOME, request)
-        names = {types_pb2.COMMITTED: "committed", types_pb2.ABORTED: "aborted", types_pb2.NOT_BEGUN: "not_begun"}
+        names = {
+            types_pb2.TRANSACTION_OUTCOME_COMMITTED: "committed",
+            types_pb2.TRANSACTION_OUTCOME_ABORTED: "aborted",
+            types_pb2.TRANSACTION_OUTCOME_NOT_BEGUN: "not_begun",
+        }
         return TransactionOutcome(names.get(reply.outcome, "ongoing"), reply.visible)
 
 

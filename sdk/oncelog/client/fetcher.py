@@ -284,7 +284,11 @@ class Fetcher:
             )
         told = Bounds(item.leader_epoch, item.high_watermark, item.last_stable_offset)
         check_bounds(cursor.bounds, told)
-        limit = told.last_stable_offset if self._isolation == types_pb2.READ_COMMITTED else told.high_watermark
+        limit = (
+            told.last_stable_offset
+            if self._isolation == types_pb2.ISOLATION_LEVEL_READ_COMMITTED
+            else told.high_watermark
+        )
         check_extent(cursor.fetch_offset, item.next_offset, len(data), limit)
         self._arrived(cursor, item, data)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from typing import Any
 
 from oncelog import errors, methods
 from oncelog.client.context import Context, now_ms
@@ -408,7 +409,7 @@ def created_again(
     topic: str, partition: int = -1, advice: str = "seek, or assign it anew, to read the new one"
 ) -> errors.UnknownTopicError:
     """The error of whoever may not go on with the new topic by itself; `partition` -1: none in particular."""
-    where = {"partition": partition} if partition >= 0 else {}
+    where: dict[str, Any] = {"partition": partition} if partition >= 0 else {}
     return errors.UnknownTopicError(
         f"topic `{topic}` was deleted and created again: what was not read of the old one is gone; {advice}",
         topic=topic,

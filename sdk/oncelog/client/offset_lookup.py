@@ -32,7 +32,11 @@ class FoundOffset(NamedTuple):
 
 def isolation(name: str) -> types_pb2.IsolationLevel:
     """The wire value of "read_committed" or "read_uncommitted"."""
-    return types_pb2.READ_COMMITTED if name == READ_COMMITTED else types_pb2.READ_UNCOMMITTED
+    return (
+        types_pb2.ISOLATION_LEVEL_READ_COMMITTED
+        if name == READ_COMMITTED
+        else types_pb2.ISOLATION_LEVEL_READ_UNCOMMITTED
+    )
 
 
 class OffsetLookup:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from oncelog import methods
 from oncelog.client.admin_base import AdminBase
-from oncelog.v1 import partition_pb2 as pb
+from oncelog.v1 import placement_pb2 as pl
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,22 +30,22 @@ class OperationsAdmin(AdminBase):
 
     async def broker_loads(self) -> list[BrokerLoad]:
         """Every broker that is registered, holds something, or is out of use."""
-        return await self._decommission(pb.DECOMMISSION_STATUS, ())
+        return await self._decommission(pl.DECOMMISSION_ACTION_STATUS, ())
 
     async def decommission(self, broker_ids: Sequence[int]) -> list[BrokerLoad]:
         """These brokers shall hold nothing: their replicas move away. Safe to repeat.
 
         Raises `InvalidReplicaAssignmentError` when too few brokers would be left for the replicas of some topic.
         """
-        return await self._decommission(pb.DECOMMISSION_START, broker_ids)
+        return await self._decommission(pl.DECOMMISSION_ACTION_START, broker_ids)
 
     async def recommission(self, broker_ids: Sequence[int]) -> list[BrokerLoad]:
         """These brokers take part again. Moves that are under way are not undone."""
-        return await self._decommission(pb.DECOMMISSION_CANCEL, broker_ids)
+        return await self._decommission(pl.DECOMMISSION_ACTION_CANCEL, broker_ids)
 
-    async def _decommission(self, action: pb.DecommissionAction, broker_ids: Sequence[int]) -> list[BrokerLoad]:
-        request = pb.DecommissionBrokersRequest(action=action, broker_ids=broker_ids)
-        changes = action != pb.DECOMMISSION_STATUS
+    async def _decommission(self, action: pl.DecommissionAction, broker_ids: Sequence[int]) -> list[BrokerLoad]:
+        request = pl.DecommissionBrokersRequest(action=action, broker_ids=broker_ids)
+        changes = action != pl.DECOMMISSION_ACTION_STATUS
         reply = await self._caller.to_controller(methods.DECOMMISSION_BROKERS, request, once=changes)
         return [
             BrokerLoad(b.broker_id, b.registered, b.decommissioned, b.replicas, b.leaderships, b.moving)

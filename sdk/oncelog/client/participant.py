@@ -32,7 +32,7 @@ from oncelog.core.identity import Identity, believed
 from oncelog.core.names import check_transactional_id
 from oncelog.v1 import coordinator_pb2 as co
 
-_WAITS = {"decided": co.DECIDED, "visible": co.VISIBLE}
+_WAITS = {"decided": co.END_WAIT_DECIDED, "visible": co.END_WAIT_VISIBLE}
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,14 @@ from oncelog.client.descriptions import Reassignment, RefusedMove, ReplicaSurvey
 from oncelog.client.offsets import as_partition
 from oncelog.errors import UnknownTopicError
 from oncelog.types import PartitionId
-from oncelog.v1 import partition_pb2 as pb
+from oncelog.v1 import placement_pb2 as pl
 from oncelog.wire_errors import from_detail
 
-_STANDINGS: Final = {pb.REPLICA_INTACT: "intact", pb.REPLICA_UNCLEAN: "unclean", pb.REPLICA_LOST: "lost"}
+_STANDINGS: Final = {
+    pl.REPLICA_STANDING_INTACT: "intact",
+    pl.REPLICA_STANDING_UNCLEAN: "unclean",
+    pl.REPLICA_STANDING_LOST: "lost",
+}
 
 
 class PlacementAdmin(AdminBase):
@@ -34,7 +38,7 @@ class PlacementAdmin(AdminBase):
         """Lets another member of the ISR lead. Raises why that cannot be."""
         where = await self._id_of((topic, partition))
         await self._metadata.refresh(self._context.deadline_ms())
-        request = pb.TransferLeadershipRequest(topic_id=where.topic_id, partition=where.partition, broker_id=broker_id)
+        request = pl.TransferLeadershipRequest(topic_id=where.topic_id, partition=where.partition, broker_id=broker_id)
         known = self._metadata.leader(where).leader_epoch
         if known >= 0:
             request.leader_epoch = known
@@ -43,7 +47,7 @@ class PlacementAdmin(AdminBase):
     async def survey_replicas(self, topic: str, partition: int) -> ReplicaSurvey:
         """Asks every replica of a partition what it has. Raises `UnknownTopicError`."""
         where = await self._id_of((topic, partition))
-        request = pb.SurveyReplicasRequest(topic_id=where.topic_id, partition=where.partition)
+        request = pl.SurveyReplicasRequest(topic_id=where.topic_id, partition=where.partition)
         reply = await self._caller.to_controller(methods.SURVEY_REPLICAS, request)
         replicas = tuple(
             SurveyedReplica(
@@ -66,7 +70,7 @@ class PlacementAdmin(AdminBase):
         changed since, or the broker does not answer.
         """
         where = await self._id_of((topic, partition))
-        request = pb.ElectUncleanRequest(
+        request = pl.ElectUncleanRequest(
             topic_id=where.topic_id, partition=where.partition, broker_id=broker_id, leader_epoch=leader_epoch
         )
         await self._caller.to_controller(methods.ELECT_UNCLEAN, request)
@@ -78,7 +82,7 @@ class PlacementAdmin(AdminBase):
         answer, the others go on. Raises `UnknownTopicError`.
         """
         names = {await self._id_of(partition): as_partition(partition) for partition in targets}
-        request = pb.ReassignPartitionsRequest()
+        request = pl.ReassignPartitionsRequest()
         for where, name in names.items():
             request.partitions.add(topic_id=where.topic_id, partition=where.partition, replicas=targets[name])
         reply = await self._caller.to_controller(methods.REASSIGN_PARTITIONS, request, once=True)
@@ -90,7 +94,7 @@ class PlacementAdmin(AdminBase):
 
     async def list_reassignments(self) -> list[Reassignment]:
         """Moves under way, by topic and partition, as one broker sees them."""
-        reply = await self._caller.to_any_broker(methods.LIST_REASSIGNMENTS, pb.ListReassignmentsRequest())
+        reply = await self._caller.to_any_broker(methods.LIST_REASSIGNMENTS, pl.ListReassignmentsRequest())
         return [
             Reassignment(
                 topic=move.topic or move.topic_id,

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from oncelog.client.producer import Producer
 
 T = TypeVar("T")
-_WAITS = {"decided": co.DECIDED, "visible": co.VISIBLE}
+_WAITS = {"decided": co.END_WAIT_DECIDED, "visible": co.END_WAIT_VISIBLE}
 
 
 class HasOffsets(Protocol):
@@ -315,7 +315,7 @@ class Transaction:
         counts = dict.fromkeys(core.enrolled_partitions(), 0) | self._sender.acked
         request = co.EndTransactionRequest(
             name=self._name(),
-            outcome=types_pb2.COMMITTED,
+            outcome=types_pb2.TRANSACTION_OUTCOME_COMMITTED,
             wait=wait,
             counts=[
                 co.PartitionCount(topic_id=p.topic_id, partition=p.partition, records=records)
@@ -335,8 +335,8 @@ class Transaction:
                 ) from error
             raise
         self._visible = reply.visible
-        self._finished(is_committed=reply.outcome == types_pb2.COMMITTED)
-        if reply.outcome != types_pb2.COMMITTED:
+        self._finished(is_committed=reply.outcome == types_pb2.TRANSACTION_OUTCOME_COMMITTED)
+        if reply.outcome != types_pb2.TRANSACTION_OUTCOME_COMMITTED:
             aborted = errors.TxnAbortedError("the coordinator had aborted the transaction", txn_no=core.txn_no)
             raise self._explained(aborted)
 
@@ -366,7 +366,9 @@ class Transaction:
         core.begin_abort()
         self._sender.drop(errors.TxnAbortedError("the transaction was aborted"))
         if core.is_touched:
-            request = co.EndTransactionRequest(name=self._name(), outcome=types_pb2.ABORTED, wait=co.DECIDED)
+            request = co.EndTransactionRequest(
+                name=self._name(), outcome=types_pb2.TRANSACTION_OUTCOME_ABORTED, wait=co.END_WAIT_DECIDED
+            )
             try:
                 reply = await self._end(request)
             except errors.TxnAbortedError:

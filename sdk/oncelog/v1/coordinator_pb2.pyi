@@ -12,11 +12,11 @@ DESCRIPTOR: _descriptor.FileDescriptor
 class EndWait(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     END_WAIT_UNSPECIFIED: _ClassVar[EndWait]
-    DECIDED: _ClassVar[EndWait]
-    VISIBLE: _ClassVar[EndWait]
+    END_WAIT_DECIDED: _ClassVar[EndWait]
+    END_WAIT_VISIBLE: _ClassVar[EndWait]
 END_WAIT_UNSPECIFIED: EndWait
-DECIDED: EndWait
-VISIBLE: EndWait
+END_WAIT_DECIDED: EndWait
+END_WAIT_VISIBLE: EndWait
 
 class InitProducerIdRequest(_message.Message):
     __slots__ = ("transactional_id", "transaction_timeout_ms", "nonce", "expected_producer_id", "expected_producer_epoch")

@@ -27,7 +27,10 @@ if _version_not_supported:
 
 
 class CoordinatorStub(object):
-    """Missing associated documentation comment in .proto file."""
+    """Any broker or coordinator may be asked: who does not own the shard of the transactional id or group answers NOT_COORDINATOR,
+    with the owner's address in `go_to` (ErrorDetail), so that no caller needs to know which shard that is. ListTransactions,
+    ListGroups and DrainCoordinator are about the coordinator that is asked, and served by coordinators only (GetMetadata has them).
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -143,7 +146,10 @@ class CoordinatorStub(object):
 
 
 class CoordinatorServicer(object):
-    """Missing associated documentation comment in .proto file."""
+    """Any broker or coordinator may be asked: who does not own the shard of the transactional id or group answers NOT_COORDINATOR,
+    with the owner's address in `go_to` (ErrorDetail), so that no caller needs to know which shard that is. ListTransactions,
+    ListGroups and DrainCoordinator are about the coordinator that is asked, and served by coordinators only (GetMetadata has them).
+    """
 
     def InitProducerId(self, request, context):
         """A producer id without a transactional id (idempotent producer), or a new session of a transactional id.
@@ -407,7 +413,10 @@ def add_CoordinatorServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Coordinator(object):
-    """Missing associated documentation comment in .proto file."""
+    """Any broker or coordinator may be asked: who does not own the shard of the transactional id or group answers NOT_COORDINATOR,
+    with the owner's address in `go_to` (ErrorDetail), so that no caller needs to know which shard that is. ListTransactions,
+    ListGroups and DrainCoordinator are about the coordinator that is asked, and served by coordinators only (GetMetadata has them).
+    """
 
     @staticmethod
     def InitProducerId(request,

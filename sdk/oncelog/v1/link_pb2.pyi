@@ -10,17 +10,17 @@ DESCRIPTOR: _descriptor.FileDescriptor
 class FrameKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     FRAME_KIND_UNSPECIFIED: _ClassVar[FrameKind]
-    HELLO: _ClassVar[FrameKind]
-    REQUEST: _ClassVar[FrameKind]
-    REPLY: _ClassVar[FrameKind]
-    ERROR: _ClassVar[FrameKind]
-    CANCEL: _ClassVar[FrameKind]
+    FRAME_KIND_HELLO: _ClassVar[FrameKind]
+    FRAME_KIND_REQUEST: _ClassVar[FrameKind]
+    FRAME_KIND_REPLY: _ClassVar[FrameKind]
+    FRAME_KIND_ERROR: _ClassVar[FrameKind]
+    FRAME_KIND_CANCEL: _ClassVar[FrameKind]
 FRAME_KIND_UNSPECIFIED: FrameKind
-HELLO: FrameKind
-REQUEST: FrameKind
-REPLY: FrameKind
-ERROR: FrameKind
-CANCEL: FrameKind
+FRAME_KIND_HELLO: FrameKind
+FRAME_KIND_REQUEST: FrameKind
+FRAME_KIND_REPLY: FrameKind
+FRAME_KIND_ERROR: FrameKind
+FRAME_KIND_CANCEL: FrameKind
 
 class Envelope(_message.Message):
     __slots__ = ("frames",)

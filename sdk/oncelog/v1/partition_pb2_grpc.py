@@ -5,6 +5,7 @@ import warnings
 
 from oncelog.v1 import link_pb2 as oncelog_dot_v1_dot_link__pb2
 from oncelog.v1 import partition_pb2 as oncelog_dot_v1_dot_partition__pb2
+from oncelog.v1 import placement_pb2 as oncelog_dot_v1_dot_placement__pb2
 
 GRPC_GENERATED_VERSION = '1.76.0'
 GRPC_VERSION = grpc.__version__
@@ -27,7 +28,9 @@ if _version_not_supported:
 
 
 class PartitionLeaderStub(object):
-    """Missing associated documentation comment in .proto file."""
+    """A broker that is not who must answer says so with an address in `go_to` (ErrorDetail): NOT_CONTROLLER the controller's,
+    NOT_LEADER_OR_FOLLOWER the leader's. ProduceRecords and FetchRecords are passed on instead: any broker serves them.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -117,33 +120,33 @@ class PartitionLeaderStub(object):
                 _registered_method=True)
         self.ReassignPartitions = channel.unary_unary(
                 '/oncelog.v1.PartitionLeader/ReassignPartitions',
-                request_serializer=oncelog_dot_v1_dot_partition__pb2.ReassignPartitionsRequest.SerializeToString,
-                response_deserializer=oncelog_dot_v1_dot_partition__pb2.ReassignPartitionsReply.FromString,
+                request_serializer=oncelog_dot_v1_dot_placement__pb2.ReassignPartitionsRequest.SerializeToString,
+                response_deserializer=oncelog_dot_v1_dot_placement__pb2.ReassignPartitionsReply.FromString,
                 _registered_method=True)
         self.ListReassignments = channel.unary_unary(
                 '/oncelog.v1.PartitionLeader/ListReassignments',
-                request_serializer=oncelog_dot_v1_dot_partition__pb2.ListReassignmentsRequest.SerializeToString,
-                response_deserializer=oncelog_dot_v1_dot_partition__pb2.ListReassignmentsReply.FromString,
+                request_serializer=oncelog_dot_v1_dot_placement__pb2.ListReassignmentsRequest.SerializeToString,
+                response_deserializer=oncelog_dot_v1_dot_placement__pb2.ListReassignmentsReply.FromString,
                 _registered_method=True)
         self.TransferLeadership = channel.unary_unary(
                 '/oncelog.v1.PartitionLeader/TransferLeadership',
-                request_serializer=oncelog_dot_v1_dot_partition__pb2.TransferLeadershipRequest.SerializeToString,
-                response_deserializer=oncelog_dot_v1_dot_partition__pb2.TransferLeadershipReply.FromString,
+                request_serializer=oncelog_dot_v1_dot_placement__pb2.TransferLeadershipRequest.SerializeToString,
+                response_deserializer=oncelog_dot_v1_dot_placement__pb2.TransferLeadershipReply.FromString,
                 _registered_method=True)
         self.SurveyReplicas = channel.unary_unary(
                 '/oncelog.v1.PartitionLeader/SurveyReplicas',
-                request_serializer=oncelog_dot_v1_dot_partition__pb2.SurveyReplicasRequest.SerializeToString,
-                response_deserializer=oncelog_dot_v1_dot_partition__pb2.SurveyReplicasReply.FromString,
+                request_serializer=oncelog_dot_v1_dot_placement__pb2.SurveyReplicasRequest.SerializeToString,
+                response_deserializer=oncelog_dot_v1_dot_placement__pb2.SurveyReplicasReply.FromString,
                 _registered_method=True)
         self.ElectUnclean = channel.unary_unary(
                 '/oncelog.v1.PartitionLeader/ElectUnclean',
-                request_serializer=oncelog_dot_v1_dot_partition__pb2.ElectUncleanRequest.SerializeToString,
-                response_deserializer=oncelog_dot_v1_dot_partition__pb2.ElectUncleanReply.FromString,
+                request_serializer=oncelog_dot_v1_dot_placement__pb2.ElectUncleanRequest.SerializeToString,
+                response_deserializer=oncelog_dot_v1_dot_placement__pb2.ElectUncleanReply.FromString,
                 _registered_method=True)
         self.DecommissionBrokers = channel.unary_unary(
                 '/oncelog.v1.PartitionLeader/DecommissionBrokers',
-                request_serializer=oncelog_dot_v1_dot_partition__pb2.DecommissionBrokersRequest.SerializeToString,
-                response_deserializer=oncelog_dot_v1_dot_partition__pb2.DecommissionBrokersReply.FromString,
+                request_serializer=oncelog_dot_v1_dot_placement__pb2.DecommissionBrokersRequest.SerializeToString,
+                response_deserializer=oncelog_dot_v1_dot_placement__pb2.DecommissionBrokersReply.FromString,
                 _registered_method=True)
         self.Replicate = channel.unary_unary(
                 '/oncelog.v1.PartitionLeader/Replicate',
@@ -183,7 +186,9 @@ class PartitionLeaderStub(object):
 
 
 class PartitionLeaderServicer(object):
-    """Missing associated documentation comment in .proto file."""
+    """A broker that is not who must answer says so with an address in `go_to` (ErrorDetail): NOT_CONTROLLER the controller's,
+    NOT_LEADER_OR_FOLLOWER the leader's. ProduceRecords and FetchRecords are passed on instead: any broker serves them.
+    """
 
     def Produce(self, request, context):
         """Appends batches, at most one per partition.
@@ -473,33 +478,33 @@ def add_PartitionLeaderServicer_to_server(servicer, server):
             ),
             'ReassignPartitions': grpc.unary_unary_rpc_method_handler(
                     servicer.ReassignPartitions,
-                    request_deserializer=oncelog_dot_v1_dot_partition__pb2.ReassignPartitionsRequest.FromString,
-                    response_serializer=oncelog_dot_v1_dot_partition__pb2.ReassignPartitionsReply.SerializeToString,
+                    request_deserializer=oncelog_dot_v1_dot_placement__pb2.ReassignPartitionsRequest.FromString,
+                    response_serializer=oncelog_dot_v1_dot_placement__pb2.ReassignPartitionsReply.SerializeToString,
             ),
             'ListReassignments': grpc.unary_unary_rpc_method_handler(
                     servicer.ListReassignments,
-                    request_deserializer=oncelog_dot_v1_dot_partition__pb2.ListReassignmentsRequest.FromString,
-                    response_serializer=oncelog_dot_v1_dot_partition__pb2.ListReassignmentsReply.SerializeToString,
+                    request_deserializer=oncelog_dot_v1_dot_placement__pb2.ListReassignmentsRequest.FromString,
+                    response_serializer=oncelog_dot_v1_dot_placement__pb2.ListReassignmentsReply.SerializeToString,
             ),
             'TransferLeadership': grpc.unary_unary_rpc_method_handler(
                     servicer.TransferLeadership,
-                    request_deserializer=oncelog_dot_v1_dot_partition__pb2.TransferLeadershipRequest.FromString,
-                    response_serializer=oncelog_dot_v1_dot_partition__pb2.TransferLeadershipReply.SerializeToString,
+                    request_deserializer=oncelog_dot_v1_dot_placement__pb2.TransferLeadershipRequest.FromString,
+                    response_serializer=oncelog_dot_v1_dot_placement__pb2.TransferLeadershipReply.SerializeToString,
             ),
             'SurveyReplicas': grpc.unary_unary_rpc_method_handler(
                     servicer.SurveyReplicas,
-                    request_deserializer=oncelog_dot_v1_dot_partition__pb2.SurveyReplicasRequest.FromString,
-                    response_serializer=oncelog_dot_v1_dot_partition__pb2.SurveyReplicasReply.SerializeToString,
+                    request_deserializer=oncelog_dot_v1_dot_placement__pb2.SurveyReplicasRequest.FromString,
+                    response_serializer=oncelog_dot_v1_dot_placement__pb2.SurveyReplicasReply.SerializeToString,
             ),
             'ElectUnclean': grpc.unary_unary_rpc_method_handler(
                     servicer.ElectUnclean,
-                    request_deserializer=oncelog_dot_v1_dot_partition__pb2.ElectUncleanRequest.FromString,
-                    response_serializer=oncelog_dot_v1_dot_partition__pb2.ElectUncleanReply.SerializeToString,
+                    request_deserializer=oncelog_dot_v1_dot_placement__pb2.ElectUncleanRequest.FromString,
+                    response_serializer=oncelog_dot_v1_dot_placement__pb2.ElectUncleanReply.SerializeToString,
             ),
             'DecommissionBrokers': grpc.unary_unary_rpc_method_handler(
                     servicer.DecommissionBrokers,
-                    request_deserializer=oncelog_dot_v1_dot_partition__pb2.DecommissionBrokersRequest.FromString,
-                    response_serializer=oncelog_dot_v1_dot_partition__pb2.DecommissionBrokersReply.SerializeToString,
+                    request_deserializer=oncelog_dot_v1_dot_placement__pb2.DecommissionBrokersRequest.FromString,
+                    response_serializer=oncelog_dot_v1_dot_placement__pb2.DecommissionBrokersReply.SerializeToString,
             ),
             'Replicate': grpc.unary_unary_rpc_method_handler(
                     servicer.Replicate,
@@ -545,7 +550,9 @@ def add_PartitionLeaderServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class PartitionLeader(object):
-    """Missing associated documentation comment in .proto file."""
+    """A broker that is not who must answer says so with an address in `go_to` (ErrorDetail): NOT_CONTROLLER the controller's,
+    NOT_LEADER_OR_FOLLOWER the leader's. ProduceRecords and FetchRecords are passed on instead: any broker serves them.
+    """
 
     @staticmethod
     def Produce(request,
@@ -994,8 +1001,8 @@ class PartitionLeader(object):
             request,
             target,
             '/oncelog.v1.PartitionLeader/ReassignPartitions',
-            oncelog_dot_v1_dot_partition__pb2.ReassignPartitionsRequest.SerializeToString,
-            oncelog_dot_v1_dot_partition__pb2.ReassignPartitionsReply.FromString,
+            oncelog_dot_v1_dot_placement__pb2.ReassignPartitionsRequest.SerializeToString,
+            oncelog_dot_v1_dot_placement__pb2.ReassignPartitionsReply.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1021,8 +1028,8 @@ class PartitionLeader(object):
             request,
             target,
             '/oncelog.v1.PartitionLeader/ListReassignments',
-            oncelog_dot_v1_dot_partition__pb2.ListReassignmentsRequest.SerializeToString,
-            oncelog_dot_v1_dot_partition__pb2.ListReassignmentsReply.FromString,
+            oncelog_dot_v1_dot_placement__pb2.ListReassignmentsRequest.SerializeToString,
+            oncelog_dot_v1_dot_placement__pb2.ListReassignmentsReply.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1048,8 +1055,8 @@ class PartitionLeader(object):
             request,
             target,
             '/oncelog.v1.PartitionLeader/TransferLeadership',
-            oncelog_dot_v1_dot_partition__pb2.TransferLeadershipRequest.SerializeToString,
-            oncelog_dot_v1_dot_partition__pb2.TransferLeadershipReply.FromString,
+            oncelog_dot_v1_dot_placement__pb2.TransferLeadershipRequest.SerializeToString,
+            oncelog_dot_v1_dot_placement__pb2.TransferLeadershipReply.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1075,8 +1082,8 @@ class PartitionLeader(object):
             request,
             target,
             '/oncelog.v1.PartitionLeader/SurveyReplicas',
-            oncelog_dot_v1_dot_partition__pb2.SurveyReplicasRequest.SerializeToString,
-            oncelog_dot_v1_dot_partition__pb2.SurveyReplicasReply.FromString,
+            oncelog_dot_v1_dot_placement__pb2.SurveyReplicasRequest.SerializeToString,
+            oncelog_dot_v1_dot_placement__pb2.SurveyReplicasReply.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1102,8 +1109,8 @@ class PartitionLeader(object):
             request,
             target,
             '/oncelog.v1.PartitionLeader/ElectUnclean',
-            oncelog_dot_v1_dot_partition__pb2.ElectUncleanRequest.SerializeToString,
-            oncelog_dot_v1_dot_partition__pb2.ElectUncleanReply.FromString,
+            oncelog_dot_v1_dot_placement__pb2.ElectUncleanRequest.SerializeToString,
+            oncelog_dot_v1_dot_placement__pb2.ElectUncleanReply.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1129,8 +1136,8 @@ class PartitionLeader(object):
             request,
             target,
             '/oncelog.v1.PartitionLeader/DecommissionBrokers',
-            oncelog_dot_v1_dot_partition__pb2.DecommissionBrokersRequest.SerializeToString,
-            oncelog_dot_v1_dot_partition__pb2.DecommissionBrokersReply.FromString,
+            oncelog_dot_v1_dot_placement__pb2.DecommissionBrokersRequest.SerializeToString,
+            oncelog_dot_v1_dot_placement__pb2.DecommissionBrokersReply.FromString,
             options,
             channel_credentials,
             insecure,

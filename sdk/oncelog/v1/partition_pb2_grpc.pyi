@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from oncelog.v1 import link_pb2
 from oncelog.v1 import partition_pb2
+from oncelog.v1 import placement_pb2
 
 _Req = TypeVar("_Req", contravariant=True)
 _Rep = TypeVar("_Rep", covariant=True)
@@ -71,12 +72,12 @@ class PartitionLeaderStub:
     DescribeTopicConfigs: _Call[partition_pb2.DescribeTopicConfigsRequest, partition_pb2.DescribeTopicConfigsReply]
     DescribePartitions: _Call[partition_pb2.DescribePartitionsRequest, partition_pb2.DescribePartitionsReply]
     DrainBroker: _Call[partition_pb2.DrainBrokerRequest, partition_pb2.DrainBrokerReply]
-    ReassignPartitions: _Call[partition_pb2.ReassignPartitionsRequest, partition_pb2.ReassignPartitionsReply]
-    ListReassignments: _Call[partition_pb2.ListReassignmentsRequest, partition_pb2.ListReassignmentsReply]
-    TransferLeadership: _Call[partition_pb2.TransferLeadershipRequest, partition_pb2.TransferLeadershipReply]
-    SurveyReplicas: _Call[partition_pb2.SurveyReplicasRequest, partition_pb2.SurveyReplicasReply]
-    ElectUnclean: _Call[partition_pb2.ElectUncleanRequest, partition_pb2.ElectUncleanReply]
-    DecommissionBrokers: _Call[partition_pb2.DecommissionBrokersRequest, partition_pb2.DecommissionBrokersReply]
+    ReassignPartitions: _Call[placement_pb2.ReassignPartitionsRequest, placement_pb2.ReassignPartitionsReply]
+    ListReassignments: _Call[placement_pb2.ListReassignmentsRequest, placement_pb2.ListReassignmentsReply]
+    TransferLeadership: _Call[placement_pb2.TransferLeadershipRequest, placement_pb2.TransferLeadershipReply]
+    SurveyReplicas: _Call[placement_pb2.SurveyReplicasRequest, placement_pb2.SurveyReplicasReply]
+    ElectUnclean: _Call[placement_pb2.ElectUncleanRequest, placement_pb2.ElectUncleanReply]
+    DecommissionBrokers: _Call[placement_pb2.DecommissionBrokersRequest, placement_pb2.DecommissionBrokersReply]
     Replicate: _Call[partition_pb2.ReplicateRequest, partition_pb2.ReplicateReply]
     WriteTxnMarkers: _Call[partition_pb2.WriteTxnMarkersRequest, partition_pb2.WriteTxnMarkersReply]
     SyncReplica: _Call[partition_pb2.SyncReplicaRequest, partition_pb2.SyncReplicaReply]
@@ -103,12 +104,12 @@ class PartitionLeaderAsyncStub:
     DescribeTopicConfigs: _AsyncCall[partition_pb2.DescribeTopicConfigsRequest, partition_pb2.DescribeTopicConfigsReply]
     DescribePartitions: _AsyncCall[partition_pb2.DescribePartitionsRequest, partition_pb2.DescribePartitionsReply]
     DrainBroker: _AsyncCall[partition_pb2.DrainBrokerRequest, partition_pb2.DrainBrokerReply]
-    ReassignPartitions: _AsyncCall[partition_pb2.ReassignPartitionsRequest, partition_pb2.ReassignPartitionsReply]
-    ListReassignments: _AsyncCall[partition_pb2.ListReassignmentsRequest, partition_pb2.ListReassignmentsReply]
-    TransferLeadership: _AsyncCall[partition_pb2.TransferLeadershipRequest, partition_pb2.TransferLeadershipReply]
-    SurveyReplicas: _AsyncCall[partition_pb2.SurveyReplicasRequest, partition_pb2.SurveyReplicasReply]
-    ElectUnclean: _AsyncCall[partition_pb2.ElectUncleanRequest, partition_pb2.ElectUncleanReply]
-    DecommissionBrokers: _AsyncCall[partition_pb2.DecommissionBrokersRequest, partition_pb2.DecommissionBrokersReply]
+    ReassignPartitions: _AsyncCall[placement_pb2.ReassignPartitionsRequest, placement_pb2.ReassignPartitionsReply]
+    ListReassignments: _AsyncCall[placement_pb2.ListReassignmentsRequest, placement_pb2.ListReassignmentsReply]
+    TransferLeadership: _AsyncCall[placement_pb2.TransferLeadershipRequest, placement_pb2.TransferLeadershipReply]
+    SurveyReplicas: _AsyncCall[placement_pb2.SurveyReplicasRequest, placement_pb2.SurveyReplicasReply]
+    ElectUnclean: _AsyncCall[placement_pb2.ElectUncleanRequest, placement_pb2.ElectUncleanReply]
+    DecommissionBrokers: _AsyncCall[placement_pb2.DecommissionBrokersRequest, placement_pb2.DecommissionBrokersReply]
     Replicate: _AsyncCall[partition_pb2.ReplicateRequest, partition_pb2.ReplicateReply]
     WriteTxnMarkers: _AsyncCall[partition_pb2.WriteTxnMarkersRequest, partition_pb2.WriteTxnMarkersReply]
     SyncReplica: _AsyncCall[partition_pb2.SyncReplicaRequest, partition_pb2.SyncReplicaReply]
@@ -134,12 +135,12 @@ class PartitionLeaderServicer:
     def DescribeTopicConfigs(self, request: partition_pb2.DescribeTopicConfigsRequest, context: Any) -> Any: ...
     def DescribePartitions(self, request: partition_pb2.DescribePartitionsRequest, context: Any) -> Any: ...
     def DrainBroker(self, request: partition_pb2.DrainBrokerRequest, context: Any) -> Any: ...
-    def ReassignPartitions(self, request: partition_pb2.ReassignPartitionsRequest, context: Any) -> Any: ...
-    def ListReassignments(self, request: partition_pb2.ListReassignmentsRequest, context: Any) -> Any: ...
-    def TransferLeadership(self, request: partition_pb2.TransferLeadershipRequest, context: Any) -> Any: ...
-    def SurveyReplicas(self, request: partition_pb2.SurveyReplicasRequest, context: Any) -> Any: ...
-    def ElectUnclean(self, request: partition_pb2.ElectUncleanRequest, context: Any) -> Any: ...
-    def DecommissionBrokers(self, request: partition_pb2.DecommissionBrokersRequest, context: Any) -> Any: ...
+    def ReassignPartitions(self, request: placement_pb2.ReassignPartitionsRequest, context: Any) -> Any: ...
+    def ListReassignments(self, request: placement_pb2.ListReassignmentsRequest, context: Any) -> Any: ...
+    def TransferLeadership(self, request: placement_pb2.TransferLeadershipRequest, context: Any) -> Any: ...
+    def SurveyReplicas(self, request: placement_pb2.SurveyReplicasRequest, context: Any) -> Any: ...
+    def ElectUnclean(self, request: placement_pb2.ElectUncleanRequest, context: Any) -> Any: ...
+    def DecommissionBrokers(self, request: placement_pb2.DecommissionBrokersRequest, context: Any) -> Any: ...
     def Replicate(self, request: partition_pb2.ReplicateRequest, context: Any) -> Any: ...
     def WriteTxnMarkers(self, request: partition_pb2.WriteTxnMarkersRequest, context: Any) -> Any: ...
     def SyncReplica(self, request: partition_pb2.SyncReplicaRequest, context: Any) -> Any: ...

@@ -25,13 +25,14 @@ _sym_db = _symbol_database.Default()
 from oncelog.v1 import link_pb2 as oncelog_dot_v1_dot_link__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eoncelog/v1/pid_allocator.proto\x12\noncelog.v1\x1a\x15oncelog/v1/link.proto\">\n\x1a\x41llocateProducerIdsRequest\x12\r\n\x05\x63ount\x18\x01 \x01(\x05\x12\x11\n\trequester\x18\x02 \x01(\t\"G\n\x18\x41llocateProducerIdsReply\x12+\n\x06ranges\x18\x01 \x03(\x0b\x32\x1b.oncelog.v1.ProducerIdRange\"/\n\x0fProducerIdRange\x12\r\n\x05\x66irst\x18\x01 \x01(\x03\x12\r\n\x05\x63ount\x18\x02 \x01(\x05\x32\xae\x01\n\x0cPidAllocator\x12\x63\n\x13\x41llocateProducerIds\x12&.oncelog.v1.AllocateProducerIdsRequest\x1a$.oncelog.v1.AllocateProducerIdsReply\x12\x39\n\x07\x43onnect\x12\x14.oncelog.v1.Envelope\x1a\x14.oncelog.v1.Envelope(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eoncelog/v1/pid_allocator.proto\x12\noncelog.v1\x1a\x15oncelog/v1/link.proto\">\n\x1a\x41llocateProducerIdsRequest\x12\r\n\x05\x63ount\x18\x01 \x01(\x05\x12\x11\n\trequester\x18\x02 \x01(\t\"G\n\x18\x41llocateProducerIdsReply\x12+\n\x06ranges\x18\x01 \x03(\x0b\x32\x1b.oncelog.v1.ProducerIdRange\"/\n\x0fProducerIdRange\x12\r\n\x05\x66irst\x18\x01 \x01(\x03\x12\r\n\x05\x63ount\x18\x02 \x01(\x05\x32\xae\x01\n\x0cPidAllocator\x12\x63\n\x13\x41llocateProducerIds\x12&.oncelog.v1.AllocateProducerIdsRequest\x1a$.oncelog.v1.AllocateProducerIdsReply\x12\x39\n\x07\x43onnect\x12\x14.oncelog.v1.Envelope\x1a\x14.oncelog.v1.Envelope(\x01\x30\x01\x42\x31\n\noncelog.v1P\x01Z\x14oncelog/v1;oncelogv1\xaa\x02\nOncelog.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'oncelog.v1.pid_allocator_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-  DESCRIPTOR._loaded_options = None
+  _globals['DESCRIPTOR']._loaded_options = None
+  _globals['DESCRIPTOR']._serialized_options = b'\n\noncelog.v1P\001Z\024oncelog/v1;oncelogv1\252\002\nOncelog.V1'
   _globals['_ALLOCATEPRODUCERIDSREQUEST']._serialized_start=69
   _globals['_ALLOCATEPRODUCERIDSREQUEST']._serialized_end=131
   _globals['_ALLOCATEPRODUCERIDSREPLY']._serialized_start=133

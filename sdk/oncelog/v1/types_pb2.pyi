@@ -10,45 +10,45 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 class IsolationLevel(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
-    ISOLATION_UNSPECIFIED: _ClassVar[IsolationLevel]
-    READ_COMMITTED: _ClassVar[IsolationLevel]
-    READ_UNCOMMITTED: _ClassVar[IsolationLevel]
+    ISOLATION_LEVEL_UNSPECIFIED: _ClassVar[IsolationLevel]
+    ISOLATION_LEVEL_READ_COMMITTED: _ClassVar[IsolationLevel]
+    ISOLATION_LEVEL_READ_UNCOMMITTED: _ClassVar[IsolationLevel]
 
 class TransactionOutcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
-    OUTCOME_UNSPECIFIED: _ClassVar[TransactionOutcome]
-    COMMITTED: _ClassVar[TransactionOutcome]
-    ABORTED: _ClassVar[TransactionOutcome]
-    ONGOING: _ClassVar[TransactionOutcome]
-    NOT_BEGUN: _ClassVar[TransactionOutcome]
+    TRANSACTION_OUTCOME_UNSPECIFIED: _ClassVar[TransactionOutcome]
+    TRANSACTION_OUTCOME_COMMITTED: _ClassVar[TransactionOutcome]
+    TRANSACTION_OUTCOME_ABORTED: _ClassVar[TransactionOutcome]
+    TRANSACTION_OUTCOME_ONGOING: _ClassVar[TransactionOutcome]
+    TRANSACTION_OUTCOME_NOT_BEGUN: _ClassVar[TransactionOutcome]
 
 class DrainAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
-    DRAIN_STATUS: _ClassVar[DrainAction]
-    DRAIN_START: _ClassVar[DrainAction]
-    DRAIN_CANCEL: _ClassVar[DrainAction]
+    DRAIN_ACTION_STATUS: _ClassVar[DrainAction]
+    DRAIN_ACTION_START: _ClassVar[DrainAction]
+    DRAIN_ACTION_CANCEL: _ClassVar[DrainAction]
 
 class DrainState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
-    NOT_DRAINING: _ClassVar[DrainState]
-    DRAINING: _ClassVar[DrainState]
-    DRAINED: _ClassVar[DrainState]
-    DRAIN_SKIPPED: _ClassVar[DrainState]
-ISOLATION_UNSPECIFIED: IsolationLevel
-READ_COMMITTED: IsolationLevel
-READ_UNCOMMITTED: IsolationLevel
-OUTCOME_UNSPECIFIED: TransactionOutcome
-COMMITTED: TransactionOutcome
-ABORTED: TransactionOutcome
-ONGOING: TransactionOutcome
-NOT_BEGUN: TransactionOutcome
-DRAIN_STATUS: DrainAction
-DRAIN_START: DrainAction
-DRAIN_CANCEL: DrainAction
-NOT_DRAINING: DrainState
-DRAINING: DrainState
-DRAINED: DrainState
-DRAIN_SKIPPED: DrainState
+    DRAIN_STATE_NOT_DRAINING: _ClassVar[DrainState]
+    DRAIN_STATE_DRAINING: _ClassVar[DrainState]
+    DRAIN_STATE_DRAINED: _ClassVar[DrainState]
+    DRAIN_STATE_SKIPPED: _ClassVar[DrainState]
+ISOLATION_LEVEL_UNSPECIFIED: IsolationLevel
+ISOLATION_LEVEL_READ_COMMITTED: IsolationLevel
+ISOLATION_LEVEL_READ_UNCOMMITTED: IsolationLevel
+TRANSACTION_OUTCOME_UNSPECIFIED: TransactionOutcome
+TRANSACTION_OUTCOME_COMMITTED: TransactionOutcome
+TRANSACTION_OUTCOME_ABORTED: TransactionOutcome
+TRANSACTION_OUTCOME_ONGOING: TransactionOutcome
+TRANSACTION_OUTCOME_NOT_BEGUN: TransactionOutcome
+DRAIN_ACTION_STATUS: DrainAction
+DRAIN_ACTION_START: DrainAction
+DRAIN_ACTION_CANCEL: DrainAction
+DRAIN_STATE_NOT_DRAINING: DrainState
+DRAIN_STATE_DRAINING: DrainState
+DRAIN_STATE_DRAINED: DrainState
+DRAIN_STATE_SKIPPED: DrainState
 
 class TopicPartition(_message.Message):
     __slots__ = ("topic", "partition", "topic_id")

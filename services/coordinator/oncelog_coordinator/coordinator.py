@@ -35,6 +35,7 @@ from oncelog_runtime.ports import NodePorts
 from oncelog_runtime.restore_guard import RestoreGuard
 from oncelog_runtime.security.quota_watch import follow_quotas
 from oncelog_runtime.session_tokens import SessionTokens
+from oncelog_runtime.signpost import Signpost
 from oncelog_runtime.tasks import TaskOwner
 
 _log = logging.getLogger(__name__)
@@ -61,7 +62,8 @@ class CoordinatorNode:
         self.failure: BaseException | None = None
         self._was_registered = False
         owned: dict[tuple[str, int], Shard] = {}
-        self.shards = NodeShards(self.view, owned, "")
+        self._signpost = Signpost(self.view, client_listener=config.has_client_listener)
+        self.shards = NodeShards(self.view, owned, "", self._signpost)
         self._owned = owned
         self._producer_ids = PidPool(
             ports.transport, self.view, f"coordinator-{config.node_id}", config.producer_ids_prefetch
@@ -102,7 +104,7 @@ class CoordinatorNode:
         """Listens and begins to own shards; `address` is what others use."""
         await self._ports.server.start()
         addresses = self._config.announced(self._ports.server.listening)
-        self.address = self.shards.address = addresses.internal
+        self.address = self.shards.address = self._signpost.own_address = addresses.internal
         self._ownership = ShardOwnership(
             addresses=addresses,
             nonce=f"{self._ports.random.getrandbits(64):016x}",

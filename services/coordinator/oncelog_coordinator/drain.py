@@ -71,17 +71,23 @@ class CoordinatorDrain:
     async def serve(self, request: co.DrainCoordinatorRequest) -> co.DrainCoordinatorReply:
         """The remote method. Raises `DrainingElsewhereError`."""
         skipped = False
-        if request.action == types_pb2.DRAIN_START:
+        if request.action == types_pb2.DRAIN_ACTION_START:
             skipped = not await self._once.run(request.call, self.lease_id, self.start)
-        elif request.action == types_pb2.DRAIN_CANCEL:
+        elif request.action == types_pb2.DRAIN_ACTION_CANCEL:
             await self._once.run(request.call, self.lease_id, self.cancel)
-        elif request.action != types_pb2.DRAIN_STATUS:
+        elif request.action != types_pb2.DRAIN_ACTION_STATUS:
             raise InvalidRequestError("a drain is started, cancelled or looked at", action=request.action)
-        state = types_pb2.DRAINED if self.done else types_pb2.DRAINING if self.wanted else types_pb2.NOT_DRAINING
+        state = (
+            types_pb2.DRAIN_STATE_DRAINED
+            if self.done
+            else types_pb2.DRAIN_STATE_DRAINING
+            if self.wanted
+            else types_pb2.DRAIN_STATE_NOT_DRAINING
+        )
         reason = f"{len(self._owned)} shards to hand over, {self.unowned()} without owner" if self.wanted else ""
         return co.DrainCoordinatorReply(
             address=self.address,
-            state=types_pb2.DRAIN_SKIPPED if skipped else state,
+            state=types_pb2.DRAIN_STATE_SKIPPED if skipped else state,
             shards=len(self._owned),
             loading=max(0, self.unowned()),
             reason="no other coordinator is registered" if skipped else "" if self.done else reason,

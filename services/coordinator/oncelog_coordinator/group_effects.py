@@ -50,13 +50,13 @@ class GroupEffects:
             return
         finally:
             del self._asking[effect]
-        if reply.outcome in (types_pb2.COMMITTED, types_pb2.ABORTED):
+        if reply.outcome in (types_pb2.TRANSACTION_OUTCOME_COMMITTED, types_pb2.TRANSACTION_OUTCOME_ABORTED):
             self._life.tell(
                 GroupMarker(
                     group_id=effect.group_id,
                     txn_producer_id=effect.txn_producer_id,
                     txn_no=effect.txn_no,
-                    committed=reply.outcome == types_pb2.COMMITTED,
+                    committed=reply.outcome == types_pb2.TRANSACTION_OUTCOME_COMMITTED,
                     txn_shard=effect.txn_shard,
                     coordinator_epoch=reply.coordinator_epoch,
                 )

@@ -82,7 +82,7 @@ class LagWatch:
         rest = iter(partitions)
         while chunk := list(islice(rest, _PARTITIONS_PER_CALL)):
             request = pa.ListOffsetsRequest(
-                isolation_level=types_pb2.READ_COMMITTED,
+                isolation_level=types_pb2.ISOLATION_LEVEL_READ_COMMITTED,
                 partitions=[
                     pa.ListOffsetsPartition(topic_id=topic_id, partition=number, timestamp_ms=_LATEST)
                     for topic_id, number in chunk

@@ -186,7 +186,9 @@ class MarkerSender:
             group_id=group_id,
             txn_producer_id=effect.txn_producer_id,
             txn_no=effect.txn_no,
-            outcome=types_pb2.COMMITTED if effect.committed else types_pb2.ABORTED,
+            outcome=types_pb2.TRANSACTION_OUTCOME_COMMITTED
+            if effect.committed
+            else types_pb2.TRANSACTION_OUTCOME_ABORTED,
         )
         self._work_for((key,))
         tries = 0
@@ -228,7 +230,7 @@ def _marker(effect: SendMarkers, target: Target) -> pa.TxnMarker:
         txn_producer_id=effect.txn_producer_id,
         txn_no=effect.txn_no,
         session_epoch=effect.session_epoch,
-        outcome=types_pb2.COMMITTED if effect.committed else types_pb2.ABORTED,
+        outcome=types_pb2.TRANSACTION_OUTCOME_COMMITTED if effect.committed else types_pb2.TRANSACTION_OUTCOME_ABORTED,
         has_winners=effect.winners is not None,
         winners=effect.winners or (),
         expected_records=target.expected_records,

@@ -21,13 +21,17 @@ from oncelog_coordinator.shard import Shard
 from oncelog_coordinator.shard_life import ShardLife
 from oncelog_runtime.cluster import KIND_GROUP, KIND_TXN
 from oncelog_runtime.cluster_view import ClusterView, ShardKey
+from oncelog_runtime.signpost import Signpost
 
 
 class NodeShards:
     """Routing inside of one process. `owned_shards` is the ownership's own dict."""
 
-    def __init__(self, view: ClusterView, owned_shards: dict[ShardKey, Shard], address: str) -> None:
+    def __init__(
+        self, view: ClusterView, owned_shards: dict[ShardKey, Shard], address: str, signpost: Signpost
+    ) -> None:
         self._view = view
+        self._signpost = signpost
         self._owned = owned_shards
         self._senders: dict[ShardLife, MarkerSender] = {}
         self.address = address
@@ -40,10 +44,11 @@ class NodeShards:
     # ------------------------------------------------------------ routing
 
     def owned(self, kind: str, number: int) -> Shard:
-        """A shard of this process. Raises `NotCoordinatorError`."""
+        """A shard of this process. Raises `NotCoordinatorError`, with the owner's address when there is one."""
         shard = self._owned.get((kind, number))
         if shard is None:
-            raise NotCoordinatorError("this process does not own the shard", kind=kind, shard=number)
+            address = self._signpost.owner(kind, number)
+            raise NotCoordinatorError("this process does not own the shard", kind=kind, shard=number, go_to=address)
         return shard
 
     def transaction_shard(self, transactional_id: str) -> Shard:

@@ -171,7 +171,7 @@ class TransactionService:
         command = cmd.End(wire.txn_name(request.name), wire.is_commit(request.outcome), wire.counts(request.counts))
         reply: cmd.EndReply = await shard.ask(command)
         visible = reply.visible
-        if not visible and request.wait == co.VISIBLE:
+        if not visible and request.wait == co.END_WAIT_VISIBLE:
             visible = await self._wait_visible(shard, request.name.transactional_id, reply.txn_no)
         return co.EndTransactionReply(outcome=wire.outcome_of(reply.committed), visible=visible)
 
@@ -194,7 +194,7 @@ class TransactionService:
         """The outcome of a number."""
         shard = self._shard(request.transactional_id)
         reply: cmd.OutcomeReply = await shard.ask(cmd.GetOutcome(request.transactional_id, request.txn_no))
-        outcome = wire.outcome_of(reply.committed) if reply.begun else types_pb2.NOT_BEGUN
+        outcome = wire.outcome_of(reply.committed) if reply.begun else types_pb2.TRANSACTION_OUTCOME_NOT_BEGUN
         return co.GetOutcomeReply(outcome=outcome, visible=reply.visible)
 
     # ------------------------------------------------------------ participants
@@ -245,7 +245,7 @@ class TransactionService:
         )
         asked = shard.ask(command) if request.txn_no else self._ask_with_id(shard, command)
         reply: cmd.CommitReply = await asked
-        if request.wait == co.VISIBLE:
+        if request.wait == co.END_WAIT_VISIBLE:
             for number in reply.waits_for:
                 if not await self._wait_visible(shard, request.transactional_id, number):
                     break

@@ -213,7 +213,7 @@ class ShardLog:
         """Next offset, items, and whether this life's epoch record was among them."""
         partition = self._partition()
         request = pa.FetchRequest(
-            isolation_level=types_pb2.READ_UNCOMMITTED,
+            isolation_level=types_pb2.ISOLATION_LEVEL_READ_UNCOMMITTED,
             max_wait_ms=100,
             min_bytes=1,
             max_bytes=self._config.load_bytes,

@@ -56,16 +56,16 @@ def counts(items: Iterable[co.PartitionCount]) -> Counts:
 
 def is_commit(outcome: types_pb2.TransactionOutcome) -> bool:
     """Raises `InvalidRequestError` unless COMMITTED or ABORTED."""
-    if outcome not in (types_pb2.COMMITTED, types_pb2.ABORTED):
+    if outcome not in (types_pb2.TRANSACTION_OUTCOME_COMMITTED, types_pb2.TRANSACTION_OUTCOME_ABORTED):
         raise InvalidRequestError("an outcome is COMMITTED or ABORTED")
-    return outcome == types_pb2.COMMITTED
+    return outcome == types_pb2.TRANSACTION_OUTCOME_COMMITTED
 
 
 def outcome_of(committed: bool | None) -> types_pb2.TransactionOutcome:
     """None = not decided yet."""
     if committed is None:
-        return types_pb2.ONGOING
-    return types_pb2.COMMITTED if committed else types_pb2.ABORTED
+        return types_pb2.TRANSACTION_OUTCOME_ONGOING
+    return types_pb2.TRANSACTION_OUTCOME_COMMITTED if committed else types_pb2.TRANSACTION_OUTCOME_ABORTED
 
 
 def batch_name(token: co.CommitToken, write_attempt: str) -> cmd.BatchName:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from oncelog import methods
-from oncelog.errors import InvalidRequestError, NotControllerError, OncelogError, RequestTimedOutError, StorageError
+from oncelog.errors import InvalidRequestError, OncelogError, RequestTimedOutError, StorageError
 from oncelog.methods import MethodSpec
 from oncelog.ports import Transport
 from oncelog.types import Buffer, PartitionId
@@ -20,6 +20,7 @@ from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.controller import Controller
 from oncelog_partition_leader.describing import count_records, describe
 from oncelog_partition_leader.replicas import ReplicaManager
+from oncelog_partition_leader.service import require_controller
 from oncelog_partition_leader.topic_config import LEGAL, described
 from oncelog_partition_leader.topic_readiness import wait_until_known, wait_until_usable
 from oncelog_runtime.cluster import Topic
@@ -62,8 +63,7 @@ class AdminService:
     async def alter_topic(self, request: pb.AlterTopicRequest, _payload: Buffer) -> tuple[pb.AlterTopicReply, Buffer]:
         """Controller only. Answers when every live broker has the change, and new partitions their leaders."""
         require_access(request.topic, TopicOperation.ALTER)
-        if not self._controller.is_controller:
-            raise NotControllerError("this broker is not the controller")
+        require_controller(self._controller, self._view)
         return await self._once.run(request.call, self._controller.term, lambda: self._alter(request)), b""
 
     async def _alter(self, request: pb.AlterTopicRequest) -> pb.AlterTopicReply:

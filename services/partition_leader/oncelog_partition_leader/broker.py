@@ -14,6 +14,7 @@ from oncelog_partition_leader.broker_collector import BrokerCollector
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.contacts import Contacts
 from oncelog_partition_leader.controller import Controller
+from oncelog_partition_leader.coordinator_signpost import CoordinatorSignpost
 from oncelog_partition_leader.coordinators import Coordinators
 from oncelog_partition_leader.core.capacity import partitions_for
 from oncelog_partition_leader.core.draining import out_of_sync
@@ -43,6 +44,7 @@ from oncelog_runtime.ports import KeyValue, NodePorts
 from oncelog_runtime.restore_guard import RestoreGuard
 from oncelog_runtime.security.quota_watch import follow_quotas
 from oncelog_runtime.session_tokens import SessionTokens
+from oncelog_runtime.signpost import Signpost
 from oncelog_runtime.tasks import TaskOwner
 
 _log = logging.getLogger(__name__)
@@ -75,6 +77,7 @@ class Broker:
         self.coordinators = Coordinators(
             ports.transport, self.view, self.tasks, config.coordinator_timeout_ms, self.bugs, tokens
         )
+        signpost = Signpost(self.view, client_listener=config.has_client_listener, broker_id=config.broker_id)
         self.controller = Controller(
             config,
             ports.metadata,
@@ -88,6 +91,7 @@ class Broker:
             self.tasks,
             forgotten=self._contradicted,
             charge=ports.quotas.change_partitions,
+            signpost=signpost,
         )
         self.peers = Peers(
             config, ports.transport, self.view, self.controller, self.contacts, prober, self.tasks, self.me
@@ -106,6 +110,7 @@ class Broker:
             is_gone=self.contacts.is_gone,
             cluster_now_ms=self.contacts.cluster_now_ms,
             bugs=self.bugs,
+            signpost=signpost,
         )
         self.scrubber = Scrubber(config, ports.clock, ports.random, self.replicas.partitions)
         self.drainer = Drainer(
@@ -146,6 +151,7 @@ class Broker:
         SecurityService(
             ports.metadata, self.view, self.controller, ports.security, once, ports.random, config.super_users
         ).register(ports.server)
+        CoordinatorSignpost(self.view, signpost).register(ports.server)
         QuotaService(ports.metadata, self.view, self.controller, ports.security, once).register(ports.server)
         self.guard = RestoreGuard(
             ports.metadata,

@@ -33,6 +33,7 @@ from oncelog_runtime import cluster
 from oncelog_runtime.cluster import Cluster, SessionKey, broker_key
 from oncelog_runtime.cluster_view import ClusterView, partition_of
 from oncelog_runtime.ports import Compare, MetadataStore, Put
+from oncelog_runtime.signpost import Signpost
 from oncelog_runtime.tasks import TaskOwner
 
 _log = logging.getLogger(__name__)
@@ -57,7 +58,9 @@ class Controller:
         tasks: TaskOwner,
         forgotten: Callable[[str], None],
         charge: Callable[[int], None],
+        signpost: Signpost,
     ) -> None:
+        self.signpost = signpost
         self._config = config
         self._metadata = metadata
         self._transport = transport

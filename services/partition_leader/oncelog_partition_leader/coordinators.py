@@ -145,9 +145,9 @@ class Coordinators:
             self._transport, self._owner(shard), request, self._timeout_ms
         )
         self.heard(shard, reply.coordinator_epoch)
-        if reply.outcome not in (types_pb2.COMMITTED, types_pb2.ABORTED):
+        if reply.outcome not in (types_pb2.TRANSACTION_OUTCOME_COMMITTED, types_pb2.TRANSACTION_OUTCOME_ABORTED):
             return None
-        committed = reply.outcome == types_pb2.COMMITTED
+        committed = reply.outcome == types_pb2.TRANSACTION_OUTCOME_COMMITTED
         return Marker(
             committed=committed,
             coordinator_epoch=reply.coordinator_epoch,

@@ -8,7 +8,7 @@ them by time or size. No cleaner acts on it yet, so `topic_config.canonical` ref
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from oncelog.errors import ConfigError
 from oncelog_partition_leader.core.segment import SegmentLimits
@@ -69,4 +69,5 @@ class LogConfig:
 
 def _check(name: str, value: int, smallest: int, largest: int) -> None:
     if not smallest <= value <= largest:
-        raise ConfigError(f"{name} is {smallest} to {largest}", **{name: value})
+        context: dict[str, Any] = {name: value}
+        raise ConfigError(f"{name} is {smallest} to {largest}", **context)

@@ -11,6 +11,7 @@ from oncelog.errors import InvalidRequestError, OncelogError, StaleBrokerEpochEr
 from oncelog.methods import MethodSpec
 from oncelog.types import BrokerRef, Buffer, PartitionId
 from oncelog.v1 import partition_pb2 as pb
+from oncelog.v1 import placement_pb2 as pl
 from oncelog.v1 import types_pb2
 from oncelog.wire_errors import to_detail
 from oncelog_partition_leader.controller import Controller
@@ -26,9 +27,9 @@ from oncelog_runtime.ports import RpcServer
 from oncelog_runtime.security.gate import Serve, handler_of
 
 _STANDINGS: Final = {
-    Standing.INTACT: pb.REPLICA_INTACT,
-    Standing.UNCLEAN: pb.REPLICA_UNCLEAN,
-    Standing.LOST: pb.REPLICA_LOST,
+    Standing.INTACT: pl.REPLICA_STANDING_INTACT,
+    Standing.UNCLEAN: pl.REPLICA_STANDING_UNCLEAN,
+    Standing.LOST: pl.REPLICA_STANDING_LOST,
 }
 
 
@@ -72,14 +73,17 @@ class OperationsService:
         """Starts, cancels or looks. Raises `DrainingElsewhereError`, `StaleBrokerEpochError` when another one is meant."""
         me = self._me()
         if request.HasField("broker_id") and request.broker_id != me.broker_id:
-            raise StaleBrokerEpochError("another broker was meant", broker=me.broker_id, meant=request.broker_id)
-        if request.action == types_pb2.DRAIN_START:
+            address = self._controller.signpost.broker(request.broker_id)
+            raise StaleBrokerEpochError(
+                "another broker was meant", broker=me.broker_id, meant=request.broker_id, go_to=address
+            )
+        if request.action == types_pb2.DRAIN_ACTION_START:
             await self._once_here.run(request.call, me.incarnation, self._drainer.start)
-        elif request.action == types_pb2.DRAIN_CANCEL:
+        elif request.action == types_pb2.DRAIN_ACTION_CANCEL:
             await self._once_here.run(request.call, me.incarnation, self._drainer.cancel)
-        elif request.action != types_pb2.DRAIN_STATUS:
+        elif request.action != types_pb2.DRAIN_ACTION_STATUS:
             raise InvalidRequestError("a drain is started, cancelled or looked at", action=request.action)
-        return self._status(request.action == types_pb2.DRAIN_START), b""
+        return self._status(request.action == types_pb2.DRAIN_ACTION_START), b""
 
     def _status(self, asked_to_start: bool) -> pb.DrainBrokerReply:
         me, left = self._me(), self._drainer.remaining()
@@ -97,22 +101,22 @@ class OperationsService:
 
     def _state(self, done: bool, asked_to_start: bool) -> tuple[Any, str]:
         if self._drainer.active:
-            return (types_pb2.DRAINED, "") if done else (types_pb2.DRAINING, "")
+            return (types_pb2.DRAIN_STATE_DRAINED, "") if done else (types_pb2.DRAIN_STATE_DRAINING, "")
         if asked_to_start and (reason := self._drainer.why_skipped()):
-            return types_pb2.DRAIN_SKIPPED, reason
-        return types_pb2.NOT_DRAINING, ""
+            return types_pb2.DRAIN_STATE_SKIPPED, reason
+        return types_pb2.DRAIN_STATE_NOT_DRAINING, ""
 
     # ------------------------------------------------------------ on the controller
 
     async def reassign_partitions(
-        self, request: pb.ReassignPartitionsRequest, _payload: Buffer
-    ) -> tuple[pb.ReassignPartitionsReply, Buffer]:
+        self, request: pl.ReassignPartitionsRequest, _payload: Buffer
+    ) -> tuple[pl.ReassignPartitionsReply, Buffer]:
         """Each partition by itself; what was refused is in the answer."""
         require_controller(self._controller, self._view)
         return await self._once.run(request.call, self._controller.term, lambda: self._reassign(request)), b""
 
-    async def _reassign(self, request: pb.ReassignPartitionsRequest) -> pb.ReassignPartitionsReply:
-        reply = pb.ReassignPartitionsReply()
+    async def _reassign(self, request: pl.ReassignPartitionsRequest) -> pl.ReassignPartitionsReply:
+        reply = pl.ReassignPartitionsReply()
         for item in request.partitions:
             try:
                 await self._controller.mover.reassign(PartitionId(item.topic_id, item.partition), item.replicas)
@@ -122,10 +126,10 @@ class OperationsService:
         return reply
 
     async def list_reassignments(
-        self, _request: pb.ListReassignmentsRequest, _payload: Buffer
-    ) -> tuple[pb.ListReassignmentsReply, Buffer]:
+        self, _request: pl.ListReassignmentsRequest, _payload: Buffer
+    ) -> tuple[pl.ListReassignmentsReply, Buffer]:
         """By topic and partition."""
-        reply = pb.ListReassignmentsReply()
+        reply = pl.ListReassignmentsReply()
         for (topic_id, partition), move in sorted(self._view.reassignments.items()):
             entry = self._view.partitions.get(PartitionId(topic_id, partition))
             reply.moves.add(
@@ -140,23 +144,23 @@ class OperationsService:
         return reply, b""
 
     async def transfer_leadership(
-        self, request: pb.TransferLeadershipRequest, _payload: Buffer
-    ) -> tuple[pb.TransferLeadershipReply, Buffer]:
+        self, request: pl.TransferLeadershipRequest, _payload: Buffer
+    ) -> tuple[pl.TransferLeadershipReply, Buffer]:
         """See `Controller.transfer`."""
         require_controller(self._controller, self._view)
         place = PartitionId(request.topic_id, request.partition)
         epoch = request.leader_epoch if request.HasField("leader_epoch") else None
         await self._controller.elections.transfer(place, request.broker_id, epoch)
-        return pb.TransferLeadershipReply(), b""
+        return pl.TransferLeadershipReply(), b""
 
     async def survey_replicas(
-        self, request: pb.SurveyReplicasRequest, _payload: Buffer
-    ) -> tuple[pb.SurveyReplicasReply, Buffer]:
+        self, request: pl.SurveyReplicasRequest, _payload: Buffer
+    ) -> tuple[pl.SurveyReplicasReply, Buffer]:
         """See `Elections.survey`."""
         require_controller(self._controller, self._view)
         where = PartitionId(request.topic_id, request.partition)
         survey = await self._controller.elections.survey(where)
-        reply = pb.SurveyReplicasReply(leader_epoch=survey.partition.leader_epoch, has_leader=survey.has_leader)
+        reply = pl.SurveyReplicasReply(leader_epoch=survey.partition.leader_epoch, has_leader=survey.has_leader)
         named = {ref.broker_id: ref for ref in holders(survey.partition)}
         for broker_id in survey.partition.replicas:
             item = reply.replicas.add(broker_id=broker_id, holder=broker_id in named)
@@ -171,27 +175,27 @@ class OperationsService:
         return reply, b""
 
     async def elect_unclean(
-        self, request: pb.ElectUncleanRequest, _payload: Buffer
-    ) -> tuple[pb.ElectUncleanReply, Buffer]:
+        self, request: pl.ElectUncleanRequest, _payload: Buffer
+    ) -> tuple[pl.ElectUncleanReply, Buffer]:
         """See `Elections.elect_unclean`."""
         require_controller(self._controller, self._view)
         where = PartitionId(request.topic_id, request.partition)
         await self._controller.elections.elect_unclean(where, request.broker_id, request.leader_epoch)
-        return pb.ElectUncleanReply(), b""
+        return pl.ElectUncleanReply(), b""
 
     async def decommission_brokers(
-        self, request: pb.DecommissionBrokersRequest, _payload: Buffer
-    ) -> tuple[pb.DecommissionBrokersReply, Buffer]:
+        self, request: pl.DecommissionBrokersRequest, _payload: Buffer
+    ) -> tuple[pl.DecommissionBrokersReply, Buffer]:
         """Starts, cancels or looks. Raises as `Balancer.decommission` does."""
         require_controller(self._controller, self._view)
         balancer, term = self._controller.balancer, self._controller.term
-        if request.action == pb.DECOMMISSION_START:
+        if request.action == pl.DECOMMISSION_ACTION_START:
             await self._once.run(request.call, term, lambda: balancer.decommission(request.broker_ids))
-        elif request.action == pb.DECOMMISSION_CANCEL:
+        elif request.action == pl.DECOMMISSION_ACTION_CANCEL:
             await self._once.run(request.call, term, lambda: balancer.recommission(request.broker_ids))
-        elif request.action != pb.DECOMMISSION_STATUS:
+        elif request.action != pl.DECOMMISSION_ACTION_STATUS:
             raise InvalidRequestError("brokers are taken out of use, put back, or looked at", action=request.action)
-        reply = pb.DecommissionBrokersReply()
+        reply = pl.DecommissionBrokersReply()
         for load in balancer.loads():
             reply.brokers.add(**dataclasses.asdict(load))
         return reply, b""

@@ -33,6 +33,7 @@ from oncelog_partition_leader.long_poll import Ear
 from oncelog_partition_leader.storage import PartitionLog
 from oncelog_partition_leader.topic_config import TopicConfig
 from oncelog_runtime.cluster import Partition
+from oncelog_runtime.signpost import Signpost
 from oncelog_runtime.tasks import TaskOwner
 
 Session = tuple[int, int]
@@ -46,6 +47,8 @@ class PartitionHost(Host, Protocol):
 
     @property
     def tasks(self) -> TaskOwner: ...
+    @property
+    def signpost(self) -> Signpost: ...
     def leadership_ended(self, leadership: Leadership) -> None:
         """Followers are not fed by it any more."""
         ...
@@ -115,7 +118,8 @@ class LocalPartition:
             raise UnknownLeaderEpochError(leader_epoch=leader_epoch, known_epoch=self.known_epoch)
         leadership = self.leadership
         if leadership is None or leadership.ended is not None:
-            raise NotLeaderError("this broker does not lead the partition", known_epoch=self.known_epoch)
+            address = self._host.signpost.leader(self.id)
+            raise NotLeaderError("this broker does not lead the partition", known_epoch=self.known_epoch, go_to=address)
         if 0 <= leader_epoch < leadership.epoch:
             raise FencedLeaderEpochError(leader_epoch=leader_epoch, current_epoch=leadership.epoch)
         return leadership

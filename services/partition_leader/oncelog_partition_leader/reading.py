@@ -132,7 +132,7 @@ class Reader:
         except OncelogError:
             return True
         limit = leadership.high_watermark
-        if request.isolation_level == types_pb2.READ_COMMITTED:
+        if request.isolation_level == types_pb2.ISOLATION_LEVEL_READ_COMMITTED:
             limit = leadership.log.last_stable_offset(limit)
         return item.fetch_offset < limit
 
@@ -176,7 +176,7 @@ class Reader:
         answer.log_start_offset = log.log_start_offset
         answer.next_offset = item.fetch_offset
         _check_offset(leadership, item.fetch_offset)
-        committed_only = request.isolation_level == types_pb2.READ_COMMITTED
+        committed_only = request.isolation_level == types_pb2.ISOLATION_LEVEL_READ_COMMITTED
         limit = answer.last_stable_offset if committed_only else answer.high_watermark
         if left <= 0 or item.fetch_offset >= limit:
             return b""
@@ -279,7 +279,7 @@ class Reader:
             raise refusals[leadership]
         if not leadership.replicas.watermark_is_known:
             raise OffsetNotAvailableError(high_watermark=leadership.high_watermark)
-        committed_only = request.isolation_level == types_pb2.READ_COMMITTED
+        committed_only = request.isolation_level == types_pb2.ISOLATION_LEVEL_READ_COMMITTED
         high_watermark = leadership.high_watermark
         bound = log.last_stable_offset(high_watermark) if committed_only else high_watermark
         if item.timestamp_ms == _LATEST:
@@ -331,7 +331,7 @@ class _Found:
 
 
 def _check_isolation(isolation: int) -> None:
-    if isolation not in (types_pb2.READ_COMMITTED, types_pb2.READ_UNCOMMITTED):
+    if isolation not in (types_pb2.ISOLATION_LEVEL_READ_COMMITTED, types_pb2.ISOLATION_LEVEL_READ_UNCOMMITTED):
         raise InvalidRequestError("name the isolation level: READ_COMMITTED or READ_UNCOMMITTED")
 
 

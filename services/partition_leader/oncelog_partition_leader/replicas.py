@@ -46,6 +46,7 @@ from oncelog_runtime.bugs import Bugs
 from oncelog_runtime.cluster import Partition, Topic
 from oncelog_runtime.cluster_view import ClusterView, Versioned, partition_of
 from oncelog_runtime.ports import Disk, NodePorts
+from oncelog_runtime.signpost import Signpost
 from oncelog_runtime.tasks import TaskOwner
 
 _log = logging.getLogger(__name__)
@@ -77,7 +78,9 @@ class ReplicaManager:
         is_gone: Callable[[BrokerRef], bool],
         cluster_now_ms: Callable[[], int],
         bugs: Bugs,
+        signpost: Signpost,
     ) -> None:
+        self._signpost = signpost
         self._config = config
         self._view = view
         self._tasks = tasks
@@ -150,6 +153,10 @@ class ReplicaManager:
     @property
     def tasks(self) -> TaskOwner:
         return self._tasks
+
+    @property
+    def signpost(self) -> Signpost:
+        return self._signpost
 
     def me(self) -> BrokerRef:
         return self._me()
@@ -507,7 +514,11 @@ class ReplicaManager:
         partition = self.partitions.get(partition_id)
         if partition is None:
             self._view.require_leader(partition_id)
-            raise NotLeaderError("this broker does not lead the partition", partition=partition_id.partition)
+            raise NotLeaderError(
+                "this broker does not lead the partition",
+                partition=partition_id.partition,
+                go_to=self._signpost.leader(partition_id),
+            )
         return partition
 
     def status(self, partition_id: PartitionId) -> ReplicaState:

@@ -281,7 +281,7 @@ class BrokerService:
     ) -> asyncio.Future[Written]:
         _check_marker(request, item)
         partition = self._replicas.find(PartitionId(item.topic_id, item.partition))
-        committed = item.outcome == types_pb2.COMMITTED
+        committed = item.outcome == types_pb2.TRANSACTION_OUTCOME_COMMITTED
         marker = Marker(
             committed=committed,
             coordinator_epoch=request.coordinator_epoch,
@@ -506,12 +506,13 @@ def require_controller(controller: Controller, view: ClusterView) -> None:
     if not controller.is_controller:
         entry = view.controller
         known = entry.value.broker_id if entry is not None else -1
-        raise NotControllerError("this broker is not the controller", controller=known)
+        address = controller.signpost.controller()
+        raise NotControllerError("this broker is not the controller", controller=known, go_to=address)
 
 
 def _check_marker(request: pb.WriteTxnMarkersRequest, item: pb.TxnMarker) -> None:
     """Raises `InvalidRequestError` for what can be no transaction's marker."""
-    if item.outcome not in (types_pb2.COMMITTED, types_pb2.ABORTED):
+    if item.outcome not in (types_pb2.TRANSACTION_OUTCOME_COMMITTED, types_pb2.TRANSACTION_OUTCOME_ABORTED):
         raise InvalidRequestError("a marker commits or aborts", outcome=item.outcome)
     if item.txn_producer_id < 0 or item.txn_no < 1 or not 0 <= request.txn_shard < NO_SHARD:
         raise InvalidRequestError(

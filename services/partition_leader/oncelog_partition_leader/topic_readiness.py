@@ -93,6 +93,6 @@ async def _is_ready(transport: Transport, address: str, topic: Topic, numbers: l
     if not known.topics or known.topics[0].topic_id != topic.topic_id:
         return False
     items = [pb.ListOffsetsPartition(topic_id=topic.topic_id, partition=n, timestamp_ms=-2) for n in numbers]
-    request = pb.ListOffsetsRequest(isolation_level=types_pb2.READ_UNCOMMITTED, partitions=items)
+    request = pb.ListOffsetsRequest(isolation_level=types_pb2.ISOLATION_LEVEL_READ_UNCOMMITTED, partitions=items)
     listed, _ = await methods.LIST_OFFSETS.call(transport, address, request, _CALL_TIMEOUT_MS)
     return not any(item.HasField("error") for item in listed.partitions)

@@ -107,6 +107,9 @@ class NodeConfig:
     )
     links_max: int = setting(4_096, "most links of peers, at each listener")
     links_per_peer_max: int = setting(1_024, "most links from one address, or of one principal, at each listener")
+    reflection: bool = setting(
+        True, "answer gRPC server reflection, so that grpcurl needs no .proto files; it tells the protocol alone"
+    )
     otlp_endpoint: str = setting("", "where traces go, by OTLP over gRPC: http://host:4317; empty = no tracing")
     trace_sampler: str = setting("parentbased_always_on", f"which traces are recorded: {', '.join(SAMPLERS)}")
     trace_sampler_arg: float = setting(1.0, "share of the traces that a ratio sampler records, 0 to 1")

@@ -77,7 +77,7 @@ def outcome(answers: Answers, credentials: Credentials | None = None) -> errors.
 def honest_hello_then(answer: Callable[[link_pb2.Frame], bytes | None]) -> Answers:
     def answers(envelope: link_pb2.Envelope) -> bytes | None:
         (frame,) = envelope.frames
-        return link_codec.hello_envelope(HELLO) if frame.kind == link_pb2.HELLO else answer(frame)
+        return link_codec.hello_envelope(HELLO) if frame.kind == link_pb2.FRAME_KIND_HELLO else answer(frame)
 
     return answers
 
@@ -133,7 +133,7 @@ class FalseServer:
 
     def __call__(self, envelope: link_pb2.Envelope) -> bytes | None:
         (frame,) = envelope.frames
-        assert frame.kind == link_pb2.HELLO, "no request is sent before the server has proved itself"
+        assert frame.kind == link_pb2.FRAME_KIND_HELLO, "no request is sent before the server has proved itself"
         said = frame.hello.authentication
         if b",p=" in said:
             self.proofs += 1

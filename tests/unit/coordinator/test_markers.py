@@ -150,7 +150,7 @@ def test_108_one_call_per_leader_with_everything_in_it(world: SimWorld) -> None:
     assert place.life.partitions() == [0, 1, 2]
     for _, marker in place.taken:
         assert (marker.txn_producer_id, marker.txn_no, marker.session_epoch) == (9, 1, 3)
-        assert (marker.outcome, marker.expected_records) == (types_pb2.COMMITTED, 7)
+        assert (marker.outcome, marker.expected_records) == (types_pb2.TRANSACTION_OUTCOME_COMMITTED, 7)
         assert (marker.has_winners, list(marker.winners)) == (True, [4, 6])
     assert all(request.txn_shard == 2 and request.coordinator_epoch == 5 for _, _, request in place.transport.calls)
 
@@ -371,10 +371,10 @@ def test_visible_wakes_those_who_wait(world: SimWorld) -> None:
 @pytest.mark.parametrize(
     ("outcome", "epoch", "told"),
     [
-        (types_pb2.COMMITTED, 6, [GroupMarker("g", 9, 1, True, 1, 6)]),
-        (types_pb2.ABORTED, 6, [GroupMarker("g", 9, 1, False, 1, 6)]),
-        (types_pb2.ONGOING, 6, []),
-        (types_pb2.COMMITTED, 5, []),
+        (types_pb2.TRANSACTION_OUTCOME_COMMITTED, 6, [GroupMarker("g", 9, 1, True, 1, 6)]),
+        (types_pb2.TRANSACTION_OUTCOME_ABORTED, 6, [GroupMarker("g", 9, 1, False, 1, 6)]),
+        (types_pb2.TRANSACTION_OUTCOME_ONGOING, 6, []),
+        (types_pb2.TRANSACTION_OUTCOME_COMMITTED, 5, []),
     ],
 )
 def test_14_a_group_shard_asks_and_believes_no_older_coordinator(

@@ -29,8 +29,8 @@ TOPIC = "0123456789abcdef" * 2
         lambda: wire.nonce("x" * 129),
         lambda: wire.counts([co.PartitionCount(topic_id=TOPIC, records=-1)]),
         lambda: wire.counts([co.PartitionCount(topic_id=TOPIC)] * 2),
-        lambda: wire.is_commit(types_pb2.ONGOING),
-        lambda: wire.is_commit(types_pb2.OUTCOME_UNSPECIFIED),
+        lambda: wire.is_commit(types_pb2.TRANSACTION_OUTCOME_ONGOING),
+        lambda: wire.is_commit(types_pb2.TRANSACTION_OUTCOME_UNSPECIFIED),
         lambda: wire.states(["ONGOING", "NONSENSE"]),
     ],
 )
@@ -51,9 +51,9 @@ def test_a_simple_group_may_leave_the_epoch_out() -> None:
 
 def test_outcomes_and_states() -> None:
     assert [wire.outcome_of(value) for value in (None, True, False)] == [
-        types_pb2.ONGOING,
-        types_pb2.COMMITTED,
-        types_pb2.ABORTED,
+        types_pb2.TRANSACTION_OUTCOME_ONGOING,
+        types_pb2.TRANSACTION_OUTCOME_COMMITTED,
+        types_pb2.TRANSACTION_OUTCOME_ABORTED,
     ]
     assert wire.states(["ONGOING"]) == (TxnState.ONGOING,)
     assert wire.states([]) == ()

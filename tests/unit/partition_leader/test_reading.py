@@ -104,7 +104,9 @@ class World:
     async def fetch(self, count: int | None = None, *, offset: int = 0, wait_ms: int = 0, min_bytes: int = 1) -> Any:
         admission = Admission(self.connection)
         ADMISSION.set(admission)
-        request = pb.FetchRequest(isolation_level=types_pb2.READ_COMMITTED, max_wait_ms=wait_ms, min_bytes=min_bytes)
+        request = pb.FetchRequest(
+            isolation_level=types_pb2.ISOLATION_LEVEL_READ_COMMITTED, max_wait_ms=wait_ms, min_bytes=min_bytes
+        )
         for number in range(len(self.partitions) if count is None else count):
             request.partitions.add(topic_id=TOPIC, partition=number, fetch_offset=offset, leader_epoch=-1)
         reply, payload = await self.reader.fetch(request)
@@ -207,7 +209,7 @@ def test_a_wake_up_looks_at_the_partitions_that_moved_and_not_at_all_of_them() -
 def test_a_partition_that_stands_twice_is_refused() -> None:
     async def test() -> None:
         world = World(partitions=1, batches=1)
-        request = pb.FetchRequest(isolation_level=types_pb2.READ_COMMITTED)
+        request = pb.FetchRequest(isolation_level=types_pb2.ISOLATION_LEVEL_READ_COMMITTED)
         for _ in range(2):
             request.partitions.add(topic_id=TOPIC, partition=0, leader_epoch=-1)
         with pytest.raises(InvalidRequestError, match="twice"):

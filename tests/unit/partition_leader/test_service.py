@@ -60,7 +60,9 @@ def test_what_is_refused_before_it_is_queued_leaves_no_span_open(monkeypatch: py
         TRACEPARENT.set("00-" + "a" * 32 + "-" + "b" * 16 + "-01")
         refused = (ResourceExhaustedError, NotLeaderError)
         with pytest.raises(refused):
-            service._submit_marker(pb.WriteTxnMarkersRequest(), pb.TxnMarker(outcome=types_pb2.ABORTED, txn_no=1), 0)
+            service._submit_marker(
+                pb.WriteTxnMarkersRequest(), pb.TxnMarker(outcome=types_pb2.TRANSACTION_OUTCOME_ABORTED, txn_no=1), 0
+            )
         with pytest.raises(refused):
             service.submit_batch(pb.ProducePartition(), b"", -1, 0, 0)
 

@@ -127,7 +127,7 @@ def test_a_hello_travels_beside_frames() -> None:
 
 def test_the_kinds_are_those_of_the_contract() -> None:
     for name in ("HELLO", "REQUEST", "REPLY", "ERROR", "CANCEL"):
-        assert getattr(link_codec, name) == link_pb2.FrameKind.Value(name)
+        assert getattr(link_codec, name) == link_pb2.FrameKind.Value(f"FRAME_KIND_{name}")
 
 
 def test_the_overhead_bound_holds_for_the_largest_frame() -> None:

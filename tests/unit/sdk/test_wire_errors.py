@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog.errors import ErrorCode, InvalidRequestError, UnknownServerError
+from oncelog.errors import ErrorCode, InvalidRequestError, NotCoordinatorError, UnknownServerError
 from oncelog.v1 import errors_pb2
 from oncelog.wire_errors import from_detail, to_detail
 
@@ -39,3 +39,15 @@ def test_a_value_may_have_any_name(name: str) -> None:
 @pytest.mark.parametrize("code", [0, 999, -1, (1 << 31) - 1])
 def test_a_number_that_nobody_knows_is_an_unknown_error(code: int) -> None:
     assert type(from_detail(errors_pb2.ErrorDetail(code=code))) is UnknownServerError  # type: ignore[arg-type]
+
+
+def test_where_to_go_instead_is_told_once_and_not_handed_on() -> None:
+    """A leader that hands on a coordinator's refusal must not send its producer to a coordinator."""
+    detail = to_detail(NotCoordinatorError("not here", go_to="c1:9192"))
+    assert (detail.go_to, list(detail.context)) == ("c1:9192", [])
+    assert to_detail(from_detail(detail)).go_to == ""
+
+
+def test_a_caller_with_stubs_alone_hears_what_to_do_next() -> None:
+    assert to_detail(NotCoordinatorError()).action == errors_pb2.ERROR_ACTION_REFRESH
+    assert to_detail(InvalidRequestError()).action == errors_pb2.ERROR_ACTION_CALLER

@@ -47,6 +47,7 @@ from oncelog_runtime.startup import AddressInUseError
 
 if TYPE_CHECKING:
     from oncelog_runtime.adapters.authentication import Authentication
+    from oncelog_runtime.adapters.reflection import Reflection
 
 log = logging.getLogger(__name__)
 
@@ -129,7 +130,7 @@ class GrpcServer:
 
     `host`, `port` and `credentials` are the internal listener's, `more` are further ones; all of them share the
     handlers and the bounds. `cluster_id` empty = every peer is welcome; it may be set later (`cluster_id` attribute),
-    when etcd has told it. `metrics` counts the requests.
+    when etcd has told it. `metrics` counts the requests. `reflects`: whoever may come in may ask what is served.
     """
 
     def __init__(
@@ -144,7 +145,9 @@ class GrpcServer:
         metrics: NodeMetrics | None = None,
         authentication: Authentication | None = None,
         quotas: Quotas | None = None,
+        reflects: bool = False,
     ) -> None:
+        self._reflects = reflects
         self._listeners = (Listener(listeners.INTERNAL, host, port, credentials), *more)
         self._options = o = options or ServerOptions()
         self._metrics = metrics
@@ -231,9 +234,10 @@ class GrpcServer:
     async def start(self) -> str:
         """See `oncelog_runtime.ports.RpcServer.start`. Raises `AddressInUseError`, or `ConfigError` for a bad host."""
         bound: list[tuple[grpc.aio.Server, str]] = []
+        reflection = self._make_reflection()
         try:
             for listener in self._listeners:
-                server = self._make_server(listener)
+                server = self._make_server(listener, reflection)
                 bound.append((server, self._bind(server, listener)))
         except errors.OncelogError:
             for server, _ in bound:
@@ -260,7 +264,18 @@ class GrpcServer:
         """See `oncelog_runtime.ports.RpcServer.listening`."""
         return self._listening
 
-    def _make_server(self, listener: Listener) -> grpc.aio.Server:
+    def _make_reflection(self) -> Reflection | None:
+        if not self._reflects:
+            return None
+        try:
+            from oncelog_runtime.adapters.reflection import Reflection  # late: who switches it off does not load it
+        except ImportError as error:
+            raise errors.ConfigError(
+                "reflection needs grpcio-reflection: pip install 'oncelog[server]', or set reflection=false"
+            ) from error
+        return Reflection(self._host, {_PACKAGE + name.partition(".")[0] for name in self._host.handlers})
+
+    def _make_server(self, listener: Listener, reflection: Reflection | None) -> grpc.aio.Server:
         """A gRPC server for each listener, because a call does not tell its port."""
         interceptors = [] if self._host.tracer is None else [ServerTracing(self._host.tracer)]
         server = grpc.aio.server(interceptors=interceptors, options=self._channel_options())
@@ -271,6 +286,8 @@ class GrpcServer:
             table[method] = grpc.unary_unary_rpc_method_handler(self._unary(methods.ALL[name], handler, listener))
             table["Connect"] = grpc.stream_stream_rpc_method_handler(self._connect(service, listener))
         found = [grpc.method_handlers_generic_handler(_PACKAGE + service, table) for service, table in services.items()]
+        if reflection is not None:
+            found += reflection.handlers(lambda context: _caller(context, listener))
         server.add_generic_rpc_handlers((_Arrivals(self._host), *found))
         return server
 

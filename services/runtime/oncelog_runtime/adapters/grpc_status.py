@@ -124,8 +124,9 @@ def end_call_span(span: Span, error: OncelogError | None) -> None:
 
 
 async def abort(context: Any, error: OncelogError) -> NoReturn:
-    """Ends a unary call with the error's status and its detail in the trailer."""
+    """Ends a unary call with the error's status and its detail in the trailer. People see the status's text only."""
     trailer = (ERROR_TRAILER, to_detail(error).SerializeToString())
     status = STATUS.get(error.code, grpc.StatusCode.UNKNOWN)
-    await context.abort(status, error.message, trailing_metadata=(trailer,))
+    text = f"{error.message}: go to {error.go_to}" if error.go_to else error.message
+    await context.abort(status, text, trailing_metadata=(trailer,))
     raise AssertionError("abort raises")

@@ -87,6 +87,7 @@ def build_ports(config: NodeConfig, component: str, tls: ProcessTls | None = Non
         metrics=metrics,
         authentication=authentication,
         quotas=quotas,
+        reflects=config.reflection,
     )
     ports = NodePorts(
         transport=GrpcTransport(

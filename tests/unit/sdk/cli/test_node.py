@@ -48,7 +48,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_drain_is_over_when_it_was_seen() -> None:
     node = FakeNode("draining", "draining", "drained")
     assert drain(node)["state"] == "drained"
-    assert node.asked == [types_pb2.DRAIN_START, types_pb2.DRAIN_STATUS, types_pb2.DRAIN_STATUS]
+    assert node.asked == [types_pb2.DRAIN_ACTION_START, types_pb2.DRAIN_ACTION_STATUS, types_pb2.DRAIN_ACTION_STATUS]
 
 
 def test_how_far_a_drain_is_can_be_told() -> None:
@@ -60,7 +60,7 @@ def test_how_far_a_drain_is_can_be_told() -> None:
 def test_not_draining_after_the_start_has_not_begun_and_is_asked_again() -> None:
     node = FakeNode("not draining", "draining", "not draining", "drained")
     assert drain(node)["state"] == "drained"
-    start, look = types_pb2.DRAIN_START, types_pb2.DRAIN_STATUS
+    start, look = types_pb2.DRAIN_ACTION_START, types_pb2.DRAIN_ACTION_STATUS
     assert node.asked == [start, start, look, start]
 
 

@@ -317,7 +317,7 @@ class FakeCluster:
         if outcome != request.outcome:
             raise errors.TxnAbortedError()
         self.next_txn_no = max(self.next_txn_no, request.name.txn_no + 1)
-        return co.EndTransactionReply(outcome=request.outcome, visible=request.wait == co.VISIBLE), b""
+        return co.EndTransactionReply(outcome=request.outcome, visible=request.wait == co.END_WAIT_VISIBLE), b""
 
     async def _SendOffsets(self, address: str, request: co.SendOffsetsRequest, _: bytes) -> tuple[Any, bytes]:
         return co.SendOffsetsReply(), b""

@@ -79,7 +79,10 @@ def test_a_block_that_raises_aborts(cluster: FakeCluster) -> None:
             assert after.txn_no == 2
 
     cluster.run(work)
-    assert [request.outcome for request in cluster.end_requests] == [types_pb2.ABORTED, types_pb2.COMMITTED]
+    assert [request.outcome for request in cluster.end_requests] == [
+        types_pb2.TRANSACTION_OUTCOME_ABORTED,
+        types_pb2.TRANSACTION_OUTCOME_COMMITTED,
+    ]
 
 
 def test_a_transaction_that_touched_nothing_asks_nobody_and_its_number_is_used_again(cluster: FakeCluster) -> None:
@@ -109,7 +112,7 @@ def test_a_failed_send_that_nobody_awaited_fails_the_commit(cluster: FakeCluster
                 await txn.send(TOPIC, b"b")
 
     cluster.run(work)
-    assert [request.outcome for request in cluster.end_requests] == [types_pb2.ABORTED]
+    assert [request.outcome for request in cluster.end_requests] == [types_pb2.TRANSACTION_OUTCOME_ABORTED]
 
 
 def test_after_a_failure_every_call_says_so_and_abort_helps(cluster: FakeCluster) -> None:
@@ -166,11 +169,11 @@ def test_a_commit_that_nobody_answers_is_unknown_and_may_be_repeated(cluster: Fa
             await producer.begin_transaction()
 
     cluster.run(work)
-    assert all(request.outcome == types_pb2.COMMITTED for request in cluster.end_requests)
+    assert all(request.outcome == types_pb2.TRANSACTION_OUTCOME_COMMITTED for request in cluster.end_requests)
 
 
 def test_the_coordinator_had_aborted_it(cluster: FakeCluster) -> None:
-    cluster.ended[1] = types_pb2.ABORTED
+    cluster.ended[1] = types_pb2.TRANSACTION_OUTCOME_ABORTED
 
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client, client.producer(**options()) as producer:
@@ -231,7 +234,7 @@ def test_cancellation_aborts_to_the_end(cluster: FakeCluster) -> None:
             assert task.cancelled()
 
     cluster.run(work)
-    assert [request.outcome for request in cluster.end_requests] == [types_pb2.ABORTED]
+    assert [request.outcome for request in cluster.end_requests] == [types_pb2.TRANSACTION_OUTCOME_ABORTED]
 
 
 def test_closing_a_producer_aborts_its_open_transaction(cluster: FakeCluster) -> None:
@@ -241,7 +244,7 @@ def test_closing_a_producer_aborts_its_open_transaction(cluster: FakeCluster) ->
             await txn.send(TOPIC, b"a", partition=0)
 
     cluster.run(work)
-    assert [request.outcome for request in cluster.end_requests] == [types_pb2.ABORTED]
+    assert [request.outcome for request in cluster.end_requests] == [types_pb2.TRANSACTION_OUTCOME_ABORTED]
 
 
 def test_offsets_go_with_their_group_never_with_a_bare_name(cluster: FakeCluster) -> None:

@@ -1,0 +1,99 @@
+// Calls of a cluster with generated stubs alone: each begins at one address, and goes where answers send it.
+
+package main
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+
+	pb "oncelog/v1"
+)
+
+const (
+	callTime = 20 * time.Second
+	pause    = 100 * time.Millisecond
+	tries    = 300
+)
+
+// Cluster is known by one address; others are learned from answers. It is for one goroutine.
+type Cluster struct {
+	first string
+	conns map[string]*grpc.ClientConn
+}
+
+func NewCluster(address string) *Cluster {
+	return &Cluster{first: address, conns: map[string]*grpc.ClientConn{}}
+}
+
+func (c *Cluster) Close() {
+	for _, conn := range c.conns {
+		conn.Close()
+	}
+}
+
+// Of a cluster with TLS: credentials.NewTLS(...) here.
+func (c *Cluster) at(address string) (*grpc.ClientConn, error) {
+	if conn, known := c.conns[address]; known {
+		return conn, nil
+	}
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err == nil {
+		c.conns[address] = conn
+	}
+	return conn, err
+}
+
+// Call returns the answer of whoever can give it: Call(ctx, c, pb.NewXClient, pb.XClient.Method, request) of a service X.
+// The same request may be sent more than once, since an answer can be lost: it must be idempotent, as everything here is.
+func Call[Client, Request, Reply any](
+	ctx context.Context,
+	c *Cluster,
+	newClient func(grpc.ClientConnInterface) Client,
+	method func(Client, context.Context, Request, ...grpc.CallOption) (Reply, error),
+	request Request,
+) (reply Reply, err error) {
+	address := c.first
+	for range tries {
+		conn, broken := c.at(address)
+		if broken != nil {
+			return reply, broken
+		}
+		var trailer metadata.MD
+		bounded, cancel := context.WithTimeout(ctx, callTime)
+		reply, err = method(newClient(conn), bounded, request, grpc.Trailer(&trailer))
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return reply, err
+		}
+		detail := DetailOf(trailer)
+		if detail.GetGoTo() != "" {
+			address = detail.GetGoTo()
+			continue
+		}
+		if detail != nil && !mayRepeat(detail) {
+			return reply, err
+		}
+		address = c.first
+		time.Sleep(max(pause, time.Duration(detail.GetRetryAfterMs())*time.Millisecond))
+	}
+	return reply, err
+}
+
+func mayRepeat(detail *pb.ErrorDetail) bool {
+	return detail.Action == pb.ErrorAction_ERROR_ACTION_RETRY || detail.Action == pb.ErrorAction_ERROR_ACTION_REFRESH
+}
+
+// DetailOf is what a server says of an error; nil when none spoke: then nobody knows what became of the call.
+func DetailOf(trailer metadata.MD) *pb.ErrorDetail {
+	detail := &pb.ErrorDetail{}
+	found := trailer.Get("oncelog-error-bin")
+	if len(found) == 0 || proto.Unmarshal([]byte(found[0]), detail) != nil {
+		return nil
+	}
+	return detail
+}
