@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from oncelog_partition_leader import storage
 from oncelog_partition_leader.core import producer_snapshot
+from oncelog_partition_leader.core.leader_epochs import LeaderEpochs
 from oncelog_partition_leader.storage import PartitionLog
 from oncelog_partition_leader.storage_recovery import _Recovery
 from tests.simulation.planted_bugs import edit, without
@@ -18,10 +19,24 @@ PLANTS = [
     without(
         "emptied-log-forgets-its-epoch",
         "a log that retention has emptied remembers the epoch of its last record",
-        edit(
-            _Recovery, "finish", ("truncate_tail(self._end, self._point.log_start_offset)", "truncate_tail(self._end)")
-        ),
+        edit(LeaderEpochs, "truncate_head", ("[self._epochs[before] if before else NO_EPOCH]", "[NO_EPOCH]")),
         "unit/partition_leader/test_storage.py::test_an_idle_log_is_emptied_by_time",
+        "unit/partition_leader/test_reached_epoch.py::test_a_log_start_at_a_new_epoch_remembers_the_one_before",
+        "property/test_leader_epochs.py::test_the_table_says_what_a_plain_list_says",
+    ),
+    without(
+        "cut-epoch-kept",
+        "an epoch all of whose records were cut is not kept in place of the one whose records were deleted",
+        edit(
+            LeaderEpochs,
+            "truncate_head",
+            (
+                "self._epochs[:first] = [self._epochs[before] if before else NO_EPOCH]",
+                "self._epochs[:first] = [self._epochs[min(first, len(self._epochs) - 1)]]",
+            ),
+        ),
+        "unit/partition_leader/test_reached_epoch.py::test_a_log_start_at_a_new_epoch_remembers_the_one_before",
+        "property/test_leader_epochs.py::test_the_table_says_what_a_plain_list_says",
     ),
     without(
         "retention-takes-open",
