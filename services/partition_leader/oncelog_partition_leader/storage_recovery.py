@@ -127,13 +127,13 @@ def _first_tags(disk: Disk, directory: str) -> set[int]:
 
 
 async def make_directory(disk: Disk, directory: str) -> None:
-    """Makes a directory and its parents, durably."""
+    """Makes a directory and its parents, durably; its name also when it is there: whoever made it may have failed at that."""
     parts = directory.split("/")
     paths = ["/".join(parts[:end]) for end in range(1, len(parts) + 1)]
     missing = [path for path in paths if not disk.exists(path)]
     if missing:
         disk.make_dirs(directory)
-    for path in missing:
+    for path in missing or [directory]:
         await disk.sync_dir(path.rpartition("/")[0])
 
 
