@@ -36,6 +36,7 @@ OUTCOMES: Final[dict[str, Case]] = {
     "outcome 4": _outcome(
         "a number that nobody began is not ongoing",
         "test_a_number_that_nobody_began_is_told_as_such_by_every_owner_of_the_shard",
+        "test_a_number_that_was_not_begun_is_never_a_successors",
     ),
     "copies 1": _copies(
         "a copy of a call that arrives late changes nothing of what came since",

@@ -138,7 +138,9 @@ async def test_a20_a_new_session_aborts_what_is_open_and_is_given_at_once(s: Scr
     old = await s.session("t")
     await s.write(place, old, "x")
     new = await s.session("t")
-    assert (new.epoch, new.txn_no) == (old.epoch + 1, old.txn_no + 1)
+    assert (new.epoch, new.txn_no) == (old.epoch + 1, old.txn_no + 2), (
+        "the old one could tell its next number by itself"
+    )
     await s.write(place, new, "y")
     await s.end(new, counts={place: 1}, visible=True)
     await s.stable(place)

@@ -97,7 +97,7 @@ async def test_a_later_session_never_gets_a_number_that_may_be_open(s: Script) -
     place = await s.place()
     zombie = await answered_and_forgotten(s, place)
     living = await s.session("t")
-    assert living.txn_no == zombie.txn_no + 1
+    assert living.txn_no > zombie.txn_no
     await s.write(place, living, "third")
     assert (await s.end(living, counts={place: 1}, visible=True)).outcome == COMMITTED
     await s.stable(place)
@@ -108,7 +108,7 @@ async def test_a_later_run_never_gets_a_number_that_may_be_open(s: Script) -> No
     place = await s.place()
     zombie = await answered_and_forgotten(s, place)
     joined = await s.retry(lambda: s.join("t"))
-    assert joined.writer.txn_no == zombie.txn_no + 1
+    assert joined.writer.txn_no > zombie.txn_no
     await s.stable(place)
     assert await s.read(place) == ["first"]
 

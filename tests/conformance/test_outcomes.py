@@ -9,7 +9,7 @@ import pytest
 from oncelog import errors, methods
 from oncelog.core.hashing import shard_for
 from oncelog.v1 import coordinator_pb2 as co
-from tests.conformance.names import ABORTED, NOT_BEGUN, ONGOING
+from tests.conformance.names import ABORTED, COMMITTED, NOT_BEGUN, ONGOING
 from tests.conformance.script import Script, cluster
 from tests.simulation.cluster import SHARDS
 
@@ -93,6 +93,19 @@ async def test_a_number_that_nobody_began_is_told_as_such_by_every_owner_of_the_
     successor = await s.session("t")
     assert await s.outcome(writer) == ABORTED
     assert await s.outcome(successor) == NOT_BEGUN
+
+
+async def test_a_number_that_was_not_begun_is_never_a_successors(s: Script) -> None:
+    """Also the one behind an open transaction: its session asked, died, and another session wrote."""
+    place = await s.place()
+    first = await s.session("t")
+    await s.write(place, first, "lost")
+    following = first.next()
+    assert await s.outcome(following) == NOT_BEGUN
+    second = await s.session("t")
+    await s.write(place, second, "x")
+    assert (await s.end(second, counts={place: 1}, visible=True)).outcome == COMMITTED
+    assert [await s.outcome(writer) for writer in (first, following)] == [ABORTED, ABORTED]
 
 
 async def torn_by_a_power_cut(s: Script, *, after_ms: int) -> tuple[list[Any], list[Any]]:

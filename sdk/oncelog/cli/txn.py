@@ -57,7 +57,8 @@ def add_parser(commands: Commands) -> None:
         "what became of transactions, by their numbers",
         ("oncelog txn outcome my-job 41", "oncelog txn outcome my-job 41 42 --format json"),
         "Committed and aborted are for ever. Ongoing is decided one day: by its producer, its successor or the time-out.\n"
-        "Not begun: nothing was heard of this number so far; a new producer with the transactional id closes it, as aborted.",
+        "Not begun: nothing was heard of this number so far. A new producer with the transactional id closes the next number\n"
+        "of the one before it, as aborted; higher ones were given to nobody yet.",
     )
     outcome.add_argument("transactional_id")
     outcome.add_argument("txn_no", nargs="+", type=txn_no_of)

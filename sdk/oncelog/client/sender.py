@@ -415,7 +415,7 @@ class Sender:
             if batch.attempts > self._config.retries:
                 batch.deadline_ms = min(batch.deadline_ms, now)
         self._settle_resolved(window.answered(batch, error, retry_at), -1 if error is not None else base_offset)
-        if error is not None and batch.error is None:  # also with acks=0, where it is done with
+        if error is not None and batch.error in (None, error):  # also with acks=0, where it is done with
             self._recovery.after_failure(error)
         self._wake(batch.partition)
 

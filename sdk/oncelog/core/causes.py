@@ -7,7 +7,13 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from oncelog.errors import NetworkError, NotEnoughReplicasError, OncelogError, RequestTimedOutError
+from oncelog.errors import (
+    InvalidResponseError,
+    NetworkError,
+    NotEnoughReplicasError,
+    OncelogError,
+    RequestTimedOutError,
+)
 
 E = TypeVar("E", bound=BaseException)
 
@@ -40,3 +46,8 @@ def _detail(error: OncelogError) -> str:
 def is_silence(error: OncelogError) -> bool:
     """True: nobody said anything, so what was said before explains more."""
     return isinstance(error, NetworkError | RequestTimedOutError)
+
+
+def is_unanswered(error: OncelogError | None) -> bool:
+    """True: no answer came, or none that makes sense; it is our own word for that, not the server's."""
+    return isinstance(error, NetworkError | RequestTimedOutError | InvalidResponseError)

@@ -9,7 +9,8 @@ Rule 4: a definite refusal ends the sequence: later batches can never be accepte
 Rule 5: "not written" is said only of a batch none of whose attempts is in doubt. Otherwise `GetProducerState(settle)`
         decides (hole 22): it is final, because the call raised the producer's epoch before it answered. Inside a
         transaction nothing is settled: the abort of the transaction decides for all its batches.
-Rule 6: with `at_most_once` (acks=0) a batch that may have arrived is never sent again: it is done, and counts as sent.
+Rule 6: with `at_most_once` (acks=0) a batch that may have arrived is never sent again. Where nobody told what became of it,
+        it counts as sent; where the leader told an error that leaves that open (a failed disk), it fails with that error.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import enum
 from typing import Final
 
 from oncelog.core.accumulator import Batch
-from oncelog.core.causes import because, told_of
+from oncelog.core.causes import because, is_unanswered, told_of
 from oncelog.core.identity import Identity
 from oncelog.core.sequence import DUPLICATE_WINDOW, distance, last_sequence, successor
 from oncelog.errors import (
@@ -178,7 +179,9 @@ class ProducerWindow:
         verdict = judge(error)
         if verdict is Verdict.GAP:
             verdict = Verdict.REFUSED if batch is self._unresolved[0] else Verdict.NOT_NOW
-        if verdict is Verdict.WRITTEN or (verdict is Verdict.IN_DOUBT and self._at_most_once):
+        if verdict is Verdict.IN_DOUBT and self._at_most_once:
+            verdict = Verdict.WRITTEN if is_unanswered(error) else Verdict.REFUSED
+        if verdict is Verdict.WRITTEN:
             return self._written(batch)
         if verdict is Verdict.REFUSED:
             assert error is not None

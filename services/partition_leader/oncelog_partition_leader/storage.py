@@ -10,6 +10,8 @@ Rule 4: one task writes a log (DESIGN 3); nothing here takes a lock. `sync` may 
 Rule 5: bytes from a file are checked before anybody sees them; rot ends the log (`StorageError`, reason rot), and the
         file stays where it is (S11, S12, S31).
 
+Its segments as files (when one begins, is durable, goes) are in `storage_segments`.
+
 The caller owns group commit. In `replicated` flush mode it should still call `sync` when `wants_sync` says so: rolled
 segments, indexes and snapshots become durable there.
 """
@@ -31,20 +33,16 @@ from oncelog.errors import (
 from oncelog.types import Buffer
 from oncelog_partition_leader.checkpoints import (
     CLEAN_SHUTDOWN,
-    LEADER_EPOCHS,
-    Checkpoint,
     encoded,
     pack_clean,
-    prune_snapshots,
     snapshot_offsets,
     snapshot_path,
 )
 from oncelog_partition_leader.core.aborted_index import AbortedEntry
 from oncelog_partition_leader.core.producer_state import ProducerStates
-from oncelog_partition_leader.core.retention import is_active_expired, segments_to_delete
 from oncelog_partition_leader.core.segment import run_that_fits
 from oncelog_partition_leader.incoming import Appended, check_chunk, stamp
-from oncelog_partition_leader.log_config import UNLIMITED, LogConfig
+from oncelog_partition_leader.log_config import LogConfig
 from oncelog_partition_leader.log_reader import first_at, locate, read_batches, scrub_piece, segment_of
 from oncelog_partition_leader.reached_epoch import ReachedEpoch
 from oncelog_partition_leader.segment_file import (
@@ -54,6 +52,7 @@ from oncelog_partition_leader.segment_file import (
     Segment,
 )
 from oncelog_partition_leader.storage_recovery import Recovered, begin_anew, recover, replay_states, states_from
+from oncelog_partition_leader.storage_segments import SegmentedLog
 from oncelog_partition_leader.tail_cache import TailCache
 from oncelog_runtime.ports import Disk
 
@@ -63,33 +62,16 @@ _HARMLESS: Final = ("full", "short")
 """Reasons of a failed append after which the file is as before and the log goes on."""
 
 
-class PartitionLog:
+class PartitionLog(SegmentedLog):
     """A partition's log. Make one with `open`."""
 
     def __init__(self, disk: Disk, directory: str, config: LogConfig, state: Recovered, reached: ReachedEpoch) -> None:
-        self._disk = disk
-        self._config = config
+        super().__init__(disk, directory, config, state, reached)
         self._limits = config.segment_limits
         self._tag = state.tag
-        self._segments = state.segments
-        self._point = state.point
-        self._reached = reached
         self._tail = TailCache(config.tail_cache_bytes)
-        self._log_end = state.log_end_offset
-        self._synced_end = state.log_end_offset
-        self._failed: StorageError | None = None
-        self._generation = 0
-        self._dirty_directory = False
-        self._unsynced: list[Segment] = []
-        self._checkpoints: list[Checkpoint] = []
-        self._since_checkpoint = state.segments[-1].index.size if state.scanned else 0
-        self.directory = directory
         self.lost_tail = state.lost_tail
         """When it was opened, something at its end could not be used: a torn write, or what the disk has lost."""
-        self.producers = state.producers
-        self.epochs = state.epochs
-        self.aborted = state.aborted
-        self.producers.log_start_offset = state.point.log_start_offset
 
     @classmethod
     async def open(cls, disk: Disk, directory: str, config: LogConfig, now_ms: int) -> PartitionLog:
@@ -105,21 +87,6 @@ class PartitionLog:
         return cls(disk, directory, config, state, await ReachedEpoch.open(disk, directory, state.log_end_offset))
 
     # ------------------------------------------------------------ what it is
-
-    @property
-    def log_start_offset(self) -> int:
-        """First offset that may be read."""
-        return self._point.log_start_offset
-
-    @property
-    def log_end_offset(self) -> int:
-        """Offset of the next record."""
-        return self._log_end
-
-    @property
-    def synced_end_offset(self) -> int:
-        """Everything below is on disk."""
-        return self._synced_end
 
     @property
     def last_epoch(self) -> int:
@@ -157,16 +124,6 @@ class PartitionLog:
     def failed(self) -> StorageError | None:
         """Why the log refuses everything; None while it works."""
         return self._failed
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes in all segments."""
-        return sum(segment.index.size for segment in self._segments)
-
-    @property
-    def wants_sync(self) -> bool:
-        """A sync now would make rolled segments, or a checkpoint that is due, durable."""
-        return bool(self._unsynced or self._checkpoints) or self._since_checkpoint >= self._config.checkpoint_bytes
 
     def reconfigure(self, config: LogConfig) -> None:
         """New limits from now on; the expiry of producers changes at the next opening."""
@@ -262,85 +219,6 @@ class PartitionLog:
             self.aborted.add(entry)
         self._log_end = header.next_offset
         self._since_checkpoint += header.batch_length
-
-    def _roll(self) -> None:
-        """Begins a new segment; the old one, its indexes and the producer state become durable at the next sync."""
-        old = self._segments[-1]
-        fresh = Segment(self._disk, self.directory, self._log_end)
-        fresh.open_new()
-        self._checkpoints.append(self._checkpoint(self._segments[-1:]))
-        self._unsynced.append(old)
-        self._segments.append(fresh)
-        self._dirty_directory = True
-        self._since_checkpoint = 0
-
-    # ------------------------------------------------------------ syncs and checkpoints
-
-    async def sync(self) -> int:
-        """Makes everything that was appended before this call durable; returns the synced end offset.
-
-        Raises `StorageError`: then the log has failed, and no later sync can help (S9, S10): take a new incarnation,
-        close it without `clean`, open it again. What belongs to a checkpoint may fail without harm (S7): it is tried
-        again at the next sync.
-        """
-        self._usable()
-        if self._since_checkpoint >= self._config.checkpoint_bytes:
-            self._checkpoints.append(self._checkpoint(self._segments[-1:]))
-            self._since_checkpoint = 0
-        end, generation, sealed = self._log_end, self._generation, list(self._unsynced)
-        await self._sync_files([*sealed, self._segments[-1]], generation)
-        if generation != self._generation:
-            return self._synced_end
-        self._unsynced = [segment for segment in self._unsynced if segment not in sealed]
-        if end > self._synced_end:
-            self._synced_end = end
-            self._point.note(end)
-        await self._store_checkpoints(generation)
-        return self._synced_end
-
-    async def _sync_files(self, segments: Sequence[Segment], generation: int) -> None:
-        try:
-            for segment in segments:
-                await segment.file.sync()
-            if not self._reached.is_synced:
-                await self._reached.sync()
-            if self._dirty_directory:
-                self._dirty_directory = False
-                await self._disk.sync_dir(self.directory)
-        except StorageError as error:
-            if generation == self._generation:
-                self._fail(error)
-            raise
-
-    def _checkpoint(self, segments: Sequence[Segment]) -> Checkpoint:
-        """What a recovery would otherwise have to scan for, as it is now; `segments` end at the log end."""
-        checkpoint = Checkpoint(self._log_end, self.producers.begin_snapshot())
-        files = checkpoint.files
-        files[f"{self.directory}/{LEADER_EPOCHS}"] = self.epochs.dump()
-        for segment in segments:
-            files[segment.path + TXN_INDEX_SUFFIX] = self.aborted.dump(segment.base_offset, segment.next_offset)
-            files[segment.path + INDEX_SUFFIX] = segment.index.dump()
-        return checkpoint
-
-    async def _store_checkpoints(self, generation: int) -> None:
-        due = [checkpoint for checkpoint in self._checkpoints if checkpoint.end_offset <= self._synced_end]
-        if not due and not self._point.is_full:
-            return
-        try:
-            for checkpoint in due:
-                snapshot = await encoded(checkpoint.producers)
-                if generation != self._generation:
-                    return
-                checkpoint.files[snapshot_path(self.directory, checkpoint.end_offset)] = snapshot
-                for path, data in checkpoint.files.items():
-                    await self._disk.write_atomic(path, data)
-                    if generation != self._generation:
-                        return
-                self._checkpoints.remove(checkpoint)
-            await self._point.store(self._synced_end, self.log_start_offset)
-            prune_snapshots(self._disk, self.directory, {segment.base_offset for segment in self._segments})
-        except StorageError:
-            return  # S7: the log itself is sound; the checkpoint stays due
 
     # ------------------------------------------------------------ reads
 
@@ -546,65 +424,6 @@ class PartitionLog:
         self._log_end = self._synced_end = offset
         self._since_checkpoint = 0
 
-    # ------------------------------------------------------------ retention
-
-    async def advance_log_start(self, offset: int) -> None:
-        """Nothing below `offset` may be read any more, durably; whole segments go at the next retention.
-
-        Never moves back. Raises `OffsetOutOfRangeError` above the log end (the caller refuses what is above the high
-        watermark), and `StorageError`.
-        """
-        self._usable()
-        if offset > self._log_end:
-            raise OffsetOutOfRangeError(offset=offset, log_end_offset=self._log_end)
-        if offset <= self.log_start_offset:
-            return
-        if offset > self._synced_end:
-            await self.sync()
-        await self._point.store(self._point.end_offset, offset)
-        self.producers.log_start_offset = offset
-        self.epochs.truncate_head(offset)
-
-    async def apply_retention(self, now_ms: int, high_watermark: int) -> None:
-        """Deletes the oldest segments that time, size or log start offset no longer hold. Raises `StorageError`."""
-        self._usable()
-        config = self._config
-        retention_ms = config.retention_ms if "delete" in config.cleanup_policy else UNLIMITED
-        unstable = self.producers.transactions.unstable_from(high_watermark)
-        last_stable_offset = high_watermark if unstable is None else min(unstable, high_watermark)
-        if is_active_expired(
-            self._segments[-1].index,
-            now_ms=now_ms,
-            last_stable_offset=last_stable_offset,
-            retention_ms=retention_ms,
-            segment_ms=config.segment_ms,
-        ):
-            self._roll()
-        count = segments_to_delete(
-            [segment.index for segment in self._segments],
-            now_ms=now_ms,
-            high_watermark=high_watermark,
-            last_stable_offset=last_stable_offset,
-            log_start_offset=self.log_start_offset,
-            retention_ms=retention_ms,
-            retention_bytes=config.retention_bytes if "delete" in config.cleanup_policy else UNLIMITED,
-        )
-        if count and (self._unsynced or self._checkpoints):
-            await self.sync()
-        snapshots = snapshot_offsets(self._disk, self.directory)
-        while count and self._segments[count].base_offset not in snapshots:
-            count -= 1  # without the state at its start the rest of the log could not be recovered
-        if not count:
-            return
-        first = self._segments[count].base_offset
-        await self.advance_log_start(first)
-        for segment in self._segments[:count]:
-            segment.remove()
-        del self._segments[:count]
-        self.aborted.truncate_head(first)
-        prune_snapshots(self._disk, self.directory, {segment.base_offset for segment in self._segments})
-        await self._disk.sync_dir(self.directory)
-
     # ------------------------------------------------------------ ends
 
     async def close(self, clean: bool = True) -> None:
@@ -630,13 +449,6 @@ class PartitionLog:
             raise StorageError("the last checkpoint could not be stored", reason="full")
         marker = pack_clean(self._log_end, self._segments[-1].index.size)
         await self._disk.write_atomic(f"{self.directory}/{CLEAN_SHUTDOWN}", marker)
-
-    def _usable(self) -> None:
-        if self._failed is not None:
-            raise StorageError("this log has failed", reason=self._failed.context.get("reason", "io"))
-
-    def _fail(self, error: StorageError) -> None:
-        self._failed = self._failed or error
 
     def _rotten(self, error: OncelogError) -> StorageError:
         """A failed read: I/O errors keep their reason, anything that does not match is rot."""

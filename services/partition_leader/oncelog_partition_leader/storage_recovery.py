@@ -127,13 +127,13 @@ def _first_tags(disk: Disk, directory: str) -> set[int]:
 
 
 async def make_directory(disk: Disk, directory: str) -> None:
-    """Makes a directory and its parents, durably."""
+    """Makes a directory and its parents, durably; its name also when it is there: whoever made it may have failed at that."""
     parts = directory.split("/")
     paths = ["/".join(parts[:end]) for end in range(1, len(parts) + 1)]
     missing = [path for path in paths if not disk.exists(path)]
     if missing:
         disk.make_dirs(directory)
-    for path in missing:
+    for path in missing or [directory]:
         await disk.sync_dir(path.rpartition("/")[0])
 
 
@@ -379,7 +379,7 @@ class _Recovery:
         path = f"{self._directory}/{LEADER_EPOCHS}"
         try:
             self._epochs = LeaderEpochs.load(self._disk.read_file(path), self._covered_offset)
-            self._epochs.truncate_tail(self._covered_offset, self._point.log_start_offset)
+            self._epochs.truncate_tail(self._covered_offset)
         except (CorruptMessageError, StorageError):
             self._epochs = LeaderEpochs(self._segments[0].base_offset)
             if self._covered_offset > self._segments[0].base_offset:
@@ -448,7 +448,7 @@ class _Recovery:
         if scanned:
             await self._rewrite_tail()
         await self._disk.sync_dir(self._directory)
-        self._epochs.truncate_tail(self._end, self._point.log_start_offset)
+        self._epochs.truncate_tail(self._end)
         self._epochs.truncate_head(self._point.log_start_offset)
         await self._point.store(self._end, self._point.log_start_offset)
         return Recovered(

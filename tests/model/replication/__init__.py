@@ -1,9 +1,9 @@
 """Replication of one partition as an exhaustive model: elections, ISR, high watermark, epochs, and what disks lose.
 
 Read in this order: `state` (who remembers what), `rules` (what may be taken out), `leader` (leaders and followers), `seals`,
-`elections` (the controller, as pure functions), `faults` (what the adversary may do), `invariants` (the promise, stated
-exactly), `scenarios` (the bounds) and `alike` (why a search need not visit every state).  The explorer is the one of
-`tests.model`.
+`elections` (the controller, as pure functions), `rollbacks` (etcd is restored, and the logs alone decide), `faults` (what the
+adversary may do), `invariants` (the promise, stated exactly), `scenarios` (the bounds) and `alike` (why a search need not visit
+every state).  The explorer is the one of `tests.model`.
 
 `test_replication` claims that with all rules no promise is broken, and that each rule is needed; `test_production` asks the
 controller's own functions in the states of this model.
@@ -16,5 +16,8 @@ What the model taught, and its bounds:
   not elected stays eligible: it is there so that nobody waits for a dead leader's lease.
 - A leader's seal is durable and written in one step (`seals`), at any time below the minimum or never.  None is written once
   no power cut can come.
+- After a restore of etcd that is noticed, nothing acknowledged is lost as long as every replica's disk survives, be it full or
+  not.  Without the epoch that a log has reached (`reached_epoch_counts`) the first search finds the loss in eleven steps.  A
+  restore that nobody notices is another fault (`restores` of the budget): what it brings is believed.
 - Three holes are known and stay (`scenarios.KNOWN_HOLES`).  Two of them are narrowed by seals.
 """

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from tests.model.replication.state import BROKERS, Broker, Leadership, State
+from tests.model.replication import rollbacks
+from tests.model.replication.state import BROKERS, NOBODY, Broker, Leadership, State
 
 
 def key(state: State) -> Hashable:
@@ -34,6 +35,7 @@ def key(state: State) -> Hashable:
         leads,
         place[controller] if controller >= 0 else -1,
         place[cut] if cut >= 0 else -1,
+        state.restored != NOBODY,
         (state.min_insync, state.controller_min, state.appends_left, state.overthrown, epochs[state.value.epoch]),
         state.budget,
         frozenset([(acked.offset, acked.entry.value, acked.min_insync) for acked in state.acked]),
@@ -42,6 +44,8 @@ def key(state: State) -> Hashable:
 
 def _ranks(state: State) -> dict[int, int]:
     epochs = {state.value.epoch}
+    if state.budget.rollbacks:
+        epochs.add(state.backup.epoch)
     for broker in state.brokers:
         epochs.add(broker.known_epoch)
         if broker.leads is not None:
@@ -50,6 +54,8 @@ def _ranks(state: State) -> dict[int, int]:
             epochs.add(entry.epoch)
         if broker.seal is not None:
             epochs.add(broker.seal.epoch)
+        if broker.note is not None:
+            epochs.add(broker.note.epoch)
         for _, entry in broker.lost:
             epochs.add(entry.epoch)
     for acked in state.acked:
@@ -64,6 +70,8 @@ def _codes(state: State, index: int) -> dict[int, int]:
     named = {broker.incarnation, state.registered[index], value.isr[index], value.eligible[index]}
     if value.leader == index:
         named.add(value.leader_incarnation)
+    if state.budget.rollbacks:
+        named.add(state.backup.isr[index] or state.backup.eligible[index])
     if broker.leads is not None:
         named.add(broker.leads.incarnation)
     for other in state.brokers:
@@ -102,6 +110,8 @@ def _seen_alone(state: State, index: int, epochs: dict[int, int], codes: dict[in
         epochs[broker.known_epoch] if broker.process != "down" else -1,
         broker.synced if state.budget.power_cuts else 0,
         _sealed(state, broker, epochs, codes),
+        state.restored != NOBODY and rollbacks.has_noticed(state, index),
+        () if broker.note is None else (epochs[broker.note.epoch], broker.note.at_offset),
         tuple([(epochs[entry.epoch], entry.value) for entry in broker.log]),
         tuple(sorted([(offset, entry.value) for offset, entry in broker.lost])) if broker.lost else (),
     )

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from tests.model.explorer import Step
-from tests.model.replication import seals
+from tests.model.replication import rollbacks, seals
 from tests.model.replication.rules import Rules
 from tests.model.replication.state import BROKERS, NOBODY, Broker, Refs, State, Value, count, name, parts, show, who
 
@@ -23,6 +23,9 @@ def steps(state: State, rules: Rules) -> Steps:
     yield from _take_over(state, rules)
     controller = state.controller
     if controller < 0 or state.brokers[controller].process != "up":
+        return
+    if state.restored != NOBODY and rules.restored_value_is_not_believed:
+        yield from rollbacks.elect(state, rules)
         return
     if state.controller_min != state.min_insync:
         step = Step("the controller hears of a minimum of {0}", (state.min_insync,))
@@ -186,7 +189,8 @@ def _elected(state: State, leader: int, isr: Refs, rules: Rules, how: str) -> tu
     eligible = eligible_after(value.isr, value.eligible, isr, state.controller_min, rules)
     about = (who(state.controller), name(leader, isr[leader]), how, epoch, show(isr), show(eligible))
     step = Step("controller {0} elects {1} ({2}), epoch {3}: ISR {4}, eligible {5}", about)
-    after = seals.forgotten(state._replace(value=Value(leader, isr[leader], epoch, isr, eligible)), rules)
+    changed = state._replace(value=Value(leader, isr[leader], epoch, isr, eligible), restored=NOBODY)
+    after = rollbacks.forgotten(seals.forgotten(changed, rules))
     return step, after._replace(overthrown=state.overthrown or (_still_registered(state) and _leader_is_well(state)))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.model.explorer import Step
+from tests.model.replication import rollbacks
 from tests.model.replication.leader import tidy
 from tests.model.replication.state import BROKERS, NOBODY, Acked, Broker, State, name, put, spent, who
 
@@ -28,6 +29,7 @@ def recoveries(state: State) -> Steps:
             yield Step("{0} goes on", (who(index),)), state.with_broker(index, broker._replace(process="up"))
     if state.cut >= 0:
         yield Step("{0} is connected again", (who(state.cut),)), state._replace(cut=-1)
+    yield from rollbacks.noticing(state)
 
 
 def _registered(state: State, index: int) -> State:
@@ -36,7 +38,7 @@ def _registered(state: State, index: int) -> State:
     incarnation = broker.incarnation + 1
     started = broker._replace(incarnation=incarnation, process="up")
     if broker.process == "down":
-        started = started._replace(known_epoch=max(state.value.epoch, broker.last_epoch))
+        started = started._replace(known_epoch=max(state.value.epoch, broker.reached_epoch))
     after = state.with_broker(index, started)._replace(
         registered=put(state.registered, index, incarnation), heard=put(state.heard, index, True)
     )
@@ -71,6 +73,7 @@ def faults(state: State, fsync: bool) -> Steps:
         yield _minimum_changed(after)
     if after := _spend(state, "restores"):
         yield from _restored(after)
+    yield from rollbacks.faults(state)
 
 
 def _names(index: int, broker: Broker) -> tuple[str, str]:
@@ -120,7 +123,8 @@ def _volume_losses(state: State, index: int, broker: Broker) -> Steps:
 def _losing(broker: Broker, kept: int) -> Broker:
     """Without the end of its log, which counts against the promise."""
     lost = frozenset((offset, entry) for offset, entry in enumerate(broker.log) if offset >= kept)
-    return broker._replace(log=broker.log[:kept], synced=min(broker.synced, kept), lost=broker.lost | lost)
+    shorter = broker._replace(log=broker.log[:kept], synced=min(broker.synced, kept), lost=broker.lost | lost)
+    return rollbacks.cut(shorter, kept)
 
 
 def forgiven(state: State) -> State:
@@ -138,7 +142,10 @@ def _minimum_changed(state: State) -> tuple[Step, State]:
 
 
 def _restored(state: State) -> Steps:
-    """All brokers stop, and etcd is restored from a backup made before the last change of leaders, which changed no more."""
+    """All brokers stop, and etcd is restored from a backup made before the last change of leaders, which changed no more.
+
+    Nobody notices that, and what the backup says is believed; `rollbacks` has the kind that is noticed.
+    """
     value = state.value
     if value.epoch < 2:
         return

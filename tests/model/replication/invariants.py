@@ -3,7 +3,7 @@
 The promise.  A record that was below a high watermark (so acknowledged with acks=all, or read) while the minimum was m
 is in the log of whoever leads, as long as at no time m replicas have lost it by faults and not got it back.  A power cut
 is such a fault in `replicated` mode, where it takes what is not synced, and none in `fsync` mode; the loss of a volume
-always is.  Kills, freezes, cuts, lost leases and etcd's lost answers never are.
+always is.  Kills, freezes, cuts, lost leases, full disks, etcd's lost answers and a restore of etcd that is noticed never are.
 
 - **lost**: the leader of the newest epoch leads without such a record.
 - **given twice**: two records were promised for one offset, or stand in two logs at one offset and epoch.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.model.explorer import Step
-from tests.model.replication import seals
+from tests.model.replication import rollbacks, seals
 from tests.model.replication.elections import eligible_after
 from tests.model.replication.rules import Rules
 from tests.model.replication.state import (
@@ -86,20 +86,32 @@ def _begin(state: State, rules: Rules) -> Steps:
     """Whom etcd names begins to lead, unless its log has seen that epoch."""
     value = state.value
     broker = state.brokers[value.leader]
-    if broker.process != "up" or broker.incarnation != value.leader_incarnation:
+    if broker.process != "up" or broker.incarnation != value.leader_incarnation or _is_not_believed(state, rules):
         return
     if broker.leads is not None and broker.leads.epoch >= value.epoch:
         return
     if value.epoch < broker.known_epoch or (rules.old_epoch_never_leads and value.epoch <= broker.last_epoch):
         return
     leads = Leadership(broker.incarnation, value.epoch, len(broker.log), value.isr, value.eligible, state.min_insync)
+    leading = broker._replace(leads=leads, known_epoch=value.epoch)
     step = Step("{0} begins to lead in epoch {1}", (who(value.leader), value.epoch))
-    yield step, state.with_broker(value.leader, broker._replace(leads=leads, known_epoch=value.epoch))
+    noted = rollbacks.noted(state, leading, value.epoch, leads.start, rules)
+    yield step, state.with_broker(value.leader, noted)
+    if noted != leading and (budget := spent(state.budget, "fulls")):
+        step = Step("{0} begins to lead in epoch {1}, but its disk is full: it cannot note that", step.about, True)
+        yield step, state.with_broker(value.leader, leading)._replace(budget=budget)
+
+
+def _is_not_believed(state: State, rules: Rules) -> bool:
+    """Who looks at etcd sees that it went back, before it sees anything else."""
+    return state.restored != NOBODY and rules.restored_value_is_not_believed
 
 
 def _hear(state: State, index: int, broker: Broker, leads: Leadership, rules: Rules) -> Steps:
     """A leader hears what etcd holds, be it an answer or a watch; or of other options."""
     value = state.value
+    if _is_not_believed(state, rules):
+        return
     if value.epoch > leads.epoch:
         step = Step("{0} hears that epoch {1} is over", (who(index), leads.epoch))
         yield step, state.with_broker(index, broker._replace(leads=None, known_epoch=value.epoch))
@@ -156,6 +168,7 @@ def _replicate(state: State, index: int, leads: Leadership, to: int, rules: Rule
             end = max(end, session.end)
         text = "{0} takes {1} as its leader"
         after = follower._replace(log=follower.log[:kept], synced=min(follower.synced, kept), leads=None)
+        after = rollbacks.cut(after, kept)
     elif session.end < len(log):
         end = session.end + 1
         text = "{0} gets the next record from {1}"
@@ -165,6 +178,8 @@ def _replicate(state: State, index: int, leads: Leadership, to: int, rules: Rule
     if fsync and rules.only_synced_counts:
         after = after._replace(synced=len(after.log))
     after = after._replace(known_epoch=max(leads.epoch, follower.known_epoch))
+    if rules.followers_note_epochs:
+        after = rollbacks.noted(state, after, leads.epoch, leads.start, rules)
     sessions = put(leads.sessions, to, Session(follower.incarnation, end))
     changed = _leading(state.with_broker(to, after), index, leads._replace(sessions=sessions))
     yield Step(text, (who(to), who(index))), tidy(changed)
@@ -207,7 +222,7 @@ def _advance(state: State, index: int, broker: Broker, leads: Leadership, rules:
     if rules.small_proposal_stops_watermark and leads.proposed and count(leads.proposed) < leads.min_insync:
         return
     end = min(_end_of(index, broker, leads, other) for other in BROKERS if _counts(leads, other, rules))
-    if end <= leads.high_watermark:
+    if end <= leads.high_watermark or (rules.old_epochs_commit_at_once and end < leads.start):
         return
     synced = max(broker.synced, end) if fsync and rules.only_synced_counts else broker.synced
     after = broker._replace(synced=synced, leads=leads._replace(high_watermark=end))
@@ -245,7 +260,7 @@ def _change_isr(state: State, index: int, leads: Leadership, rules: Rules) -> St
     """A compare-and-swap of the ISR, whose answer comes later: `_hear`.  It fails, unseen, if the leader's belief is old."""
     value = state.value
     believed, now = (leads.epoch, leads.isr, leads.eligible), (value.epoch, value.isr, value.eligible)
-    if leads.proposed is not None or believed != now:
+    if leads.proposed is not None or believed != now or _is_not_believed(state, rules):
         return
     for wanted, text in _wanted(state, index, leads, rules):
         eligible = eligible_after(value.isr, value.eligible, wanted, leads.min_insync, rules)

@@ -8,7 +8,19 @@ from tests.model.explorer import Broken, Step
 from tests.model.replication import elections, faults, invariants, leader, seals
 from tests.model.replication.rules import Rules
 from tests.model.replication.scenarios import Scenario
-from tests.model.replication.state import BROKERS, NOBODY, Acked, Broker, Entry, Leadership, Seal, Session, State, Value
+from tests.model.replication.state import (
+    BROKERS,
+    NOBODY,
+    Acked,
+    Broker,
+    Entry,
+    Leadership,
+    Note,
+    Seal,
+    Session,
+    State,
+    Value,
+)
 
 FIRST = Entry(1, 0)
 
@@ -22,6 +34,9 @@ class Replication:
 
     def initial(self) -> Iterable[State]:
         scenario = self.scenario
+        if scenario.left_alone:
+            yield left_alone(scenario)
+            return
         minimum, isr = scenario.min_insync, scenario.isr
         out = tuple(1 - ref for ref in isr)
         eligible = out if isr.count(1) < minimum else NOBODY
@@ -43,6 +58,7 @@ class Replication:
             acked=frozenset({Acked(0, FIRST, minimum)}),
             appends_left=scenario.appends,
             budget=scenario.budget,
+            backup=Value(0, 1, 1, isr, eligible),
         )
 
     def steps(self, state: State) -> Iterator[tuple[Step, State]]:
@@ -63,3 +79,25 @@ class Replication:
 
     def broken_at_rest(self, state: State) -> Iterable[Broken]:
         return invariants.broken_at_rest(state)
+
+
+def left_alone(scenario: Scenario) -> State:
+    """What two changes of leaders leave behind: see `Scenario.left_alone`."""
+    taken, further, left = Entry(1, 1), Entry(1, 2), Entry(2, 3)
+    return State(
+        brokers=(
+            Broker((FIRST, taken), 0, known_epoch=1),
+            Broker((FIRST, taken, further), 0, known_epoch=3),
+            Broker((FIRST, left), 0, known_epoch=3, note=Note(2, 1)),
+        ),
+        value=Value(1, 1, 3, (1, 1, 0)),
+        registered=(1, 1, 1),
+        controller=0,
+        heard=(True, True, True),
+        min_insync=scenario.min_insync,
+        controller_min=scenario.min_insync,
+        acked=frozenset({Acked(0, FIRST, scenario.min_insync)}),
+        appends_left=scenario.appends,
+        budget=scenario.budget,
+        backup=Value(0, 1, 1, (1, 1, 1)),
+    )

@@ -60,6 +60,28 @@ class Rules:
     old_epoch_never_leads: bool = True
     """Nobody leads in an epoch that its log has seen.  Else offsets are given again in one epoch when etcd was restored."""
 
+    # --- a restore of etcd that is noticed ---
+
+    restored_value_is_not_believed: bool = True
+    """Who may lead after it is asked of the logs alone.  Else of the ISR that the backup names."""
+
+    all_are_asked_after_restore: bool = True
+    """Every replica is asked.  Else the first who answer are compared."""
+
+    restore_is_noticed_first: bool = True
+    """Only answers of processes that have noticed the restore count.  Else one who answers may lead on, and commit."""
+
+    reached_epoch_counts: bool = True
+    """Logs are compared by the leader epoch that they have reached, which a note says where nobody wrote in it.  Else by the
+    epoch of their last record."""
+
+    followers_note_epochs: bool = True
+    """Followers note it too, before they acknowledge anything in it.  Else only leaders do, one with a full disk does not."""
+
+    old_epochs_commit_at_once: bool = True
+    """The high watermark of a new leader goes in one step to where it began, or beyond.  Else through what older epochs left,
+    record by record."""
+
     # --- seals ---
 
     seal_counts_as_intact: bool = True

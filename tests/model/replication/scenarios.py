@@ -22,7 +22,9 @@ class Scenario:
     """One bound.  A leads, and the members of `isr` hold one acknowledged record; another replica lacks it, unless the ISR
     is below `min_insync`: then it is eligible.  `appends` is how many records follow.  Without `seals` no leader ever gets to
     seal its log, which spares states.  With `old_seal` B led in the epoch
-    before, sealed its log when that was empty, and was deposed without being restarted."""
+    before, sealed its log when that was empty, and was deposed without being restarted.  With `left_alone` A led in epoch 1,
+    and wrote two records of which B took both; C, elected without them, wrote one of its own in epoch 2 that nobody took; now
+    B is elected in epoch 3, with A in the ISR, which has one of the two.  etcd's backup is of epoch 1."""
 
     name: str
     budget: Budget
@@ -32,6 +34,7 @@ class Scenario:
     fsync: bool = False
     seals: bool = True
     old_seal: bool = False
+    left_alone: bool = False
 
 
 ONE_FAULT = Scenario(
@@ -71,7 +74,15 @@ RAISED = Scenario("the minimum is raised", Budget(faults=2, minimums=1, volumes=
 RESTORED = Scenario("etcd is restored", Budget(faults=2, kills=1, restores=1), appends=1)
 """From a backup that was made before the last election, while all brokers are stopped."""
 
-SCENARIOS = (ONE_FAULT, POWER, SEALED, DISK, KILLS, CUT, GONERS, LOWERED, RESTORED)
+ROLLED_BACK = Scenario("etcd goes back, and that is noticed", Budget(faults=2, kills=1, rollbacks=1), appends=1)
+"""While leaders lead, or after an election: what was acknowledged since is in the logs alone."""
+
+LEFT_ALONE = Scenario(
+    "etcd goes back after two changes of leaders", Budget(faults=2, rollbacks=1, fulls=1), left_alone=True
+)
+"""Whoever was left behind with a record of its own has the greatest last epoch, and not what was acknowledged since."""
+
+SCENARIOS = (ONE_FAULT, POWER, SEALED, DISK, KILLS, CUT, GONERS, LOWERED, RESTORED, ROLLED_BACK, LEFT_ALONE)
 
 FSYNC = Scenario(
     "fsync: power cuts and a lost volume", Budget(3, power_cuts=2, volumes=1), appends=1, isr=PAIR, fsync=True
@@ -114,7 +125,20 @@ SEALED_LOWERED = replace(
 )
 """The minimum is lowered to what is left, so the seal is broken without anybody coming back."""
 
-DEEP = (OLD_SEAL, SEALED_TWICE, SEALED_LOWERED, PAGE_CACHE, RAISED, FSYNC, ZOMBIE, LOST_REQUEST, DISAGREED, TWO_FAULTS)
+BACK_TWICE = replace(LEFT_ALONE, name="etcd goes back twice", budget=Budget(faults=3, rollbacks=2, fulls=1), appends=1)
+"""The second time from what the logs have decided."""
+
+BACK_AND_ONE = replace(
+    LEFT_ALONE,
+    name="etcd goes back, and any other fault but a disk's",
+    budget=Budget(faults=3, kills=1, freezes=1, expiries=1, cuts=1, rollbacks=1, fulls=1),
+)
+"""Before it, while some have noticed, or after it."""
+
+DEEP = (
+    *(OLD_SEAL, SEALED_TWICE, SEALED_LOWERED, PAGE_CACHE, RAISED, FSYNC, ZOMBIE, LOST_REQUEST, DISAGREED, TWO_FAULTS),
+    *(BACK_TWICE, BACK_AND_ONE),
+)
 
 LAST_ONE = Scenario("one is gone, the last one loses power", Budget(faults=2, goners=1, power_cuts=1), isr=PAIR)
 """Who is left leads alone if it has sealed its log, and waits for ever if power was lost before."""
@@ -164,6 +188,12 @@ ABLATIONS = (
     Ablation(("only_synced_counts",), replace(FSYNC, budget=Budget(2, power_cuts=2)), LOST),
     Ablation(("joins_at_epoch_start",), KILLS, LOST),
     Ablation(("old_epochs_are_fenced",), ZOMBIE, LOST),
+    Ablation(("restored_value_is_not_believed",), LEFT_ALONE, LOST),
+    Ablation(("all_are_asked_after_restore",), LEFT_ALONE, LOST),
+    Ablation(("restore_is_noticed_first",), LEFT_ALONE, LOST),
+    Ablation(("reached_epoch_counts",), LEFT_ALONE, LOST),
+    Ablation(("followers_note_epochs",), LEFT_ALONE, LOST),
+    Ablation(("old_epochs_commit_at_once",), LEFT_ALONE, LOST),
 )
 
 SPARE = (

@@ -66,6 +66,13 @@ class Seal(NamedTuple):
     end: int
 
 
+class Note(NamedTuple):
+    """The log held everything that the leader of this epoch began with, at `at_offset`."""
+
+    epoch: int
+    at_offset: int
+
+
 Process = Literal["up", "frozen", "down", "gone"]
 """A frozen process says nothing, and goes on later; one that is gone never comes back, nor does its disk."""
 
@@ -89,10 +96,16 @@ class Broker(NamedTuple):
     born: int = 1
     seal: Seal | None = None
     lost: frozenset[tuple[int, Entry]] = frozenset()
+    note: Note | None = None
 
     @property
     def last_epoch(self) -> int:
         return self.log[-1].epoch if self.log else -1
+
+    @property
+    def reached_epoch(self) -> int:
+        """Of the last record, or of a later leader with whose log this one agreed."""
+        return max(self.last_epoch, -1 if self.note is None else self.note.epoch)
 
 
 class Value(NamedTuple):
@@ -129,6 +142,8 @@ class Budget(NamedTuple):
     cuts: int = 0
     minimums: int = 0
     restores: int = 0
+    rollbacks: int = 0
+    fulls: int = 0
     losses: int = 0
 
 
@@ -148,6 +163,8 @@ class State(NamedTuple):
     key is gone.  `heard` says of each registered incarnation whether it lived at any time in this controller's term,
     and so may have answered it.  `cut` is a broker that the others cannot reach, though all of them reach etcd.
     `overthrown` is remembered by nobody: a leader in good health was deposed.
+    `backup` is what etcd may go back to.  `restored` names the incarnations of that time, until somebody is elected: what
+    etcd holds is not believed.
     """
 
     brokers: tuple[Broker, ...]
@@ -162,6 +179,8 @@ class State(NamedTuple):
     budget: Budget
     cut: int = -1
     overthrown: bool = False
+    backup: Value = Value(0, 1, 1, (1, 1, 1))
+    restored: Refs = NOBODY
 
     def with_broker(self, index: int, broker: Broker) -> State:
         return self._replace(brokers=put(self.brokers, index, broker))
@@ -191,6 +210,8 @@ class State(NamedTuple):
         )
         brokers = [_show_broker(index, broker) for index, broker in enumerate(self.brokers)]
         acked = ", ".join(f"{a.entry.value} at {a.offset}" for a in sorted(self.acked)) or "nothing"
+        if self.restored != NOBODY:
+            etcd += " (restored, not believed)"
         return "\n".join([etcd, who_is_there, *brokers, f"promised: {acked}"])
 
 
@@ -230,6 +251,8 @@ def _show_broker(index: int, broker: Broker) -> str:
         text += (
             f"; sealed as {NAMES[index]}{broker.seal.incarnation} in epoch {broker.seal.epoch} up to {broker.seal.end}"
         )
+    if broker.note is not None:
+        text += f"; noted epoch {broker.note.epoch} at {broker.note.at_offset}"
     if broker.leads is not None:
         leads = broker.leads
         text += f"; leads in epoch {leads.epoch}, believes ISR {show(leads.isr)}, high watermark {leads.high_watermark}"

@@ -12,18 +12,20 @@ from collections.abc import Iterator
 import pytest
 
 from oncelog.types import BrokerRef
-from oncelog_partition_leader.core.election import Brokers, elect, elect_restarted, needs_answers
+from oncelog_partition_leader.core.election import Brokers, elect, elect_restarted, elect_restored, needs_answers
 from oncelog_partition_leader.core.replica_state import LogState, ReplicaState, Seal
 from oncelog_runtime.cluster import Partition
 from tests.model.explorer import Broken, explore
-from tests.model.replication import elections
+from tests.model.replication import elections, rollbacks
 from tests.model.replication.alike import key
 from tests.model.replication.protocol import Replication
 from tests.model.replication.rules import ALL_RULES
-from tests.model.replication.scenarios import CUT, DISK, LAST_ONE, OLD_SEAL, POWER, Scenario
-from tests.model.replication.state import BROKERS, Broker, Refs, State, Value
+from tests.model.replication.scenarios import CUT, DISK, LAST_ONE, LEFT_ALONE, OLD_SEAL, POWER, Scenario
+from tests.model.replication.state import BROKERS, NOBODY, Broker, Refs, State, Value
 
 DIFFERS = "differs"
+_BEFORE = 0
+"""In place of the incarnations before a restore, and of its revision: those of the model are counted by each broker."""
 
 
 class Compared(Replication):
@@ -48,6 +50,9 @@ class Compared(Replication):
 def decided(state: State) -> Value | None:
     """What production makes of a state: by the registrations alone, or by what the replicas say of their logs."""
     partition, brokers = _partition(state.value), _brokers(state)
+    if state.restored != NOBODY:
+        wanted = elect_restored(partition, _answers_of_all(state), _BEFORE)
+        return None if wanted is None else _value(wanted)
     wanted = elect(partition, brokers, state.min_insync)
     if wanted is None and needs_answers(partition, brokers):
         wanted = elect_restarted(partition, _answers(state), state.min_insync)
@@ -82,9 +87,19 @@ def _answers(state: State) -> dict[int, tuple[BrokerRef, ReplicaState]]:
     }
 
 
+def _answers_of_all(state: State) -> dict[int, tuple[BrokerRef, ReplicaState]]:
+    """After a restore; whoever has not noticed it answers as an incarnation of before."""
+    return {
+        index: (BrokerRef(index, broker.incarnation if rollbacks.has_noticed(state, index) else _BEFORE), _said(broker))
+        for index, broker in enumerate(state.brokers)
+        if state.answers(index, state.controller)
+    }
+
+
 def _said(broker: Broker) -> ReplicaState:
     seal = None if broker.seal is None else Seal(*broker.seal)
-    return ReplicaState(LogState(broker.last_epoch, len(broker.log)), broker.intact_since, broker.born, seal=seal)
+    log = LogState(broker.reached_epoch, len(broker.log))
+    return ReplicaState(log, broker.intact_since, broker.born, known_epoch=broker.known_epoch, seal=seal)
 
 
 def _value(partition: Partition) -> Value:
@@ -100,7 +115,7 @@ def _value(partition: Partition) -> Value:
     )
 
 
-@pytest.mark.parametrize("scenario", [POWER, LAST_ONE, DISK, CUT], ids=lambda scenario: scenario.name)
+@pytest.mark.parametrize("scenario", [POWER, LAST_ONE, DISK, CUT, LEFT_ALONE], ids=lambda scenario: scenario.name)
 def test_production_decides_as_the_model(scenario: Scenario) -> None:
     found = explore(Compared(scenario, ALL_RULES), key=key)
     assert not found.violations, "\n\n".join(map(str, found.violations.values()))
@@ -117,4 +132,12 @@ def test_another_rule_would_be_seen(rule: str) -> None:
 def test_another_rule_of_seals_would_be_seen(rule: str) -> None:
     scenario = LAST_ONE if rule == "seal_counts_as_intact" else OLD_SEAL
     found = explore(Compared(scenario, ALL_RULES.without(rule)), until=frozenset({DIFFERS}), key=key)
+    assert DIFFERS in found.violations
+
+
+@pytest.mark.parametrize(
+    "rule", ["all_are_asked_after_restore", "restore_is_noticed_first", "restored_value_is_not_believed"]
+)
+def test_another_rule_of_restores_would_be_seen(rule: str) -> None:
+    found = explore(Compared(LEFT_ALONE, ALL_RULES.without(rule)), until=frozenset({DIFFERS}), key=key)
     assert DIFFERS in found.violations

@@ -24,6 +24,7 @@ from tests.model.replication.scenarios import (
     KILLS,
     KNOWN_HOLES,
     LAST_ONE,
+    LEFT_ALONE,
     ONE_FAULT,
     SCENARIOS,
     SLOW,
@@ -136,9 +137,20 @@ EVENTS = (
 )
 
 
+RESTORES = (
+    "etcd goes back",
+    "notices that etcd went back",
+    "the greatest log",
+    "but its disk is full",
+    "is acknowledged",
+)
+
+
 def test_every_kind_of_event_happens() -> None:
     happened = " ".join(explored(ONE_FAULT).happened)
     assert not [event for event in EVENTS if event not in happened]
+    happened = " ".join(explored(LEFT_ALONE).happened)
+    assert not [event for event in RESTORES if event not in happened]
 
 
 def test_the_adversary_has_every_fault_in_some_scenario() -> None:

@@ -47,10 +47,26 @@ PLANTS = [
     without(
         "at-most-once-again",
         "with acks=0 a batch that may have arrived is never sent again",
-        edit(ProducerWindow, "answered", (" or (verdict is Verdict.IN_DOUBT and self._at_most_once)", "")),
+        edit(
+            ProducerWindow,
+            "answered",
+            ("if verdict is Verdict.IN_DOUBT and self._at_most_once:", "if False:"),
+        ),
         "unit/sdk/core/test_producer_window.py::test_at_most_once_a_batch_that_may_have_arrived_is_done",
         "conformance/test_at_most_once.py::test_without_acknowledgements_a_lost_answer_makes_no_second_copy",
         "conformance/test_at_most_once.py::test_without_acknowledgements_a_request_that_comes_late_comes_alone",
+    ),
+    without(
+        "at-most-once-error-unheard",
+        "with acks=0 a batch of which the leader told an error does not count as sent",
+        edit(
+            ProducerWindow,
+            "answered",
+            ("Verdict.WRITTEN if is_unanswered(error) else Verdict.REFUSED", "Verdict.WRITTEN"),
+        ),
+        "unit/sdk/core/test_producer_window.py::test_at_most_once_an_error_that_was_told_and_leaves_it_open_fails_the_batch",
+        "unit/sdk/client/test_producer.py"
+        "::test_without_acknowledgements_an_error_told_of_a_batch_fails_it_and_it_is_not_sent_again",
     ),
     without(
         "added-partition-unseen",

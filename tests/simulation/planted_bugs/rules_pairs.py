@@ -89,7 +89,10 @@ PLANTS = [
         edit(
             transaction_state,
             "_closed_for_successor",
-            ("return close_unknown(closed, closed.last_txn_no + 1, now_ms, limits)", "return closed"),
+            (
+                "return closed if record.owner.run else close_unknown(closed, closed.last_txn_no + 1, now_ms, limits)",
+                "return closed",
+            ),
         ),
         scripts=["conformance/test_enrolled_ahead.py::test_a_later_session_never_gets_a_number_that_may_be_open"],
     ),

@@ -48,7 +48,7 @@ PLANTS = [
                 module,
                 "next_step",
                 (
-                    "return _cut(min(told.last_epoch_start, max(end, log_start)), log_start)",
+                    "return Stream(to) if to == told.log_end_offset else _cut(to, log_start)",
                     "return Stream(told.log_end_offset) if told.log_end_offset <= log_end else _cut(log_end, log_start)",
                 ),
             )

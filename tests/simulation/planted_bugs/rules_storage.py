@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from oncelog_partition_leader import storage
-from oncelog_partition_leader.core import producer_snapshot
+from oncelog_partition_leader import storage_segments
+from oncelog_partition_leader.core import producer_snapshot, retention
+from oncelog_partition_leader.core.leader_epochs import LeaderEpochs
 from oncelog_partition_leader.storage import PartitionLog
 from oncelog_partition_leader.storage_recovery import _Recovery
+from oncelog_partition_leader.storage_segments import SegmentedLog
 from tests.simulation.planted_bugs import edit, without
 
 PLANTS = [
@@ -18,16 +20,30 @@ PLANTS = [
     without(
         "emptied-log-forgets-its-epoch",
         "a log that retention has emptied remembers the epoch of its last record",
-        edit(
-            _Recovery, "finish", ("truncate_tail(self._end, self._point.log_start_offset)", "truncate_tail(self._end)")
-        ),
+        edit(LeaderEpochs, "truncate_head", ("[self._epochs[before] if before else NO_EPOCH]", "[NO_EPOCH]")),
         "unit/partition_leader/test_storage.py::test_an_idle_log_is_emptied_by_time",
+        "unit/partition_leader/test_reached_epoch.py::test_a_log_start_at_a_new_epoch_remembers_the_one_before",
+        "property/test_leader_epochs.py::test_the_table_says_what_a_plain_list_says",
+    ),
+    without(
+        "cut-epoch-kept",
+        "an epoch all of whose records were cut is not kept in place of the one whose records were deleted",
+        edit(
+            LeaderEpochs,
+            "truncate_head",
+            (
+                "self._epochs[:first] = [self._epochs[before] if before else NO_EPOCH]",
+                "self._epochs[:first] = [self._epochs[min(first, len(self._epochs) - 1)]]",
+            ),
+        ),
+        "unit/partition_leader/test_reached_epoch.py::test_a_log_start_at_a_new_epoch_remembers_the_one_before",
+        "property/test_leader_epochs.py::test_the_table_says_what_a_plain_list_says",
     ),
     without(
         "retention-takes-open",
         "retention takes nothing from the last stable offset on",
         edit(
-            PartitionLog,
+            SegmentedLog,
             "apply_retention",
             ("unstable = self.producers.transactions.unstable_from(high_watermark)", "unstable = None"),
         ),
@@ -44,7 +60,7 @@ PLANTS = [
     without(
         "no-dir-sync",
         "the name of a rolled segment is on disk before its content counts",
-        edit(PartitionLog, "_roll", ("self._dirty_directory = True", "pass")),
+        edit(SegmentedLog, "_roll", ("self._dirty_directory = True", "pass")),
         "unit/partition_leader/test_storage_crashes.py"
         "::test_what_was_synced_outlives_a_power_cut_though_no_checkpoint_could_be_stored",
     ),
@@ -63,7 +79,7 @@ PLANTS = [
         "recovery-point-early",
         "the recovery point is raised only after the data was synced",
         edit(
-            PartitionLog,
+            SegmentedLog,
             "sync",
             ("await self._sync_files([", "self._point.note(end)\n    await self._sync_files(["),
         ),
@@ -79,7 +95,7 @@ PLANTS = [
         "log-start-not-stored",
         "a log start is durable before anybody is told of it",
         edit(
-            PartitionLog,
+            SegmentedLog,
             "advance_log_start",
             ("await self._point.store(self._point.end_offset, offset)", "self._point.log_start_offset = offset"),
         ),
@@ -88,8 +104,11 @@ PLANTS = [
     without(
         "retention-above-hw",
         "what is not committed is not deleted by retention",
-        edit(storage, "segments_to_delete", ("if segment.next_offset > high_watermark:", "if False:")),
-        "unit/partition_leader/test_storage.py::test_145_whole_segments_go_by_time_size_and_start",
+        [
+            edit(module, "segments_to_delete", ("if segment.next_offset > high_watermark:", "if False:"))
+            for module in (retention, storage_segments)
+        ],
+        "unit/partition_leader/core/test_retention.py::test_whole_segments_oldest_first",
     ),
     without(
         "snapshot-without-open",

@@ -76,19 +76,29 @@ def test_20_a_new_session_aborts_what_is_open_and_goes_on_at_once(driver: Driver
     old = driver.init()
     driver.enrol(old, 1, P0)
     new = driver.init()
-    assert (new.producer_epoch, new.next_txn_no) == (1, 2)
-    (markers,) = driver.effects
+    assert (new.producer_epoch, new.next_txn_no) == (1, 3)
+    markers, _ = driver.effects
     assert (markers.txn_no, markers.committed, markers.session_epoch) == (1, False, 1), (
         "the marker fences the old session"
     )
-    driver.enrol(new, 2, P0)
-    assert driver.end(new, 2).committed
+    driver.enrol(new, 3, P0)
+    assert driver.end(new, 3).committed
     with pytest.raises(errors.ProducerFencedError):
         driver.enrol(old, 2, P1)
     with pytest.raises(errors.ProducerFencedError):
         driver.end(old, 1, commit=True)
     with pytest.raises(errors.ProducerFencedError):
         driver.end(old, 1, commit=False)
+
+
+def test_a_number_that_was_not_begun_when_its_session_asked_is_never_a_successors(driver: Driver) -> None:
+    """Also the one behind an open transaction, which the session can tell by itself."""
+    first = driver.init()
+    driver.enrol(first, 1, P0)
+    assert driver.outcome(2) == cmd.OutcomeReply(None, False, begun=False)
+    second = driver.init()
+    driver.end(second, second.next_txn_no)
+    assert [driver.outcome(n).committed for n in (1, 2, 3)] == [False, False, True]
 
 
 def test_a_number_that_was_given_and_never_used_is_nobody_elses(driver: Driver) -> None:
@@ -577,8 +587,8 @@ def test_each_decision_tells_its_outcome_and_how_long_the_transaction_took(drive
     driver.init()
     assert driver.last.ended == (TransactionEnded("aborted", 0),)
     session = driver.init()
-    assert driver.last.ended == (), "3 was given and never used: nothing ended"
-    driver.end(session, 4)
+    assert driver.last.ended == (), "4 was given and never used: nothing ended"
+    driver.end(session, 5)
     assert driver.last.ended == (TransactionEnded("committed", 0),), "it enrolled nothing: it began with its end"
 
 

@@ -146,7 +146,7 @@ def test_a_client_session_and_a_run_fence_each_other(driver: Driver) -> None:
         driver.join()
     driver.enrol(session, 2, P0)
     other = driver.join(run="r2")
-    assert (other.txn_no, other.producer_epoch) == (3, session.producer_epoch + 1)
+    assert (other.txn_no, other.producer_epoch) == (4, session.producer_epoch + 1), "the session could tell 3 by itself"
     with pytest.raises(errors.ProducerFencedError):
         driver.end(session, 2)
 

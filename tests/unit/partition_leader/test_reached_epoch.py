@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from oncelog_partition_leader.checkpoints import REACHED_EPOCH
 from oncelog_partition_leader.reached_epoch import ReachedEpoch, noted_epoch
+from oncelog_partition_leader.storage import PartitionLog
 from oncelog_runtime.sim.disk import SimDisk
 from tests.unit.partition_leader.log_helpers import DIRECTORY, batch, open_log, run, write
 
@@ -130,5 +133,48 @@ def test_a_log_that_begins_anew_has_reached_nothing() -> None:
         await log.reset_to(100, None)
         await asyncio.sleep(0)
         assert log.reached_epoch == -1
+
+    run(story)
+
+
+@pytest.mark.parametrize("reopened", [None, True, False])
+def test_a_cut_at_the_start_of_an_emptied_log_does_not_forget_who_wrote_before(reopened: bool | None) -> None:
+    """Neither does it keep who wrote what was cut. `reopened` before and after the cut: cleanly, or after a crash."""
+
+    async def story(disk: SimDisk) -> None:
+        async def again(log: PartitionLog) -> PartitionLog:
+            if reopened is None:
+                return log
+            await log.close(clean=reopened)
+            return await open_log(disk)
+
+        log = await open_log(disk)
+        write(log, batch(count=3), epoch=2)
+        await log.advance_log_start(3)
+        write(log, batch(sequence=3, count=2), epoch=4)
+        log = await again(log)
+        assert (log.log_start_offset, log.last_epoch) == (3, 4)
+        await log.truncate_to(3)
+        assert (log.log_start_offset, log.log_end_offset, log.last_epoch, log.reached_epoch) == (3, 3, 2, 2)
+        log.check()
+        log = await again(log)
+        assert (log.log_end_offset, log.last_epoch) == (3, 2)
+
+    run(story)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_log_start_at_a_new_epoch_remembers_the_one_before(clean: bool) -> None:
+    """The records of both are there when the first ones are deleted; then the others are cut."""
+
+    async def story(disk: SimDisk) -> None:
+        log = await open_log(disk)
+        write(log, batch(count=3), epoch=2)
+        write(log, batch(sequence=3, count=2), epoch=4)
+        await log.advance_log_start(3)
+        await log.close(clean)
+        log = await open_log(disk)
+        await log.truncate_to(3)
+        assert (log.last_epoch, log.epochs.end_offset_for(4)) == (2, (2, 3))
 
     run(story)

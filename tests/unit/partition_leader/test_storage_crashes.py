@@ -118,7 +118,8 @@ class Life:
             except StorageError:
                 if log.failed is not None:
                     return None
-        return None if self.unknown_start else Facts.of(log)
+        failed = log.failed is not None  # an append that filled a segment first tells what it has written, and no error
+        return None if self.unknown_start or failed else Facts.of(log)
 
 
 def _compare(before: Facts, log: PartitionLog, power_cut: bool) -> None:
@@ -177,3 +178,19 @@ def test_what_was_synced_outlives_a_power_cut_though_no_checkpoint_could_be_stor
 
 async def _refused(path: str, _data: bytes) -> None:
     raise StorageError("there is room for the log, not for a new file", reason="full", path=path)
+
+
+def test_a_log_whose_folder_could_not_be_made_durable_at_first_outlives_a_power_cut() -> None:
+    """Random seed 524: the folder was there at the second try, and nothing made its name durable any more."""
+
+    async def test(disk: SimDisk) -> None:
+        disk.plan = FaultPlan(sync_error=1.0)
+        with pytest.raises(StorageError):
+            await open_log(disk)
+        disk.plan = FaultPlan()
+        log = await open_log(disk)
+        write(log, batch())
+        await log.sync()
+        assert (await open_log(disk.after_power_cut())).log_end_offset == 1
+
+    run(test)

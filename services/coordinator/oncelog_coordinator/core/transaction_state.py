@@ -76,16 +76,14 @@ def take_over(record: TransactionRecord, run: str, now_ms: int, limits: Limits) 
 def _closed_for_successor(record: TransactionRecord, now_ms: int, limits: Limits) -> TransactionRecord:
     """The session epoch grows, and every number that anybody was given so far has its outcome.
 
-    A client's session holds the number after the last one, as InitProducerId or its own END has told it: when that was
-    never opened, it is aborted here, so that GetOutcome never speaks to it of its successor's transaction. A run was given
-    only what it opened.
+    A client's session holds the number after the last one, as InitProducerId or its own END has told it, or as it can tell by
+    itself while that last one is open. When that was never opened, it is aborted here. So where GetOutcome said NOT_BEGUN to
+    the session of its next number, that is nobody else's later. A run was given only what it opened.
     """
     if _is_unused(record):
         return record
     closed = abort_open(record, now_ms, limits, bump_session=True)
-    if record.open is not None or record.owner.run:
-        return closed
-    return close_unknown(closed, closed.last_txn_no + 1, now_ms, limits)
+    return closed if record.owner.run else close_unknown(closed, closed.last_txn_no + 1, now_ms, limits)
 
 
 def _is_unused(record: TransactionRecord) -> bool:

@@ -2,6 +2,11 @@
 
 Rule 1: epochs and start offsets only grow; an epoch is entered by its first batch, so the table is a function of the log.
 Rule 2: a replica truncates by this table, never by a high watermark (KIP-101, KIP-279).
+Rule 3: beside the epochs of the records that are there it keeps one more: that of the record right before the log start, for as
+        long as it is known. So a log whose records were all deleted still says who wrote its last one, also after what came
+        behind them was cut off again. No other epoch is kept: an epoch all of whose records were cut was never here.
+Rule 4: where the log is cut below its start, or begins anew, nobody knows any more who wrote the record before: -1. Recovery
+        finds it again where the record is still on disk.
 """
 
 from __future__ import annotations
@@ -23,29 +28,31 @@ _MAGIC: Final = 0x4F4C4531
 
 
 class LeaderEpochs:
-    """Pairs (leader epoch, start offset), and the end of the last one."""
+    """Pairs (leader epoch, start offset), and the last one's end. The first pair is rule 3's, and starts at the log start."""
 
     __slots__ = ("_end", "_epochs", "_starts")
 
     def __init__(self, log_end_offset: int = 0) -> None:
-        self._epochs: list[int] = []
-        self._starts: list[int] = []
+        self._epochs: list[int] = [NO_EPOCH]
+        self._starts: list[int] = [log_end_offset]
         self._end = log_end_offset
 
     @property
     def last_epoch(self) -> int:
-        """Epoch of the last batch; -1 = no batch."""
-        return self._epochs[-1] if self._epochs else NO_EPOCH
+        """Epoch of the last batch, which may have been deleted since; -1 = no batch, or not known."""
+        return self._epochs[-1]
 
     @property
     def last_epoch_start(self) -> int:
         """Where that epoch begins; the log end when there is no batch."""
-        return self._starts[-1] if self._starts else self._end
+        return self._starts[-1]
 
     @property
     def entries(self) -> list[tuple[int, int]]:
-        """The table: (epoch, start offset), ascending in both."""
-        return list(zip(self._epochs, self._starts, strict=True))
+        """The table: (epoch, start offset), ascending in both; the first may have no record left."""
+        pairs = list(zip(self._epochs, self._starts, strict=True))
+        goes_on = self._epochs[:1] == self._epochs[1:2]
+        return pairs[1:] if goes_on or self._epochs[0] == NO_EPOCH else pairs
 
     def assign(self, leader_epoch: int, start_offset: int, end_offset: int) -> bool:
         """Notes that `leader_epoch` wrote [start_offset, end_offset); True when that began a new epoch.
@@ -56,16 +63,15 @@ class LeaderEpochs:
         if leader_epoch < last:
             raise CorruptMessageError("the leader epoch falls", leader_epoch=leader_epoch, last_epoch=last)
         self._end = end_offset
-        if leader_epoch == last:
-            return False
-        self._epochs.append(leader_epoch)
-        self._starts.append(start_offset)
-        return True
+        if leader_epoch != last or len(self._epochs) == 1:
+            self._epochs.append(leader_epoch)
+            self._starts.append(start_offset)
+        return leader_epoch != last
 
     def epoch_of(self, offset: int) -> int:
         """The epoch that wrote `offset`; -1 below the table."""
         index = bisect_right(self._starts, offset) - 1
-        return self._epochs[index] if index >= 0 else NO_EPOCH
+        return self._epochs[index] if index > 0 else NO_EPOCH
 
     def end_offset_for(self, leader_epoch: int) -> tuple[int, int]:
         """The largest epoch at or below `leader_epoch` and its exclusive end here.
@@ -78,56 +84,81 @@ class LeaderEpochs:
         end = self._starts[following] if following < len(self._starts) else self._end
         return (self._epochs[index] if index >= 0 else NO_EPOCH), end
 
-    def truncate_tail(self, end_offset: int, emptied_at: int = -1) -> None:
-        """The log now ends at `end_offset`: epochs that began at or after it are gone.
-
-        `emptied_at`: where its records up to the end were deleted, the first epoch stays: it wrote the last of them.
-        """
-        keep = bisect_left(self._starts, end_offset)
-        if not keep and end_offset == emptied_at:
-            keep = 1
+    def truncate_tail(self, end_offset: int) -> None:
+        """The log now ends at `end_offset`: epochs that began at or after it are gone, except rule 3's."""
+        keep = bisect_left(self._starts, end_offset, 1)
         del self._epochs[keep:], self._starts[keep:]
+        if end_offset < self._starts[0]:
+            self._epochs[0], self._starts[0] = NO_EPOCH, end_offset
         self._end = min(self._end, end_offset)
 
     def truncate_head(self, start_offset: int) -> None:
-        """The log now starts at `start_offset`: epochs that ended at or before it are gone.
+        """The log now starts at `start_offset`: epochs that ended at or before it are gone, except rule 3's.
 
-        The epoch that holds `start_offset` then begins there; the last epoch stays, even with nothing left of it.
+        The epoch that holds `start_offset` then begins there.
         """
-        first = bisect_right(self._starts, start_offset) - 1
-        if first > 0:
-            del self._epochs[:first], self._starts[:first]
-        if self._starts and self._starts[0] < start_offset:
-            self._starts[0] = start_offset
         self._end = max(self._end, start_offset)
+        if start_offset <= self._starts[0]:
+            return
+        before = bisect_left(self._starts, start_offset) - 1
+        following = before + 1
+        end = self._starts[following] if following < len(self._starts) else self._end
+        first = before if before and end > start_offset else following
+        self._epochs[:first] = [self._epochs[before] if before else NO_EPOCH]
+        self._starts[:first] = [start_offset]
+        if first == before:
+            self._starts[1] = start_offset
 
     def reset(self, log_end_offset: int) -> None:
         """An empty table of a log that starts and ends here."""
-        self._epochs.clear()
-        self._starts.clear()
+        self._epochs[:], self._starts[:] = [NO_EPOCH], [log_end_offset]
         self._end = log_end_offset
 
     def dump(self) -> bytes:
-        """The table with its checksum."""
-        body = b"".join(_ENTRY.pack(epoch, start) for epoch, start in self.entries)
-        return _HEAD.pack(_MAGIC, len(self._epochs), crc32c(body)) + body
+        """The table with its checksum.
+
+        Rule 3's pair comes after one of the epoch -1, which marks it as such; versions that do not know it pass over that.
+        """
+        pairs = [(NO_EPOCH, self._starts[0]), *zip(self._epochs, self._starts, strict=True)]
+        body = b"".join(_ENTRY.pack(epoch, start) for epoch, start in pairs)
+        return _HEAD.pack(_MAGIC, len(pairs), crc32c(body)) + body
 
     @classmethod
     def load(cls, data: Buffer, log_end_offset: int) -> LeaderEpochs:
-        """From `dump`. Raises `CorruptMessageError`."""
+        """From `dump`, this version's or an older one's. Raises `CorruptMessageError`."""
         if len(data) < _HEAD.size:
             raise CorruptMessageError("the leader epoch table is too short", bytes_present=len(data))
         magic, count, crc = _HEAD.unpack_from(data)
         body = memoryview(data)[_HEAD.size :]
         if magic != _MAGIC or len(body) != count * _ENTRY.size or crc32c(body) != crc:
             raise CorruptMessageError("the leader epoch table does not match its checksum")
-        table = cls(log_end_offset)
-        for epoch, start in _ENTRY.iter_unpack(body):
+        before, pairs = _marked(list(_ENTRY.iter_unpack(body)), log_end_offset)
+        table = cls(before[1])
+        table._epochs[0] = before[0]
+        for epoch, start in pairs:
             table.assign(epoch, start, log_end_offset)
+        table._end = log_end_offset
         return table
 
     def check(self) -> None:
         """Asserts the invariants."""
-        assert all(a < b for a, b in zip(self._epochs, self._epochs[1:], strict=False)), "epochs grow"
-        assert all(a <= b for a, b in zip(self._starts, self._starts[1:], strict=False)), "starts grow"
-        assert not self._starts or self._starts[-1] <= self._end, "the last epoch begins within the log"
+        epochs, starts = self._epochs, self._starts
+        assert all(a < b for a, b in zip(epochs[1:], epochs[2:], strict=False)), "epochs grow"
+        assert all(a < b for a, b in zip(starts[1:], starts[2:], strict=False)), "starts grow"
+        assert epochs[:1] <= epochs[1:2] or len(epochs) == 1, "who wrote the record before came before"
+        assert starts[1:2] in ([], starts[:1]), "the table begins at the log start"
+        assert starts[-1] + (len(starts) > 1) <= self._end, "the last epoch begins within the log"
+
+
+def _marked(pairs: list[tuple[int, int]], log_end_offset: int) -> tuple[tuple[int, int], list[tuple[int, int]]]:
+    """Rule 3's pair, and the others. In a table of an older version it is the first one, if nothing is left of that."""
+    if not pairs:
+        return (NO_EPOCH, log_end_offset), pairs
+    if pairs[0][0] == NO_EPOCH:
+        if len(pairs) == 1:
+            raise CorruptMessageError("the leader epoch table ends after its mark")
+        return pairs[1], pairs[2:]
+    first_ends = pairs[1][1] if len(pairs) > 1 else log_end_offset
+    if pairs[0][1] >= first_ends:
+        return pairs[0], pairs[1:]
+    return (NO_EPOCH, pairs[0][1]), pairs

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
+from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -78,15 +81,35 @@ def test_truncating_the_tail(end: int, entries: int) -> None:
 def test_a_log_that_was_emptied_remembers_who_wrote_its_last_record() -> None:
     table = _five()
     table.truncate_head(20)
-    last = table.last_epoch
-    table.truncate_tail(20, emptied_at=20)
-    table.check()
-    assert table.entries == [(last, 20)]
-    table.assign(last + 1, 20, 21)
-    table.truncate_tail(20, emptied_at=20)
-    assert table.entries == [(last, 20)], "what was written since and lost is forgotten"
+    assert (table.last_epoch, table.last_epoch_start, table.entries) == (9, 20, [(9, 20)])
+    table.assign(9, 20, 22)
+    table.assign(10, 22, 23)
     table.truncate_tail(20)
-    assert table.entries == []
+    table.check()
+    assert table.entries == [(9, 20)], "what was written since and lost is forgotten"
+    table.truncate_tail(19)
+    table.check()
+    assert (table.last_epoch, table.end_offset_for(99)) == (-1, (-1, 19))
+
+
+def test_an_epoch_whose_records_were_cut_is_not_kept_for_the_one_that_was_deleted() -> None:
+    table = _five()
+    table.truncate_head(12)
+    table.truncate_tail(12)
+    table.check()
+    assert (table.last_epoch, table.entries) == (7, [(7, 12)]), "9 wrote nothing of what is there"
+    table.assign(9, 12, 13)
+    table.truncate_head(13)
+    assert table.end_offset_for(8) == (-1, 13), "who wrote the record before that one is of no use any more"
+
+
+def test_a_log_that_begins_anew_knows_nobody_who_wrote_before() -> None:
+    table = _five()
+    table.reset(100)
+    table.assign(11, 100, 102)
+    table.truncate_tail(100)
+    table.check()
+    assert (table.last_epoch, table.entries) == (-1, [])
 
 
 @pytest.mark.parametrize(
@@ -94,7 +117,8 @@ def test_a_log_that_was_emptied_remembers_who_wrote_its_last_record() -> None:
     [
         (0, [(0, 0), (3, 4), (4, 6), (7, 9), (9, 12)]),
         (5, [(3, 5), (4, 6), (7, 9), (9, 12)]),
-        (12, [(9, 12)]),
+        (9, [(4, 9), (7, 9), (9, 12)]),
+        (12, [(7, 12), (9, 12)]),
         (20, [(9, 20)]),
     ],
 )
@@ -118,6 +142,45 @@ def test_the_table_survives_its_bytes(steps: list[tuple[int, int]]) -> None:
     again = LeaderEpochs.load(table.dump(), offset)
     assert again.entries == table.entries
     assert again.end_offset_for(epoch) == table.end_offset_for(epoch)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "end", "entries", "last_epoch_when_cut"),
+    [
+        ([(3, 0), (4, 10)], 12, [(3, 0), (4, 10)], -1),
+        ([(4, 12)], 12, [(4, 12)], 4),
+        ([(4, 12), (5, 12)], 14, [(4, 12), (5, 12)], 4),
+        ([(4, 12)], 14, [(4, 12)], -1),
+        ([], 12, [], -1),
+    ],
+)
+def test_a_table_of_an_older_version_is_understood(
+    pairs: list[tuple[int, int]], end: int, entries: list[tuple[int, int]], last_epoch_when_cut: int
+) -> None:
+    """It did not mark who had written the record before the log start: that is the first one, if nothing of it is left."""
+    table = LeaderEpochs.load(_bytes(pairs), end)
+    table.check()
+    assert table.entries == entries
+    table.truncate_tail(pairs[0][1] if pairs else end)
+    assert table.last_epoch == last_epoch_when_cut
+
+
+@pytest.mark.parametrize("start", [0, 5, 9, 12, 20])
+def test_an_older_version_understands_this_ones_table(start: int) -> None:
+    """It takes each pair whose epoch is greater than the last one's, from -1 on."""
+    table = _five()
+    table.truncate_head(start)
+    taken, last = [], -1
+    for epoch, at in struct.iter_unpack("<iq", table.dump()[16:]):
+        if epoch > last:
+            taken.append((epoch, at))
+            last = epoch
+    assert taken == table.entries
+
+
+def _bytes(pairs: list[tuple[int, int]]) -> bytes:
+    body = b"".join(struct.pack("<iq", *pair) for pair in pairs)
+    return struct.pack("<IqI", 0x4F4C4531, len(pairs), crc32c(body)) + body
 
 
 @given(_STEPS, _STEPS)
@@ -150,6 +213,8 @@ def test_two_replicas_find_where_they_part(mine: list[tuple[int, int]], theirs: 
 def test_damaged_bytes_are_refused(damage: bytes) -> None:
     with pytest.raises(CorruptMessageError):
         LeaderEpochs.load(damage, 0)
+    with pytest.raises(CorruptMessageError):
+        LeaderEpochs.load(_bytes([(-1, 7)]), 7)
     data = bytearray(_five().dump())
     data[-1] ^= 1
     with pytest.raises(CorruptMessageError):

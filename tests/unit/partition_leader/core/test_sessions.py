@@ -59,6 +59,17 @@ def test_a_follower_below_the_leaders_start_begins_anew() -> None:
     assert next_step(FollowerEnd(105, 2, 40), epochs.end_offset_for, 100, 110) == Reset(100)
 
 
+def test_a_log_that_was_emptied_has_nothing_to_cut_whoever_wrote_its_last_record() -> None:
+    """The leader began anew at 12, so it knows no older epoch, or its own records of an older one go further."""
+    began_anew = LeaderEpochs(12)
+    began_anew.assign(5, 12, 14)
+    assert next_step(FollowerEnd(12, 4, 12), began_anew.end_offset_for, 12, 14) == Stream(12)
+    assert next_step(FollowerEnd(14, 4, 13), began_anew.end_offset_for, 12, 14) == Truncate(12)
+    goes_further = table([3] * 13 + [5])
+    assert next_step(FollowerEnd(12, 4, 12), goes_further.end_offset_for, 0, 14) == Stream(12)
+    assert next_step(FollowerEnd(12, 4, 12), table([3] * 9).end_offset_for, 0, 9) == Truncate(9)
+
+
 def test_random_histories_keep_what_is_committed_and_always_agree() -> None:
     random = Random(7)
     for _ in range(300):

@@ -12,6 +12,7 @@ from oncelog import errors
 from oncelog.core.hashing import partition_for_key
 from oncelog.types import PartitionId
 from oncelog.v1 import partition_pb2 as pb
+from oncelog.wire_errors import to_detail
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, TOPIC_ID, FakeCluster, Lost
 
 
@@ -506,6 +507,57 @@ def test_without_acknowledgements_what_may_have_arrived_is_not_sent_again(
     cluster.run(work)
     assert cluster.count("Produce") == 2
     assert cluster.values(0) == ([b"v", b"w"] if isinstance(fault, Lost) else [b"w"])
+
+
+@pytest.mark.parametrize(
+    "error", [errors.StorageError("bad disk"), errors.UnknownServerError()], ids=lambda e: e.code.name
+)
+def test_without_acknowledgements_an_error_told_of_a_batch_fails_it_and_it_is_not_sent_again(
+    cluster: FakeCluster, error: errors.OncelogError
+) -> None:
+    """The other batch of the request counts as sent."""
+
+    def of_one_batch(request: pb.ProduceRequest, reply: pb.ProduceReply, payload: bytes) -> tuple[Any, bytes]:
+        told = pb.ProduceReply()
+        for item in request.partitions:
+            if item.partition == 0:
+                told.partitions.add(topic_id=item.topic_id, partition=0).error.CopyFrom(to_detail(error))
+        return told, payload
+
+    cluster.lies["Produce"] = of_one_batch
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(**careless(linger_ms=20)) as producer:
+            failed = await producer.send(TOPIC, b"v", partition=0)
+            sent = await producer.send(TOPIC, b"w", partition=1)
+            with pytest.raises(type(error)):
+                await producer.flush()
+            with pytest.raises(type(error)):
+                await failed
+            assert (await sent).offset == -1
+            await asyncio.sleep(3)
+
+    cluster.run(work)
+    assert (len(cluster.values(0)), cluster.values(1)) == (1, [b"w"])
+
+
+def test_without_acknowledgements_a_leader_whose_disk_failed_is_left(cluster: FakeCluster) -> None:
+    """Whoever leads now is asked for at once, not when the metadata is old."""
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(**careless()) as producer:
+            await producer.send_and_wait(TOPIC, b"0", partition=0)
+            cluster.leaders[0], cluster.epochs[0] = BROKERS[1], 1
+            cluster.fail("Produce", errors.StorageError())
+            with pytest.raises(errors.StorageError):
+                await producer.send_and_wait(TOPIC, b"1", partition=0)
+            await asyncio.sleep(1)
+            cluster.down.add(BROKERS[0])
+            await producer.send_and_wait(TOPIC, b"2", partition=0)
+
+    cluster.run(work)
+    assert cluster.values(0) == [b"0", b"2"]
+    assert cluster.count("Produce") == 3, "the third went to the new leader at once"
 
 
 def test_without_acknowledgements_a_deposed_leader_is_left(cluster: FakeCluster) -> None:

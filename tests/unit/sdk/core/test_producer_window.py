@@ -279,6 +279,17 @@ def test_at_most_once_a_batch_that_may_have_arrived_is_done(
     assert careless.is_empty
 
 
+@pytest.mark.parametrize("error", [errors.StorageError(), errors.UnknownServerError()], ids=lambda e: type(e).__name__)
+def test_at_most_once_an_error_that_was_told_and_leaves_it_open_fails_the_batch(
+    careless: ProducerWindow, error: errors.OncelogError
+) -> None:
+    a, b = batch(), batch()
+    send(careless, a, b)
+    assert careless.answered(a, error, retry_at_ms=10) == [(a, error)]
+    assert careless.resend(DEADLINE_MS - 1) is None, "it is not sent again"
+    assert careless.answered(b, None, 0) == [(b, None)], "the next one has nothing to do with it"
+
+
 @pytest.mark.parametrize("error", [NOT_LEADER, errors.NetworkError(unsent="true")], ids=["refused", "unsent"])
 def test_at_most_once_what_certainly_did_not_arrive_is_sent_again(
     careless: ProducerWindow, error: errors.OncelogError
