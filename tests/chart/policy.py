@@ -158,6 +158,16 @@ def stable_selectors(documents: list[Document]) -> Iterator[str]:
                 yield f"{label(workload)}: its claim {claim['metadata']['name']} has the labels {sorted(keys)}"
 
 
+_OBJECT_META = {"name", "namespace", "labels", "annotations", "generateName", "finalizers", "ownerReferences"}
+
+
+def only_metadata_in_metadata(documents: list[Document]) -> Iterator[str]:
+    """The API server refuses other fields (server-side apply), and a client-side install drops them without a word."""
+    for document in documents:
+        if unknown := set(document["metadata"]) - _OBJECT_META:
+            yield f"{label(document)} has {', '.join(sorted(unknown))} in its metadata"
+
+
 def named_and_labelled(documents: list[Document]) -> Iterator[str]:
     """Every object has the labels that tools look for, a namespace, and names that fit."""
     for document in documents:
@@ -202,6 +212,7 @@ RULES: Final[tuple[Rule, ...]] = (
     no_tokens,
     selectors_match,
     stable_selectors,
+    only_metadata_in_metadata,
     named_and_labelled,
     claims_and_mounts,
     peers_resolve,

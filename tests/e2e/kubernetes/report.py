@@ -42,7 +42,7 @@ class Report:
             yield step
         except BaseException as error:
             step.outcome = "FAILED"
-            said = " ".join(str(error).split())[:300]
+            said = _short(" ".join(str(error).split()))
             step.detail = "; ".join(part for part in (step.detail, said) if part)
             if not isinstance(error, survived):
                 raise
@@ -72,3 +72,8 @@ class Report:
         figures = "  ".join(f"{name} {value:g}" for name, value in step.figures.items())
         text = "; ".join(part for part in (step.detail, figures) if part)
         return f"{step.outcome:<6} {step.seconds:>7.1f} s  {step.name:<{width}}  {text}".rstrip()
+
+
+def _short(said: str) -> str:
+    """The beginning names the command, and the end says what was wrong."""
+    return said if len(said) <= 700 else f"{said[:150]} ... {said[-550:]}"
