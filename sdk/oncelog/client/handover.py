@@ -1,7 +1,8 @@
 """Records that any thread gives to a producer without waiting for its event loop to take each of them.
 
 Rule 1: whoever gives a record has it checked at once, in its own thread; the loop takes many at a time, in their order.
-Rule 2: a record that would have to wait (for metadata, for room, for a transaction to begin) is not taken here: `put` waits.
+Rule 2: a record that would have to wait (for metadata, for room, for a transaction to begin), or whose partition a function of
+        the caller's chooses, is not taken here: `put` waits, and raises at the caller.
 Rule 3: whatever is given to the loop after a record finds that record taken: a flush, a commit, a wait for its outcome.
 Rule 4: a record that was taken and can no longer be written has that as its outcome; a flush raises it as any other.
 """
@@ -17,7 +18,7 @@ from oncelog.client.metadata import Metadata, Topic
 from oncelog.client.sender import Sender
 from oncelog.client.writer import Headers, Row, Writer
 from oncelog.core.accumulator import Batch
-from oncelog.errors import OncelogError
+from oncelog.errors import InvalidRecordError, OncelogError
 from oncelog.types import PartitionId
 
 _NOT_TAKEN: Final = Batch(PartitionId("", -1), "", 0, 0)
@@ -106,6 +107,8 @@ class Handover:
         topic = self._topics.get(row.topic)
         if topic is None or not self._is_open():
             return False
+        if row.partition is None and self._writer.asks_caller:
+            return False  # what the function raises is for the caller
         if row.partition is not None and not 0 <= row.partition < topic.partitions:
             return False
         if not self._sender.may_add(row.size, beside=self._bytes):
@@ -141,8 +144,20 @@ class Handover:
                 item.refused(error)  # and not the sender's failure: that may belong to the next transaction by now
             return
         for item in given:
-            row = item.row
-            try:
-                item.taken(*self._writer.put(self._topics.get(row.topic) or item.topic_when_given, row))
-            except OncelogError as error:
-                self._sender.refused(item.refused(error), error)
+            self._take_one(item)
+
+    def _take_one(self, given: Given) -> None:
+        """Queues one; whatever is wrong with it keeps nothing else from being queued."""
+        row = given.row
+        try:
+            given.taken(*self._writer.put(self._topics.get(row.topic) or given.topic_when_given, row))
+        except Exception as error:
+            why = error if isinstance(error, OncelogError) else _defect(error)
+            self._sender.refused(given.refused(why), why)
+
+
+def _defect(cause: Exception) -> OncelogError:
+    """The error of a record that could not be queued for a reason that nobody has foreseen."""
+    error = InvalidRecordError(f"the record could not be queued: {cause!r}")
+    error.__cause__ = cause
+    return error

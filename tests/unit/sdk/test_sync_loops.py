@@ -216,6 +216,20 @@ def test_what_a_record_has_wrong_is_said_at_once(client: sync.Client, cluster: F
     assert len(cluster.values(0)) + len(cluster.values(1)) == 1
 
 
+def test_what_a_partitioner_raises_is_said_at_once_and_nothing_else_is_lost(
+    client: sync.Client, cluster: FakeCluster
+) -> None:
+    with client.producer(transactional_id="t", partitioner=lambda key, _: int(key)) as producer:
+        with producer.transaction() as txn:
+            txn.send(TOPIC, b"a", key=b"0")
+            txn.send(TOPIC, b"b", key=b"0")
+            with pytest.raises(ValueError, match="no number"):
+                txn.send(TOPIC, b"c", key=b"no number")
+            sent = txn.send(TOPIC, b"d", key=b"0")
+        assert sent.result().offset == 2
+    assert cluster.values(0) == [b"a", b"b", b"d"]
+
+
 def test_a_full_buffer_makes_the_sender_wait_and_then_says_so(client: sync.Client, cluster: FakeCluster) -> None:
     with client.producer(buffer_memory=8_000, batch_size=2_000, max_block_ms=60) as producer:
         producer.send(TOPIC, b"known by now", partition=0).result()

@@ -8,7 +8,10 @@ import pytest
 
 from oncelog import errors
 from oncelog.client.handover import Given, Handover
+from oncelog.client.metadata import Topic
 from oncelog.client.producer import Producer
+from oncelog.client.writer import Row
+from oncelog.core.accumulator import Batch
 from tests.unit.sdk.client.fake_cluster import TOPIC, FakeCluster
 
 Calls = list[Callable[[], object]]
@@ -96,21 +99,58 @@ def test_a_producer_that_ended_meanwhile_is_the_outcome(cluster: FakeCluster, en
     cluster.run(work)
 
 
-def test_a_flush_raises_what_could_not_be_taken(cluster: FakeCluster) -> None:
+def keyed(handover: Handover, key: bytes) -> Given:
+    made = handover.given(TOPIC, b"v" + key, key, None, None, ())
+    assert made is not None
+    return made
+
+
+@pytest.mark.parametrize("mistake", [errors.UnknownTopicError("gone"), ValueError("a defect")])
+def test_a_record_that_could_not_be_taken_is_raised_by_a_flush_and_harms_no_other(
+    cluster: FakeCluster, mistake: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client:
-            producer = await client.producer(partitioner=lambda key, count: 7 if key == b"astray" else 0).start()
+            producer = await client.producer().start()
             handover, calls = producer.handover(), Calls()
             await warm(handover)
-            astray = handover.given(TOPIC, b"v", b"astray", None, None, ())
-            assert astray is not None
+            astray, well = given(handover, b"astray"), given(handover, b"well")
             assert handover.offer(astray, calls.append)
-            assert handover.offer(given(handover, b"well"), calls.append)
+            assert handover.offer(well, calls.append)
+            queue = producer._writer.put
+
+            def put(topic: Topic, row: Row) -> tuple[Batch, int]:
+                if row.value == b"astray":
+                    raise mistake
+                return queue(topic, row)
+
+            monkeypatch.setattr(producer._writer, "put", put)
             calls[0]()
-            with pytest.raises(errors.UnknownTopicError):
+            with pytest.raises(errors.OncelogError, match=str(mistake.args[0])) as raised:
                 await producer.flush()
+            assert mistake in (raised.value, raised.value.__cause__)
+            assert isinstance(raised.value, errors.UnknownTopicError | errors.InvalidRecordError)
+            assert astray.done()
+            assert well.result().offset == 1
             await producer.close()
         assert cluster.values(0) == [b"first", b"well"]
+
+    cluster.run(work)
+
+
+def test_a_function_that_chooses_partitions_fails_its_caller(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(partitioner=lambda key, _: int(key)) as producer:
+            handover, calls = producer.handover(), Calls()
+            await warm(handover)
+            for key in (b"0", b"no number", b"1"):
+                assert not handover.offer(keyed(handover, key), calls.append)
+            assert handover.offer(given(handover, b"it names one"), calls.append)
+            calls[0]()
+            await handover.put(keyed(handover, b"0"))
+            with pytest.raises(ValueError, match="no number"):
+                await handover.put(keyed(handover, b"no number"))
+        assert cluster.values(0) == [b"first", b"it names one", b"v0"]
 
     cluster.run(work)
 
