@@ -20,9 +20,15 @@ P0, P1 = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
 EARLIEST: dict[str, Any] = {"auto_offset_reset": "earliest", "fetch_max_wait_ms": 50}
 
 
-def append(cluster: FakeCluster, values: list[bytes], partition: int = 0, **header: Any) -> None:
+def append(
+    cluster: FakeCluster,
+    values: list[bytes],
+    partition: int = 0,
+    keys: list[bytes | None] | None = None,
+    **header: Any,
+) -> None:
     batch = encode_batch(
-        [None] * len(values),
+        keys or [None] * len(values),
         values,
         timestamps_ms=[5] * len(values),
         topic_id=TOPIC_ID,
@@ -477,5 +483,30 @@ def test_a_start_that_failed_is_made_again(cluster: FakeCluster) -> None:
                 await consumer.getmany(timeout_ms=10)
             cluster.topic_exists = True
             assert await consumer.getmany(timeout_ms=1_000)
+
+    cluster.run(work)
+
+
+@pytest.mark.parametrize("what", ["key_deserializer", "value_deserializer"])
+def test_a_deserializer_that_ends_an_iterator_ends_no_batch(what: str) -> None:
+    cluster = FakeCluster()
+    append(cluster, [b"a", b"", b"c"], keys=[b"a", b"", b"c"])
+    is_mended = False
+
+    def first_letter(value: bytes) -> str:
+        letters = iter(value.decode())
+        return next(letters, "none") if is_mended else next(letters)
+
+    async def work(_: FakeCluster) -> None:
+        nonlocal is_mended
+        options = EARLIEST | {what: first_letter}
+        async with cluster.client() as client, client.consumer(**options) as consumer:
+            await consumer.assign([P0])
+            for _ in range(2):
+                with pytest.raises(RuntimeError, match="StopIteration"):
+                    await consumer.getmany()
+                assert await consumer.position(P0) == 0
+            is_mended = True
+            assert [record.offset for record in await consumer.getmany()] == [0, 1, 2]
 
     cluster.run(work)
