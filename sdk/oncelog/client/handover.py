@@ -3,22 +3,23 @@
 Rule 1: whoever gives a record has it checked at once, in its own thread; the loop takes many at a time, in their order.
 Rule 2: a record that would have to wait (for metadata, for room, for a transaction to begin), or whose partition a function of
         the caller's chooses, is not taken here: `put` waits, and raises at the caller.
-Rule 3: whatever is given to the loop after a record finds that record taken: a flush, a commit, a wait for its outcome.
+Rule 3: whatever is given to the loop after a record finds that record taken: a flush, a commit, a wait for its outcome. So a
+        thread leaves the call to another one only when that call was made already, for the turn in which its record waits.
 Rule 4: a record that was taken and can no longer be written has that as its outcome; a flush raises it as any other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from threading import Lock
 from typing import Any, Final
 
-from oncelog.client.delivery import Delivery
+from oncelog.client.delivery import Delivery, RecordMetadata
 from oncelog.client.metadata import Metadata, Topic
 from oncelog.client.sender import Sender
 from oncelog.client.writer import Headers, Row, Writer
 from oncelog.core.accumulator import Batch
-from oncelog.errors import InvalidRecordError, OncelogError
+from oncelog.errors import IllegalStateError, InvalidRecordError, OncelogError
 from oncelog.types import PartitionId
 
 _NOT_TAKEN: Final = Batch(PartitionId("", -1), "", 0, 0)
@@ -64,6 +65,21 @@ class Given(Delivery):
         self.taken(batch, 0)
         return batch
 
+    def __await__(self) -> Generator[Any, None, RecordMetadata]:
+        """As any delivery's. Raises `IllegalStateError` where it would wait for a batch that nobody resolves."""
+        self._check_taken()
+        return super().__await__()
+
+    def add_done_callback(self, function: Callable[[Delivery], object]) -> None:
+        """As any delivery's. Raises as `__await__`."""
+        self._check_taken()
+        super().add_done_callback(function)
+
+    def _check_taken(self) -> None:
+        """On the loop, where rule 3 holds."""
+        if self._batch is _NOT_TAKEN:
+            raise IllegalStateError("the record never reached the event loop: it is not written; send it again")
+
 
 class Handover:
     """See the module. One per producer, transaction or participant.
@@ -87,7 +103,8 @@ class Handover:
         self._topics: dict[str, Topic] = {}
         self._given: list[Given] = []
         self._bytes = 0
-        self._is_told = False
+        self._turn = 0  # how often records were taken
+        self._told_turn = -1  # for which of them the loop was called
         self._lock = Lock()
 
     def given(
@@ -117,9 +134,10 @@ class Handover:
         with self._lock:
             self._given.append(given)
             self._bytes += row.size
-            is_told, self._is_told = self._is_told, True
-        if not is_told:
+            turn = self._turn
+        if self._told_turn != turn:  # two threads may both call: that is harmless, and no call would not be
             soon(self._take)
+            self._told_turn = turn
         return True
 
     async def put(self, given: Given) -> None:
@@ -134,7 +152,8 @@ class Handover:
     def _take(self) -> None:
         with self._lock:
             given, self._given = self._given, []
-            self._bytes, self._is_told = 0, False
+            self._bytes = 0
+            self._turn += 1
         self._topics = {name: topic for name in self._topics if (topic := self._metadata.known_topic(name)) is not None}
         try:
             self._check()

@@ -173,6 +173,68 @@ def test_room_is_counted_for_what_the_loop_has_not_taken_yet(cluster: FakeCluste
     cluster.run(work)
 
 
+def test_no_thread_relies_on_a_call_that_another_one_has_not_made_yet(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer() as producer:
+            handover, slow_calls, calls = producer.handover(), Calls(), Calls()
+            await warm(handover)
+            one, other = given(handover, b"one"), given(handover, b"other")
+
+            def soon(take: Callable[[], object]) -> None:
+                """Another thread sends and flushes while this one is about to call."""
+                assert handover.offer(other, calls.append)
+                for call in calls:
+                    call()
+                slow_calls.append(take)
+
+            assert handover.offer(one, soon)
+            await producer.flush()
+            assert other.done()
+            assert one.done()
+            slow_calls[0]()
+            last = given(handover, b"last")
+            assert handover.offer(last, calls.append)
+            calls[-1]()
+            assert (await last).offset == 3
+        assert cluster.values(0) == [b"first", b"one", b"other", b"last"]
+
+    cluster.run(work)
+
+
+def test_a_thread_that_is_interrupted_before_it_calls_stops_nothing_that_comes_later(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer() as producer:
+            handover, calls = producer.handover(), Calls()
+            await warm(handover)
+
+            def interrupted(_: Callable[[], object]) -> None:
+                raise KeyboardInterrupt
+
+            with pytest.raises(KeyboardInterrupt):
+                handover.offer(given(handover, b"perhaps"), interrupted)
+            later = given(handover, b"later")
+            assert handover.offer(later, calls.append)
+            calls[0]()
+            assert (await later).offset == 2
+        assert cluster.values(0) == [b"first", b"perhaps", b"later"]
+
+    cluster.run(work)
+
+
+def test_whoever_waits_on_the_loop_for_a_record_that_is_not_there_is_told(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer() as producer:
+            record = given(producer.handover(), b"v")
+            with pytest.raises(errors.IllegalStateError, match="never reached"):
+                await record
+            with pytest.raises(errors.IllegalStateError, match="never reached"):
+                record.add_done_callback(print)
+            with pytest.raises(errors.IllegalStateError, match="still on its way"):
+                record.result()
+
+    cluster.run(work)
+
+
 @pytest.fixture
 def cluster() -> FakeCluster:
     return FakeCluster()
