@@ -282,16 +282,31 @@ class Consumer:
         while True:
             await self._find_positions()
             self.take_back()
-            room = self.config.max_buffered_bytes
-            while len(records) < limit and (room > 0 or not records):
-                part = self._leftover or self._next_part(may_raise=not records)
-                if part is None:
-                    break
-                room -= self._take(part, limit, records, max(room, 1))
+            try:
+                self._gather(limit, records)
+            except BaseException:
+                self._give_back(records)
+                raise
             left_ms = deadline_ms - now_ms()
             if records or self._is_closed or (left_ms <= 0 and timeout_ms is not None):
                 return records
             await self._fetcher.wait(self._following.wait_ms(left_ms))
+
+    def _gather(self, limit: int, records: Records) -> None:
+        """Moves to `records` what is there. What goes wrong after some of them is raised by the next poll."""
+        room = self.config.max_buffered_bytes
+        while len(records) < limit and (room > 0 or not records):
+            part = self._leftover or self._next_part(may_raise=not records)
+            if part is None:
+                break
+            room -= self._take(part, limit, records, max(room, 1))
+
+    def _give_back(self, records: Records) -> None:
+        """A `KeyboardInterrupt`, or a defect of ours, takes these from the caller: they are fetched again."""
+        first = {TopicPartition(record.topic, record.partition): record.offset for record in reversed(records)}
+        for partition, offset in first.items():
+            self._fetcher.cursors[partition].seek(offset)
+            self._fetcher.kick()
 
     def _next_part(self, may_raise: bool) -> Leftover | None:
         """The next answer, decoded and filtered."""
@@ -319,8 +334,14 @@ class Consumer:
                 return most_bytes
             self._fetcher.again(cursor, error)  # nothing of it was returned
             raise
-        except BaseException:
-            self._leftover = part  # a deserializer's own
+        except Exception:
+            self._leftover = part  # a deserializer's own: it is asked again
+            if records:
+                return most_bytes
+            raise
+        except BaseException:  # what was taken of it so far is lost, and the position is before that
+            cursor.seek(cursor.position)
+            self._fetcher.kick()
             raise
         cursor.returned(part.position, fetched.leader_epoch)
         records.extend(taken)

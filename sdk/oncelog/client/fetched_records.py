@@ -68,7 +68,7 @@ class Leftover:
         """Up to `count` records, and the bytes that were unpacked for them: no further batch above `most_bytes`.
 
             Raises why there are none: `CorruptMessageError`, `InvalidRecordError`, `InvalidResponseError`,
-        `TransactionDataLossError`.
+        `TransactionDataLossError`, or what a deserializer raised.
         """
         taken: list[ConsumerRecord] = []
         unpacked = 0
@@ -78,7 +78,7 @@ class Leftover:
                     break
                 try:
                     unpacked += self._unpack()
-                except errors.OncelogError:
+                except Exception:
                     if taken:
                         return taken, most_bytes  # it is raised next time
                     raise
