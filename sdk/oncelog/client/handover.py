@@ -102,7 +102,8 @@ class Handover:
         self._check = check
         self._topics: dict[str, Topic] = {}
         self._given: list[Given] = []
-        self._bytes = 0
+        self._bytes = 0  # of what was given
+        self._taking_bytes = 0  # of what the loop is queuing: it counts until all of it counts in the sender
         self._turn = 0  # how often records were taken
         self._told_turn = -1  # for which of them the loop was called
         self._lock = Lock()
@@ -128,7 +129,7 @@ class Handover:
             return False  # what the function raises is for the caller
         if row.partition is not None and not 0 <= row.partition < topic.partitions:
             return False
-        if not self._sender.may_add(row.size, beside=self._bytes):
+        if not self._sender.may_add(row.size, beside=self._bytes + self._taking_bytes):
             return False
         given.given_for(topic)
         with self._lock:
@@ -152,8 +153,17 @@ class Handover:
     def _take(self) -> None:
         with self._lock:
             given, self._given = self._given, []
+            self._taking_bytes = (
+                self._bytes
+            )  # before the next line: `offer` reads them in the opposite order, without the lock
             self._bytes = 0
             self._turn += 1
+        try:
+            self._queue(given)
+        finally:
+            self._taking_bytes = 0
+
+    def _queue(self, given: list[Given]) -> None:
         self._topics = {name: topic for name in self._topics if (topic := self._metadata.known_topic(name)) is not None}
         try:
             self._check()

@@ -173,6 +173,32 @@ def test_room_is_counted_for_what_the_loop_has_not_taken_yet(cluster: FakeCluste
     cluster.run(work)
 
 
+def test_room_is_counted_for_what_the_loop_is_taking(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(buffer_memory=4_000, batch_size=1_000) as producer:
+            handover, calls = producer.handover(), Calls()
+            await warm(handover)
+            await producer.flush()
+            while handover.offer(given(handover, b"x" * 100), calls.append):
+                pass
+            queue, meanwhile = producer._writer.put, []
+
+            def put(topic: Topic, row: Row) -> tuple[Batch, int]:
+                meanwhile.append(handover.offer(given(handover, b"z" * 100), calls.append))
+                return queue(topic, row)
+
+            monkeypatch.setattr(producer._writer, "put", put)
+            calls[0]()
+            assert len(meanwhile) > 20
+            assert not any(meanwhile)
+            await producer.flush()
+            assert handover.offer(given(handover, b"y" * 3_000), calls.append)
+            monkeypatch.undo()
+            calls[-1]()
+
+    cluster.run(work)
+
+
 def test_no_thread_relies_on_a_call_that_another_one_has_not_made_yet(cluster: FakeCluster) -> None:
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client, client.producer() as producer:
