@@ -578,10 +578,10 @@ class Consumer:
     async def _ids_of_today(self, entries: Iterable[co.OffsetEntry]) -> dict[str, str]:
         """Topic -> id. A topic that is there no more keeps its own: nobody can take its offsets for another's."""
         ids = {entry.topic: entry.topic_id for entry in entries}
-        deadline_ms = self._context.deadline_ms()
+        deadline_ms, grace_ms = self._context.deadline_ms(), self._metadata.grace_until_ms()  # one for all of them
         for name in ids:
             with contextlib.suppress(errors.UnknownTopicError):
-                ids[name] = (await self._metadata.topic(name, deadline_ms)).topic_id
+                ids[name] = (await self._metadata.topic(name, deadline_ms, grace_ms)).topic_id
         return ids
 
 
