@@ -373,6 +373,7 @@ class Consumer(Wrapper[AsyncConsumer]):
             record, handout = self._run(self._inner.hand_out(1_000))
             while record is not None:
                 yield record
+                self._check_process()
                 record = None if handout is None else handout.next()
 
     def read_arrow(self, timeout_ms: int | None = None, include_headers: bool = False) -> Any:

@@ -19,6 +19,7 @@ from oncelog.core.accumulator import BATCH_OVERHEAD_BYTES
 from oncelog.core.batch import encode_batch
 from oncelog.types import PartitionId
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, TOPIC_ID, FakeCluster
+from tests.unit.sdk.test_sync import in_child
 
 P0 = (TOPIC, 0)
 BATCH = 50
@@ -133,6 +134,14 @@ def test_a_poll_beside_the_loop_and_the_loop_share_the_records(consumer: sync.Co
         seen = offsets(islice(consumer, 2 * BATCH))
         seen += polled.result()
     assert sorted(seen) == list(range(len(seen)))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_child_does_not_go_on_with_the_batch_of_its_parent(consumer: sync.Consumer) -> None:
+    records = iter(consumer)
+    assert next(records).offset == 0
+    assert in_child(lambda: next(records)) == b"ForkedClientError"
+    assert next(records).offset == 1
 
 
 # ------------------------------------------------------------ sending
