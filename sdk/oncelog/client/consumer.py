@@ -43,6 +43,7 @@ from oncelog.v1 import types_pb2
 from oncelog.wire_errors import from_detail
 
 _FOREVER_MS = 3_600_000
+"""How long somebody who waits for ever waits at a time."""
 _log = logging.getLogger(__name__)
 
 
@@ -278,7 +279,7 @@ class Consumer:
     async def _poll(self, timeout_ms: int | None, limit: int) -> Records:
         await self._ensure_assigned()
         records = Records(self.group())
-        deadline_ms = now_ms() + (_FOREVER_MS if timeout_ms is None else timeout_ms)
+        deadline_ms = None if timeout_ms is None else now_ms() + timeout_ms
         while True:
             await self._find_positions()
             self.take_back()
@@ -287,8 +288,8 @@ class Consumer:
             except BaseException:
                 self._give_back(records)
                 raise
-            left_ms = deadline_ms - now_ms()
-            if records or self._is_closed or (left_ms <= 0 and timeout_ms is not None):
+            left_ms = _FOREVER_MS if deadline_ms is None else deadline_ms - now_ms()
+            if records or self._is_closed or left_ms <= 0:
                 return records
             await self._fetcher.wait(self._following.wait_ms(left_ms))
 
@@ -412,7 +413,7 @@ class Consumer:
         Columns: key, value, timestamp (us, UTC), partition, offset, topic, and on request headers.
         """
         await self._ensure_assigned()
-        deadline_ms = now_ms() + (_FOREVER_MS if timeout_ms is None else timeout_ms)
+        deadline_ms = None if timeout_ms is None else now_ms() + timeout_ms
         self._forget_leftover()
         while True:
             await self._find_positions()
@@ -422,8 +423,8 @@ class Consumer:
                 if rows is not None:
                     return rows
                 continue
-            left_ms = deadline_ms - now_ms()
-            if self._is_closed or (left_ms <= 0 and timeout_ms is not None):
+            left_ms = _FOREVER_MS if deadline_ms is None else deadline_ms - now_ms()
+            if self._is_closed or left_ms <= 0:
                 return None
             await self._fetcher.wait(self._following.wait_ms(left_ms))
 
