@@ -170,7 +170,7 @@ class Handover:
             self._sender.refuse_when_over()
         except OncelogError as error:
             for item in given:
-                item.refused(error)  # and not the sender's failure: that may belong to the next transaction by now
+                self._sender.keep(item.refused(error))  # it ends nothing: that would be the next transaction by now
             return
         for item in given:
             self._take_one(item)

@@ -90,9 +90,11 @@ def test_a_producer_that_ended_meanwhile_is_the_outcome(cluster: FakeCluster, en
             assert handover.offer(late, calls.append)
             await end(producer)  # type: ignore[operator]
             calls[0]()
-            with pytest.raises(errors.OncelogError):
+            with pytest.raises(errors.OncelogError) as raised:
+                await producer.flush()
+            with pytest.raises(type(raised.value)):
                 late.result()
-            with pytest.raises(errors.OncelogError):
+            with pytest.raises(type(raised.value)):
                 handover.offer(given(handover, b"later"), calls.append)
         assert cluster.values(0) == [b"first"]
 
