@@ -133,13 +133,13 @@ class Consumer:
 
         Raises `UnknownTopicError`.
         """
-        self.take_back()
         deadline_ms = self._context.deadline_ms()
-        positions = {c.id: c.position for c in self._fetcher.cursors.values()}
         cursors: list[Cursor] = []
         for partition in as_partitions(partitions):
             topic = await self._metadata.topic_with(partition.topic, partition.partition, deadline_ms)
             cursors.append(Cursor(partition, PartitionId(topic.topic_id, partition.partition)))
+        self.take_back()  # not before: while that waited, a batch may have been handed out
+        positions = {c.id: c.position for c in self._fetcher.cursors.values()}
         self._is_started = True
         self._leftover = None
         self._following.follow(())

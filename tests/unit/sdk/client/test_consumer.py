@@ -14,7 +14,7 @@ from oncelog.client.fetched_records import Records
 from oncelog.core.batch import encode_batch
 from oncelog.types import PartitionId, TopicPartition
 from oncelog.v1 import types_pb2
-from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, TOPIC_ID, FakeCluster
+from tests.unit.sdk.client.fake_cluster import BROKERS, LATENCY_S, TOPIC, TOPIC_ID, FakeCluster
 
 P0, P1 = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
 EARLIEST: dict[str, Any] = {"auto_offset_reset": "earliest", "fetch_max_wait_ms": 50}
@@ -594,5 +594,26 @@ def test_a_wait_for_ever_does_not_turn_round_after_an_hour(how: str, monkeypatch
             assert await waiting
             assert min(waits) > 0
             assert len(waits) < 15
+
+    cluster.run(work)
+
+
+def test_a_batch_that_is_handed_out_during_an_assign_ends_with_it(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(**EARLIEST) as consumer:
+            await consumer.assign([P0])
+            await consumer.getmany(max_records=1)
+            number = cluster.add_partition()
+            assigning = asyncio.get_running_loop().create_task(consumer.assign([P0, (TOPIC, number)]))
+            await asyncio.sleep(LATENCY_S / 2)
+            record, handout = await consumer.hand_out(1_000)
+            assert record is not None
+            assert handout is not None
+            assert record.offset == 1
+            assert not assigning.done()
+            await assigning
+            assert handout.next() is None
+            assert await consumer.position(P0) == 2
+            assert values(await consumer.getmany()) == [b"2", b"3", b"4"]
 
     cluster.run(work)
