@@ -368,11 +368,15 @@ class Consumer(Wrapper[AsyncConsumer]):
         return record
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
-        """Records for ever. The position is always behind the last one that this gave."""
+        """Records for ever. The position is always behind the last one that this gave.
+
+        A Ctrl-C may come after a record was taken and before your loop has it: the position is behind that one too.
+        """
         while not self._inner.is_closed:
             record, handout = self._run(self._inner.hand_out(1_000))
             while record is not None:
                 yield record
+                self._check_process()
                 record = None if handout is None else handout.next()
 
     def read_arrow(self, timeout_ms: int | None = None, include_headers: bool = False) -> Any:

@@ -104,10 +104,17 @@ class Wrapper(Generic[T]):
         self._thread = thread
         self._pid = os.getpid()
 
-    def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
+    def _check_process(self) -> None:
+        """Raises `ForkedClientError` in a child of the process that made this."""
         if os.getpid() != self._pid:
-            work.close()
             raise ForkedClientError("this client was created before the fork: create it in the child, or use spawn")
+
+    def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        try:
+            self._check_process()
+        except ForkedClientError:
+            work.close()
+            raise
         return self._thread.run(work)
 
     def _call(self, function: Any, *args: Any, **options: Any) -> Any:

@@ -43,6 +43,7 @@ from oncelog.v1 import types_pb2
 from oncelog.wire_errors import from_detail
 
 _FOREVER_MS = 3_600_000
+"""How long somebody who waits for ever waits at a time."""
 _log = logging.getLogger(__name__)
 
 
@@ -132,13 +133,13 @@ class Consumer:
 
         Raises `UnknownTopicError`.
         """
-        self.take_back()
         deadline_ms = self._context.deadline_ms()
-        positions = {c.id: c.position for c in self._fetcher.cursors.values()}
         cursors: list[Cursor] = []
         for partition in as_partitions(partitions):
             topic = await self._metadata.topic_with(partition.topic, partition.partition, deadline_ms)
             cursors.append(Cursor(partition, PartitionId(topic.topic_id, partition.partition)))
+        self.take_back()  # not before: while that waited, a batch may have been handed out
+        positions = {c.id: c.position for c in self._fetcher.cursors.values()}
         self._is_started = True
         self._leftover = None
         self._following.follow(())
@@ -278,20 +279,35 @@ class Consumer:
     async def _poll(self, timeout_ms: int | None, limit: int) -> Records:
         await self._ensure_assigned()
         records = Records(self.group())
-        deadline_ms = now_ms() + (_FOREVER_MS if timeout_ms is None else timeout_ms)
+        deadline_ms = None if timeout_ms is None else now_ms() + timeout_ms
         while True:
             await self._find_positions()
             self.take_back()
-            room = self.config.max_buffered_bytes
-            while len(records) < limit and (room > 0 or not records):
-                part = self._leftover or self._next_part(may_raise=not records)
-                if part is None:
-                    break
-                room -= self._take(part, limit, records, max(room, 1))
-            left_ms = deadline_ms - now_ms()
-            if records or self._is_closed or (left_ms <= 0 and timeout_ms is not None):
+            try:
+                self._gather(limit, records)
+            except BaseException:
+                self._give_back(records)
+                raise
+            left_ms = _FOREVER_MS if deadline_ms is None else deadline_ms - now_ms()
+            if records or self._is_closed or left_ms <= 0:
                 return records
             await self._fetcher.wait(self._following.wait_ms(left_ms))
+
+    def _gather(self, limit: int, records: Records) -> None:
+        """Moves to `records` what is there. What goes wrong after some of them is raised by the next poll."""
+        room = self.config.max_buffered_bytes
+        while len(records) < limit and (room > 0 or not records):
+            part = self._leftover or self._next_part(may_raise=not records)
+            if part is None:
+                break
+            room -= self._take(part, limit, records, max(room, 1))
+
+    def _give_back(self, records: Records) -> None:
+        """A `KeyboardInterrupt`, or a defect of ours, takes these from the caller: they are fetched again."""
+        first = {TopicPartition(record.topic, record.partition): record.offset for record in reversed(records)}
+        for partition, offset in first.items():
+            self._fetcher.cursors[partition].seek(offset)
+            self._fetcher.kick()
 
     def _next_part(self, may_raise: bool) -> Leftover | None:
         """The next answer, decoded and filtered."""
@@ -319,8 +335,14 @@ class Consumer:
                 return most_bytes
             self._fetcher.again(cursor, error)  # nothing of it was returned
             raise
-        except BaseException:
-            self._leftover = part  # a deserializer's own
+        except Exception:
+            self._leftover = part  # a deserializer's own: it is asked again
+            if records:
+                return most_bytes
+            raise
+        except BaseException:  # what was taken of it so far is lost, and the position is before that
+            cursor.seek(cursor.position)
+            self._fetcher.kick()
             raise
         cursor.returned(part.position, fetched.leader_epoch)
         records.extend(taken)
@@ -391,7 +413,7 @@ class Consumer:
         Columns: key, value, timestamp (us, UTC), partition, offset, topic, and on request headers.
         """
         await self._ensure_assigned()
-        deadline_ms = now_ms() + (_FOREVER_MS if timeout_ms is None else timeout_ms)
+        deadline_ms = None if timeout_ms is None else now_ms() + timeout_ms
         self._forget_leftover()
         while True:
             await self._find_positions()
@@ -401,8 +423,8 @@ class Consumer:
                 if rows is not None:
                     return rows
                 continue
-            left_ms = deadline_ms - now_ms()
-            if self._is_closed or (left_ms <= 0 and timeout_ms is not None):
+            left_ms = _FOREVER_MS if deadline_ms is None else deadline_ms - now_ms()
+            if self._is_closed or left_ms <= 0:
                 return None
             await self._fetcher.wait(self._following.wait_ms(left_ms))
 
@@ -557,10 +579,10 @@ class Consumer:
     async def _ids_of_today(self, entries: Iterable[co.OffsetEntry]) -> dict[str, str]:
         """Topic -> id. A topic that is there no more keeps its own: nobody can take its offsets for another's."""
         ids = {entry.topic: entry.topic_id for entry in entries}
-        deadline_ms = self._context.deadline_ms()
+        deadline_ms, grace_ms = self._context.deadline_ms(), self._metadata.grace_until_ms()  # one for all of them
         for name in ids:
             with contextlib.suppress(errors.UnknownTopicError):
-                ids[name] = (await self._metadata.topic(name, deadline_ms)).topic_id
+                ids[name] = (await self._metadata.topic(name, deadline_ms, grace_ms)).topic_id
         return ids
 
 

@@ -68,7 +68,7 @@ class Leftover:
         """Up to `count` records, and the bytes that were unpacked for them: no further batch above `most_bytes`.
 
             Raises why there are none: `CorruptMessageError`, `InvalidRecordError`, `InvalidResponseError`,
-        `TransactionDataLossError`.
+        `TransactionDataLossError`, or what a deserializer raised.
         """
         taken: list[ConsumerRecord] = []
         unpacked = 0
@@ -78,7 +78,7 @@ class Leftover:
                     break
                 try:
                     unpacked += self._unpack()
-                except errors.OncelogError:
+                except Exception:
                     if taken:
                         return taken, most_bytes  # it is raised next time
                     raise
@@ -185,8 +185,9 @@ def _rows_of(fetched: Fetched, config: ConsumerConfig, header: BatchHeader, view
     batch = _decoded(fetched, config, header, view)
     seen = max(fetched.cursor.position - header.base_offset, 0)
     keys, values, times, headers = columns_of(batch.slice(seen), header)
-    shown_keys = keys if config.key_deserializer is None else map(config.key_deserializer, keys)
-    shown_values = values if config.value_deserializer is None else map(config.value_deserializer, values)
+    # Not `map`: a StopIteration of a deserializer would look like the end of the batch.
+    shown_keys = keys if (read_key := config.key_deserializer) is None else [read_key(key) for key in keys]
+    shown_values = values if (read := config.value_deserializer) is None else [read(value) for value in values]
     offsets = range(header.base_offset + seen, header.base_offset + seen + len(times))
     columns = (itertools.repeat(topic), itertools.repeat(partition), offsets, times, shown_keys, shown_values, headers)
     return list(map(ConsumerRecord._make, zip(*columns, strict=False)))

@@ -1,23 +1,25 @@
 """Records that any thread gives to a producer without waiting for its event loop to take each of them.
 
 Rule 1: whoever gives a record has it checked at once, in its own thread; the loop takes many at a time, in their order.
-Rule 2: a record that would have to wait (for metadata, for room, for a transaction to begin) is not taken here: `put` waits.
-Rule 3: whatever is given to the loop after a record finds that record taken: a flush, a commit, a wait for its outcome.
+Rule 2: a record that would have to wait (for metadata, for room, for a transaction to begin), or whose partition a function of
+        the caller's chooses, is not taken here: `put` waits, and raises at the caller.
+Rule 3: whatever is given to the loop after a record finds that record taken: a flush, a commit, a wait for its outcome. So a
+        thread leaves the call to another one only when that call was made already, for the turn in which its record waits.
 Rule 4: a record that was taken and can no longer be written has that as its outcome; a flush raises it as any other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from threading import Lock
 from typing import Any, Final
 
-from oncelog.client.delivery import Delivery
+from oncelog.client.delivery import Delivery, RecordMetadata
 from oncelog.client.metadata import Metadata, Topic
 from oncelog.client.sender import Sender
 from oncelog.client.writer import Headers, Row, Writer
 from oncelog.core.accumulator import Batch
-from oncelog.errors import OncelogError
+from oncelog.errors import IllegalStateError, InvalidRecordError, OncelogError
 from oncelog.types import PartitionId
 
 _NOT_TAKEN: Final = Batch(PartitionId("", -1), "", 0, 0)
@@ -63,6 +65,21 @@ class Given(Delivery):
         self.taken(batch, 0)
         return batch
 
+    def __await__(self) -> Generator[Any, None, RecordMetadata]:
+        """As any delivery's. Raises `IllegalStateError` where it would wait for a batch that nobody resolves."""
+        self._check_taken()
+        return super().__await__()
+
+    def add_done_callback(self, function: Callable[[Delivery], object]) -> None:
+        """As any delivery's. Raises as `__await__`."""
+        self._check_taken()
+        super().add_done_callback(function)
+
+    def _check_taken(self) -> None:
+        """On the loop, where rule 3 holds."""
+        if self._batch is _NOT_TAKEN:
+            raise IllegalStateError("the record never reached the event loop: it is not written; send it again")
+
 
 class Handover:
     """See the module. One per producer, transaction or participant.
@@ -85,8 +102,10 @@ class Handover:
         self._check = check
         self._topics: dict[str, Topic] = {}
         self._given: list[Given] = []
-        self._bytes = 0
-        self._is_told = False
+        self._bytes = 0  # of what was given
+        self._taking_bytes = 0  # of what the loop is queuing: it counts until all of it counts in the sender
+        self._turn = 0  # how often records were taken
+        self._told_turn = -1  # for which of them the loop was called
         self._lock = Lock()
 
     def given(
@@ -106,17 +125,20 @@ class Handover:
         topic = self._topics.get(row.topic)
         if topic is None or not self._is_open():
             return False
+        if row.partition is None and self._writer.asks_caller:
+            return False  # what the function raises is for the caller
         if row.partition is not None and not 0 <= row.partition < topic.partitions:
             return False
-        if not self._sender.may_add(row.size, beside=self._bytes):
+        if not self._sender.may_add(row.size, beside=self._bytes + self._taking_bytes):
             return False
         given.given_for(topic)
         with self._lock:
             self._given.append(given)
             self._bytes += row.size
-            is_told, self._is_told = self._is_told, True
-        if not is_told:
+            turn = self._turn
+        if self._told_turn != turn:  # two threads may both call: that is harmless, and no call would not be
             soon(self._take)
+            self._told_turn = turn
         return True
 
     async def put(self, given: Given) -> None:
@@ -131,18 +153,40 @@ class Handover:
     def _take(self) -> None:
         with self._lock:
             given, self._given = self._given, []
-            self._bytes, self._is_told = 0, False
+            self._taking_bytes = (
+                self._bytes
+            )  # before the next line: `offer` reads them in the opposite order, without the lock
+            self._bytes = 0
+            self._turn += 1
+        try:
+            self._queue(given)
+        finally:
+            self._taking_bytes = 0
+
+    def _queue(self, given: list[Given]) -> None:
         self._topics = {name: topic for name in self._topics if (topic := self._metadata.known_topic(name)) is not None}
         try:
             self._check()
             self._sender.refuse_when_over()
         except OncelogError as error:
             for item in given:
-                item.refused(error)  # and not the sender's failure: that may belong to the next transaction by now
+                self._sender.keep(item.refused(error))  # it ends nothing: that would be the next transaction by now
             return
         for item in given:
-            row = item.row
-            try:
-                item.taken(*self._writer.put(self._topics.get(row.topic) or item.topic_when_given, row))
-            except OncelogError as error:
-                self._sender.refused(item.refused(error), error)
+            self._take_one(item)
+
+    def _take_one(self, given: Given) -> None:
+        """Queues one; whatever is wrong with it keeps nothing else from being queued."""
+        row = given.row
+        try:
+            given.taken(*self._writer.put(self._topics.get(row.topic) or given.topic_when_given, row))
+        except Exception as error:
+            why = error if isinstance(error, OncelogError) else _defect(error)
+            self._sender.refused(given.refused(why), why)
+
+
+def _defect(cause: Exception) -> OncelogError:
+    """The error of a record that could not be queued for a reason that nobody has foreseen."""
+    error = InvalidRecordError(f"the record could not be queued: {cause!r}")
+    error.__cause__ = cause
+    return error

@@ -87,9 +87,12 @@ class Metadata:
             return None
         return topic
 
-    async def topic(self, name: str, deadline_ms: int) -> Topic:
-        """The topic of this name. Raises `UnknownTopicError` or `ClusterUnreachableError`."""
-        grace_ms = min(deadline_ms, now_ms() + _UNKNOWN_TOPIC_GRACE_MS)
+    async def topic(self, name: str, deadline_ms: int, grace_until_ms: int | None = None) -> Topic:
+        """The topic of this name. `grace_until_ms`: until then it may be new (None = for a second).
+
+        Raises `UnknownTopicError` or `ClusterUnreachableError`.
+        """
+        grace_ms = min(deadline_ms, self.grace_until_ms() if grace_until_ms is None else grace_until_ms)
         attempt = 0
         while (topic := self.known_topic(name)) is None:
             self._wanted[name] = None
@@ -102,13 +105,17 @@ class Metadata:
                     raise unknown_topic(name)
         return topic
 
+    def grace_until_ms(self) -> int:
+        """Until when a topic that is asked for now, and that nobody knows, may be a new one."""
+        return now_ms() + _UNKNOWN_TOPIC_GRACE_MS
+
     async def topic_with(self, name: str, partition: int, deadline_ms: int) -> Topic:
         """The topic, which has this partition; the cluster is asked about one that may have just been added.
 
         Raises `UnknownTopicError` or `ClusterUnreachableError`.
         """
         topic = await self.topic(name, deadline_ms)
-        grace_ms = min(deadline_ms, now_ms() + _UNKNOWN_TOPIC_GRACE_MS)
+        grace_ms = min(deadline_ms, self.grace_until_ms())
         attempt = 0
         while not 0 <= partition < topic.partitions:
             if partition < 0 or (attempt and not await self._context.pause(attempt, grace_ms)):
@@ -125,7 +132,7 @@ class Metadata:
         Of another id, when that is what the cluster says. Raises `UnknownTopicError` or `ClusterUnreachableError`.
         """
         topic = await self.topic(name, deadline_ms)
-        grace_ms = min(deadline_ms, now_ms() + _UNKNOWN_TOPIC_GRACE_MS)
+        grace_ms = min(deadline_ms, self.grace_until_ms())
         attempt = 0
         while topic.topic_id != topic_id:
             if attempt and not await self._context.pause(attempt, grace_ms):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from oncelog.client.metadata import Metadata
+from oncelog.client.metadata import Metadata, Topic
 from oncelog.errors import ConfigError, OffsetMetadataTooLargeError
 from oncelog.types import TopicPartition
 from oncelog.v1 import coordinator_pb2 as co
@@ -66,20 +66,29 @@ async def offset_entries(
     """
     entries: list[co.OffsetEntry] = []
     outdated: list[TopicPartition] = []
+    topics: dict[
+        tuple[str, str], Topic
+    ] = {}  # asked once each: it may take a grace to learn that a topic is another one
     for item, given in offsets.items():
         partition = as_partition(item)
         at = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(int(given))
         if len(at.metadata.encode()) > MAX_METADATA_BYTES:
             raise OffsetMetadataTooLargeError(limit=MAX_METADATA_BYTES)
-        if at.topic_id:
-            topic = await metadata.topic_known_as(partition.topic, at.topic_id, deadline_ms)
-        else:
-            topic = await metadata.topic(partition.topic, deadline_ms)
+        named = partition.topic, at.topic_id
+        if (topic := topics.get(named)) is None:
+            topic = topics[named] = await _topic(metadata, *named, deadline_ms)
         if at.topic_id in ("", topic.topic_id):
             entries.append(_entry(partition, at, topic.topic_id))
         else:
             outdated.append(partition)
     return entries, outdated
+
+
+async def _topic(metadata: Metadata, name: str, topic_id: str, deadline_ms: int) -> Topic:
+    """Of today; `topic_id` is the id that it most likely has, empty: no idea."""
+    if topic_id:
+        return await metadata.topic_known_as(name, topic_id, deadline_ms)
+    return await metadata.topic(name, deadline_ms)
 
 
 def _entry(partition: TopicPartition, at: OffsetAndMetadata, topic_id: str) -> co.OffsetEntry:

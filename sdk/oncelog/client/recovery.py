@@ -52,7 +52,7 @@ class Recovery:
         settle: Settle,
         wake: Callable[[PartitionId], None],
         wake_at: Callable[[PartitionId, int], None],
-        spawn: Callable[[Coroutine[Any, Any, None]], None],
+        spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
     ) -> None:
         self._context = context
         self._metadata = metadata
@@ -133,7 +133,13 @@ class Recovery:
         """Finds out what became of a batch in doubt; one question per partition at a time."""
         if partition not in self._settling:
             self._settling[partition] = None
-            self._spawn(self._settle(partition, window, batch))
+            task = self._spawn(self._settle(partition, window, batch))
+            task.add_done_callback(lambda _: self._asked(partition))  # also when it is cancelled before its first step
+
+    def _asked(self, partition: PartitionId) -> None:
+        self._settling.pop(partition, None)
+        if not self._is_closed:
+            self._wake(partition)
 
     async def _settle(self, partition: PartitionId, window: ProducerWindow, batch: Batch) -> None:
         """Asks until the leader answers, or refuses to for good: until then nobody may write behind this batch."""
@@ -149,30 +155,25 @@ class Recovery:
         )
         timeout_ms = min(_SETTLE_TIMEOUT_MS, self._context.config.request_timeout_ms)
         attempt = 0
-        try:
-            while True:
-                try:
-                    reply = await self._caller.to_leader(partition, methods.GET_PRODUCER_STATE, request, timeout_ms)
-                    if self._windows.get(partition) is window:  # else the topic was deleted while we asked
-                        self._settle_resolved(window.settled(batch, reply.written), reply.base_offset)
+        while True:
+            try:
+                reply = await self._caller.to_leader(partition, methods.GET_PRODUCER_STATE, request, timeout_ms)
+                if self._windows.get(partition) is window:  # else the topic was deleted while we asked
+                    self._settle_resolved(window.settled(batch, reply.written), reply.base_offset)
+                return
+            except errors.OncelogError as error:
+                if self._windows.get(partition) is not window:
                     return
-                except errors.OncelogError as error:
-                    if self._windows.get(partition) is not window:
-                        return
-                    is_unknown = isinstance(error, errors.UnknownTopicError)
-                    if not error.retriable and not is_unknown:
-                        self._settle_resolved(window.unanswerable(batch, error))
-                        return
-                    self._settle_resolved(window.give_up(batch))
-                    if is_unknown and self._is_gone(partition):
-                        self._fail_partition(partition)
-                        return
-                attempt += 1
-                await asyncio.sleep(self._context.delay_ms(attempt) / 1000)
-        finally:
-            self._settling.pop(partition, None)
-            if not self._is_closed:
-                self._wake(partition)
+                is_unknown = isinstance(error, errors.UnknownTopicError)
+                if not error.retriable and not is_unknown:
+                    self._settle_resolved(window.unanswerable(batch, error))
+                    return
+                self._settle_resolved(window.give_up(batch))
+                if is_unknown and self._is_gone(partition):
+                    self._fail_partition(partition)
+                    return
+            attempt += 1
+            await asyncio.sleep(self._context.delay_ms(attempt) / 1000)
 
     # ------------------------------------------------------------ topics that are gone
 

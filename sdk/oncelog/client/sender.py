@@ -144,6 +144,11 @@ class Sender:
         """A record that was accepted can not be queued: its failure counts as any other."""
         self._note_failure(batch, error)
 
+    def keep(self, batch: Batch) -> None:
+        """A failure that a flush of a plain producer raises unless somebody awaits it; it stops nothing."""
+        if len(self._failed) < _FAILURES_KEPT:
+            self._failed.append(batch)
+
     async def add_arrow(self, topic: Topic, partition: int, rows: Any, size: int, timestamp_ms: int) -> Batch:
         """Queues an Arrow record batch as one batch. Raises as `reserve`."""
         await self.reserve(size)
@@ -437,8 +442,7 @@ class Sender:
             self._admit()
 
     def _note_failure(self, batch: Batch, error: errors.OncelogError) -> None:
-        if len(self._failed) < _FAILURES_KEPT:
-            self._failed.append(batch)
+        self.keep(batch)
         is_fixed = self.identity is not None and self.identity.is_transactional
         if self.failure is None and (is_fixed or isinstance(error, errors.ProducerFencedError)):
             self.failure = error
@@ -447,10 +451,11 @@ class Sender:
 
     # ------------------------------------------------------------ tasks
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work, name="oncelog-sender")
         self._tasks[task] = None
         task.add_done_callback(self._task_done)
+        return task
 
     def _task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.pop(task, None)

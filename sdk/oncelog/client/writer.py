@@ -63,6 +63,8 @@ class Writer:
         self._sender = sender
         self._enrol = enrol
         self._sticky: dict[str, int] = {}
+        self.asks_caller = not isinstance(config.partitioner, str)
+        """A function of the caller's chooses the partition of each row that does not name one."""
 
     async def send(
         self,
@@ -243,7 +245,7 @@ class Writer:
     # ------------------------------------------------------------ partitions
 
     def _choose(self, topic: Topic, key: bytes | None) -> int:
-        if not isinstance(self._config.partitioner, str):
+        if not isinstance(self._config.partitioner, str):  # `asks_caller`
             chosen = self._config.partitioner(key, topic.partitions)
             if not 0 <= chosen < topic.partitions:
                 raise no_partition(topic, chosen)

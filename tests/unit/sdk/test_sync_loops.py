@@ -19,6 +19,7 @@ from oncelog.core.accumulator import BATCH_OVERHEAD_BYTES
 from oncelog.core.batch import encode_batch
 from oncelog.types import PartitionId
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, TOPIC_ID, FakeCluster
+from tests.unit.sdk.test_sync import in_child
 
 P0 = (TOPIC, 0)
 BATCH = 50
@@ -135,6 +136,14 @@ def test_a_poll_beside_the_loop_and_the_loop_share_the_records(consumer: sync.Co
     assert sorted(seen) == list(range(len(seen)))
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_child_does_not_go_on_with_the_batch_of_its_parent(consumer: sync.Consumer) -> None:
+    records = iter(consumer)
+    assert next(records).offset == 0
+    assert in_child(lambda: next(records)) == b"ForkedClientError"
+    assert next(records).offset == 1
+
+
 # ------------------------------------------------------------ sending
 
 
@@ -214,6 +223,20 @@ def test_what_a_record_has_wrong_is_said_at_once(client: sync.Client, cluster: F
     with pytest.raises(errors.IllegalStateError, match="closed"):
         producer.send(TOPIC, b"a")
     assert len(cluster.values(0)) + len(cluster.values(1)) == 1
+
+
+def test_what_a_partitioner_raises_is_said_at_once_and_nothing_else_is_lost(
+    client: sync.Client, cluster: FakeCluster
+) -> None:
+    with client.producer(transactional_id="t", partitioner=lambda key, _: int(key)) as producer:
+        with producer.transaction() as txn:
+            txn.send(TOPIC, b"a", key=b"0")
+            txn.send(TOPIC, b"b", key=b"0")
+            with pytest.raises(ValueError, match="no number"):
+                txn.send(TOPIC, b"c", key=b"no number")
+            sent = txn.send(TOPIC, b"d", key=b"0")
+        assert sent.result().offset == 2
+    assert cluster.values(0) == [b"a", b"b", b"d"]
 
 
 def test_a_full_buffer_makes_the_sender_wait_and_then_says_so(client: sync.Client, cluster: FakeCluster) -> None:

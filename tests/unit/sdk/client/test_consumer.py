@@ -14,15 +14,21 @@ from oncelog.client.fetched_records import Records
 from oncelog.core.batch import encode_batch
 from oncelog.types import PartitionId, TopicPartition
 from oncelog.v1 import types_pb2
-from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, TOPIC_ID, FakeCluster
+from tests.unit.sdk.client.fake_cluster import BROKERS, LATENCY_S, TOPIC, TOPIC_ID, FakeCluster
 
 P0, P1 = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
 EARLIEST: dict[str, Any] = {"auto_offset_reset": "earliest", "fetch_max_wait_ms": 50}
 
 
-def append(cluster: FakeCluster, values: list[bytes], partition: int = 0, **header: Any) -> None:
+def append(
+    cluster: FakeCluster,
+    values: list[bytes],
+    partition: int = 0,
+    keys: list[bytes | None] | None = None,
+    **header: Any,
+) -> None:
     batch = encode_batch(
-        [None] * len(values),
+        keys or [None] * len(values),
         values,
         timestamps_ms=[5] * len(values),
         topic_id=TOPIC_ID,
@@ -477,5 +483,137 @@ def test_a_start_that_failed_is_made_again(cluster: FakeCluster) -> None:
                 await consumer.getmany(timeout_ms=10)
             cluster.topic_exists = True
             assert await consumer.getmany(timeout_ms=1_000)
+
+    cluster.run(work)
+
+
+@pytest.mark.parametrize("what", ["key_deserializer", "value_deserializer"])
+def test_a_deserializer_that_ends_an_iterator_ends_no_batch(what: str) -> None:
+    cluster = FakeCluster()
+    append(cluster, [b"a", b"", b"c"], keys=[b"a", b"", b"c"])
+    is_mended = False
+
+    def first_letter(value: bytes) -> str:
+        letters = iter(value.decode())
+        return next(letters, "none") if is_mended else next(letters)
+
+    async def work(_: FakeCluster) -> None:
+        nonlocal is_mended
+        options = EARLIEST | {what: first_letter}
+        async with cluster.client() as client, client.consumer(**options) as consumer:
+            await consumer.assign([P0])
+            for _ in range(2):
+                with pytest.raises(RuntimeError, match="StopIteration"):
+                    await consumer.getmany()
+                assert await consumer.position(P0) == 0
+            is_mended = True
+            assert [record.offset for record in await consumer.getmany()] == [0, 1, 2]
+
+    cluster.run(work)
+
+
+class Stopping:
+    """A deserializer that raises at its first sights of b"!", so many `times`."""
+
+    def __init__(self, error: BaseException, times: int = 1) -> None:
+        self._error = error
+        self._left = times
+
+    def __call__(self, value: bytes) -> bytes:
+        if value == b"!" and self._left:
+            self._left -= 1
+            raise self._error
+        return value
+
+
+@pytest.mark.parametrize("second", [0, 1])
+@pytest.mark.parametrize("times", [1, 2])
+def test_records_before_one_that_a_deserializer_refuses_come_first(second: int, times: int) -> None:
+    cluster = FakeCluster()
+    append(cluster, [b"1", b"2"])
+    append(cluster, [b"3", b"!"], partition=second)
+
+    async def work(_: FakeCluster) -> None:
+        options = EARLIEST | {"value_deserializer": Stopping(ValueError("not yet"), times)}
+        async with cluster.client() as client, client.consumer(TOPIC, **options) as consumer:
+            await consumer.getmany(timeout_ms=0)
+            await asyncio.sleep(1)
+            assert values(await consumer.getmany()) == [b"1", b"2"]
+            assert await consumer.position(P0) == 2
+            if times == 2:
+                with pytest.raises(ValueError, match="not yet"):
+                    await consumer.getmany()
+            assert values(await consumer.getmany()) == [b"3", b"!"]
+
+    cluster.run(work)
+
+
+@pytest.mark.parametrize("second", [0, 1])
+def test_an_interrupt_in_a_deserializer_loses_no_record(second: int) -> None:
+    cluster = FakeCluster()
+    append(cluster, [b"1", b"2"])
+    append(cluster, [b"3", b"!"], partition=second)
+
+    async def work(_: FakeCluster) -> None:
+        options = EARLIEST | {"value_deserializer": Stopping(asyncio.CancelledError())}
+        async with cluster.client() as client, client.consumer(TOPIC, **options) as consumer:
+            assert values(await consumer.getmany(max_records=1)) == [b"1"]
+            await asyncio.sleep(1)
+            with pytest.raises(asyncio.CancelledError):
+                await consumer.getmany()
+            assert await consumer.position(P0) == 1
+            found = [value for _ in range(3) for value in values(await consumer.getmany(timeout_ms=1_000))]
+            assert sorted(found) == [b"!", b"2", b"3"]
+
+    cluster.run(work)
+
+
+@pytest.mark.parametrize("how", ["getmany", "getone", "read_arrow"])
+def test_a_wait_for_ever_does_not_turn_round_after_an_hour(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = FakeCluster()
+    waits: list[int] = []
+
+    async def work(_: FakeCluster) -> None:
+        options: dict[str, Any] = {"fetch_max_wait_ms": 3_000_000}
+        async with cluster.client(metadata_max_age_ms=3_000_000) as client, client.consumer(**options) as consumer:
+            await consumer.assign([P0])
+            assert await consumer.position(P0) == 0
+            wait = consumer._fetcher.wait
+
+            async def counted(timeout_ms: int) -> None:
+                waits.append(timeout_ms)
+                if len(waits) > 50:
+                    consumer._is_closed = True  # or this would never end
+                await wait(timeout_ms)
+
+            monkeypatch.setattr(consumer._fetcher, "wait", counted)
+            monkeypatch.setattr("oncelog.client.consumer._FOREVER_MS", 1_000)
+            waiting = asyncio.get_running_loop().create_task(getattr(consumer, how)())
+            await asyncio.sleep(10.5)
+            append(cluster, [b"at last"])
+            assert await waiting
+            assert min(waits) > 0
+            assert len(waits) < 15
+
+    cluster.run(work)
+
+
+def test_a_batch_that_is_handed_out_during_an_assign_ends_with_it(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(**EARLIEST) as consumer:
+            await consumer.assign([P0])
+            await consumer.getmany(max_records=1)
+            number = cluster.add_partition()
+            assigning = asyncio.get_running_loop().create_task(consumer.assign([P0, (TOPIC, number)]))
+            await asyncio.sleep(LATENCY_S / 2)
+            record, handout = await consumer.hand_out(1_000)
+            assert record is not None
+            assert handout is not None
+            assert record.offset == 1
+            assert not assigning.done()
+            await assigning
+            assert handout.next() is None
+            assert await consumer.position(P0) == 2
+            assert values(await consumer.getmany()) == [b"2", b"3", b"4"]
 
     cluster.run(work)

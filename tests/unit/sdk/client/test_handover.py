@@ -8,7 +8,10 @@ import pytest
 
 from oncelog import errors
 from oncelog.client.handover import Given, Handover
+from oncelog.client.metadata import Topic
 from oncelog.client.producer import Producer
+from oncelog.client.writer import Row
+from oncelog.core.accumulator import Batch
 from tests.unit.sdk.client.fake_cluster import TOPIC, FakeCluster
 
 Calls = list[Callable[[], object]]
@@ -87,30 +90,69 @@ def test_a_producer_that_ended_meanwhile_is_the_outcome(cluster: FakeCluster, en
             assert handover.offer(late, calls.append)
             await end(producer)  # type: ignore[operator]
             calls[0]()
-            with pytest.raises(errors.OncelogError):
+            with pytest.raises(errors.OncelogError) as raised:
+                await producer.flush()
+            with pytest.raises(type(raised.value)):
                 late.result()
-            with pytest.raises(errors.OncelogError):
+            with pytest.raises(type(raised.value)):
                 handover.offer(given(handover, b"later"), calls.append)
         assert cluster.values(0) == [b"first"]
 
     cluster.run(work)
 
 
-def test_a_flush_raises_what_could_not_be_taken(cluster: FakeCluster) -> None:
+def keyed(handover: Handover, key: bytes) -> Given:
+    made = handover.given(TOPIC, b"v" + key, key, None, None, ())
+    assert made is not None
+    return made
+
+
+@pytest.mark.parametrize("mistake", [errors.UnknownTopicError("gone"), ValueError("a defect")])
+def test_a_record_that_could_not_be_taken_is_raised_by_a_flush_and_harms_no_other(
+    cluster: FakeCluster, mistake: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client:
-            producer = await client.producer(partitioner=lambda key, count: 7 if key == b"astray" else 0).start()
+            producer = await client.producer().start()
             handover, calls = producer.handover(), Calls()
             await warm(handover)
-            astray = handover.given(TOPIC, b"v", b"astray", None, None, ())
-            assert astray is not None
+            astray, well = given(handover, b"astray"), given(handover, b"well")
             assert handover.offer(astray, calls.append)
-            assert handover.offer(given(handover, b"well"), calls.append)
+            assert handover.offer(well, calls.append)
+            queue = producer._writer.put
+
+            def put(topic: Topic, row: Row) -> tuple[Batch, int]:
+                if row.value == b"astray":
+                    raise mistake
+                return queue(topic, row)
+
+            monkeypatch.setattr(producer._writer, "put", put)
             calls[0]()
-            with pytest.raises(errors.UnknownTopicError):
+            with pytest.raises(errors.OncelogError, match=str(mistake.args[0])) as raised:
                 await producer.flush()
+            assert mistake in (raised.value, raised.value.__cause__)
+            assert isinstance(raised.value, errors.UnknownTopicError | errors.InvalidRecordError)
+            assert astray.done()
+            assert well.result().offset == 1
             await producer.close()
         assert cluster.values(0) == [b"first", b"well"]
+
+    cluster.run(work)
+
+
+def test_a_function_that_chooses_partitions_fails_its_caller(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(partitioner=lambda key, _: int(key)) as producer:
+            handover, calls = producer.handover(), Calls()
+            await warm(handover)
+            for key in (b"0", b"no number", b"1"):
+                assert not handover.offer(keyed(handover, key), calls.append)
+            assert handover.offer(given(handover, b"it names one"), calls.append)
+            calls[0]()
+            await handover.put(keyed(handover, b"0"))
+            with pytest.raises(ValueError, match="no number"):
+                await handover.put(keyed(handover, b"no number"))
+        assert cluster.values(0) == [b"first", b"it names one", b"v0"]
 
     cluster.run(work)
 
@@ -129,6 +171,94 @@ def test_room_is_counted_for_what_the_loop_has_not_taken_yet(cluster: FakeCluste
             await producer.flush()
             assert handover.offer(given(handover, b"x"), calls.append)
             calls[1]()
+
+    cluster.run(work)
+
+
+def test_room_is_counted_for_what_the_loop_is_taking(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(buffer_memory=4_000, batch_size=1_000) as producer:
+            handover, calls = producer.handover(), Calls()
+            await warm(handover)
+            await producer.flush()
+            while handover.offer(given(handover, b"x" * 100), calls.append):
+                pass
+            queue, meanwhile = producer._writer.put, []
+
+            def put(topic: Topic, row: Row) -> tuple[Batch, int]:
+                meanwhile.append(handover.offer(given(handover, b"z" * 100), calls.append))
+                return queue(topic, row)
+
+            monkeypatch.setattr(producer._writer, "put", put)
+            calls[0]()
+            assert len(meanwhile) > 20
+            assert not any(meanwhile)
+            await producer.flush()
+            assert handover.offer(given(handover, b"y" * 3_000), calls.append)
+            monkeypatch.undo()
+            calls[-1]()
+
+    cluster.run(work)
+
+
+def test_no_thread_relies_on_a_call_that_another_one_has_not_made_yet(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer() as producer:
+            handover, slow_calls, calls = producer.handover(), Calls(), Calls()
+            await warm(handover)
+            one, other = given(handover, b"one"), given(handover, b"other")
+
+            def soon(take: Callable[[], object]) -> None:
+                """Another thread sends and flushes while this one is about to call."""
+                assert handover.offer(other, calls.append)
+                for call in calls:
+                    call()
+                slow_calls.append(take)
+
+            assert handover.offer(one, soon)
+            await producer.flush()
+            assert other.done()
+            assert one.done()
+            slow_calls[0]()
+            last = given(handover, b"last")
+            assert handover.offer(last, calls.append)
+            calls[-1]()
+            assert (await last).offset == 3
+        assert cluster.values(0) == [b"first", b"one", b"other", b"last"]
+
+    cluster.run(work)
+
+
+def test_a_thread_that_is_interrupted_before_it_calls_stops_nothing_that_comes_later(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer() as producer:
+            handover, calls = producer.handover(), Calls()
+            await warm(handover)
+
+            def interrupted(_: Callable[[], object]) -> None:
+                raise KeyboardInterrupt
+
+            with pytest.raises(KeyboardInterrupt):
+                handover.offer(given(handover, b"perhaps"), interrupted)
+            later = given(handover, b"later")
+            assert handover.offer(later, calls.append)
+            calls[0]()
+            assert (await later).offset == 2
+        assert cluster.values(0) == [b"first", b"perhaps", b"later"]
+
+    cluster.run(work)
+
+
+def test_whoever_waits_on_the_loop_for_a_record_that_is_not_there_is_told(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer() as producer:
+            record = given(producer.handover(), b"v")
+            with pytest.raises(errors.IllegalStateError, match="never reached"):
+                await record
+            with pytest.raises(errors.IllegalStateError, match="never reached"):
+                record.add_done_callback(print)
+            with pytest.raises(errors.IllegalStateError, match="still on its way"):
+                record.result()
 
     cluster.run(work)
 

@@ -201,3 +201,37 @@ def test_nobody_moves_a_group_to_an_offset_of_an_earlier_topic(cluster: FakeClus
 
     cluster.run(work)
     assert cluster.offsets == {(TOPIC_ID, 0): 2}
+
+
+def test_the_grace_of_a_topic_that_was_created_again_is_spent_once_for_all_its_partitions() -> None:
+    wide = FakeCluster(partitions=20)
+
+    async def work(_: FakeCluster) -> None:
+        async with wide.client() as client, group_of(client) as consumer:
+            old_id = wide.topic_id
+            new_id = wide.create_again()
+            await hear(client)
+            begun = wide.loop.time()
+            old = {TopicPartition(TOPIC, i): OffsetAndMetadata(1, topic_id=old_id) for i in range(19)}
+            await consumer.commit(old | {TopicPartition(TOPIC, 19): OffsetAndMetadata(1)})
+            assert wide.loop.time() - begun < 1.1
+            assert wide.offsets == {(new_id, 19): 1}
+
+    wide.run(work)
+
+
+def test_committed_offsets_of_many_deleted_topics_cost_one_grace(cluster: FakeCluster) -> None:
+    def many(request: Any, reply: Any, payload: bytes) -> tuple[Any, bytes]:
+        for i in range(20):
+            reply.offsets.add(topic_id=f"{i:032x}", topic=f"gone-{i}", partition=0, offset=i)
+        return reply, payload
+
+    async def work(_: FakeCluster) -> None:
+        cluster.lies["FetchOffsets"] = many
+        async with cluster.client() as client, client.consumer(group_id="g") as consumer:
+            begun = cluster.loop.time()
+            found = await consumer.committed()
+            assert len(found) == 20
+            assert cluster.loop.time() - begun < 1.3
+
+    cluster.run(work)

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from oncelog import errors
+from oncelog.core.accumulator import Batch
 from oncelog.core.hashing import partition_for_key
 from oncelog.types import PartitionId
 from oncelog.v1 import partition_pb2 as pb
@@ -610,3 +611,24 @@ def test_a_batch_whose_turn_never_came_is_certainly_not_written(
 
     cluster.run(work)
     assert cluster.values(0) == [b"0", b"1"]
+
+
+def test_a_question_that_was_dropped_before_it_began_can_be_asked_again(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer() as producer:
+            await producer.send_and_wait(TOPIC, b"v", partition=0)
+            sender = producer._sender
+            (partition, window), batch = (
+                next(iter(sender._windows.items())),
+                Batch(PartitionId(TOPIC_ID, 0), TOPIC, 0, 0),
+            )
+            sender._recovery.ask_about(partition, window, batch)
+            sender.drop(errors.TxnEndedError("over"))
+            await cluster.pause()
+            assert cluster.count("GetProducerState") == 0
+            sender._recovery.ask_about(partition, window, batch)
+            sender._recovery.ask_about(partition, window, batch)
+            await cluster.pause()
+            assert cluster.count("GetProducerState") == 1
+
+    cluster.run(work)
