@@ -164,7 +164,7 @@ def test_a_repeated_request_of_an_idempotent_caller_is_written_once(
 ) -> None:
     topic = new_topic(1)
     session = caller.coordinator("InitProducerId", co.InitProducerIdRequest(nonce="n"))
-    request = pb.ProduceRecordsRequest(topic=topic, records=records(b"x"), producer_id=session.producer_id)
+    request = pb.ProduceRecordsRequest(topic=topic, partition=0, records=records(b"x"), producer_id=session.producer_id)
     first, second = (caller.broker("ProduceRecords", request) for _ in range(2))
     assert (second.base_offset, second.duplicate) == (first.base_offset, True)
     assert caller.read(topic, 0) == [b"x"]
