@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	pb "oncelog/v1"
@@ -18,6 +20,7 @@ const (
 	callTime = 20 * time.Second
 	pause    = 100 * time.Millisecond
 	tries    = 300
+	replyMax = 64 << 20 // FetchRecords may answer with 16 MiB; gRPC takes 4 unless it is told
 )
 
 // Cluster is known by one address; others are learned from answers. It is for one goroutine.
@@ -41,7 +44,8 @@ func (c *Cluster) at(address string) (*grpc.ClientConn, error) {
 	if conn, known := c.conns[address]; known {
 		return conn, nil
 	}
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	large := grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(replyMax))
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()), large)
 	if err == nil {
 		c.conns[address] = conn
 	}
@@ -75,7 +79,7 @@ func Call[Client, Request, Reply any](
 			address = detail.GetGoTo()
 			continue
 		}
-		if detail != nil && !mayRepeat(detail) {
+		if !mayRepeat(detail, err) {
 			return reply, err
 		}
 		address = c.first
@@ -84,8 +88,16 @@ func Call[Client, Request, Reply any](
 	return reply, err
 }
 
-func mayRepeat(detail *pb.ErrorDetail) bool {
-	return detail.Action == pb.ErrorAction_ERROR_ACTION_RETRY || detail.Action == pb.ErrorAction_ERROR_ACTION_REFRESH
+// Without a detail only what is a matter of the connection: a reply that is too large, or a method that is not there, stays so.
+func mayRepeat(detail *pb.ErrorDetail, err error) bool {
+	if detail != nil {
+		return detail.Action == pb.ErrorAction_ERROR_ACTION_RETRY || detail.Action == pb.ErrorAction_ERROR_ACTION_REFRESH
+	}
+	switch status.Code(err) {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Unknown:
+		return true
+	}
+	return false
 }
 
 // DetailOf is what a server says of an error; nil when none spoke: then nobody knows what became of the call.

@@ -28,6 +28,8 @@ from oncelog_runtime.local import LocalCluster
 NOW_MS = 1_700_000_000_000
 TRIES = 100
 AGAIN_S = 0.1
+LARGE = [("grpc.max_receive_message_length", 64 << 20)]
+"""`FetchRecords` answers with up to 16 MiB."""
 
 
 def detail_of(error: grpc.RpcError) -> err.ErrorDetail:
@@ -46,7 +48,7 @@ class Caller:
 
     def channel(self, address: str) -> grpc.Channel:
         if address not in self._channels:
-            self._channels[address] = grpc.insecure_channel(address)
+            self._channels[address] = grpc.insecure_channel(address, options=LARGE)
         return self._channels[address]
 
     def call(self, stub: type[Any], method: str, request: Any) -> Any:
