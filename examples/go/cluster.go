@@ -19,7 +19,8 @@ import (
 const (
 	callTime = 20 * time.Second
 	pause    = 100 * time.Millisecond
-	tries    = 300
+	pauseMax = time.Second
+	tries    = 100
 	replyMax = 64 << 20 // FetchRecords may answer with 16 MiB; gRPC takes 4 unless it is told
 )
 
@@ -61,8 +62,9 @@ func Call[Client, Request, Reply any](
 	method func(Client, context.Context, Request, ...grpc.CallOption) (Reply, error),
 	request Request,
 ) (reply Reply, err error) {
-	address := c.first
+	address, been, wait := c.first, map[string]bool{}, pause
 	for range tries {
+		been[address] = true
 		conn, broken := c.at(address)
 		if broken != nil {
 			return reply, broken
@@ -75,15 +77,17 @@ func Call[Client, Request, Reply any](
 			return reply, err
 		}
 		detail := DetailOf(trailer)
-		if detail.GetGoTo() != "" {
-			address = detail.GetGoTo()
-			continue
-		}
-		if !mayRepeat(detail, err) {
+		next := detail.GetGoTo()
+		if next == "" && !mayRepeat(detail, err) {
 			return reply, err
 		}
-		address = c.first
-		time.Sleep(max(pause, time.Duration(detail.GetRetryAfterMs())*time.Millisecond))
+		if next != "" && !been[next] {
+			address = next
+			continue
+		}
+		// From the beginning: also when two send to each other, as while a leader changes.
+		time.Sleep(max(wait, time.Duration(detail.GetRetryAfterMs())*time.Millisecond))
+		address, been, wait = c.first, map[string]bool{}, min(2*wait, pauseMax)
 	}
 	return reply, err
 }

@@ -18,6 +18,7 @@ import grpc
 import pytest
 
 from oncelog.sync import Client
+from oncelog.v1 import errors_pb2
 from oncelog_runtime.local import LocalCluster
 from tests.integration.conftest import ROOT
 from tests.integration.test_examples import values
@@ -159,6 +160,25 @@ class Stranger(grpc.GenericRpcHandler):
         return grpc.unary_unary_rpc_method_handler(refuse)
 
 
+class Signpost(grpc.GenericRpcHandler):
+    """Writes its name down and sends every call on, until so many were made of all that share `calls`."""
+
+    def __init__(self, name: str, calls: list[str], most: int) -> None:
+        self._name, self._calls, self._most = name, calls, most
+        self.go_to = ""
+
+    def service(self, _details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes]:
+        def send_on(_request: bytes, context: grpc.ServicerContext) -> bytes:
+            self._calls.append(self._name)
+            if len(self._calls) < self._most:
+                detail = errors_pb2.ErrorDetail(code=errors_pb2.ERROR_CODE_NOT_LEADER_OR_FOLLOWER, go_to=self.go_to)
+                context.set_trailing_metadata((("oncelog-error-bin", detail.SerializeToString()),))
+                context.abort(grpc.StatusCode.FAILED_PRECONDITION, "not here")
+            context.abort(grpc.StatusCode.UNIMPLEMENTED, "so it is")
+
+        return grpc.unary_unary_rpc_method_handler(send_on)
+
+
 @contextlib.contextmanager
 def served(*handlers: grpc.GenericRpcHandler) -> Iterator[list[str]]:
     """Their addresses, in their order."""
@@ -181,6 +201,18 @@ def test_a_status_without_a_detail_is_repeated_where_that_can_help(run: Run) -> 
     assert stranger.calls == 5
     assert done.returncode != 0
     assert "so it is" in done.stderr
+
+
+@of(go, node, sketch)
+def test_who_is_sent_where_he_was_begins_again_at_the_first_address(run: Run) -> None:
+    """The second one names itself: it would be asked without a pause."""
+    calls: list[str] = []
+    first, second = Signpost("first", calls, 5), Signpost("second", calls, 5)
+    with served(first, second) as (address, other):
+        first.go_to = second.go_to = other
+        done = run(address)
+    assert calls == ["first", "second", "first", "second", "first"]
+    assert done.returncode != 0
 
 
 def test_no_lock_file_names_a_place_to_load_from() -> None:
