@@ -5,6 +5,7 @@
 Rule 1: a warning is an error, and so is a dead link inside of the site; links to elsewhere are checked for their form alone,
         since a build needs no network.
 Rule 2: pages load nothing from elsewhere, and hold no date, so the same sources make the same site.
+Rule 3: what is deleted to be drawn anew was drawn before: `--output` of a folder with other things in it is refused.
 Runs on .venv-docs.
 """
 
@@ -85,11 +86,25 @@ def draw(sources: Path, output: Path, cache: Path) -> int:
         return app.statuscode
 
 
+def refusal(output: Path) -> str:
+    """Why this folder is not deleted to be drawn anew; empty = it may be: it is not there, is empty, or Sphinx has drawn it."""
+    if not output.exists():
+        return ""
+    if not output.is_dir():
+        return f"{output} is no folder"
+    if any(output.iterdir()) and not (output / ".buildinfo").exists():
+        return f"{output} is no site of ours: name another folder, or delete it yourself"
+    return ""
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Builds and checks. Returns the exit code."""
     parser = argparse.ArgumentParser(description="Build the documentation site.")
     parser.add_argument("--output", type=Path, default=OUTPUT, help="default build/site")
     output = parser.parse_args(arguments).output
+    if problem := refusal(output):
+        print(f"docs: {problem}", file=sys.stderr)
+        return 1
     try:
         pages = write_pages(output.with_name(f"{output.name}-pages"))
     except site_pages.SiteError as error:

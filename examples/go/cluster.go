@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	pb "oncelog/v1"
@@ -17,7 +19,9 @@ import (
 const (
 	callTime = 20 * time.Second
 	pause    = 100 * time.Millisecond
-	tries    = 300
+	pauseMax = time.Second
+	tries    = 100
+	replyMax = 64 << 20 // FetchRecords may answer with 16 MiB; gRPC takes 4 unless it is told
 )
 
 // Cluster is known by one address; others are learned from answers. It is for one goroutine.
@@ -41,7 +45,8 @@ func (c *Cluster) at(address string) (*grpc.ClientConn, error) {
 	if conn, known := c.conns[address]; known {
 		return conn, nil
 	}
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	large := grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(replyMax))
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()), large)
 	if err == nil {
 		c.conns[address] = conn
 	}
@@ -57,8 +62,9 @@ func Call[Client, Request, Reply any](
 	method func(Client, context.Context, Request, ...grpc.CallOption) (Reply, error),
 	request Request,
 ) (reply Reply, err error) {
-	address := c.first
+	address, been, wait := c.first, map[string]bool{}, pause
 	for range tries {
+		been[address] = true
 		conn, broken := c.at(address)
 		if broken != nil {
 			return reply, broken
@@ -71,21 +77,31 @@ func Call[Client, Request, Reply any](
 			return reply, err
 		}
 		detail := DetailOf(trailer)
-		if detail.GetGoTo() != "" {
-			address = detail.GetGoTo()
-			continue
-		}
-		if detail != nil && !mayRepeat(detail) {
+		next := detail.GetGoTo()
+		if next == "" && !mayRepeat(detail, err) {
 			return reply, err
 		}
-		address = c.first
-		time.Sleep(max(pause, time.Duration(detail.GetRetryAfterMs())*time.Millisecond))
+		if next != "" && !been[next] {
+			address = next
+			continue
+		}
+		// From the beginning: also when two send to each other, as while a leader changes.
+		time.Sleep(max(wait, time.Duration(detail.GetRetryAfterMs())*time.Millisecond))
+		address, been, wait = c.first, map[string]bool{}, min(2*wait, pauseMax)
 	}
 	return reply, err
 }
 
-func mayRepeat(detail *pb.ErrorDetail) bool {
-	return detail.Action == pb.ErrorAction_ERROR_ACTION_RETRY || detail.Action == pb.ErrorAction_ERROR_ACTION_REFRESH
+// Without a detail only what is a matter of the connection: a reply that is too large, or a method that is not there, stays so.
+func mayRepeat(detail *pb.ErrorDetail, err error) bool {
+	if detail != nil {
+		return detail.Action == pb.ErrorAction_ERROR_ACTION_RETRY || detail.Action == pb.ErrorAction_ERROR_ACTION_REFRESH
+	}
+	switch status.Code(err) {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Unknown:
+		return true
+	}
+	return false
 }
 
 // DetailOf is what a server says of an error; nil when none spoke: then nobody knows what became of the call.

@@ -14,13 +14,23 @@ const DEFINITIONS = loadSync(
 const V1 = grpc.loadPackageDefinition(DEFINITIONS).oncelog.v1;
 const CALL_MS = 20_000;
 const PAUSE_MS = 100;
-const TRIES = 300;
+const PAUSE_MAX_MS = 1_000;
+const TRIES = 100;
 const MAY_REPEAT = ["ERROR_ACTION_RETRY", "ERROR_ACTION_REFRESH"];
+const { UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED, UNKNOWN } = grpc.status;
+/** FetchRecords may answer with 16 MiB; gRPC takes 4 unless it is told. */
+const CHANNEL = { "grpc.max_receive_message_length": 64 << 20 };
 
 /** What a server says of an error (`ErrorDetail`); undefined when none spoke: then nobody knows what became of the call. */
 export function detailOf(error) {
   const [bytes] = error.metadata?.get("oncelog-error-bin") ?? [];
   return bytes && DEFINITIONS["oncelog.v1.ErrorDetail"].deserialize(bytes);
+}
+
+/** Without a detail only what is a matter of the connection: a reply that is too large, or a mistake in this program, stays so. */
+function mayRepeat(error, detail) {
+  if (detail) return MAY_REPEAT.includes(detail.action);
+  return [UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED, UNKNOWN].includes(error.code);
 }
 
 /** One cluster, known by one address; others are learned from answers. With TLS: `grpc.credentials.createSsl(...)`. */
@@ -40,14 +50,22 @@ export class Cluster {
    */
   async call(service, method, request) {
     let address = this.#first;
+    let pauseMs = PAUSE_MS;
+    const been = new Set();
     for (let left = TRIES; ; left--) {
+      been.add(address);
       try {
         return await this.#once(address, service, method, request);
       } catch (error) {
         const detail = detailOf(error);
-        if (left === 0 || (detail && !detail.go_to && !MAY_REPEAT.includes(detail.action))) throw error;
+        if (left === 0 || (!detail?.go_to && !mayRepeat(error, detail))) throw error;
         address = detail?.go_to || this.#first;
-        if (!detail?.go_to) await sleep(Math.max(PAUSE_MS, Number(detail?.retry_after_ms ?? 0)));
+        if (detail?.go_to && !been.has(address)) continue;
+        // From the beginning: also when two send to each other, as while a leader changes.
+        await sleep(Math.max(pauseMs, Number(detail?.retry_after_ms ?? 0)));
+        address = this.#first;
+        been.clear();
+        pauseMs = Math.min(2 * pauseMs, PAUSE_MAX_MS);
       }
     }
   }
@@ -61,7 +79,7 @@ export class Cluster {
 
   #stub(address, service) {
     const key = `${service}@${address}`;
-    if (!this.#stubs.has(key)) this.#stubs.set(key, new V1[service](address, this.#credentials));
+    if (!this.#stubs.has(key)) this.#stubs.set(key, new V1[service](address, this.#credentials, CHANNEL));
     return this.#stubs.get(key);
   }
 

@@ -15,7 +15,7 @@ function records(...values) {
 
 /** Sends a request again, as after a lost answer: the records are in the log once. */
 async function produceTwice(cluster) {
-  const producer = await cluster.call("Coordinator", "InitProducerId", { nonce: randomUUID() });
+  const producer = await cluster.call("Coordinator", "InitProducerId", {});
   const { producer_id, producer_epoch, session_token } = producer;
   const identity = { producer_id, producer_epoch, session_token, base_sequence: 0 };
   const request = { topic, partition: 0, records: records("event 0", "event 1"), ...identity };

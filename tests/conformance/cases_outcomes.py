@@ -49,4 +49,8 @@ OUTCOMES: Final[dict[str, Case]] = {
         "test_an_older_client_that_deletes_by_name_is_refused_where_the_name_has_changed_hands",
         "test_an_older_clients_end_of_the_log_is_the_end_as_first_asked",
     ),
+    "copies 3": _copies(
+        "a try of a plain-records call goes where the one before it went",
+        "test_an_idempotent_caller_of_plain_records_names_the_partition",
+    ),
 }

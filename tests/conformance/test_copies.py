@@ -323,6 +323,29 @@ async def test_an_older_clients_end_of_the_log_is_the_end_as_first_asked(s: Scri
         await s.write(place, writer, "new", seq=seq)
 
 
+# ---------------------------------------------------------------- callers with stubs alone
+
+
+@pytest.mark.parametrize("key", [None, b"k"])
+async def test_an_idempotent_caller_of_plain_records_names_the_partition(s: Script, key: bytes | None) -> None:
+    """Left to the broker, each try goes to the next partition, or with a key to another one when some were added."""
+    places = await s.topic(partitions=3)
+    writer = await s.producer()
+    record = types_pb2.Record(key=key, value=b"once", timestamp_ms=1)
+    request = pa.ProduceRecordsRequest(
+        topic=places[0].topic, partition=-1, records=[record], producer_id=writer.producer_id
+    )
+    for _ in range(2):
+        with pytest.raises(errors.InvalidRequestError, match="names the partition"):
+            await s.call("broker-0", methods.PRODUCE_RECORDS, request)
+    request.partition = 2
+    answers = [await s.call("broker-0", methods.PRODUCE_RECORDS, request) for _ in range(2)]
+    assert [answer.duplicate for answer in answers] == [False, True]
+    request.partition, request.producer_id = -1, 0
+    assert (await s.call("broker-0", methods.PRODUCE_RECORDS, request)).base_offset >= 0, "without an id, as before"
+    assert await s.read(*places) == ["once", "once"]
+
+
 # ---------------------------------------------------------------- the table
 
 

@@ -28,6 +28,8 @@ from oncelog_runtime.local import LocalCluster
 NOW_MS = 1_700_000_000_000
 TRIES = 100
 AGAIN_S = 0.1
+LARGE = [("grpc.max_receive_message_length", 64 << 20)]
+"""`FetchRecords` answers with up to 16 MiB."""
 
 
 def detail_of(error: grpc.RpcError) -> err.ErrorDetail:
@@ -46,7 +48,7 @@ class Caller:
 
     def channel(self, address: str) -> grpc.Channel:
         if address not in self._channels:
-            self._channels[address] = grpc.insecure_channel(address)
+            self._channels[address] = grpc.insecure_channel(address, options=LARGE)
         return self._channels[address]
 
     def call(self, stub: type[Any], method: str, request: Any) -> Any:
@@ -164,7 +166,7 @@ def test_a_repeated_request_of_an_idempotent_caller_is_written_once(
 ) -> None:
     topic = new_topic(1)
     session = caller.coordinator("InitProducerId", co.InitProducerIdRequest(nonce="n"))
-    request = pb.ProduceRecordsRequest(topic=topic, records=records(b"x"), producer_id=session.producer_id)
+    request = pb.ProduceRecordsRequest(topic=topic, partition=0, records=records(b"x"), producer_id=session.producer_id)
     first, second = (caller.broker("ProduceRecords", request) for _ in range(2))
     assert (second.base_offset, second.duplicate) == (first.base_offset, True)
     assert caller.read(topic, 0) == [b"x"]

@@ -126,13 +126,34 @@ def test_every_verb_and_flag_that_the_guides_name_exists() -> None:
 
 
 def unknown_words(code: str, parsers: Mapping[str, argparse.ArgumentParser]) -> list[str]:
-    """What of a command line no parser knows: its verb, or flags of it."""
+    """What of a command line no parser knows: its verb, flags of it, or values of flags that have a list of them."""
     words = code.replace("\\|", " ").split()
     prog = next((" ".join(words[:n]) for n in (3, 2) if " ".join(words[:n]) in parsers), "")
     if not prog:
         return [] if any(known.startswith(f"{' '.join(words)} ") for known in parsers) else words
+    known = parsers[prog]._option_string_actions
     given = {word.partition("=")[0] for word in words if word.startswith("--")}
-    return sorted(given - set(parsers[prog]._option_string_actions))
+    return sorted(given - set(known)) + [
+        f"{flag} {value}"
+        for flag, value in flags_with_values(words)
+        if flag in known and known[flag].choices is not None and not is_choice(known[flag], value)
+    ]
+
+
+def flags_with_values(words: list[str]) -> list[tuple[str, str]]:
+    """As `--flag value` or `--flag=value`."""
+    found = []
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        flag, equals, value = word.partition("=")
+        if flag.startswith("--"):
+            found.append((flag, value if equals else following))
+    return found
+
+
+def is_choice(action: argparse.Action, value: str) -> bool:
+    """As argparse judges it, which converts first."""
+    convert = action.type if callable(action.type) else str
+    return convert(value) in (action.choices or ())
 
 
 def test_a_wrong_verb_and_a_wrong_flag_are_noticed() -> None:
@@ -140,3 +161,5 @@ def test_a_wrong_verb_and_a_wrong_flag_are_noticed() -> None:
     assert unknown_words("oncelog topic alter orders", parsers) == ["oncelog", "topic", "alter", "orders"]
     assert unknown_words("oncelog topic list --interal --format json", parsers) == ["--interal"]
     assert unknown_words("oncelog txn", parsers) == []
+    assert unknown_words("oncelog txn list --state=begun --format xml", parsers) == ["--state begun", "--format xml"]
+    assert unknown_words("oncelog txn list --state ongoing --format json", parsers) == []

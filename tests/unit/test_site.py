@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts import markdown, site_links, site_pages
+from scripts import build_site, markdown, site_links, site_pages
 from scripts.site_pages import MENU, SiteError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -129,3 +129,18 @@ def test_what_is_wrong_with_a_link_is_said(tmp_path: Path, html: str, problem: s
 
 def test_a_folder_without_pages_is_no_site(tmp_path: Path) -> None:
     assert site_links.check(tmp_path).problems == [f"no pages in {tmp_path}"]
+
+
+@pytest.mark.parametrize("name", ["letter.txt", ".hidden"])
+def test_a_folder_with_other_things_in_it_is_not_deleted(
+    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / name).write_text("mine")
+    assert build_site.main(["--output", str(tmp_path)]) == 1
+    assert "no site of ours" in capsys.readouterr().err
+    assert (tmp_path / name).read_text() == "mine"
+    assert build_site.refusal(tmp_path / name).endswith("is no folder")
+    (tmp_path / ".buildinfo").touch()
+    assert build_site.refusal(tmp_path) == ""
+    (tmp_path / "empty").mkdir()
+    assert build_site.refusal(tmp_path / "empty") == build_site.refusal(tmp_path / "none") == ""

@@ -48,7 +48,10 @@ def _run(args: argparse.Namespace, printer: Printer) -> int:
 
 
 def find(word: str) -> type[OncelogError]:
-    """By name (TXN_ABORTED), class (TxnAbortedError) or number, in any case. Raises `ConfigError` with the nearest."""
+    """By name (TXN_ABORTED, ERROR_CODE_TXN_ABORTED), class (TxnAbortedError) or number, in any case.
+
+    Raises `ConfigError` with the nearest.
+    """
     if re.fullmatch(r"-?[0-9]{1,9}", word):
         if int(word) in BY_CODE:
             return BY_CODE[int(word)]
@@ -56,10 +59,11 @@ def find(word: str) -> type[OncelogError]:
     names: dict[str, type[OncelogError]] = {}
     for cls in BY_CODE.values():
         names[_plain(cls.code.name)] = names[_plain(cls.__name__)] = names[_plain(cls.__name__[: -len("Error")])] = cls
-    found = names.get(_plain(word))
+    plain = _plain(word).removeprefix("errorcode")  # as the wire contract and grpcurl name it
+    found = names.get(plain)
     if found is not None:
         return found
-    near = difflib.get_close_matches(_plain(word), names, 1)
+    near = difflib.get_close_matches(plain, names, 1)
     hint = f"did you mean {names[near[0]].code.name}?" if near else "see oncelog explain --list"
     raise ConfigError(f"there is no error {word!r}; {hint}")
 

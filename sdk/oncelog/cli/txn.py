@@ -45,7 +45,9 @@ def add_parser(commands: Commands) -> None:
         ("oncelog txn list --state ONGOING", "oncelog txn list --min-duration 5m --watch"),
         "Complete: a shard that moves or loads is waited for; when one does not answer in time, that is an error.",
     )
-    listing.add_argument("--state", action="append", default=[], choices=_STATES, help="may be repeated")
+    listing.add_argument(
+        "--state", action="append", type=str.upper, default=[], choices=_STATES, help="may be repeated"
+    )
     listing.add_argument("--min-duration", type=span_ms, metavar="SPAN", help="open for at least so long, like 5m")
     add_watch(listing)
     describe = noun.verb("describe", _describe, "transactional ids in full", ("oncelog txn describe my-job",))

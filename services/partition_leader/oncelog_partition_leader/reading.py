@@ -332,7 +332,9 @@ class _Found:
 
 def _check_isolation(isolation: int) -> None:
     if isolation not in (types_pb2.ISOLATION_LEVEL_READ_COMMITTED, types_pb2.ISOLATION_LEVEL_READ_UNCOMMITTED):
-        raise InvalidRequestError("name the isolation level: READ_COMMITTED or READ_UNCOMMITTED")
+        raise InvalidRequestError(
+            "name the isolation level: ISOLATION_LEVEL_READ_COMMITTED or ISOLATION_LEVEL_READ_UNCOMMITTED"
+        )
 
 
 def _check_offset(leadership: Leadership, offset: int) -> None:

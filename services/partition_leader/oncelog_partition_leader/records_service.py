@@ -4,6 +4,8 @@ Rule 1: marked slower: batches are built and taken apart here, a bounded number 
         takes is known from the batches' headers and paid for (`Admission`) before anything is unpacked, off the event loop.
 Rule 2: any broker may be asked; what it does not lead goes to the leader over the ordinary methods, with the name of the
         client that asked: the leader judges it by that client, and never by this broker.
+Rule 3: a retry of an idempotent caller is the same batch in the same partition, so he names the partition and each
+        timestamp: what is chosen here may be chosen otherwise at the next try.
 """
 
 from __future__ import annotations
@@ -78,7 +80,10 @@ class RecordsService:
     async def produce_records(
         self, request: pb.ProduceRecordsRequest, _payload: Buffer
     ) -> tuple[pb.ProduceRecordsReply, Buffer]:
-        """Builds one batch and produces it where it belongs. Raises what `Produce` refuses."""
+        """Builds one batch and produces it where it belongs.
+
+        Raises what `Produce` refuses, and `InvalidRequestError` for an idempotent caller who leaves something to be chosen.
+        """
         topic = self._view.topic(request.topic)
         require_access(topic.name, TopicOperation.WRITE)
         if topic.name in INTERNAL_TOPICS:
@@ -155,6 +160,10 @@ class RecordsService:
             if request.partition >= topic.partitions:
                 raise InvalidRequestError("no such partition", partition=request.partition)
             return request.partition
+        if request.producer_id > 0:
+            raise InvalidRequestError(
+                "an idempotent caller names the partition: a retry must go to the same one", topic=topic.name
+            )
         key = request.records[0].key if request.records[0].HasField("key") else None
         if any((record.key if record.HasField("key") else None) != key for record in request.records):
             raise InvalidRequestError("records of several keys need a partition")

@@ -7,6 +7,7 @@ import contextlib
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -210,5 +211,45 @@ def test_callers_and_their_questions_are_bounded(monkeypatch: pytest.MonkeyPatch
             assert await first.read()
             assert await first.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
             assert len(await ask(address, LIST)) == 1  # the place is free again
+
+    asyncio.run(main())
+
+
+def test_callers_of_one_peer_are_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reflection, "_CALLERS_PER_PEER_MAX", 1)
+
+    async def main() -> None:
+        async with server() as address, grpc.aio.insecure_channel(address) as channel:
+            first = channel.stream_stream(f"/{reflection.SERVICES[0]}/ServerReflectionInfo")()
+            await first.write(LIST.SerializeToString())
+            assert await first.read()
+            with pytest.raises(errors.ResourceExhaustedError, match="from this address"):
+                await ask(address, LIST)
+            await first.done_writing()
+            assert await first.read() is grpc.aio.EOF
+            assert len(await ask(address, LIST)) == 1  # the place is free again
+
+    asyncio.run(main())
+
+
+def test_who_goes_on_asking_keeps_his_place_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time is one for the whole call, and no question begins it anew."""
+    limits: list[asyncio.Timeout] = []
+
+    def timeout(delay_s: float) -> asyncio.Timeout:
+        limits.append(asyncio.timeout(delay_s))
+        return limits[-1]
+
+    monkeypatch.setattr(reflection, "asyncio", SimpleNamespace(timeout=timeout))
+
+    async def main() -> None:
+        async with server() as address, grpc.aio.insecure_channel(address) as channel:
+            call = channel.stream_stream(f"/{reflection.SERVICES[0]}/ServerReflectionInfo")()
+            for _ in range(3):
+                await call.write(LIST.SerializeToString())
+                assert await call.read()
+            (limit,) = limits
+            limit.reschedule(0)  # its time is over
+            assert await call.code() is grpc.StatusCode.DEADLINE_EXCEEDED
 
     asyncio.run(main())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, cast
@@ -225,3 +226,10 @@ def test_more_partitions_than_are_allowed_are_refused() -> None:
             await world.fetch()
 
     asyncio.run(test())
+
+
+def test_a_fetch_without_an_isolation_level_is_told_the_names_of_the_contract() -> None:
+    names = set(types_pb2.IsolationLevel.keys()) - {types_pb2.IsolationLevel.Name(0)}
+    with pytest.raises(InvalidRequestError) as raised:
+        asyncio.run(World(partitions=1, batches=1).reader.fetch(pb.FetchRequest()))
+    assert set(re.findall(r"[A-Z_]{5,}", raised.value.message)) == names

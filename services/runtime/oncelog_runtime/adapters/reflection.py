@@ -3,13 +3,14 @@
 Rule 1: it tells the wire contract alone, never anything of the cluster: its pool of descriptors holds nothing else.
 Rule 2: whoever asks is authenticated as for any other call; at the internal listener, a certificate that `service_rules` take
         for no service's is told nothing.
-Rule 3: bounds: so many callers at once, so many questions of each, so long for each question.
+Rule 3: bounds: so many callers at once, fewer of one peer, so many questions of each, so long for all of them together.
 Rule 4: served as v1alpha, and as v1, which has the same messages: tools begin with either.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any, Final
 
@@ -25,11 +26,13 @@ from oncelog_runtime.adapters import grpc_status
 from oncelog_runtime.adapters.half_messages import connection_of
 from oncelog_runtime.adapters.link_host import LinkHost
 from oncelog_runtime.call_context import CallInfo
+from oncelog_runtime.peer_key import peer_of
 
 SERVICES: Final = (reflection.SERVICE_NAME, "grpc.reflection.v1.ServerReflection")
 _CALLERS_MAX: Final = 32
+_CALLERS_PER_PEER_MAX: Final = 8
 _QUESTIONS_MAX: Final = 1_000
-_QUESTION_S: Final = 60.0
+_STREAM_S: Final = 60.0
 _QUESTION_BYTES_MAX: Final = 4_096
 
 
@@ -40,7 +43,8 @@ class Reflection:
         names = sorted(services)
         self._host = host
         self._servicer = ReflectionServicer((*names, reflection.SERVICE_NAME), pool=_pool(names))
-        self._callers = 0
+        self._callers: Counter[str] = Counter()
+        """By peer; only who has some."""
 
     def handlers(self, caller_of: Callable[[Any], CallInfo]) -> list[grpc.GenericRpcHandler]:
         """For the server of one listener, whose callers `caller_of(context)` tells."""
@@ -48,33 +52,40 @@ class Reflection:
         async def serve(_requests: Any, context: Any) -> None:
             caller = caller_of(context)
             try:
-                await self._admit(context, caller)
-                await self._serve(context, caller)
+                await self._serve(context, caller, await self._admit(context, caller))
             except errors.OncelogError as error:
                 await grpc_status.abort(context, error)
 
         table = {"ServerReflectionInfo": grpc.stream_stream_rpc_method_handler(serve)}
         return [grpc.method_handlers_generic_handler(name, table) for name in SERVICES]
 
-    async def _admit(self, context: Any, caller: CallInfo) -> None:
-        """Raises the refusal."""
+    async def _admit(self, context: Any, caller: CallInfo) -> str:
+        """The peer who takes a place. Raises the refusal."""
         if self._host.stopping:
             raise errors.ShuttingDownError()
         if self._host.authentication is not None:
             caller = await self._host.authentication.caller(context, caller)
         if caller.methods is not None and not caller.methods:
             raise errors.ClusterAuthorizationError("this certificate is no service's")
-        if self._callers >= _CALLERS_MAX:
+        if self._callers.total() >= _CALLERS_MAX:
             raise errors.ResourceExhaustedError(
                 "too many callers of reflection", limit=_CALLERS_MAX, retry_after_ms=500
             )
+        peer = peer_of(caller)
+        if self._callers[peer] >= _CALLERS_PER_PEER_MAX:
+            raise errors.ResourceExhaustedError(
+                "too many callers of reflection from this address, or of this principal",
+                limit=_CALLERS_PER_PEER_MAX,
+                retry_after_ms=500,
+            )
+        return peer
 
-    async def _serve(self, context: Any, caller: CallInfo) -> None:
+    async def _serve(self, context: Any, caller: CallInfo, peer: str) -> None:
         meter = self._host.meter(connection_of(caller.peer))
-        self._callers += 1
+        self._callers[peer] += 1
         try:
-            for _ in range(_QUESTIONS_MAX):
-                async with asyncio.timeout(_QUESTION_S):
+            async with asyncio.timeout(_STREAM_S):
+                for _ in range(_QUESTIONS_MAX):
                     data = await context.read()
                     if data is grpc.aio.EOF:
                         return
@@ -86,9 +97,10 @@ class Reflection:
                         await context.write(found)
             raise errors.ResourceExhaustedError("too many questions in one call: begin another", limit=_QUESTIONS_MAX)
         except TimeoutError:
-            raise errors.RequestTimedOutError("no question came, or no answer was taken") from None
+            raise errors.RequestTimedOutError("a call of reflection ends after a minute: begin another") from None
         finally:
-            self._callers -= 1
+            self._callers[peer] -= 1
+            self._callers += Counter()  # drops who has none left
 
 
 def _question(data: bytes) -> Any:

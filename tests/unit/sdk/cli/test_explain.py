@@ -11,13 +11,15 @@ from oncelog import errors
 from oncelog.cli.advice import ADVICE, INSTEAD, WHAT_TO_DO, what_to_do
 from oncelog.cli.explain import find
 from oncelog.cli.main import build_parser, main
+from oncelog.v1 import errors_pb2
 from scripts.gen_cli_docs import verbs
 
 
 @pytest.mark.parametrize("code", list(errors.ErrorCode), ids=lambda code: code.name)
 def test_every_error_is_found_by_name_class_and_number(code: errors.ErrorCode) -> None:
     cls = errors.BY_CODE[code]
-    for word in (code.name, code.name.lower(), cls.__name__, str(int(code))):
+    on_the_wire = errors_pb2.ErrorCode.Name(int(code))
+    for word in (code.name, code.name.lower(), on_the_wire, on_the_wire.lower(), cls.__name__, str(int(code))):
         assert find(word) is cls
     assert cls.__doc__, "the meaning"
     assert WHAT_TO_DO[cls.action]
