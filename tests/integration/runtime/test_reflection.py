@@ -59,8 +59,13 @@ async def ask(
 ) -> list[Any]:
     """The answers, without a generated stub. Raises what the server refuses with."""
     async with grpc.aio.insecure_channel(address) as channel:
-        sent = iter([question.SerializeToString() for question in questions])
-        call = channel.stream_stream(f"/{service}/ServerReflectionInfo")(sent, metadata=metadata)
+        call = channel.stream_stream(f"/{service}/ServerReflectionInfo")(metadata=metadata)
+        with contextlib.suppress(
+            grpc.RpcError, asyncio.InvalidStateError
+        ):  # refused while we write: the answer says why
+            for question in questions:
+                await call.write(question.SerializeToString())
+            await call.done_writing()
         try:
             return [pb.ServerReflectionResponse.FromString(answer) async for answer in call]
         except grpc.aio.AioRpcError as error:
