@@ -1,6 +1,6 @@
 """Executors in processes of their own, as users have them: one is killed in the midst of a write, one in the midst of a stream.
 
-new_user.md 18. A local session cannot show this: its one executor lives in the driver.
+A local session cannot show this: its one executor lives in the driver.
 """
 
 from __future__ import annotations

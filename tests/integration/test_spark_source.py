@@ -151,7 +151,7 @@ def test_topics_by_pattern_partitions_by_name_and_starts_by_time(
         for number in range(10):
             topic = one if number < 5 else two
             producer.send(topic, str(number), partition=number % 2, timestamp_ms=1_000_000 + number)
-        producer.flush()
+            producer.flush()  # a batch of its own: a look-up by time is precise to the batch
 
     def found(**options: str) -> Counter[str]:
         reader = spark.read.format("oncelog").option("bootstrapServers", cluster.bootstrap_servers)

@@ -206,7 +206,10 @@ class Consumer:
             self.seek(partition, offset.offset)
 
     async def offsets_for_times(self, times: Mapping[Any, int]) -> dict[TopicPartition, FoundOffset | None]:
-        """Per partition the first record at or after this time (ms since 1970); None = there is none."""
+        """Per partition where the first record at or after this time (ms since 1970) is; None = there is none.
+
+        Precise to the batch: the offset is that of the first record of its batch, so some before the time may come first.
+        """
         found = await self._list_offsets({as_partition(item): time for item, time in times.items()})
         return {partition: at if at.offset >= 0 else None for partition, at in found.items()}
 

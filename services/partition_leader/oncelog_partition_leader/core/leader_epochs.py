@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left, bisect_right
+from itertools import pairwise
 from typing import Final
 
 from crc32c import crc32c
@@ -125,7 +126,10 @@ class LeaderEpochs:
 
     @classmethod
     def load(cls, data: Buffer, log_end_offset: int) -> LeaderEpochs:
-        """From `dump`, this version's or an older one's. Raises `CorruptMessageError`."""
+        """From `dump`, this version's or an older one's. Raises `CorruptMessageError`.
+
+        It may reach beyond the log end, where the log lost its tail since: `truncate_tail` follows.
+        """
         if len(data) < _HEAD.size:
             raise CorruptMessageError("the leader epoch table is too short", bytes_present=len(data))
         magic, count, crc = _HEAD.unpack_from(data)
@@ -138,16 +142,26 @@ class LeaderEpochs:
         for epoch, start in pairs:
             table.assign(epoch, start, log_end_offset)
         table._end = log_end_offset
+        if contradiction := table._contradiction():
+            raise CorruptMessageError(f"the leader epoch table contradicts itself: {contradiction}")
         return table
 
     def check(self) -> None:
         """Asserts the invariants."""
+        assert not self._contradiction(), self._contradiction()
+        assert self._starts[-1] + (len(self._starts) > 1) <= self._end, "the last epoch begins within the log"
+
+    def _contradiction(self) -> str:
+        """What the pairs break of the rules, whatever log they belong to; empty when they break nothing."""
         epochs, starts = self._epochs, self._starts
-        assert all(a < b for a, b in zip(epochs[1:], epochs[2:], strict=False)), "epochs grow"
-        assert all(a < b for a, b in zip(starts[1:], starts[2:], strict=False)), "starts grow"
-        assert epochs[:1] <= epochs[1:2] or len(epochs) == 1, "who wrote the record before came before"
-        assert starts[1:2] in ([], starts[:1]), "the table begins at the log start"
-        assert starts[-1] + (len(starts) > 1) <= self._end, "the last epoch begins within the log"
+        broken = {
+            "epochs do not grow": any(a >= b for a, b in pairwise(epochs[1:])),
+            "starts do not grow": any(a >= b for a, b in pairwise(starts[1:])),
+            "an offset is negative": starts[0] < 0,
+            "a later epoch wrote the record before": epochs[:1] > epochs[1:2] and len(epochs) > 1,
+            "the first epoch does not begin at the log start": starts[1:2] not in ([], starts[:1]),
+        }
+        return next((words for words, holds in broken.items() if holds), "")
 
 
 def _marked(pairs: list[tuple[int, int]], log_end_offset: int) -> tuple[tuple[int, int], list[tuple[int, int]]]:
