@@ -236,8 +236,16 @@ def test_unary_calls_are_bounded_per_peer_and_give_back_what_they_held() -> None
         return header, payload
 
     async def test() -> None:
+        has_room, goes_on = asyncio.Event(), asyncio.Event()
+
+        async def held(header: bytes, payload: Buffer) -> tuple[bytes, Buffer]:
+            answer = await large(header, payload)
+            has_room.set()
+            await goes_on.wait()
+            return answer
+
         async with (
-            serving({PING: slow, FETCH: large}, options) as (server, address),
+            serving({PING: slow, FETCH: held}, options) as (server, address),
             grpc.aio.insecure_channel(address) as channel,
         ):
             ping = channel.unary_unary("/oncelog.v1.PartitionLeader/Ping")
@@ -246,8 +254,12 @@ def test_unary_calls_are_bounded_per_peer_and_give_back_what_they_held() -> None
             refused = [result for result in results if isinstance(result, grpc.aio.AioRpcError)]
             assert len(refused) == 3
             assert all(error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED for error in refused)
-            with pytest.raises(grpc.aio.AioRpcError):
-                await fetch(b"", timeout=0.0001)
+            given_up = fetch(b"")
+            await has_room.wait()
+            given_up.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await given_up
+            goes_on.set()
             assert len(await fetch(b"")) > MIB
             await until(lambda: server.shares.answers.is_idle)
             await until(lambda: server.shares.peers == 0)
