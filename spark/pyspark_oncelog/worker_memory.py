@@ -1,7 +1,7 @@
 """Takes what a Spark worker has loaded out of the sight of the garbage collector.
 
 Spark's daemon calls `gc.collect()` after every task, and that walks through all objects of all modules that the worker has
-loaded: tens of milliseconds of processor time after a task that wrote three rows in five.
+loaded: up to tens of milliseconds of processor time after each task, however few rows it wrote.
 
 Rule 1: only in processes that Spark made for its workers: what a driver does with its memory is its owner's affair.
 Rule 2: once the modules are there, never again: objects of the rows themselves stay in sight. Frozen objects are still freed

@@ -153,9 +153,8 @@ class Handover:
     def _take(self) -> None:
         with self._lock:
             given, self._given = self._given, []
-            self._taking_bytes = (
-                self._bytes
-            )  # before the next line: `offer` reads them in the opposite order, without the lock
+            # In this order: `offer` reads them in the opposite one, without the lock.
+            self._taking_bytes = self._bytes
             self._bytes = 0
             self._turn += 1
         try:
