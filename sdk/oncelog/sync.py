@@ -12,7 +12,6 @@ Rule 4: what was sent by a producer that nobody closed is still written when the
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from random import Random
@@ -52,6 +51,8 @@ async def _await(item: Any) -> Any:
 
 class Delivery(Wrapper[AsyncDelivery]):
     """A record on its way."""
+
+    __slots__ = ()
 
     def add_done_callback(self, function: Callable[[Delivery], object]) -> None:
         """Calls `function(delivery)` when the outcome is known, in the thread of the event loop: it must not block.
@@ -124,7 +125,7 @@ class _Writes(Wrapper[A]):
             return Delivery(
                 self._run(self._inner.send(topic, value, key, partition, timestamp_ms, headers)), self._thread
             )
-        if os.getpid() != self._pid or not self._handover.offer(given, self._thread.soon):
+        if not self._thread.is_here or not self._handover.offer(given, self._thread.soon):
             self._run(self._handover.put(given))
         return Delivery(given, self._thread)
 

@@ -33,7 +33,8 @@ class LoopThread:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="oncelog-loop", daemon=True)
         self._thread.start()
-        self._pid = os.getpid()
+        self.is_here = True
+        """False in a forked child, which has no such thread. A field, since it is asked for each record."""
         self._producers: weakref.WeakSet[Producer] = weakref.WeakSet()
 
     def rescue_at_exit(self, producer: Producer) -> None:
@@ -44,7 +45,7 @@ class LoopThread:
         self._producers.add(producer)
 
     def _at_exit(self) -> None:
-        if os.getpid() != self._pid or not self._producers:
+        if not self.is_here or not self._producers:
             return
         work = asyncio.run_coroutine_threadsafe(rescue(list(self._producers)), self._loop)
         try:
@@ -80,6 +81,8 @@ _thread: LoopThread | None = None
 
 def _forked() -> None:
     global _thread, _guard
+    if _thread is not None:
+        _thread.is_here = False
     _thread = None
     _guard = threading.Lock()
 
@@ -99,14 +102,15 @@ def shared_thread() -> LoopThread:
 class Wrapper(Generic[T]):
     """Something asynchronous, and the loop on which it lives."""
 
+    __slots__ = ("_inner", "_thread")
+
     def __init__(self, inner: T, thread: LoopThread) -> None:
         self._inner = inner
         self._thread = thread
-        self._pid = os.getpid()
 
     def _check_process(self) -> None:
         """Raises `ForkedClientError` in a child of the process that made this."""
-        if os.getpid() != self._pid:
+        if not self._thread.is_here:
             raise ForkedClientError("this client was created before the fork: create it in the child, or use spawn")
 
     def _run(self, work: Coroutine[Any, Any, Any]) -> Any:

@@ -10,6 +10,7 @@ Rule 4: a record that was taken and can no longer be written has that as its out
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Generator
 from threading import Lock
 from typing import Any, Final
@@ -17,49 +18,41 @@ from typing import Any, Final
 from oncelog.client.delivery import Delivery, RecordMetadata
 from oncelog.client.metadata import Metadata, Topic
 from oncelog.client.sender import Sender
-from oncelog.client.writer import Headers, Row, Writer
-from oncelog.core.accumulator import Batch
+from oncelog.client.writer import Headers, Writer
+from oncelog.core.accumulator import Batch, Row
 from oncelog.errors import IllegalStateError, InvalidRecordError, OncelogError
 from oncelog.types import PartitionId
 
 _NOT_TAKEN: Final = Batch(PartitionId("", -1), "", 0, 0)
 """Where a record is until the loop has taken it: its outcome is not known, and nobody sets it."""
+_NO_ROW: Final = Row("", None, None, None, 0, (), 0)
+"""What a record is that the loop has taken: its bytes are the batch's, and are free when that is written."""
 
 
 class Given(Delivery):
     """A record on its way to the loop, then from there on."""
 
-    __slots__ = ("_row", "_topic")
+    __slots__ = ("known_topic", "row")
+
+    known_topic: Topic
+    """What was known of its topic when it was offered."""
 
     def __init__(self, row: Row) -> None:
-        super().__init__(_NOT_TAKEN, 0)
-        self._row: Row | None = row
-        self._topic: Topic | None = None
-
-    @property
-    def topic_when_given(self) -> Topic:
-        """What was known of its topic when it was offered."""
-        assert self._topic is not None
-        return self._topic
-
-    def given_for(self, topic: Topic) -> None:
-        """It is offered with this knowledge."""
-        self._topic = topic
-
-    @property
-    def row(self) -> Row:
+        self._batch = _NOT_TAKEN
+        self._index = 0
+        self.row = row
         """What it is, until the loop has taken it."""
-        assert self._row is not None
-        return self._row
 
     def taken(self, batch: Batch, index: int) -> None:
         """The loop has it in this batch."""
-        self._batch, self._index, self._row = batch, index, None
+        self._batch = batch
+        self._index = index
+        self.row = _NO_ROW
 
     def refused(self, error: OncelogError) -> Batch:
         """It is never written. Returns the batch that stands for it."""
         row = self.row
-        where = PartitionId(self.topic_when_given.topic_id, -1 if row.partition is None else row.partition)
+        where = PartitionId(self.known_topic.topic_id, -1 if row.partition is None else row.partition)
         batch = Batch(where, row.topic, 0, 0)
         batch.resolve(error)
         self.taken(batch, 0)
@@ -121,20 +114,21 @@ class Handover:
 
         Raises `MessageTooLargeError`, or what stopped this producer.
         """
-        row = given.row
-        topic = self._topics.get(row.topic)
+        name, partition, _, _, _, _, size = given.row
+        topic = self._topics.get(name)
         if topic is None or not self._is_open():
             return False
-        if row.partition is None and self._writer.asks_caller:
-            return False  # what the function raises is for the caller
-        if row.partition is not None and not 0 <= row.partition < topic.partitions:
+        if partition is None:
+            if self._writer.asks_caller:
+                return False  # what the function raises is for the caller
+        elif not 0 <= partition < topic.partitions:
             return False
-        if not self._sender.may_add(row.size, beside=self._bytes + self._taking_bytes):
+        if not self._sender.may_add(size, self._bytes + self._taking_bytes):
             return False
-        given.given_for(topic)
+        given.known_topic = topic
         with self._lock:
             self._given.append(given)
-            self._bytes += row.size
+            self._bytes += size
             turn = self._turn
         if self._told_turn != turn:  # two threads may both call: that is harmless, and no call would not be
             soon(self._take)
@@ -171,17 +165,40 @@ class Handover:
             for item in given:
                 self._sender.keep(item.refused(error))  # it ends nothing: that would be the next transaction by now
             return
-        for item in given:
-            self._take_one(item)
+        rest = deque(given)
+        while rest:
+            self._take_run(_next_run(rest))
 
-    def _take_one(self, given: Given) -> None:
-        """Queues one; whatever is wrong with it keeps nothing else from being queued."""
-        row = given.row
+    def _take_run(self, run: list[Given]) -> None:
+        """Queues them; whatever is wrong with these keeps nothing else from being queued."""
+        topic = self._topics.get(run[0].row.topic) or run[0].known_topic
+        taken = 0
         try:
-            given.taken(*self._writer.put(self._topics.get(row.topic) or given.topic_when_given, row))
+            rows = [given.row for given in run]
+            while taken < len(run):
+                batch, index, count = self._writer.put_rows(topic, rows[taken:])
+                for i in range(count):
+                    run[taken + i].taken(batch, index + i)
+                taken += count
         except Exception as error:
             why = error if isinstance(error, OncelogError) else _defect(error)
-            self._sender.refused(given.refused(why), why)
+            for given in run[taken:]:
+                self._sender.refused(given.refused(why), why)
+
+
+def _next_run(rest: deque[Given]) -> list[Given]:
+    """Takes from the front what can go into one batch: one record with a key, or neighbours of one topic without."""
+    first = rest.popleft()
+    run = [first]
+    topic, partition, key = first.row[:3]
+    if partition is None and key is not None:
+        return run
+    while rest:
+        row = rest[0].row
+        if row.topic != topic or row.partition != partition or (partition is None and row.key is not None):
+            break
+        run.append(rest.popleft())
+    return run
 
 
 def _defect(cause: Exception) -> OncelogError:

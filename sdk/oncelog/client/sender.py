@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 from oncelog import errors, methods
@@ -25,11 +25,10 @@ from oncelog.client.produce_calls import Lane, ProduceCalls, Request
 from oncelog.client.recovery import Recovery
 from oncelog.client.send_trace import SendTraces
 from oncelog.config import ProducerConfig
-from oncelog.core.accumulator import Accumulator, Batch
+from oncelog.core.accumulator import Accumulator, Batch, Row
 from oncelog.core.header import CODECS
 from oncelog.core.identity import NOBODY, Identity
 from oncelog.core.producer_window import ProducerWindow, Resolved, timed_out
-from oncelog.core.record import HeaderList
 from oncelog.types import PartitionId
 
 _SWEEP_MS = 500
@@ -121,24 +120,26 @@ class Sender:
             await self._wait_for_room(size)
             self.refuse_when_over()
 
-    def put_row(
-        self,
-        topic: Topic,
-        partition: int,
-        key: bytes | None,
-        value: bytes | None,
-        timestamp_ms: int,
-        headers: HeaderList,
-        size: int,
-    ) -> tuple[Batch, int]:
+    def put_row(self, topic: Topic, partition: int, row: Row) -> tuple[Batch, int]:
         """Queues a row for which there is room; the batch that it is in, and its index there."""
         where = PartitionId(topic.topic_id, partition)
-        batch, index = self._accumulator.add_row(where, topic.name, key, value, timestamp_ms, headers, size, now_ms())
+        batch, index = self._accumulator.add_row(where, row, now_ms())
+        self._queued(batch, index)
+        return batch, index
+
+    def put_rows(self, topic: Topic, partition: int, rows: Sequence[Row]) -> tuple[Batch, int, int]:
+        """Queues the first of the rows, for all of which there is room. See `Accumulator.add_rows`."""
+        where = PartitionId(topic.topic_id, partition)
+        batch, index, count = self._accumulator.add_rows(where, rows, now_ms())
+        self._queued(batch, index)
+        return batch, index, count
+
+    def _queued(self, batch: Batch, index: int) -> None:
+        """Rows from `index` on are new in this batch."""
         if index == 0:
             self._enter(batch)
         elif batch.size_bytes >= self._config.batch_size:
-            self._wake(where)
-        return batch, index
+            self._wake(batch.partition)
 
     def refused(self, batch: Batch, error: errors.OncelogError) -> None:
         """A record that was accepted can not be queued: its failure counts as any other."""

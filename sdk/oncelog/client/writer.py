@@ -17,7 +17,7 @@ from oncelog.client.metadata import Metadata, Topic, no_partition
 from oncelog.client.send_trace import Created
 from oncelog.client.sender import Sender
 from oncelog.config import ProducerConfig, Serializer
-from oncelog.core.accumulator import Batch, row_bytes
+from oncelog.core.accumulator import Batch, Row, row_bytes
 from oncelog.core.hashing import partition_for_key
 from oncelog.core.record import MAX_RECORD_HEADERS, HeaderList
 from oncelog.errors import InvalidRecordError, InvalidTimestampError, UnknownTopicError
@@ -36,19 +36,6 @@ class Message(NamedTuple):
     headers: Headers = ()
     partition: int | None = None
     timestamp_ms: int | None = None
-
-
-class Row(NamedTuple):
-    """A record that was checked: it can be queued as it is. `partition` None: the key decides, or any takes it."""
-
-    topic: str
-    partition: int | None
-    key: bytes | None
-    value: bytes | None
-    timestamp_ms: int
-    headers: HeaderList
-    size: int
-    """What it counts against batch and buffer, in bytes."""
 
 
 class Writer:
@@ -144,14 +131,18 @@ class Writer:
 
         Raises `UnknownTopicError` for a partition that the topic does not have.
         """
-        key, partition = row.key, row.partition
-        if partition is not None and not 0 <= partition < topic.partitions:
-            raise no_partition(topic, partition)
-        number = self._choose(topic, key) if partition is None else partition
-        batch, index = self._sender.put_row(topic, number, key, row.value, row.timestamp_ms, row.headers, row.size)
-        if partition is None and key is None and (index == 0 or batch.size_bytes >= self._config.batch_size):
-            self._turn(topic, is_full=index > 0)
+        batch, index = self._sender.put_row(topic, self._number(topic, row), row)
+        self._queued(topic, row, batch, index)
         return batch, index
+
+    def put_rows(self, topic: Topic, rows: Sequence[Row]) -> tuple[Batch, int, int]:
+        """As `put` for the first of these rows. All name the same partition, or name none and have no key; or there is one row.
+        The batch, the index of the first row in it, and how many rows it took.
+        """
+        first = rows[0]
+        batch, index, count = self._sender.put_rows(topic, self._number(topic, first), rows)
+        self._queued(topic, first, batch, index)
+        return batch, index, count
 
     async def topic_for(self, name: str, partition: int | None) -> Topic:
         """The topic, which has this partition. Raises `UnknownTopicError` or `ClusterUnreachableError`."""
@@ -244,6 +235,14 @@ class Writer:
 
     # ------------------------------------------------------------ partitions
 
+    def _number(self, topic: Topic, row: Row) -> int:
+        """The row's partition. Raises `UnknownTopicError` for one that the topic does not have."""
+        if row.partition is None:
+            return self._choose(topic, row.key)
+        if not 0 <= row.partition < topic.partitions:
+            raise no_partition(topic, row.partition)
+        return row.partition
+
     def _choose(self, topic: Topic, key: bytes | None) -> int:
         if not isinstance(self._config.partitioner, str):  # `asks_caller`
             chosen = self._config.partitioner(key, topic.partitions)
@@ -259,6 +258,11 @@ class Writer:
         if chosen is None:
             chosen = self._sticky[topic.topic_id] = self._context.random.randrange(topic.partitions)
         return chosen % topic.partitions
+
+    def _queued(self, topic: Topic, row: Row, batch: Batch, index: int) -> None:
+        """This row, and others like it, are in this batch from `index` on: the next ones may turn to another partition."""
+        if row.partition is None and row.key is None and (index == 0 or batch.size_bytes >= self._config.batch_size):
+            self._turn(topic, is_full=index > 0)
 
     def _turn(self, topic: Topic, is_full: bool) -> None:
         """The next row without a key goes to the next partition."""

@@ -9,8 +9,9 @@ Rule 4: a batch is resolved once; later answers to older attempts change nothing
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
 
 from oncelog.core.identity import NOBODY, Identity
 from oncelog.core.record import HeaderList
@@ -23,6 +24,19 @@ BATCH_OVERHEAD_BYTES = 512
 """Counted for each batch: header and Arrow's metadata."""
 MAX_BATCH_RECORDS = 1 << 20
 """Far below half of the sequence ring, whatever five batches in flight add up to."""
+
+
+class Row(NamedTuple):
+    """A record that was checked: it can be queued as it is. `partition` None: the key decides, or any takes it."""
+
+    topic: str
+    partition: int | None
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+    headers: HeaderList
+    size: int
+    """What it counts against batch and buffer, in bytes."""
 
 
 class Batch:
@@ -89,8 +103,9 @@ class Batch:
         self.observed = False  # somebody awaits, or has seen, the outcome
         self.on_done: list[Callable[[Batch], None]] = []
 
-    def add(self, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: HeaderList, size: int) -> int:
+    def add(self, row: Row) -> int:
         """Appends a row; returns its index."""
+        _, _, key, value, timestamp_ms, headers, size = row
         index = self.record_count
         self.keys.append(key)
         self.values.append(value)
@@ -100,6 +115,20 @@ class Batch:
         if self.headers is not None:
             self.headers.append(headers)
         self.record_count = index + 1
+        self.size_bytes += size
+        return index
+
+    def extend(self, rows: Sequence[Row], size: int) -> int:
+        """Appends rows of `size` bytes together, a column at a time; returns the index of the first."""
+        index = self.record_count
+        self.keys += [row.key for row in rows]
+        self.values += [row.value for row in rows]
+        self.timestamps_ms += [row.timestamp_ms for row in rows]
+        if self.headers is None and any(row.headers for row in rows):
+            self.headers = [()] * index
+        if self.headers is not None:
+            self.headers += [row.headers for row in rows]
+        self.record_count = index + len(rows)
         self.size_bytes += size
         return index
 
@@ -157,24 +186,26 @@ class Accumulator:
         used = self.used_bytes + beside
         return used == 0 or used + size <= self._buffer_memory
 
-    def add_row(
-        self,
-        partition: PartitionId,
-        topic: str,
-        key: bytes | None,
-        value: bytes | None,
-        timestamp_ms: int,
-        headers: HeaderList,
-        size: int,
-        now_ms: int,
-    ) -> tuple[Batch, int]:
+    def add_row(self, partition: PartitionId, row: Row, now_ms: int) -> tuple[Batch, int]:
         """Appends a row to the partition's open batch, or opens one. The batch, and the row's index in it."""
         queue = self._queue(partition)
         batch = queue[-1] if queue else None
-        if batch is None or batch.arrow is not None or self._is_full(batch, size):
-            batch = self._open(queue, partition, topic, now_ms)
+        if batch is None or batch.arrow is not None or self._is_full(batch, row.size):
+            batch = self._open(queue, partition, row.topic, now_ms)
+        self.used_bytes += row.size
+        return batch, batch.add(row)
+
+    def add_rows(self, partition: PartitionId, rows: Sequence[Row], now_ms: int) -> tuple[Batch, int, int]:
+        """Appends the first of `rows` (at least one): those that fit the partition's open batch, or one that opens a batch, so
+        that what follows may go elsewhere. The batch, the first row's index in it, and how many were taken.
+        """
+        queue = self._queues.get(partition)
+        batch = queue[-1] if queue else None
+        if batch is None or batch.arrow is not None or self._is_full(batch, rows[0].size):
+            return *self.add_row(partition, rows[0], now_ms), 1
+        count, size = self._fitting(batch, rows)
         self.used_bytes += size
-        return batch, batch.add(key, value, timestamp_ms, headers, size)
+        return batch, batch.extend(rows[:count], size), count
 
     def add_arrow(
         self, partition: PartitionId, topic: str, rows: Any, count: int, size: int, timestamp_ms: int, now_ms: int
@@ -251,6 +282,17 @@ class Accumulator:
         self.used_bytes += batch.size_bytes
         queue.append(batch)
         return batch
+
+    def _fitting(self, batch: Batch, rows: Sequence[Row]) -> tuple[int, int]:
+        """How many of the rows fit this batch, and their bytes."""
+        room = self._batch_size - batch.size_bytes
+        size = count = 0
+        for row in islice(rows, MAX_BATCH_RECORDS - batch.record_count):
+            if size + row.size > room:
+                break
+            size += row.size
+            count += 1
+        return count, size
 
     def _is_full(self, batch: Batch, size: int) -> bool:
         over = batch.record_count > 0 and batch.size_bytes + size > self._batch_size

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -10,9 +10,8 @@ from oncelog import errors
 from oncelog.client.handover import Given, Handover
 from oncelog.client.metadata import Topic
 from oncelog.client.producer import Producer
-from oncelog.client.writer import Row
-from oncelog.core.accumulator import Batch
-from tests.unit.sdk.client.fake_cluster import TOPIC, FakeCluster
+from oncelog.core.accumulator import Batch, Row
+from tests.unit.sdk.client.fake_cluster import TOPIC, TOPIC_ID, FakeCluster
 
 Calls = list[Callable[[], object]]
 
@@ -116,17 +115,17 @@ def test_a_record_that_could_not_be_taken_is_raised_by_a_flush_and_harms_no_othe
             producer = await client.producer().start()
             handover, calls = producer.handover(), Calls()
             await warm(handover)
-            astray, well = given(handover, b"astray"), given(handover, b"well")
+            astray, well = given(handover, b"astray", 1), given(handover, b"well")
             assert handover.offer(astray, calls.append)
             assert handover.offer(well, calls.append)
-            queue = producer._writer.put
+            queue = producer._writer.put_rows
 
-            def put(topic: Topic, row: Row) -> tuple[Batch, int]:
-                if row.value == b"astray":
+            def put_rows(topic: Topic, rows: Sequence[Row]) -> tuple[Batch, int, int]:
+                if rows[0].value == b"astray":
                     raise mistake
-                return queue(topic, row)
+                return queue(topic, rows)
 
-            monkeypatch.setattr(producer._writer, "put", put)
+            monkeypatch.setattr(producer._writer, "put_rows", put_rows)
             calls[0]()
             with pytest.raises(errors.OncelogError, match=str(mistake.args[0])) as raised:
                 await producer.flush()
@@ -183,15 +182,15 @@ def test_room_is_counted_for_what_the_loop_is_taking(cluster: FakeCluster, monke
             await producer.flush()
             while handover.offer(given(handover, b"x" * 100), calls.append):
                 pass
-            queue, meanwhile = producer._writer.put, []
+            queue, meanwhile = producer._writer.put_rows, []
 
-            def put(topic: Topic, row: Row) -> tuple[Batch, int]:
+            def put_rows(topic: Topic, rows: Sequence[Row]) -> tuple[Batch, int, int]:
                 meanwhile.append(handover.offer(given(handover, b"z" * 100), calls.append))
-                return queue(topic, row)
+                return queue(topic, rows)
 
-            monkeypatch.setattr(producer._writer, "put", put)
+            monkeypatch.setattr(producer._writer, "put_rows", put_rows)
             calls[0]()
-            assert len(meanwhile) > 20
+            assert len(meanwhile) > 5
             assert not any(meanwhile)
             await producer.flush()
             assert handover.offer(given(handover, b"y" * 3_000), calls.append)
@@ -266,3 +265,40 @@ def test_whoever_waits_on_the_loop_for_a_record_that_is_not_there_is_told(cluste
 @pytest.fixture
 def cluster() -> FakeCluster:
     return FakeCluster()
+
+
+@pytest.mark.parametrize("batch_size", [1, 700, 1_400, 100_000])
+def test_many_records_go_where_they_would_have_gone_one_after_the_other(cluster: FakeCluster, batch_size: int) -> None:
+    rows = [(b"%d" % i * (i % 7), b"key" if i % 5 == 0 else None, 1 if i % 11 == 0 else None) for i in range(100)]
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            together = await client.producer(batch_size=batch_size, linger_ms=60_000).start()
+            single = await client.producer(batch_size=batch_size, linger_ms=60_000).start()
+            for producer in (together, single):
+                await producer.send_and_wait(TOPIC, b"first", partition=0)
+                producer._writer._sticky = {TOPIC_ID: 0}
+            handover, calls = together.handover(), Calls()
+            await handover.put(given(handover, b"the topic is known"))
+            await single.send(TOPIC, b"the topic is known", partition=0)
+            told = []
+            for value, key, partition in rows:
+                made = handover.given(TOPIC, value, key, partition, None, (("h", b"x"),) if key else ())
+                assert made is not None
+                assert handover.offer(made, calls.append)
+                told.append(await single.send(TOPIC, value, key, partition, None, (("h", b"x"),) if key else ()))
+                made_of.append(made)
+            calls[0]()
+            assert [made.partition for made in made_of] == [item.partition for item in told]
+            assert [made._index for made in made_of] == [item._index for item in told]
+            for a, b in zip(made_of, told, strict=True):
+                assert (a._batch.values, a._batch.keys, a._batch.headers) == (
+                    b._batch.values,
+                    b._batch.keys,
+                    b._batch.headers,
+                )
+            await together.close()
+            await single.close()
+
+    made_of: list[Given] = []
+    cluster.run(work)

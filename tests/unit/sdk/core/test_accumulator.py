@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from oncelog.core.accumulator import BATCH_OVERHEAD_BYTES, Accumulator, Batch, row_bytes
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oncelog.core.accumulator import BATCH_OVERHEAD_BYTES, Accumulator, Batch, Row, row_bytes
 from oncelog.errors import MessageTooLargeError
 from oncelog.types import PartitionId
 
@@ -15,7 +18,7 @@ def accumulator(linger_ms: int = 0, memory: int = 10_000) -> Accumulator:
 
 
 def add(queues: Accumulator, partition: PartitionId = P0, size: int = 40, now_ms: int = 0) -> tuple[Batch, int]:
-    return queues.add_row(partition, "topic", None, b"v", 0, (), size, now_ms)
+    return queues.add_row(partition, Row("topic", None, None, b"v", 0, (), size), now_ms)
 
 
 def test_rows_share_a_batch_until_it_is_full() -> None:
@@ -81,16 +84,16 @@ def test_expired_batches_leave_their_queue() -> None:
 
 def test_headers_of_a_later_row_leave_the_earlier_ones_without() -> None:
     batch = Batch(P0, "topic", 0, 0)
-    batch.add(None, b"a", 0, (), 20)
-    batch.add(None, b"b", 0, (("h", b"1"),), 20)
-    batch.add(None, b"c", 0, (), 20)
+    batch.add(Row("topic", None, None, b"a", 0, (), 20))
+    batch.add(Row("topic", None, None, b"b", 0, (("h", b"1"),), 20))
+    batch.add(Row("topic", None, None, b"c", 0, (), 20))
     assert batch.headers == [(), (("h", b"1"),), ()]
 
 
 def test_a_batch_is_resolved_once() -> None:
     heard: list[int] = []
     batch = Batch(P0, "topic", 0, 0)
-    batch.add(None, b"a", 5, (), 20)
+    batch.add(Row("topic", None, None, b"a", 5, (), 20))
     batch.on_done.append(lambda b: heard.append(b.base_offset))
     assert batch.resolve(None, base_offset=3)
     assert not batch.resolve(MessageTooLargeError())
@@ -121,3 +124,32 @@ def test_who_sees_that_a_batch_is_done_sees_its_outcome() -> None:
 def test_a_rows_size_counts_all_its_parts() -> None:
     assert row_bytes(None, None, ()) == 16
     assert row_bytes(b"ab", b"cde", (("h", b"12"), ("n", None))) == 16 + 5 + (1 + 2 + 16) + (1 + 16)
+
+
+SIZED_ROWS = st.lists(
+    st.tuples(st.integers(1, 130), st.sampled_from([(), (("h", b"x"),)])).map(
+        lambda made: Row("topic", 0, None, b"%d" % made[0], made[0], made[1], made[0])
+    ),
+    max_size=40,
+)
+
+
+@given(SIZED_ROWS, st.integers(0, 40))
+def test_rows_together_make_the_batches_that_they_make_one_by_one(rows: list[Row], before: int) -> None:
+    one_by_one, together = accumulator(), accumulator()
+    for row in rows[:before]:
+        one_by_one.add_row(P0, row, 0)
+        together.add_row(P0, row, 0)
+    expected = [one_by_one.add_row(P0, row, 0) for row in rows[before:]]
+    left, places = rows[before:], []
+    while left:
+        batch, index, count = together.add_rows(P0, left, 0)
+        places += [(batch, index + i) for i in range(count)]
+        left = left[count:]
+    assert [index for _, index in places] == [index for _, index in expected]
+    assert together.used_bytes == one_by_one.used_bytes
+    for (batch, _), (alone, _) in zip(places, expected, strict=True):
+        assert batch.values == alone.values
+        assert batch.timestamps_ms == alone.timestamps_ms
+        assert batch.headers == alone.headers
+        assert (batch.record_count, batch.size_bytes) == (alone.record_count, alone.size_bytes)

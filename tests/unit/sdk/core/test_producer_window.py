@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from oncelog import errors
-from oncelog.core.accumulator import Batch
+from oncelog.core.accumulator import Batch, Row
 from oncelog.core.identity import NOBODY, Identity
 from oncelog.core.producer_window import ProducerWindow, Verdict, judge
 from oncelog.core.sequence import MAX_SEQUENCE
@@ -26,7 +26,7 @@ TOO_LARGE = errors.MessageTooLargeError()
 def batch(records: int = 1, deadline_ms: int = DEADLINE_MS) -> Batch:
     made = Batch(PartitionId("t", 0), "topic", 0, deadline_ms)
     for _ in range(records):
-        made.add(None, b"v", 0, (), 17)
+        made.add(Row("topic", None, None, b"v", 0, (), 17))
     return made
 
 
