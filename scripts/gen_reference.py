@@ -28,7 +28,7 @@ from oncelog_partition_leader.config import BrokerConfig
 from oncelog_pid_allocator.config import PidAllocatorConfig
 from oncelog_runtime.config import NodeConfig
 from oncelog_runtime.serving_config import ServingConfig
-from pyspark_oncelog import option_table, options
+from pyspark_oncelog import kafka_options, option_table, options
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 FOLDER: Final = ROOT / "docs" / "reference"
@@ -175,6 +175,11 @@ _SPARK: Final = """
 Given by `.option(name, value)`; names are case-insensitive, and an unknown one is an error that suggests the nearest. `Kafka`
 is the name in Spark's own Kafka source and sink. `checkpointLocation`, `queryName` and `path` are Spark's own.
 """
+_SPARK_SAME: Final = """
+Taken under Kafka's name, since they mean the same: {same}.
+
+All others are refused, and the error says what is said here, of all options of a query at once.
+"""
 
 
 def spark_rows(of: Mapping[str, option_table.Option], parse: Callable[[dict[str, str]], object]) -> Iterator[Row]:
@@ -212,7 +217,23 @@ def _spark_page() -> str:
         "Options of the Spark source and sink",
         _SPARK,
         *([f"## {title}", "", *table(head, spark_rows(of, parse))] for title, of, parse in parts),
+        ["## Options of Kafka's that are not taken", _SPARK_SAME.format(same=_same_in_spark()).rstrip()],
+        table(("options", "why, or what to write"), _instead_in_spark()),
     )
+
+
+def _same_in_spark() -> str:
+    return ", ".join(_code(f"kafka.{name}") for name in kafka_options.SAME)
+
+
+def _instead_in_spark() -> Iterator[Row]:
+    """A row for each sentence; names of options of ours are set as code."""
+    named: dict[str, list[str]] = {}
+    for name, text in kafka_options.INSTEAD.items():
+        named.setdefault(text, []).append(_code(name))
+    ours = "|".join(sorted((*options.CONNECTION, *options.SOURCE, *options.SINK), key=len, reverse=True))
+    for text, names in named.items():
+        yield ", ".join(names), re.sub(rf"(?<=option )({ours})\b|\b((?=\w*[A-Z])(?:{ours}))\b", r"`\1\2`", text)
 
 
 # ---------------------------------------------------------------- services

@@ -11,14 +11,16 @@ import secrets
 import time
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource
+import pyspark
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 
 from oncelog.errors import ConfigError
 from pyspark_oncelog.batch_trace import BatchTrace, begin
 from pyspark_oncelog.columns import check_write_schema
 from pyspark_oncelog.identity import batch_identity, write_attempt
-from pyspark_oncelog.options import SinkOptions, SourceOptions
+from pyspark_oncelog.options import SinkOptions, SourceOptions, check_names
 from pyspark_oncelog.read_schema import READ_SCHEMA, READ_SCHEMA_WITH_HEADERS, check_read_schema
+from pyspark_oncelog.spark_version import NEEDED_MODULES, require_spark
 from pyspark_oncelog.worker_memory import freeze_modules
 
 if TYPE_CHECKING:
@@ -26,14 +28,17 @@ if TYPE_CHECKING:
 
     from pyspark_oncelog.batch_reader import OncelogBatchReader
     from pyspark_oncelog.batch_writer import OncelogBatchWriter
-    from pyspark_oncelog.stream_reader import OncelogStreamReader
     from pyspark_oncelog.stream_writer import OncelogStreamWriter
 
 _RANDOM_BYTES = 8
 
 
 class DefaultSource(DataSource):
-    """Source and sink, batch and streaming."""
+    """Source and sink, batch and streaming. Making one raises `ConfigError` when Spark is too old."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        require_spark(pyspark.__version__, NEEDED_MODULES)
+        super().__init__(options)
 
     @classmethod
     def name(cls) -> str:
@@ -41,7 +46,11 @@ class DefaultSource(DataSource):
         return "oncelog"
 
     def schema(self) -> str:
-        """Columns of a read: those of Spark's Kafka source; `headers` only with option includeHeaders."""
+        """Columns of a read: those of Spark's Kafka source; `headers` only with option includeHeaders.
+
+        Raises `ConfigError` for names of options: Spark asks in `load()`, where they were written, and in CREATE TABLE.
+        """
+        check_names(self.options)
         with_headers = str(self.options.get("includeHeaders", "false")).lower() == "true"
         return READ_SCHEMA_WITH_HEADERS if with_headers else READ_SCHEMA
 
@@ -54,12 +63,15 @@ class DefaultSource(DataSource):
         check_read_schema(_types_of(schema))
         return OncelogBatchReader(SourceOptions.parse(self.options, streaming=False), schema)
 
-    def streamReader(self, schema: StructType) -> OncelogStreamReader:
-        """A streaming read. Raises `ConfigError`."""
-        from pyspark_oncelog.stream_reader import OncelogStreamReader
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """A streaming read. What is wrong is raised by the first call of what is returned."""
+        from pyspark_oncelog.stream_reader import OncelogStreamReader, RefusedStreamReader
 
-        check_read_schema(_types_of(schema))
-        return OncelogStreamReader(SourceOptions.parse(self.options, streaming=True), schema)
+        try:
+            check_read_schema(_types_of(schema))
+            return OncelogStreamReader(SourceOptions.parse(self.options, streaming=True), schema)
+        except ConfigError as error:
+            return RefusedStreamReader(error)
 
     # ------------------------------------------------------------ sink
 

@@ -22,7 +22,9 @@ CONNECTION: Final[dict[str, Option]] = {
     "bootstrapServers": Option(
         "Addresses of brokers, host:port, with commas between them; required.", "", "kafka.bootstrap.servers"
     ),
-    "requestTimeoutMs": Option("How long a call to the cluster may take, all its tries included.", "60000"),
+    "requestTimeoutMs": Option(
+        "How long a call to the cluster may take, all its tries included.", "60000", "kafka.default.api.timeout.ms"
+    ),
     "clientId": Option(
         "The name of the job's clients, told to brokers and shown in traces.", "spark", "kafka.client.id"
     ),
@@ -97,7 +99,8 @@ SOURCE: Final[dict[str, Option]] = {
         "failOnDataLoss",
     ),
     "maxOffsetsPerTrigger": Option(
-        "About the most offsets of one micro-batch, shared in proportion to each partition's lag; left out, no limit.",
+        "The most offsets of one micro-batch, shared in proportion to each partition's lag, with one for each at least; left "
+        "out, no limit.",
         "",
         "maxOffsetsPerTrigger",
     ),

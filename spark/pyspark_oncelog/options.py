@@ -17,7 +17,7 @@ from typing import Final
 from oncelog.config import KEY_HASHES
 from oncelog.errors import ConfigError
 from oncelog.tracing import SAMPLERS
-from pyspark_oncelog import option_table
+from pyspark_oncelog import kafka_options, option_table
 from pyspark_oncelog.offsets import (
     EARLIEST,
     LATEST,
@@ -34,7 +34,15 @@ _FROM_SPARK: Final = ("path", "checkpointLocation", "queryName")
 _REFUSED: Final = {
     "_asyncprogresstrackingoverridesinksupportcheck": "asynchronous progress tracking breaks exactly-once",
     "asyncprogresstrackingenabled": "asynchronous progress tracking breaks exactly-once",
+    "asyncprogresstrackingcheckpointintervalms": "asynchronous progress tracking breaks exactly-once",
 }
+_CATALOG_PROVIDER: Final = "provider"
+"""A property that Spark gives to the table of a CREATE TABLE, beside the options; it is no option of ours."""
+_FORGETS: Final = (
+    "when a table of its catalog is read or written, Spark does not hand its OPTIONS to a data source in Python. Use "
+    "CREATE TEMPORARY VIEW ... USING oncelog OPTIONS (...)"
+)
+_SASL: Final = "who the job is, is said by options username and passwordFile, or tokenFile, with SSL"
 _DEFAULT_BATCH_BYTES: Final = 3 << 20
 _LARGEST_BATCH_BYTES: Final = 7 << 20
 """What a topic takes by default is 8 MiB."""
@@ -47,29 +55,42 @@ _DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)")
 
 
 def _normalise(raw: Mapping[str, str], known: tuple[str, ...]) -> dict[str, str]:
-    """Canonical names; raises `ConfigError` for names that are not in `known`."""
+    """Canonical names; what is meant for the other side of a pipeline is left out.
+
+    Raises `ConfigError` that names every option that is not taken, so that nobody has to find them one by one.
+    """
     by_lower = {name.lower(): name for name in known}
-    aliases = {
-        "bootstrap.servers": "bootstrapServers",
-        "kafka.bootstrap.servers": "bootstrapServers",
-        "security.protocol": "securityProtocol",
-        "kafka.security.protocol": "securityProtocol",
-    }
-    ignored = {name.lower() for name in _FROM_SPARK} | {n.lower() for n in SOURCE + SINK if n not in known}
+    elsewhere = {name.lower() for name in (*_FROM_SPARK, *SOURCE, *SINK)} - set(by_lower)
     found: dict[str, str] = {}
+    refused: dict[str, str] = {}
     for name, value in raw.items():
         lower = name.lower()
-        if lower in _REFUSED:
-            raise ConfigError(f"option {name} is not supported: {_REFUSED[lower]}", option=name)
-        if lower in ignored:
-            continue
-        canonical = aliases.get(lower) or by_lower.get(lower)
-        if canonical is None:
-            near = difflib.get_close_matches(lower, list(by_lower), n=1)
-            hint = f"; did you mean {by_lower[near[0]]}?" if near else ""
-            raise ConfigError(f"unknown option {name}{hint}", option=name)
-        found[canonical] = str(value)
+        canonical = by_lower.get(lower) or kafka_options.option_of(lower)
+        if canonical is None and lower not in elsewhere:
+            refused[name] = _refusal(name, by_lower)
+        elif canonical in known and found.setdefault(canonical, str(value)) != str(value):
+            refused[name] = f"option {canonical} is given under two names with two values: give one of them"
+    if refused:
+        raise ConfigError("\n".join(refused.values()), option=", ".join(refused))
     return found
+
+
+def _refusal(name: str, by_lower: Mapping[str, str]) -> str:
+    """Why an option is not taken, and what to write instead."""
+    lower = name.lower()
+    if lower in _REFUSED:
+        return f"option {name} is not supported: {_REFUSED[lower]}"
+    if said := kafka_options.refusal(name):
+        return said
+    near = difflib.get_close_matches(lower, list(by_lower), n=1)
+    return f"unknown option {name}" + (f"; did you mean {by_lower[near[0]]}?" if near else "")
+
+
+def check_names(raw: Mapping[str, str]) -> None:
+    """Raises `ConfigError` for names that no read knows, and for those of a table that Spark would forget the options of."""
+    if _CATALOG_PROVIDER in raw:
+        raise ConfigError(f"CREATE TABLE makes no table of a topic: {_FORGETS}")
+    _normalise(raw, CONNECTION + SOURCE)
 
 
 def _integer(options: Mapping[str, str], name: str, default: int, minimum: int, maximum: int = (1 << 63) - 1) -> int:
@@ -157,12 +178,14 @@ class ConnectionOptions:
         """Raises `ConfigError` when `bootstrapServers` is missing, or TLS options contradict each other."""
         servers = options.get("bootstrapServers", "")
         if not servers:
-            raise ConfigError('option bootstrapServers is required, for example "localhost:9092"')
+            hint = "" if options else f". If this is a table made by CREATE TABLE: {_FORGETS}"
+            raise ConfigError(f'option bootstrapServers is required, for example "localhost:9092"{hint}')
         timeout_ms = _integer(options, "requestTimeoutMs", 60_000, 1)
         protocol = options.get("securityProtocol", "PLAINTEXT").upper()
         files = {name: options.get(name, "") for name in ("sslCafile", "sslCertfile", "sslKeyfile")}
         if protocol not in ("PLAINTEXT", "SSL"):
-            raise ConfigError("option securityProtocol must be PLAINTEXT or SSL", given=protocol)
+            hint = f": {_SASL}" if protocol.startswith("SASL_") else ""
+            raise ConfigError(f"option securityProtocol must be PLAINTEXT or SSL{hint}", given=protocol)
         useless = next((name for name, path in files.items() if path and protocol == "PLAINTEXT"), None)
         if useless is not None:
             raise ConfigError(f"option {useless} has no use in plaintext: set option securityProtocol to SSL")

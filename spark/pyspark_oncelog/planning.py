@@ -75,15 +75,22 @@ def _group(ranges: Sequence[OffsetRange], min_rows: int, min_partitions: int, ma
 def limit_rows(
     start: Mapping[tuple[str, int], int], end: Mapping[tuple[str, int], int], max_rows: int
 ) -> dict[tuple[str, int], int]:
-    """The end of a micro-batch of at most about `max_rows` offsets, shared in proportion to each partition's lag.
+    """The end of a micro-batch of `max_rows` offsets, if there are so many, shared in proportion to each partition's lag.
 
-    A partition with lag gets at least one offset, so none starves.
+    A partition with lag gets at least one offset, so none starves; only where more partitions than `max_rows` have lag
+    are there more offsets than that.
     """
-    lag = {key: max(0, end[key] - start.get(key, end[key])) for key in end}
-    total = sum(lag.values())
-    if total <= max_rows:
+    lag = {key: last - start.get(key, last) for key, last in end.items() if last > start.get(key, last)}
+    if sum(lag.values()) <= max_rows:
         return dict(end)
-    return {
-        key: start.get(key, end[key]) + (min(lag[key], max(1, max_rows * lag[key] // total)) if lag[key] else 0)
-        for key in end
-    }
+    shares = _shares({key: rest - 1 for key, rest in lag.items()}, max(0, max_rows - len(lag)))
+    return {key: start.get(key, last) + (1 + shares[key] if key in lag else 0) for key, last in end.items()}
+
+
+def _shares(weights: Mapping[tuple[str, int], int], total: int) -> dict[tuple[str, int], int]:
+    """`total` in proportion to weights that sum up to more, or all are 0: rounded down, the rest to the largest remainders."""
+    whole = sum(weights.values()) or 1
+    parts = {key: divmod(total * weight, whole) for key, weight in weights.items()}
+    rest = total - sum(part for part, _ in parts.values())
+    lucky = set(sorted(parts, key=lambda key: (-parts[key][1], key))[:rest])
+    return {key: part + (key in lucky) for key, (part, _) in parts.items()}

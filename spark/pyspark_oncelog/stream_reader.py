@@ -23,7 +23,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from oncelog.errors import OncelogError
+from oncelog.errors import ConfigError, OncelogError
 from pyspark_oncelog import positions
 from pyspark_oncelog.offsets import Position
 from pyspark_oncelog.options import SourceOptions
@@ -139,3 +139,37 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._group_at = at
         except OncelogError as error:
             _log.warning("offsets of group %s were not committed: %s", self._options.commit_group, error)
+
+
+class RefusedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Raises the error at the first question of Spark's about a read that cannot be.
+
+    What `streamReader` itself raises is followed by an UnboundLocalError of Spark 4.3's own, and the cause is lost above it.
+    """
+
+    def __init__(self, error: ConfigError) -> None:
+        self._error = error
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Raises the error, as all others."""
+        raise self._error
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Raises the error."""
+        raise self._error
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Raises the error."""
+        raise self._error
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Raises the error."""
+        raise self._error
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Raises the error."""
+        raise self._error
+
+    def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
+        """Raises the error."""
+        raise self._error

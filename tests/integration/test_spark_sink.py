@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -242,6 +243,33 @@ def test_foreach_batch_with_tokens_is_written_once(pipeline: Pipeline) -> None:
     stream = pipeline.frame().writeStream.foreachBatch(each)
     stream.option("checkpointLocation", str(pipeline.checkpoint)).trigger(availableNow=True).start().awaitTermination()
     assert committed(pipeline.spark, cluster, topic) == once("a", "b")
+
+
+def test_the_guides_aggregation_in_update_mode_is_written_once(pipeline: Pipeline) -> None:
+    """new_user.md section 4: Spark refuses update mode for sinks in Python, and nothing said what to do."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "spark.md").read_text()
+    (code,) = re.findall(r"^## An aggregation in update mode\n.*?^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    for told, here in {
+        "broker-0:9092": pipeline.cluster.bootstrap_servers,
+        '"counts"': f'"{pipeline.topic}"',
+        "s3a://jobs/counts": str(pipeline.checkpoint),
+    }.items():
+        assert told in code
+        code = code.replace(told, here)
+
+    def run() -> None:
+        names: dict[str, Any] = {"orders": pipeline.frame().withColumnRenamed("value", "product")}
+        exec(compile(code, "docs/spark.md", "exec"), names)
+        names["query"].processAllAvailable()
+        names["query"].stop()
+
+    pipeline.add("a", ["x", "x"])
+    pipeline.add("b", ["x", "y"])
+    run()
+    assert committed(pipeline.spark, pipeline.cluster, pipeline.topic) == once(2, 3, 1)
+    pipeline.forget_commit(1)
+    run()
+    assert committed(pipeline.spark, pipeline.cluster, pipeline.topic) == once(2, 3, 1)
 
 
 def test_complete_mode_is_refused_or_appends_by_option(pipeline: Pipeline) -> None:

@@ -45,9 +45,23 @@ def test_every_offset_is_read_exactly_once(sizes: list[int], min_partitions: int
 
 
 @given(st.dictionaries(st.integers(0, 5), st.integers(0, 1000), min_size=1), st.integers(1, 2000))
-def test_a_limit_is_kept_and_nobody_starves(lags: dict[int, int], max_rows: int) -> None:
+def test_a_limit_is_kept_to_the_offset_and_nobody_starves(lags: dict[int, int], max_rows: int) -> None:
     start = {("t", p): 7 for p in lags}
     end = {("t", p): 7 + lag for p, lag in lags.items()}
     limited = limit_rows(start, end, max_rows)
-    assert sum(limited[k] - 7 for k in limited) <= max_rows + len(lags)
+    lagging = sum(lag > 0 for lag in lags.values())
+    assert sum(limited[k] - 7 for k in limited) == min(sum(lags.values()), max(max_rows, lagging))
     assert all(start[k] < limited[k] <= end[k] for k in end if end[k] > 7)
+
+
+def test_a_limit_is_shared_in_proportion_to_lag() -> None:
+    """new_user.md section 4: 1000 per trigger were 999, since each share was rounded down."""
+    start = {("t", p): 10 * p for p in range(4)}
+    ends = {("t", 0): 667, ("t", 1): 10 + 667, ("t", 2): 20 + 666, ("t", 3): 30}
+    limited = limit_rows(start, ends, 1000)
+    assert [limited["t", p] - start["t", p] for p in range(4)] == [334, 333, 333, 0]
+
+
+def test_a_partition_that_was_cut_stays_where_it_is_when_others_are_limited() -> None:
+    limited = limit_rows({("t", 0): 50, ("t", 1): 0}, {("t", 0): 40, ("t", 1): 100}, 10)
+    assert limited == {("t", 0): 50, ("t", 1): 10}

@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import StructType
 
-from oncelog.errors import NetworkError, OffsetOutOfRangeError
+from oncelog.errors import ConfigError, NetworkError, OffsetOutOfRangeError
 from pyspark_oncelog import cluster_view
+from pyspark_oncelog.datasource import DefaultSource
 from pyspark_oncelog.offsets import Position
 from pyspark_oncelog.options import SourceOptions
 from pyspark_oncelog.positions import PartitionView, TopicView
-from pyspark_oncelog.stream_reader import OncelogStreamReader
+from pyspark_oncelog.stream_reader import OncelogStreamReader, RefusedStreamReader
 
 ALL = ReadAllAvailable()
 
@@ -174,3 +176,23 @@ def test_a_start_within_an_open_transaction_is_refused_since_records_before_it_w
     log.log_ends = [120, 20]
     with pytest.raises(OffsetOutOfRangeError, match="start of an open transaction"):
         reader(startingOffsets='{"t":{"0":100,"1":0}}', failOnDataLoss=lossy).initialOffset()
+
+
+def test_what_is_wrong_with_a_stream_is_said_by_every_call_and_not_before() -> None:
+    refused = DefaultSource({"bootstrapServers": "a:1"}).streamReader(StructType())
+    assert isinstance(refused, RefusedStreamReader)
+    calls: dict[str, tuple[Any, ...]] = {
+        "initialOffset": (),
+        "getDefaultReadLimit": (),
+        "latestOffset": ({}, ALL),
+        "prepareForTriggerAvailableNow": (),
+        "partitions": ({}, {}),
+        "read": (InputPartition(()),),
+    }
+    for name, arguments in calls.items():
+        with pytest.raises(ConfigError, match="subscribe is required"):
+            getattr(refused, name)(*arguments)
+    refused.stop()
+    assert isinstance(
+        DefaultSource({"bootstrapServers": "a:1", "subscribe": "t"}).streamReader(StructType()), OncelogStreamReader
+    )
