@@ -88,8 +88,8 @@ def pages_of_classes() -> dict[str, Page]:
         ),
         "producer.md": Page(
             "The producer",
-            f"Made by `Client.producer`. {_WRITTEN_TYPES} `Headers` are a mapping, or pairs, of a name and bytes, text or "
-            "None.",
+            f"Made by `Client.producer`. {_WRITTEN_TYPES} A `Message` has them as `K` and `V`. `Headers` are a mapping, or "
+            "pairs, of a name and bytes, text or None.",
             _named(
                 *("Producer", "Message", "Delivery", "BatchDelivery", "RecordMetadata", "WrittenRange"),
                 "ProducerConfig",
