@@ -17,6 +17,7 @@ from scripts import gen_options
 
 ROOT = Path(__file__).parents[3]
 TYPED = Path(__file__).parent / "typed_orders.py"
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 GOOD = """
 import oncelog
@@ -82,7 +83,7 @@ def test_a_type_checker_finds_each_mistake_and_nothing_else(tmp_path: Path) -> N
     good.write_text(GOOD)
     bad.write_text("\n".join([IMPORTS, *(line for line, _ in BAD)]) + "\n")
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--hide-error-context", good, bad, TYPED],
+        [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--hide-error-context", good, bad, TYPED, *EXAMPLES],
         capture_output=True, text=True, cwd=ROOT, check=False,
     )  # fmt: skip
     found = [line for line in done.stdout.splitlines() if ": error: " in line]
