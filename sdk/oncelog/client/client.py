@@ -143,10 +143,7 @@ class Client:
         """A producer; see `ProducerConfig` for its options. Raises `ConfigError`."""
         context, own = self._for_one(config)
         caller = Caller(context, self._metadata)
-        made: Producer[SentKey, SentValue] = Producer(
-            context, self._metadata, caller, load(ProducerConfig, own, _SHARED)
-        )
-        producer = self._keep(made)
+        producer = self._keep(Producer(context, self._metadata, caller, load(ProducerConfig, own, _SHARED)))
         if self._watches:
             unclosed.watch(producer)
         return producer

@@ -25,14 +25,7 @@ from oncelog.client.following import Following
 from oncelog.client.handout import Handout
 from oncelog.client.metadata import Metadata, created_again
 from oncelog.client.offset_lookup import EARLIEST, LATEST, FoundOffset, OffsetLookup
-from oncelog.client.offsets import (
-    GroupMetadata,
-    OffsetAndMetadata,
-    as_partition,
-    as_partitions,
-    ids_of_today,
-    offset_entries,
-)
+from oncelog.client.offsets import GroupMetadata, OffsetAndMetadata, as_partition, as_partitions, offset_entries
 from oncelog.client.read_trace import ReadTraces
 from oncelog.config import ConsumerConfig
 from oncelog.core.consumer import Cursor
@@ -571,10 +564,7 @@ class Consumer(Generic[K, V]):
             )
         request = co.FetchOffsetsRequest(group_id=group.group_id, partitions=asked, require_stable=True)
         reply = await self._caller.to_group_coordinator(group.group_id, methods.FETCH_OFFSETS, request)
-        if chosen:
-            ids = {item.topic: item.topic_id for item in asked}
-        else:
-            ids = await ids_of_today(self._metadata, reply.offsets, self._context.deadline_ms())
+        ids = await self._ids_of_today(reply.offsets) if not chosen else {item.topic: item.topic_id for item in asked}
         found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(chosen)
         for entry in reply.offsets:
             if entry.offset < 0 or entry.partition < 0:
@@ -583,6 +573,15 @@ class Consumer(Generic[K, V]):
             if ids.get(entry.topic) == entry.topic_id and (not chosen or partition in found):
                 found[partition] = OffsetAndMetadata(entry.offset, entry.leader_epoch, entry.metadata, entry.topic_id)
         return found
+
+    async def _ids_of_today(self, entries: Iterable[co.OffsetEntry]) -> dict[str, str]:
+        """Topic -> id. A topic that is there no more keeps its own: nobody can take its offsets for another's."""
+        ids = {entry.topic: entry.topic_id for entry in entries}
+        deadline_ms, grace_ms = self._context.deadline_ms(), self._metadata.grace_until_ms()  # one for all of them
+        for name in ids:
+            with contextlib.suppress(errors.UnknownTopicError):
+                ids[name] = (await self._metadata.topic(name, deadline_ms, grace_ms)).topic_id
+        return ids
 
 
 def _offset_of(cursor: Cursor, position: int) -> OffsetAndMetadata:

@@ -6,12 +6,11 @@ Rule: an offset belongs to the topic that it was read from. It carries that topi
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from oncelog.client.metadata import Metadata, Topic
-from oncelog.errors import ConfigError, OffsetMetadataTooLargeError, UnknownTopicError
+from oncelog.errors import ConfigError, OffsetMetadataTooLargeError
 from oncelog.types import TopicPartition
 from oncelog.v1 import coordinator_pb2 as co
 
@@ -90,16 +89,6 @@ async def _topic(metadata: Metadata, name: str, topic_id: str, deadline_ms: int)
     if topic_id:
         return await metadata.topic_known_as(name, topic_id, deadline_ms)
     return await metadata.topic(name, deadline_ms)
-
-
-async def ids_of_today(metadata: Metadata, entries: Iterable[co.OffsetEntry], deadline_ms: int) -> dict[str, str]:
-    """Topic -> id. A topic that is there no more keeps its own: nobody can take its offsets for another's."""
-    ids = {entry.topic: entry.topic_id for entry in entries}
-    grace_ms = metadata.grace_until_ms()  # one for all of them
-    for name in ids:
-        with contextlib.suppress(UnknownTopicError):
-            ids[name] = (await metadata.topic(name, deadline_ms, grace_ms)).topic_id
-    return ids
 
 
 def _entry(partition: TopicPartition, at: OffsetAndMetadata, topic_id: str) -> co.OffsetEntry:
