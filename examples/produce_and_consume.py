@@ -13,10 +13,15 @@ import oncelog
 COUNT = 10
 
 
+def text(data: bytes | None) -> str:  # a key or value may be null
+    return "" if data is None else data.decode()
+
+
 async def main(servers: str, topic: str) -> None:
     async with oncelog.Client(servers) as client:
         await client.admin.create_topic(topic, partitions=3, if_not_exists=True)
-        async with client.consumer(topic) as consumer:  # auto_offset_reset="latest": what comes from now on
+        # auto_offset_reset="latest": what comes from now on
+        async with client.consumer(topic, key_deserializer=text, value_deserializer=text) as consumer:
             for partition in consumer.assignment():
                 await consumer.position(partition)  # now, rather than with the first read
             async with client.producer(linger_ms=5) as producer:
@@ -28,7 +33,7 @@ async def main(servers: str, topic: str) -> None:
                     print(f"wrote {written.topic}/{written.partition} at {written.offset}")
             left = COUNT
             async for record in consumer:
-                print(f"read  {record.partition}/{record.offset}: {record.key.decode()} {record.value.decode()}")
+                print(f"read  {record.partition}/{record.offset}: {record.key} {record.value}")
                 left -= 1
                 if left == 0:
                     break

@@ -13,7 +13,7 @@ import oncelog
 PARTITIONS = 3
 
 
-async def write(producer: oncelog.Producer, topic: str, word: str) -> None:
+async def write(producer: oncelog.Producer[bytes, str], topic: str, word: str) -> None:
     async with producer.transaction() as txn:  # commits on exit, aborts on an error
         for partition in range(PARTITIONS):
             await txn.send(topic, value=word, partition=partition)
@@ -35,7 +35,7 @@ async def main(servers: str, topic: str) -> None:
         async with client.consumer(topic, auto_offset_reset="earliest") as consumer:  # read_committed by default
             seen: set[int] = set()
             async for record in consumer:
-                print(f"read  {record.partition}/{record.offset}: {record.value.decode()}")
+                print(f"read  {record.partition}/{record.offset}: {(record.value or b'null').decode()}")
                 seen.add(record.partition)
                 if len(seen) == PARTITIONS:
                     break

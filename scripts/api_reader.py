@@ -138,7 +138,7 @@ def _parameter(parameter: inspect.Parameter) -> str:
 
 def _type_of(annotation: Any) -> str:
     text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
-    match = _QUOTED.fullmatch(text) or re.fullmatch(r"Unpack\[(\w+)\]", text)
+    match = _QUOTED.fullmatch(text) or re.fullmatch(r"Unpack\[(\w+)(?:\[.*\])?\]", text)
     return match[1] if match else str(text)
 
 

@@ -47,6 +47,18 @@ _OPTION_PAGES: Final = {
 }
 
 
+_READ_TYPES: Final = (
+    "`K` and `V` are the types of keys and values: what `key_deserializer` and `value_deserializer` return, and without them "
+    "`bytes | None`."
+)
+_WRITTEN_TYPES: Final = (
+    "`Key` and `Value` are the types of keys and values: what `key_serializer` and `value_serializer` take, and without them "
+    "`bytes | bytearray | memoryview | str | None`."
+)
+_FACTORY_TYPES: Final = (
+    "`ReadKey` and `ReadValue` are the types that the deserializers return, `SentKey` and `SentValue` those that the "
+    "serializers take: [types of keys and values](../../consumer.md#types-of-keys-and-values)."
+)
 _ERROR_NAMES: Final = frozenset(kind.__name__ for kind in errors.BY_CODE.values())
 _RULE: Final = re.compile(r"\bRule (\d+): ")
 
@@ -71,12 +83,13 @@ def pages_of_classes() -> dict[str, Page]:
     pages = {
         "client.md": Page(
             "The client",
-            "Everything begins with an `oncelog.Client`.",
+            f"Everything begins with an `oncelog.Client`. {_FACTORY_TYPES}",
             _named("Client", "TransactionOutcome", "ClientConfig"),
         ),
         "producer.md": Page(
             "The producer",
-            "Made by `Client.producer`. `Headers` are a mapping, or pairs, of a name and bytes, text or None.",
+            f"Made by `Client.producer`. {_WRITTEN_TYPES} A `Message` has them as `K` and `V`. `Headers` are a mapping, or "
+            "pairs, of a name and bytes, text or None.",
             _named(
                 *("Producer", "Message", "Delivery", "BatchDelivery", "RecordMetadata", "WrittenRange"),
                 "ProducerConfig",
@@ -84,14 +97,15 @@ def pages_of_classes() -> dict[str, Page]:
         ),
         "transaction.md": Page(
             "Transactions",
-            "Of one producer (`Transaction`), and of many writers together (`Participant`), as Spark has them.",
+            "Of one producer (`Transaction`), and of many writers together (`Participant`), as Spark has them. "
+            f"{_WRITTEN_TYPES}",
             _named(
                 *("Transaction", "Participant", "ParticipantResult", "BatchCommit"), TransactionState=TransactionState
             ),
         ),
         "consumer.md": Page(
             "The consumer",
-            "Made by `Client.consumer`.",
+            f"Made by `Client.consumer`. {_READ_TYPES}",
             _named("Consumer", "ConsumerRecord", "Records", "TopicPartition", "OffsetAndMetadata", "GroupMetadata")
             | {"FoundOffset": FoundOffset}
             | _named("ConsumerConfig"),

@@ -27,13 +27,23 @@ Written by scripts/gen_options.py from `oncelog.config`, where meanings, default
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Generic, TypedDict
+
+from oncelog.value_types import ReadKey, ReadValue, SentKey, SentValue
 
 if TYPE_CHECKING:
-    from oncelog.config import Deserializer, Partitioner, Serializer, TokenProvider
+    from oncelog.config import Partitioner, TokenProvider
+    from oncelog.value_types import Deserializer, Serializer
 '''
 _NAMED_ITSELF: Final = ("bootstrap_servers", "client_id")
 """Parameters of `Client` with a name of their own."""
+_TYPES_OF: Final = {
+    "key_serializer": "Serializer[SentKey] | None",
+    "value_serializer": "Serializer[SentValue] | None",
+    "key_deserializer": "Deserializer[ReadKey] | None",
+    "value_deserializer": "Deserializer[ReadValue] | None",
+}
+"""Options that say what keys and values are: the types of producer or consumer follow from them."""
 
 
 def page() -> str:
@@ -48,26 +58,26 @@ def _classes() -> Iterator[str]:
     shared = {"client_id": "str"}
     yield _one(
         "ParticipantOptions",
-        "ClientOptions",
+        "ClientOptions, Generic[SentKey, SentValue]",
         "Of `Client.join_transaction`; see `oncelog.ProducerConfig`. Options of the client are for this one alone.",
         shared | _fields(ProducerConfig, "transactional_id"),
     )
     yield _one(
         "ProducerOptions",
-        "ParticipantOptions",
+        "ParticipantOptions[SentKey, SentValue]",
         "Of `Client.producer`; see `oncelog.ProducerConfig`.",
         {"transactional_id": _fields(ProducerConfig)["transactional_id"]},
     )
     yield _one(
         "ConsumerOptions",
-        "ClientOptions",
+        "ClientOptions, Generic[ReadKey, ReadValue]",
         "Of `Client.consumer`; see `oncelog.ConsumerConfig`. Options of the client are for this one alone.",
         shared | _fields(ConsumerConfig),
     )
 
 
 def _fields(kind: type[Any], *without: str) -> dict[str, str]:
-    return {item.name: str(item.type) for item in fields(kind) if item.name not in without}
+    return {item.name: _TYPES_OF.get(item.name, str(item.type)) for item in fields(kind) if item.name not in without}
 
 
 def _one(name: str, base: str, text: str, types: dict[str, str]) -> str:

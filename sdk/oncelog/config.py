@@ -13,10 +13,9 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final, TypeVar
 
 from oncelog.errors import ConfigError, InvalidRequiredAcksError
+from oncelog.value_types import Deserializer, Serializer
 
 C = TypeVar("C")
-Serializer = Callable[[Any], bytes | None]
-Deserializer = Callable[[bytes | None], Any]
 Partitioner = Callable[[bytes | None, int], int]
 """(key, number of partitions) -> partition; called for every record that names no partition."""
 
@@ -196,9 +195,13 @@ class ProducerConfig:
     and `send_many`, with or without a key; Arrow data then goes by `fnv1a`. Kafka: `partitioner.class`.
     """
     key_serializer: Serializer | None = None
-    """A function that makes bytes of a key; without it, keys are bytes or text. Kafka: `key.serializer`."""
+    """A function that makes bytes of a key, called with None where a record has none; without it, keys are bytes or
+    text. What it takes is the type of keys for type checkers. Kafka: `key.serializer`.
+    """
     value_serializer: Serializer | None = None
-    """A function that makes bytes of a value; without it, values are bytes or text. Kafka: `value.serializer`."""
+    """A function that makes bytes of a value, called with None where a record has none; without it, values are bytes or
+    text. What it takes is the type of values for type checkers. Kafka: `value.serializer`.
+    """
 
     def __post_init__(self) -> None:
         """Raises `ConfigError`, or `InvalidRequiredAcksError`."""
@@ -279,9 +282,13 @@ class ConsumerConfig:
     `TransactionDataLossError` says so where they are.
     """
     key_deserializer: Deserializer | None = None
-    """A function that makes a key of bytes or None; without it, keys are bytes. Kafka: `key.deserializer`."""
+    """A function that makes a key of bytes or None; without it, keys are bytes or None. What it returns is the type of
+    keys for type checkers. Kafka: `key.deserializer`.
+    """
     value_deserializer: Deserializer | None = None
-    """A function that makes a value of bytes or None; without it, values are bytes. Kafka: `value.deserializer`."""
+    """A function that makes a value of bytes or None; without it, values are bytes or None. What it returns is the type of
+    values for type checkers. Kafka: `value.deserializer`.
+    """
 
     def __post_init__(self) -> None:
         """Raises `ConfigError`."""

@@ -5,10 +5,13 @@ Written by scripts/gen_options.py from `oncelog.config`, where meanings, default
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Generic, TypedDict
+
+from oncelog.value_types import ReadKey, ReadValue, SentKey, SentValue
 
 if TYPE_CHECKING:
-    from oncelog.config import Deserializer, Partitioner, Serializer, TokenProvider
+    from oncelog.config import Partitioner, TokenProvider
+    from oncelog.value_types import Deserializer, Serializer
 
 
 class ClientOptions(TypedDict, total=False):
@@ -37,7 +40,7 @@ class ClientOptions(TypedDict, total=False):
     trace_sampler_arg: float
 
 
-class ParticipantOptions(ClientOptions, total=False):
+class ParticipantOptions(ClientOptions, Generic[SentKey, SentValue], total=False):
     """Of `Client.join_transaction`; see `oncelog.ProducerConfig`. Options of the client are for this one alone."""
 
     client_id: str
@@ -54,17 +57,17 @@ class ParticipantOptions(ClientOptions, total=False):
     max_in_flight_requests_per_connection: int
     retries: int
     partitioner: str | Partitioner
-    key_serializer: Serializer | None
-    value_serializer: Serializer | None
+    key_serializer: Serializer[SentKey] | None
+    value_serializer: Serializer[SentValue] | None
 
 
-class ProducerOptions(ParticipantOptions, total=False):
+class ProducerOptions(ParticipantOptions[SentKey, SentValue], total=False):
     """Of `Client.producer`; see `oncelog.ProducerConfig`."""
 
     transactional_id: str | None
 
 
-class ConsumerOptions(ClientOptions, total=False):
+class ConsumerOptions(ClientOptions, Generic[ReadKey, ReadValue], total=False):
     """Of `Client.consumer`; see `oncelog.ConsumerConfig`. Options of the client are for this one alone."""
 
     client_id: str
@@ -82,5 +85,5 @@ class ConsumerOptions(ClientOptions, total=False):
     trace_consumer_parent: str
     check_crcs: bool
     skip_lost_transactions: bool
-    key_deserializer: Deserializer | None
-    value_deserializer: Deserializer | None
+    key_deserializer: Deserializer[ReadKey] | None
+    value_deserializer: Deserializer[ReadValue] | None

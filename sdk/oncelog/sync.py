@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from random import Random
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from oncelog.client import client as async_client
 from oncelog.client.client import TransactionOutcome
@@ -31,16 +31,18 @@ from oncelog.client.participant import BatchCommit, ParticipantResult
 from oncelog.client.participant import Participant as AsyncParticipant
 from oncelog.client.producer import Producer as AsyncProducer
 from oncelog.client.transaction import Transaction as AsyncTransaction
-from oncelog.client.writer import Headers
+from oncelog.client.writer import Headers, Message
 from oncelog.made_by_client import refuse_direct
 from oncelog.ports import Transport, WallClock
 from oncelog.sync_admin import Admin
 from oncelog.sync_loop import LoopThread, Wrapper, shared_thread
 from oncelog.tracing import Tracer
 from oncelog.types import TopicPartition
+from oncelog.value_types import NULL, K, Key, V, Value
 
 if TYPE_CHECKING:
     from oncelog.option_types import ClientOptions, ConsumerOptions, ParticipantOptions, ProducerOptions
+    from oncelog.value_types import ReadKey, ReadValue, SentKey, SentValue
 
 T = TypeVar("T")
 
@@ -100,7 +102,7 @@ class BatchDelivery(Wrapper[AsyncBatchDelivery]):
 A = TypeVar("A", bound=AsyncProducer | AsyncTransaction | AsyncParticipant)
 
 
-class _Writes(Wrapper[A]):
+class _Writes(Wrapper[A], Generic[A, Key, Value]):
     """What producer, transaction and participant have in common."""
 
     def __init__(self, inner: A, thread: LoopThread) -> None:
@@ -110,8 +112,8 @@ class _Writes(Wrapper[A]):
     def send(
         self,
         topic: str,
-        value: Any = None,
-        key: Any = None,
+        value: Value = NULL,
+        key: Key = NULL,
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Headers = (),
@@ -134,7 +136,7 @@ class _Writes(Wrapper[A]):
         return BatchDelivery(self._run(self._inner.send_batch(topic, data, partition)), self._thread)
 
 
-class Transaction(_Writes[AsyncTransaction]):
+class Transaction(_Writes[AsyncTransaction[Key, Value], Key, Value]):
     """`with producer.transaction() as txn:` commits on exit, aborts on error. See `oncelog.Transaction`."""
 
     @property
@@ -147,12 +149,12 @@ class Transaction(_Writes[AsyncTransaction]):
         """ "committed", "aborted", or where it stands."""
         return self._inner.outcome
 
-    def begin(self) -> Transaction:
+    def begin(self) -> Transaction[Key, Value]:
         """Begins."""
         self._run(self._inner.begin())
         return self
 
-    def __enter__(self) -> Transaction:
+    def __enter__(self) -> Transaction[Key, Value]:
         return self.begin()
 
     def __exit__(
@@ -160,7 +162,7 @@ class Transaction(_Writes[AsyncTransaction]):
     ) -> None:
         self._run(self._inner.__aexit__(kind, error, trace))
 
-    def send_many(self, topic: str, rows: Iterable[Any]) -> BatchDelivery:
+    def send_many(self, topic: str, rows: Iterable[Value | tuple[Key, Value] | Message[Key, Value]]) -> BatchDelivery:
         """Queues many records."""
         return BatchDelivery(self._run(self._inner.send_many(topic, list(rows))), self._thread)
 
@@ -181,15 +183,15 @@ class Transaction(_Writes[AsyncTransaction]):
         self._run(self._inner.abort())
 
 
-class Producer(_Writes[AsyncProducer]):
+class Producer(_Writes[AsyncProducer[Key, Value], Key, Value]):
     """See `oncelog.Producer`."""
 
-    def __new__(cls, *given: Any, **options: Any) -> Producer:
+    def __new__(cls, *given: Any, **options: Any) -> Producer[Key, Value]:
         """Raises `TypeError` that says how it is made."""
         refuse_direct(AsyncProducer, "oncelog.SyncClient", "producer", given, options)
         return super().__new__(cls)
 
-    def __enter__(self) -> Producer:
+    def __enter__(self) -> Producer[Key, Value]:
         self._run(self._inner.start())
         return self
 
@@ -198,16 +200,16 @@ class Producer(_Writes[AsyncProducer]):
     ) -> None:
         self._run(self._inner.__aexit__(kind, error, trace))
 
-    def start(self) -> Producer:
+    def start(self) -> Producer[Key, Value]:
         """Gets the producer id."""
         return self.__enter__()
 
-    def send_and_wait(self, topic: str, value: Any = None, key: Any = None, **options: Any) -> RecordMetadata:
+    def send_and_wait(self, topic: str, value: Value = NULL, key: Key = NULL, **options: Any) -> RecordMetadata:
         """`send`, and its acknowledgement."""
         metadata: RecordMetadata = self._run(self._inner.send_and_wait(topic, value, key, **options))
         return metadata
 
-    def send_many(self, topic: str, rows: Iterable[Any]) -> BatchDelivery:
+    def send_many(self, topic: str, rows: Iterable[Value | tuple[Key, Value] | Message[Key, Value]]) -> BatchDelivery:
         """Queues many records: values, `(key, value)` pairs, or `Message`s."""
         return BatchDelivery(self._run(self._inner.send_many(topic, list(rows))), self._thread)
 
@@ -215,11 +217,11 @@ class Producer(_Writes[AsyncProducer]):
         """Waits until everything is acknowledged. Raises the first failure that nobody awaited."""
         self._run(self._inner.flush())
 
-    def transaction(self) -> Transaction:
+    def transaction(self) -> Transaction[Key, Value]:
         """A new transaction."""
         return Transaction(self._inner.transaction(), self._thread)
 
-    def begin_transaction(self) -> Transaction:
+    def begin_transaction(self) -> Transaction[Key, Value]:
         """A new transaction, begun."""
         return self.transaction().begin()
 
@@ -228,7 +230,7 @@ class Producer(_Writes[AsyncProducer]):
         self._run(self._inner.close(timeout_ms))
 
 
-class Participant(_Writes[AsyncParticipant]):
+class Participant(_Writes[AsyncParticipant[Key, Value], Key, Value]):
     """A writer of a shared transaction. See `oncelog.client.participant`."""
 
     @property
@@ -256,7 +258,7 @@ class Participant(_Writes[AsyncParticipant]):
         """This participant's own id."""
         return self._inner.producer_id
 
-    def __enter__(self) -> Participant:
+    def __enter__(self) -> Participant[Key, Value]:
         return self
 
     def __exit__(
@@ -278,15 +280,15 @@ class Participant(_Writes[AsyncParticipant]):
         self._run(self._inner.close())
 
 
-class Consumer(Wrapper[AsyncConsumer]):
+class Consumer(Wrapper[AsyncConsumer[K, V]], Generic[K, V]):
     """See `oncelog.Consumer`."""
 
-    def __new__(cls, *given: Any, **options: Any) -> Consumer:
+    def __new__(cls, *given: Any, **options: Any) -> Consumer[K, V]:
         """Raises `TypeError` that says how it is made."""
         refuse_direct(AsyncConsumer, "oncelog.SyncClient", "consumer", given, options)
         return super().__new__(cls)
 
-    def __enter__(self) -> Consumer:
+    def __enter__(self) -> Consumer[K, V]:
         self._run(self._inner.start())
         return self
 
@@ -295,7 +297,7 @@ class Consumer(Wrapper[AsyncConsumer]):
     ) -> None:
         self.close()
 
-    def start(self) -> Consumer:
+    def start(self) -> Consumer[K, V]:
         """Assigns the partitions of the topics that were given."""
         return self.__enter__()
 
@@ -354,21 +356,21 @@ class Consumer(Wrapper[AsyncConsumer]):
         found: dict[TopicPartition, int] = self._run(self._inner.end_offsets(list(partitions)))
         return found
 
-    def getmany(self, timeout_ms: int | None = None, max_records: int | None = None) -> Records:
+    def getmany(self, timeout_ms: int | None = None, max_records: int | None = None) -> Records[K, V]:
         """Records; waits for the first one, at most `timeout_ms`."""
-        records: Records = self._run(self._inner.getmany(timeout_ms, max_records))
+        records: Records[K, V] = self._run(self._inner.getmany(timeout_ms, max_records))
         return records
 
     def processing(self, record: ConsumerRecord) -> AbstractContextManager[None]:
         """`with consumer.processing(record):` gives the work on a record a span; see `oncelog.Consumer.processing`."""
         return self._inner.processing(record)
 
-    def getone(self, timeout_ms: int | None = None) -> ConsumerRecord | None:
+    def getone(self, timeout_ms: int | None = None) -> ConsumerRecord[K, V] | None:
         """The next record; None when none came in time."""
-        record: ConsumerRecord | None = self._run(self._inner.getone(timeout_ms))
+        record: ConsumerRecord[K, V] | None = self._run(self._inner.getone(timeout_ms))
         return record
 
-    def __iter__(self) -> Iterator[ConsumerRecord]:
+    def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
         """Records for ever. The position is always behind the last one that this gave.
 
         A Ctrl-C may come after a record was taken and before your loop has it: the position is behind that one too.
@@ -477,13 +479,15 @@ class Client(Wrapper[async_client.Client]):
         """See `oncelog.Client.tracer`."""
         return self._inner.tracer
 
-    def producer(self, **config: Unpack[ProducerOptions]) -> Producer:
+    def producer(self, **config: Unpack[ProducerOptions[SentKey, SentValue]]) -> Producer[SentKey, SentValue]:
         """A producer."""
         producer = self._call(self._inner.producer, **config)
         self._thread.rescue_at_exit(producer)
         return Producer(producer, self._thread)
 
-    def consumer(self, *topics: str, **config: Unpack[ConsumerOptions]) -> Consumer:
+    def consumer(
+        self, *topics: str, **config: Unpack[ConsumerOptions[ReadKey, ReadValue]]
+    ) -> Consumer[ReadKey, ReadValue]:
         """A consumer."""
         return Consumer(self._call(self._inner.consumer, *topics, **config), self._thread)
 
@@ -498,8 +502,8 @@ class Client(Wrapper[async_client.Client]):
         task_attempt: str = "",
         lease_ms: int = 60_000,
         max_duration_ms: int = 0,
-        **config: Unpack[ParticipantOptions],
-    ) -> Participant:
+        **config: Unpack[ParticipantOptions[SentKey, SentValue]],
+    ) -> Participant[SentKey, SentValue]:
         """Joins the open transaction of a batch. See `oncelog.Client.join_transaction`."""
         work = self._inner.join_transaction(
             transactional_id,

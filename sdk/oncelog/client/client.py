@@ -36,6 +36,7 @@ from oncelog.v1 import types_pb2
 
 if TYPE_CHECKING:
     from oncelog.option_types import ClientOptions, ConsumerOptions, ParticipantOptions, ProducerOptions
+    from oncelog.value_types import ReadKey, ReadValue, SentKey, SentValue
 
 M = TypeVar("M", Producer, Consumer, Participant)
 _FLUSH_MS = 1_000
@@ -138,7 +139,7 @@ class Client:
 
     # ------------------------------------------------------------ what it makes
 
-    def producer(self, **config: Unpack[ProducerOptions]) -> Producer:
+    def producer(self, **config: Unpack[ProducerOptions[SentKey, SentValue]]) -> Producer[SentKey, SentValue]:
         """A producer; see `ProducerConfig` for its options. Raises `ConfigError`."""
         context, own = self._for_one(config)
         caller = Caller(context, self._metadata)
@@ -147,7 +148,9 @@ class Client:
             unclosed.watch(producer)
         return producer
 
-    def consumer(self, *topics: str, **config: Unpack[ConsumerOptions]) -> Consumer:
+    def consumer(
+        self, *topics: str, **config: Unpack[ConsumerOptions[ReadKey, ReadValue]]
+    ) -> Consumer[ReadKey, ReadValue]:
         """A consumer of all partitions of these topics, or, without topics, of what you `assign`.
 
         See `ConsumerConfig` for its options: read_committed is the default (unlike Kafka's Java client), and a
@@ -199,8 +202,8 @@ class Client:
         task_attempt: str = "",
         lease_ms: int = 60_000,
         max_duration_ms: int = 0,
-        **config: Unpack[ParticipantOptions],
-    ) -> Participant:
+        **config: Unpack[ParticipantOptions[SentKey, SentValue]],
+    ) -> Participant[SentKey, SentValue]:
         """Joins the open transaction of a batch as one of its writers (a Spark task); see `Participant`.
 
         `config` are a producer's options. Raises `ProducerFencedError`, `BatchRolledBackError`, `TxnEndedError`.

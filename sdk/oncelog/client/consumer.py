@@ -14,7 +14,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Iterable, Mapping
 from types import TracebackType
-from typing import Any
+from typing import Any, Generic
 
 from oncelog import errors, methods
 from oncelog.client.calls import Caller
@@ -25,13 +25,7 @@ from oncelog.client.following import Following
 from oncelog.client.handout import Handout
 from oncelog.client.metadata import Metadata, created_again
 from oncelog.client.offset_lookup import EARLIEST, LATEST, FoundOffset, OffsetLookup
-from oncelog.client.offsets import (
-    GroupMetadata,
-    OffsetAndMetadata,
-    as_partition,
-    as_partitions,
-    offset_entries,
-)
+from oncelog.client.offsets import GroupMetadata, OffsetAndMetadata, as_partition, as_partitions, offset_entries
 from oncelog.client.read_trace import ReadTraces
 from oncelog.config import ConsumerConfig
 from oncelog.core.consumer import Cursor
@@ -40,6 +34,7 @@ from oncelog.made_by_client import refuse_direct
 from oncelog.types import PartitionId, TopicPartition
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import types_pb2
+from oncelog.value_types import K, V
 from oncelog.wire_errors import from_detail
 
 _FOREVER_MS = 3_600_000
@@ -47,10 +42,10 @@ _FOREVER_MS = 3_600_000
 _log = logging.getLogger(__name__)
 
 
-class Consumer:
+class Consumer(Generic[K, V]):
     """See the module. Made by `Client.consumer(...)`; use it with `async with`."""
 
-    def __new__(cls, *given: Any, **options: Any) -> Consumer:
+    def __new__(cls, *given: Any, **options: Any) -> Consumer[K, V]:
         """Raises `TypeError` that says how it is made."""
         refuse_direct(Context, "oncelog.Client", "consumer", given, options)
         return super().__new__(cls)
@@ -79,7 +74,7 @@ class Consumer:
 
     # ------------------------------------------------------------ life
 
-    async def start(self) -> Consumer:
+    async def start(self) -> Consumer[K, V]:
         """Assigns all partitions of the topics that were given. Idempotent. Raises `UnknownTopicError`.
 
         Whatever reads does this by itself.
@@ -99,7 +94,7 @@ class Consumer:
             )
         await self.start()
 
-    async def __aenter__(self) -> Consumer:
+    async def __aenter__(self) -> Consumer[K, V]:
         return await self.start()
 
     async def __aexit__(
@@ -262,7 +257,7 @@ class Consumer:
 
     # ------------------------------------------------------------ reading
 
-    async def getmany(self, timeout_ms: int | None = None, max_records: int | None = None) -> Records:
+    async def getmany(self, timeout_ms: int | None = None, max_records: int | None = None) -> Records[K, V]:
         """Up to `max_records` (None = `max_poll_records`) records; waits for the first one, at most `timeout_ms`.
 
         The list is empty when none came (None = waits for ever). It knows its `offsets` and `group`, for
@@ -279,9 +274,9 @@ class Consumer:
         self._traces.polled(records, begin_ns)
         return records
 
-    async def _poll(self, timeout_ms: int | None, limit: int) -> Records:
+    async def _poll(self, timeout_ms: int | None, limit: int) -> Records[K, V]:
         await self._ensure_assigned()
-        records = Records(self.group())
+        records: Records[K, V] = Records(self.group())
         deadline_ms = None if timeout_ms is None else now_ms() + timeout_ms
         while True:
             await self._find_positions()
@@ -354,15 +349,15 @@ class Consumer:
         self._leftover = None if part.is_empty else part
         return unpacked
 
-    async def getone(self, timeout_ms: int | None = None) -> ConsumerRecord | None:
+    async def getone(self, timeout_ms: int | None = None) -> ConsumerRecord[K, V] | None:
         """The next record; None when none came within `timeout_ms`."""
         records = await self.getmany(timeout_ms, max_records=1)
         return records[0] if records else None
 
-    def __aiter__(self) -> Consumer:
+    def __aiter__(self) -> Consumer[K, V]:
         return self
 
-    async def __anext__(self) -> ConsumerRecord:
+    async def __anext__(self) -> ConsumerRecord[K, V]:
         if self._traces is None and self._leftover is not None and (following := self._leftover.next_row()) is not None:
             return following  # no poll for each record
         while not self._is_closed:
@@ -371,7 +366,7 @@ class Consumer:
                 return record
         raise StopAsyncIteration
 
-    async def hand_out(self, timeout_ms: int) -> tuple[ConsumerRecord | None, Handout | None]:
+    async def hand_out(self, timeout_ms: int) -> tuple[ConsumerRecord[K, V] | None, Handout | None]:
         """For `oncelog.sync`: the next record, and what follows it in its batch, which another thread takes one by one.
 
         Whatever else needs the position, or moves it, takes back what is left. Raises as `getone`.
@@ -393,7 +388,7 @@ class Consumer:
             part.fetched.cursor.returned(part.position, part.fetched.leader_epoch)
             self._leftover = None if part.is_empty else part
 
-    async def batches(self, max_records: int | None = None, timeout_ms: int = 1_000) -> AsyncIterator[Records]:
+    async def batches(self, max_records: int | None = None, timeout_ms: int = 1_000) -> AsyncIterator[Records[K, V]]:
         """Lists of records for ever, none of them empty; `timeout_ms` is only how often it looks whether to stop."""
         while not self._is_closed:
             records = await self.getmany(timeout_ms, max_records)

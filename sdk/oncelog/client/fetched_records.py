@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple
 
 from oncelog import errors
 from oncelog.client.fetcher import Fetched
@@ -15,24 +15,25 @@ from oncelog.core.consumer import committed
 from oncelog.core.fetch_answer import check_batch, check_end
 from oncelog.core.header import BatchHeader
 from oncelog.types import TopicPartition
+from oncelog.value_types import K, V
 
 _FEW_ROWS: Final = 1_024
 """Arrow batches smaller than this on average are put together."""
 
 
-class ConsumerRecord(NamedTuple):
+class ConsumerRecord(NamedTuple, Generic[K, V]):
     """A record and where it was. Key and value are bytes or null, or what the deserializers made of them."""
 
     topic: str
     partition: int
     offset: int
     timestamp_ms: int
-    key: Any
-    value: Any
+    key: K
+    value: V
     headers: tuple[tuple[str, bytes | None], ...]
 
 
-class Records(list[ConsumerRecord]):
+class Records(list[ConsumerRecord[K, V]], Generic[K, V]):
     """Records of one poll, with the offsets from which reading goes on after them."""
 
     def __init__(self, group: GroupMetadata | None) -> None:

@@ -16,7 +16,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any
+from typing import Any, Generic
 
 from oncelog import errors, methods, span_names
 from oncelog.client.calls import Caller
@@ -31,6 +31,7 @@ from oncelog.config import ProducerConfig
 from oncelog.core.identity import Identity, believed
 from oncelog.core.names import check_transactional_id
 from oncelog.v1 import coordinator_pb2 as co
+from oncelog.value_types import NULL, Key, Value
 
 _WAITS = {"decided": co.END_WAIT_DECIDED, "visible": co.END_WAIT_VISIBLE}
 
@@ -86,7 +87,7 @@ class JoinOptions:
     max_duration_ms: int = 0
 
 
-class Participant:
+class Participant(Generic[Key, Value]):
     """See the module. Made by `Client.join_transaction(...)`; use it with `async with`, and `flush` before you leave."""
 
     def __init__(
@@ -111,7 +112,7 @@ class Participant:
 
     # ------------------------------------------------------------ life
 
-    async def join(self) -> Participant:
+    async def join(self) -> Participant[Key, Value]:
         """Joins; look at `already_committed` before you write.
 
         Raises `ProducerFencedError` (a newer run owns the id), `BatchRolledBackError`, `TxnEndedError`.
@@ -126,7 +127,7 @@ class Participant:
                 self._scope.end(error)
             raise
 
-    async def _join(self) -> Participant:
+    async def _join(self) -> Participant[Key, Value]:
         options = self.options
         request = co.JoinTransactionRequest(
             transactional_id=options.transactional_id,
@@ -160,7 +161,7 @@ class Participant:
                 self._renewing = asyncio.get_running_loop().create_task(self._renew_for_ever(), name="oncelog-renew")
         return self
 
-    async def __aenter__(self) -> Participant:
+    async def __aenter__(self) -> Participant[Key, Value]:
         return self if self._identity is not None or self.already_committed else await self.join()
 
     async def __aexit__(
@@ -206,8 +207,8 @@ class Participant:
     async def send(
         self,
         topic: str,
-        value: Any = None,
-        key: Any = None,
+        value: Value = NULL,
+        key: Key = NULL,
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Headers = (),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from types import TracebackType
-from typing import Any
+from typing import Any, Generic
 
 from oncelog import errors, methods
 from oncelog.client import unclosed
@@ -21,7 +21,7 @@ from oncelog.client.handover import Handover
 from oncelog.client.metadata import Metadata
 from oncelog.client.sender import Sender
 from oncelog.client.transaction import Transaction
-from oncelog.client.writer import Headers, Writer
+from oncelog.client.writer import Headers, Message, Writer
 from oncelog.config import ProducerConfig
 from oncelog.core.accumulator import Batch
 from oncelog.core.causes import again, because
@@ -30,12 +30,13 @@ from oncelog.core.names import check_transactional_id
 from oncelog.core.transaction import TransactionState
 from oncelog.made_by_client import refuse_direct
 from oncelog.v1 import coordinator_pb2 as co
+from oncelog.value_types import NULL, Key, Value
 
 
-class Producer:
+class Producer(Generic[Key, Value]):
     """See the module. Made by `Client.producer(...)`; use it with `async with`."""
 
-    def __new__(cls, *given: Any, **options: Any) -> Producer:
+    def __new__(cls, *given: Any, **options: Any) -> Producer[Key, Value]:
         """Raises `TypeError` that says how it is made."""
         refuse_direct(Context, "oncelog.Client", "producer", given, options)
         return super().__new__(cls)
@@ -62,7 +63,7 @@ class Producer:
 
     # ------------------------------------------------------------ life
 
-    async def start(self) -> Producer:
+    async def start(self) -> Producer[Key, Value]:
         """Gets the producer id; for a transactional producer this fences its predecessor. Idempotent.
 
         Raises `ProducerFencedError`, `ClusterUnreachableError`, or what refused the transactional id.
@@ -75,7 +76,7 @@ class Producer:
                 self._sender.identity = await self._init_producer_id()
         return self
 
-    async def __aenter__(self) -> Producer:
+    async def __aenter__(self) -> Producer[Key, Value]:
         return await self.start()
 
     async def __aexit__(
@@ -143,8 +144,8 @@ class Producer:
     async def send(
         self,
         topic: str,
-        value: Any = None,
-        key: Any = None,
+        value: Value = NULL,
+        key: Key = NULL,
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Headers = (),
@@ -158,11 +159,13 @@ class Producer:
         self._check_plain()
         return await self._writer.send(topic, value, key, partition, timestamp_ms, headers)
 
-    async def send_and_wait(self, topic: str, value: Any = None, key: Any = None, **options: Any) -> RecordMetadata:
+    async def send_and_wait(self, topic: str, value: Value = NULL, key: Key = NULL, **options: Any) -> RecordMetadata:
         """`send`, and its acknowledgement."""
         return await (await self.send(topic, value, key, **options))
 
-    async def send_many(self, topic: str, rows: Iterable[Any]) -> BatchDelivery:
+    async def send_many(
+        self, topic: str, rows: Iterable[Value | tuple[Key, Value] | Message[Key, Value]]
+    ) -> BatchDelivery:
         """Queues many records: values, `(key, value)` pairs, or `Message`s. Raises as `send`."""
         self._check_plain()
         return await self._writer.send_many(topic, rows)
@@ -189,13 +192,13 @@ class Producer:
 
     # ------------------------------------------------------------ transactions
 
-    def transaction(self) -> Transaction:
+    def transaction(self) -> Transaction[Key, Value]:
         """A new transaction: `async with producer.transaction() as txn:`. Raises `IllegalStateError`."""
         if self.config.transactional_id is None:
             raise errors.IllegalStateError("transactions need a producer with a transactional_id")
         return Transaction(self, self._context, self._metadata, self._caller, self._sender)
 
-    async def begin_transaction(self) -> Transaction:
+    async def begin_transaction(self) -> Transaction[Key, Value]:
         """`transaction()`, begun; end it with `commit` or `abort`."""
         return await self.transaction().begin()
 

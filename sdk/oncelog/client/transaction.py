@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from oncelog import errors, methods, span_names
 from oncelog.client.calls import Caller
@@ -23,7 +23,7 @@ from oncelog.client.metadata import Metadata, created_again
 from oncelog.client.offsets import GroupMetadata, OffsetAndMetadata, offset_entries
 from oncelog.client.scope import Scope, inside
 from oncelog.client.sender import Sender
-from oncelog.client.writer import Headers, Writer
+from oncelog.client.writer import Headers, Message, Writer
 from oncelog.config import ProducerConfig
 from oncelog.core.causes import because
 from oncelog.core.identity import Identity
@@ -31,6 +31,7 @@ from oncelog.core.transaction import TransactionCore, TransactionState
 from oncelog.types import PartitionId, TopicPartition
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import types_pb2
+from oncelog.value_types import NULL, Key, Value
 
 if TYPE_CHECKING:
     from oncelog.client.producer import Producer
@@ -53,11 +54,11 @@ class HasOffsets(Protocol):
         ...
 
 
-class Transaction:
+class Transaction(Generic[Key, Value]):
     """See the module. Made by `Producer.transaction()`; used once."""
 
     def __init__(
-        self, producer: Producer, context: Context, metadata: Metadata, caller: Caller, sender: Sender
+        self, producer: Producer[Key, Value], context: Context, metadata: Metadata, caller: Caller, sender: Sender
     ) -> None:
         self._producer = producer
         self._context = context
@@ -116,7 +117,7 @@ class Transaction:
 
     # ------------------------------------------------------------ begin
 
-    async def begin(self) -> Transaction:
+    async def begin(self) -> Transaction[Key, Value]:
         """Begins: ends what the producer's last transaction left behind, and takes the next number.
 
         Raises `IllegalStateError` while another transaction of the producer is open, `ProducerFencedError`.
@@ -141,7 +142,7 @@ class Transaction:
         self._sender.reset(self._identity, errors.TxnEndedError("the transaction is over"))
         return self
 
-    async def __aenter__(self) -> Transaction:
+    async def __aenter__(self) -> Transaction[Key, Value]:
         return await self.begin()
 
     async def __aexit__(
@@ -173,8 +174,8 @@ class Transaction:
     async def send(
         self,
         topic: str,
-        value: Any = None,
-        key: Any = None,
+        value: Value = NULL,
+        key: Key = NULL,
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Headers = (),
@@ -194,7 +195,9 @@ class Transaction:
             return False
         return core.state is TransactionState.OPEN and core.is_touched
 
-    async def send_many(self, topic: str, rows: Iterable[Any]) -> BatchDelivery:
+    async def send_many(
+        self, topic: str, rows: Iterable[Value | tuple[Key, Value] | Message[Key, Value]]
+    ) -> BatchDelivery:
         """As `Producer.send_many`, inside this transaction."""
         self._touch()
         return await self._writer.send_many(topic, rows)

@@ -9,30 +9,31 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple
 
 from oncelog.client.context import Context
 from oncelog.client.delivery import BatchDelivery, Delivery
 from oncelog.client.metadata import Metadata, Topic, no_partition
 from oncelog.client.send_trace import Created
 from oncelog.client.sender import Sender
-from oncelog.config import ProducerConfig, Serializer
+from oncelog.config import ProducerConfig
 from oncelog.core.accumulator import Batch, Row, row_bytes
 from oncelog.core.hashing import partition_for_key
 from oncelog.core.record import MAX_RECORD_HEADERS, HeaderList
 from oncelog.errors import InvalidRecordError, InvalidTimestampError, UnknownTopicError
 from oncelog.types import PartitionId
+from oncelog.value_types import NULL, K, Serializer, V
 
 _CHUNK_BYTES = 16 << 20
 Headers = Mapping[str, bytes | str | None] | Sequence[tuple[str, bytes | str | None]]
 Enrol = Callable[[list[PartitionId]], Awaitable[None]]
 
 
-class Message(NamedTuple):
+class Message(NamedTuple, Generic[K, V]):
     """One record for `send_many`; what is left out is null or chosen."""
 
-    value: Any = None
-    key: Any = None
+    value: V = NULL
+    key: K = NULL
     headers: Headers = ()
     partition: int | None = None
     timestamp_ms: int | None = None

@@ -1,4 +1,7 @@
-"""Options are known to type checkers (new_user.md 7.19: `lingr_ms=5` passed mypy --strict), and typed wrong they help."""
+"""Options are known to type checkers (new_user.md 7.19: `lingr_ms=5` passed mypy --strict), and typed wrong they help.
+
+So are keys and values, by the (de)serializers: what `send` takes, and what records hold.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,8 @@ from oncelog import sync
 from scripts import gen_options
 
 ROOT = Path(__file__).parents[3]
+TYPED = Path(__file__).parent / "typed_orders.py"
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 GOOD = """
 import oncelog
@@ -32,6 +37,9 @@ oncelog.SyncClient(["a:1"], username="u", password="p")
 config: oncelog.ProducerConfig = oncelog.ProducerConfig(linger_ms=5)
 print(oncelog.ClientConfig(), oncelog.ConsumerConfig())
 """
+IMPORTS = (
+    "import json, oncelog; from tests.unit.sdk.typed_orders import ORDERS, SYNC_ORDERS, Order, decode, decode_bytes"
+)
 BAD = (
     ("oncelog.Client('a:1').producer(lingr_ms=5)", 'Unexpected keyword argument "lingr_ms"'),
     ("oncelog.Client('a:1').producer(linger_ms='5 ms')", 'incompatible type "str"; expected "int"'),
@@ -40,6 +48,29 @@ BAD = (
     ("oncelog.SyncClient('a:1').producer(lingr_ms=5)", 'Unexpected keyword argument "lingr_ms"'),
     ("oncelog.SyncClient('a:1').consumer(group=5)", 'Unexpected keyword argument "group"'),
     ("oncelog.SyncClient('a:1', request_timeout=5)", 'Unexpected keyword argument "request_timeout"'),
+    ("ORDERS.send('t', value=3)", 'incompatible type "int"; expected "Order"'),
+    ("ORDERS.send('t', value=None)", 'incompatible type "None"; expected "Order"'),
+    ("ORDERS.send('t', Order(), key=3)", 'incompatible type "int"; expected "bytes | '),
+    ("ORDERS.send_and_wait('t', 3)", 'incompatible type "int"; expected "Order"'),
+    ("ORDERS.send_many('t', [3])", 'List item 0 has incompatible type "int"; expected "Order | '),
+    ("ORDERS.send_many('t', [(b'7', 3)])", 'List item 0 has incompatible type "tuple[bytes, int]"'),
+    ("ORDERS.send_many('t', [oncelog.Message(3)])", 'incompatible type "int"; expected "Order"'),
+    ("ORDERS.transaction().send('t', 3)", 'incompatible type "int"; expected "Order"'),
+    ("ORDERS.transaction().send_many('t', [3])", 'List item 0 has incompatible type "int"; expected "Order | '),
+    ("SYNC_ORDERS.send('t', 3)", 'incompatible type "int"; expected "Order"'),
+    ("SYNC_ORDERS.send_many('t', [3])", 'List item 0 has incompatible type "int"; expected "Order | '),
+    ("SYNC_ORDERS.transaction().send('t', 3)", 'incompatible type "int"; expected "Order"'),
+    ("oncelog.Client('a:1').producer().send('t', Order())", 'incompatible type "Order"; expected "bytes | '),
+    ("oncelog.SyncClient('a:1').producer().send('t', {})", 'expected "bytes | '),
+    ("oncelog.Client('a:1').producer(value_serializer=json.dumps)", "incompatible type"),
+    ("oncelog.Client('a:1').producer(value_serializer=3)", 'incompatible type "int"'),
+    ("oncelog.Client('a:1').consumer(value_deserializer=decode_bytes)", 'type "Callable[[bytes], Order]"'),
+    ("oncelog.Client('a:1').consumer(value_deserializer=3)", 'incompatible type "int"'),
+    ("next(iter(oncelog.SyncClient('a:1').consumer())).value.decode()", 'Item "None" of "bytes | None"'),
+    (
+        "next(iter(oncelog.SyncClient('a:1').consumer(value_deserializer=decode))).value.number",
+        'Item "None" of "Order | None"',
+    ),
 )
 
 
@@ -47,18 +78,19 @@ def test_the_types_are_those_of_the_configuration_classes() -> None:
     assert gen_options.main(["--check"]) == 0, "run python scripts/gen_options.py"
 
 
-def test_a_type_checker_finds_each_typo_and_nothing_else(tmp_path: Path) -> None:
+def test_a_type_checker_finds_each_mistake_and_nothing_else(tmp_path: Path) -> None:
     good, bad = tmp_path / "good.py", tmp_path / "bad.py"
     good.write_text(GOOD)
-    bad.write_text("\n".join(["import oncelog", *(line for line, _ in BAD)]) + "\n")
+    bad.write_text("\n".join([IMPORTS, *(line for line, _ in BAD)]) + "\n")
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--hide-error-context", good, bad],
+        [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--hide-error-context", good, bad, TYPED, *EXAMPLES],
         capture_output=True, text=True, cwd=ROOT, check=False,
     )  # fmt: skip
     found = [line for line in done.stdout.splitlines() if ": error: " in line]
-    assert not [line for line in found if "good.py" in line], done.stdout
+    assert found, done.stdout + done.stderr
+    assert all("bad.py:" in line for line in found), done.stdout
     for number, (_, expected) in enumerate(BAD, start=2):
-        assert any(f"bad.py:{number}: " in line and expected in line for line in found), done.stdout
+        assert any(f"bad.py:{number}: " in line and expected in line for line in found), (number, done.stdout)
 
 
 @pytest.mark.parametrize("module", [oncelog.Client, sync.Client], ids=["asyncio", "sync"])
