@@ -29,10 +29,11 @@ from oncelog.core.identity import NOBODY, Identity, believed
 from oncelog.core.names import check_transactional_id
 from oncelog.core.transaction import TransactionState
 from oncelog.made_by_client import refuse_direct
+from oncelog.stays_here import StaysHere
 from oncelog.v1 import coordinator_pb2 as co
 
 
-class Producer:
+class Producer(StaysHere):
     """See the module. Made by `Client.producer(...)`; use it with `async with`."""
 
     def __new__(cls, *given: Any, **options: Any) -> Producer:
@@ -67,6 +68,7 @@ class Producer:
 
         Raises `ProducerFencedError`, `ClusterUnreachableError`, or what refused the transactional id.
         """
+        self._context.home.check()
         async with self._starting:  # two sessions of one producer would fence each other
             if self.config.transactional_id is not None:
                 if self._session is None:
@@ -124,6 +126,7 @@ class Producer:
         """
         if self._is_closed:
             return
+        self._context.home.check()
         self._is_closed = True
         if self._current is not None and self._current.state in (TransactionState.OPEN, TransactionState.FAILED):
             try:
@@ -176,6 +179,7 @@ class Producer:
 
     async def flush(self) -> None:
         """Waits until everything sent so far is acknowledged. Raises the first failure that nobody awaited."""
+        self._context.home.check()
         await self._sender.flush()
         self._raise_unseen()
 
