@@ -25,7 +25,17 @@ HOME: Final = ("What it promises",)
 MENU: Final[Mapping[str, tuple[str, ...]]] = {
     "Start": ("quick-start", "examples", "examples-go", "examples-node", "coming-from-kafka"),
     "Guides": (
-        *("spark", "transactions", "consumer", "partitioner", "security", "operations", "runbooks", "durability"),
+        *(
+            "spark",
+            "transactions",
+            "consumer",
+            "processes",
+            "partitioner",
+            "security",
+            "operations",
+            "runbooks",
+            "durability",
+        ),
         *("repeated-calls", "tracing", "metrics", "tools", "threat_model", "helm-chart", "other-languages"),
     ),
     "Options": (

@@ -550,6 +550,14 @@ class ForkedClientError(CallerError):
 
     code = ErrorCode.FORKED_CLIENT
 
+    @classmethod
+    def inherited(cls) -> ForkedClientError:
+        """The child uses what its parent made."""
+        return cls(
+            "this client was made before the process was forked: make it in the child (gunicorn: without --preload or in"
+            " post_fork; Celery: in worker_process_init; Airflow: inside of the task), or start processes with spawn"
+        )
+
 
 class ClusterUnreachableError(RetriableError):
     """No bootstrap address answered."""

@@ -12,7 +12,7 @@ Rule 4: what was sent by a producer that nobody closed is still written when the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from random import Random
 from types import TracebackType
@@ -388,10 +388,7 @@ class Consumer(Wrapper[AsyncConsumer[K, V]], Generic[K, V]):
 
     def arrow_batches(self, include_headers: bool = False) -> Iterator[Any]:
         """`read_arrow` for ever."""
-        while not self._inner.is_closed:
-            rows = self.read_arrow(1_000, include_headers)
-            if rows is not None:
-                yield rows
+        return self._each(self._inner.arrow_batches(include_headers))
 
     def read_range(
         self,
@@ -403,15 +400,15 @@ class Consumer(Wrapper[AsyncConsumer[K, V]], Generic[K, V]):
         topic_id: str = "",
     ) -> Iterator[Any]:
         """The rows with `start` <= offset < `end` of one partition, as Arrow; then it is over."""
-        rows = self._inner.read_range(partition, start, end, include_headers, timeout_ms, topic_id)
-        try:
-            while True:
-                try:
-                    yield self._run(_await(anext(rows)))
-                except StopAsyncIteration:
-                    return
-        finally:
-            self._run(rows.aclose())  # type: ignore[attr-defined]
+        return self._each(self._inner.read_range(partition, start, end, include_headers, timeout_ms, topic_id))
+
+    def _each(self, rows: AsyncIterator[Any]) -> Iterator[Any]:
+        """What is left open when the caller stops is closed by the loop: to wait for that could outlive the loop."""
+        while True:
+            try:
+                yield self._run(_await(anext(rows)))
+            except StopAsyncIteration:
+                return
 
     def commit(self, offsets: Mapping[Any, Any] | None = None) -> None:
         """Commits offsets (None = all positions) for the group."""

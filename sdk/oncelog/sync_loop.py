@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from oncelog.client.unclosed import EXIT_FLUSH_MS, rescue
 from oncelog.errors import ForkedClientError
+from oncelog.stays_here import StaysHere
 
 if TYPE_CHECKING:
     from oncelog.client.producer import Producer
@@ -99,7 +100,7 @@ def shared_thread() -> LoopThread:
         return _thread
 
 
-class Wrapper(Generic[T]):
+class Wrapper(StaysHere, Generic[T]):
     """Something asynchronous, and the loop on which it lives."""
 
     __slots__ = ("_inner", "_thread")
@@ -111,7 +112,7 @@ class Wrapper(Generic[T]):
     def _check_process(self) -> None:
         """Raises `ForkedClientError` in a child of the process that made this."""
         if not self._thread.is_here:
-            raise ForkedClientError("this client was created before the fork: create it in the child, or use spawn")
+            raise ForkedClientError.inherited()
 
     def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
         try:

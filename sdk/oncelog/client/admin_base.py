@@ -8,10 +8,11 @@ from oncelog import errors, methods
 from oncelog.client.calls import Caller
 from oncelog.client.context import Context, now_ms
 from oncelog.client.metadata import Metadata
+from oncelog.stays_here import StaysHere
 from oncelog.v1 import partition_pb2 as pb
 
 
-class AdminBase:
+class AdminBase(StaysHere):
     """Ports of one client."""
 
     def __init__(self, context: Context, metadata: Metadata, caller: Caller) -> None:

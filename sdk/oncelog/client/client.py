@@ -4,7 +4,8 @@
         async with client.producer() as producer:
             metadata = await producer.send_and_wait("orders", value=b"42", key=b"7")
 
-Rule 1: a client, and what it made, belongs to one event loop and one process.
+Rule 1: a client, and what it made, belongs to the event loop of its first call and to one process, until its `close`: used in
+        another loop, or later, it raises `IllegalStateError`; in a forked child `ForkedClientError`.
 Rule 2: configuration has the names that Kafka users type; what `Client` takes may also be given to `producer(...)` or
         `consumer(...)`, for that one alone. Unknown names raise `ConfigError` with the nearest known one.
 """
@@ -23,13 +24,14 @@ from oncelog.client import unclosed
 from oncelog.client.admin import Admin
 from oncelog.client.calls import Caller
 from oncelog.client.consumer import Consumer
-from oncelog.client.context import Context, now_ms
+from oncelog.client.context import Context
 from oncelog.client.metadata import Metadata
 from oncelog.client.participant import BatchCommit, Batches, BatchToken, JoinOptions, Participant, ParticipantResult
 from oncelog.client.producer import Producer
 from oncelog.config import ClientConfig, ConsumerConfig, ProducerConfig, addresses, load
-from oncelog.errors import ConfigError
+from oncelog.errors import ConfigError, OncelogError
 from oncelog.ports import Transport, WallClock
+from oncelog.stays_here import StaysHere
 from oncelog.tracing import Tracer
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import types_pb2
@@ -57,7 +59,7 @@ class TransactionOutcome:
     visible: bool
 
 
-class Client:
+class Client(StaysHere):
     """See the module. `transport`, `clock`, `random` and `tracer` are for the simulation and for tests.
 
     Traces: with the application's OpenTelemetry tracer provider, if it has set one up; else to `otlp_endpoint`, or to
@@ -109,23 +111,42 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """Closes what is still open of its producers and consumers, then the connections. Idempotent."""
-        made, self._made = self._made, {}
+        """Closes what is still open of its producers and consumers, then the connections. Idempotent.
+
+        What it made, and `admin`, raise `IllegalStateError` from then on. Raises the first failure of a producer that nobody
+        awaited, when all is closed.
+        """
+        if self._context.home.is_closed:
+            return
+        self._context.home.check()
         try:
-            for item in made.values():
-                await item.close()
+            await self._close_made()
         finally:
+            self._context.home.close()
             await self._metadata.close()
             await self._context.transport.close()
             if self._context.tracer is not None and self._context.tracer.exports:
                 await asyncio.to_thread(self._context.tracer.flush, _FLUSH_MS)
+
+    async def _close_made(self) -> None:
+        """Each of them, also when another one fails, and what is made meanwhile. Raises the first failure."""
+        first: OncelogError | None = None
+        while self._made:
+            made, self._made = self._made, {}
+            for item in made.values():
+                try:
+                    await item.close()
+                except OncelogError as error:
+                    first = first or error
+        if first is not None:
+            raise first
 
     def give_up_after(self, timeout_ms: int) -> None:
         """From now on all calls together have this long (ms), not each one alone; a later call of this sets it anew.
 
         For programs that run once, as a command line does. Records on their way have their `delivery_timeout_ms`.
         """
-        self._context.ends_ms = now_ms() + timeout_ms
+        self._context.ends_ms = self._context.now_ms() + timeout_ms
 
     @property
     def cluster_id(self) -> str:
@@ -140,7 +161,7 @@ class Client:
     # ------------------------------------------------------------ what it makes
 
     def producer(self, **config: Unpack[ProducerOptions[SentKey, SentValue]]) -> Producer[SentKey, SentValue]:
-        """A producer; see `ProducerConfig` for its options. Raises `ConfigError`."""
+        """A producer; see `ProducerConfig` for its options. Raises `ConfigError`, and `IllegalStateError` after `close`."""
         context, own = self._for_one(config)
         caller = Caller(context, self._metadata)
         producer = self._keep(Producer(context, self._metadata, caller, load(ProducerConfig, own, _SHARED)))
@@ -154,7 +175,7 @@ class Client:
         """A consumer of all partitions of these topics, or, without topics, of what you `assign`.
 
         See `ConsumerConfig` for its options: read_committed is the default (unlike Kafka's Java client), and a
-        `group_id` keeps offsets. Raises `ConfigError`.
+        `group_id` keeps offsets. Raises `ConfigError`, and `IllegalStateError` after `close`.
         """
         context, own = self._for_one(config)
         caller = Caller(context, self._metadata)
@@ -166,7 +187,8 @@ class Client:
         return self._context.throttles.throttled_ms
 
     def _for_one(self, config: Mapping[str, object]) -> tuple[Context, dict[str, Any]]:
-        """Options of the client apply to this one alone; the others are its own."""
+        """Options of the client apply to this one alone; the others are its own. Raises `IllegalStateError` after `close`."""
+        self._context.home.check_open()
         plain: dict[str, Any] = {name.replace(".", "_"): value for name, value in config.items()}
         if "bootstrap_servers" in plain:
             raise ConfigError("bootstrap_servers belongs to the client: oncelog.Client(bootstrap_servers=...)")

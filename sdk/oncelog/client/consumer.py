@@ -11,38 +11,39 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import AsyncIterator, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Generic
 
-from oncelog import errors, methods
+from oncelog import errors
 from oncelog.client.calls import Caller
 from oncelog.client.context import Context, now_ms
 from oncelog.client.fetched_records import ConsumerRecord, Leftover, Records, arrow_of
 from oncelog.client.fetcher import Fetched, Fetcher
 from oncelog.client.following import Following
+from oncelog.client.group_offsets import GroupOffsets
 from oncelog.client.handout import Handout
 from oncelog.client.metadata import Metadata, created_again
 from oncelog.client.offset_lookup import EARLIEST, LATEST, FoundOffset, OffsetLookup
-from oncelog.client.offsets import GroupMetadata, OffsetAndMetadata, as_partition, as_partitions, offset_entries
+from oncelog.client.offsets import (
+    GroupMetadata,
+    OffsetAndMetadata,
+    as_partition,
+    as_partitions,
+)
 from oncelog.client.read_trace import ReadTraces
 from oncelog.config import ConsumerConfig
 from oncelog.core.consumer import Cursor
-from oncelog.core.names import check_group_id
 from oncelog.made_by_client import refuse_direct
+from oncelog.stays_here import StaysHere
 from oncelog.types import PartitionId, TopicPartition
-from oncelog.v1 import coordinator_pb2 as co
-from oncelog.v1 import types_pb2
 from oncelog.value_types import K, V
-from oncelog.wire_errors import from_detail
 
 _FOREVER_MS = 3_600_000
 """How long somebody who waits for ever waits at a time."""
-_log = logging.getLogger(__name__)
 
 
-class Consumer(Generic[K, V]):
+class Consumer(StaysHere, Generic[K, V]):
     """See the module. Made by `Client.consumer(...)`; use it with `async with`."""
 
     def __new__(cls, *given: Any, **options: Any) -> Consumer[K, V]:
@@ -57,20 +58,17 @@ class Consumer(Generic[K, V]):
         """The options, checked."""
         self._context = context
         self._metadata = metadata
-        self._caller = caller
         self._topics = topics
         self._fetcher = Fetcher(context, metadata, config)
         self._following = Following(context, metadata, self._fetcher, config)
         self._lookup = OffsetLookup(context, metadata)
         self._leftover: Leftover | None = None
         self._handout: Handout | None = None
-        self._commit_sequence = 0
         self._starting = asyncio.Lock()
         self._is_started = False
         self._is_closed = False
         self._traces = None if context.tracer is None else ReadTraces(context.tracer, config, context.config.client_id)
-        if config.group_id is not None:
-            check_group_id(config.group_id)
+        self._offsets = GroupOffsets(context, metadata, caller, config.group_id, self._traces)
 
     # ------------------------------------------------------------ life
 
@@ -86,7 +84,8 @@ class Consumer(Generic[K, V]):
 
     async def _ensure_assigned(self) -> None:
         """Raises `IllegalStateError` when there is nothing to read, rather than wait for it for ever."""
-        if self._is_started or self._is_closed:
+        self._check_open()
+        if self._is_started:
             return
         if not self._topics:
             raise errors.IllegalStateError(
@@ -109,10 +108,21 @@ class Consumer(Generic[K, V]):
 
     async def close(self) -> None:
         """Stops reading; commits nothing. Idempotent."""
+        if not self._is_closed:
+            self._context.home.check()
         self._is_closed = True
         self.take_back()
         self._leftover = None
         await self._fetcher.close()
+
+    def _check_open(self) -> None:
+        self._context.home.check()
+        self._check_not_closed()
+
+    def _check_not_closed(self) -> None:
+        """For what is done without an event loop too."""
+        if self._is_closed:
+            raise errors.IllegalStateError("the consumer is closed: make another one with client.consumer(...)")
 
     # ------------------------------------------------------------ assignment
 
@@ -128,6 +138,7 @@ class Consumer(Generic[K, V]):
 
         Raises `UnknownTopicError`.
         """
+        self._check_open()
         deadline_ms = self._context.deadline_ms()
         cursors: list[Cursor] = []
         for partition in as_partitions(partitions):
@@ -166,6 +177,7 @@ class Consumer(Generic[K, V]):
         self._fetcher.kick()
 
     def _cursor(self, partition: Any) -> Cursor:
+        self._check_not_closed()
         self.take_back()
         found = self._fetcher.cursors.get(as_partition(partition))
         if found is None:
@@ -262,7 +274,7 @@ class Consumer(Generic[K, V]):
 
         The list is empty when none came (None = waits for ever). It knows its `offsets` and `group`, for
         `Transaction.send_offsets`. Raises what makes a partition unreadable, once per try; others are unharmed; and
-        `IllegalStateError` when nothing is assigned.
+        `IllegalStateError` when nothing is assigned, or after `close`.
         """
         limit = self.config.max_poll_records if max_records is None else max_records
         if limit < 1:
@@ -369,8 +381,10 @@ class Consumer(Generic[K, V]):
     async def hand_out(self, timeout_ms: int) -> tuple[ConsumerRecord[K, V] | None, Handout | None]:
         """For `oncelog.sync`: the next record, and what follows it in its batch, which another thread takes one by one.
 
-        Whatever else needs the position, or moves it, takes back what is left. Raises as `getone`.
+        Whatever else needs the position, or moves it, takes back what is left. Raises as `getone`; nothing comes after `close`.
         """
+        if self._is_closed:
+            return None, None
         record = await self.getone(timeout_ms)
         if record is None or self._leftover is None or self._traces is not None:
             return record, None
@@ -510,13 +524,7 @@ class Consumer(Generic[K, V]):
 
     def group(self) -> GroupMetadata | None:
         """The group whose offsets this consumer keeps."""
-        return None if self.config.group_id is None else GroupMetadata(self.config.group_id)
-
-    def _group(self) -> GroupMetadata:
-        group = self.group()
-        if group is None:
-            raise errors.IllegalStateError("offsets belong to a group: give the consumer a group_id")
-        return group
+        return self._offsets.group
 
     async def commit(self, offsets: Mapping[Any, Any] | None = None) -> None:
         """Commits offsets (None = the positions of all partitions) for the group. Raises the first refusal.
@@ -524,7 +532,7 @@ class Consumer(Generic[K, V]):
         Offsets of a topic that was created again since they were read are left out, with a warning: they mean nothing in
         the new one. An offset that you wrote down yourself has no topic id, and is taken for one of the topic of today.
         """
-        group = self._group()
+        self._offsets.required()
         if offsets is None:
             self.take_back()
             offsets = {
@@ -532,56 +540,14 @@ class Consumer(Generic[K, V]):
                 for cursor in self._fetcher.cursors.values()
                 if cursor.position >= 0 and self._following.is_of_today(cursor)
             }
-        self._commit_sequence = sequence = self._commit_sequence + 1
-        entries, outdated = await offset_entries(self._metadata, offsets, self._context.deadline_ms())
-        for partition in outdated:
-            _log.warning(
-                "topic %s was deleted and created again: the offset that was read of partition %d of the old one is not"
-                " committed",
-                *partition,
-            )
-        if not entries:
-            return
-        request = co.CommitOffsetsRequest(member=group.to_proto(), commit_sequence=sequence, offsets=entries)
-        with ReadTraces.commit(self._traces, offsets):
-            reply = await self._caller.to_group_coordinator(group.group_id, methods.COMMIT_OFFSETS, request)
-        for failed in reply.errors:
-            raise from_detail(failed.error)
+        await self._offsets.commit(offsets)
 
     async def committed(self, *partitions: Any) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """The group's committed offsets; None = none yet. Waits for open transactions that hold one.
 
         Without arguments all of them, except those of topics that were created again since.
         """
-        group = self._group()
-        chosen = as_partitions(partitions)
-        deadline_ms = self._context.deadline_ms()
-        asked: list[types_pb2.TopicPartition] = []
-        for partition in chosen:
-            topic = await self._metadata.topic(partition.topic, deadline_ms)
-            asked.append(
-                types_pb2.TopicPartition(topic=topic.name, partition=partition.partition, topic_id=topic.topic_id)
-            )
-        request = co.FetchOffsetsRequest(group_id=group.group_id, partitions=asked, require_stable=True)
-        reply = await self._caller.to_group_coordinator(group.group_id, methods.FETCH_OFFSETS, request)
-        ids = await self._ids_of_today(reply.offsets) if not chosen else {item.topic: item.topic_id for item in asked}
-        found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(chosen)
-        for entry in reply.offsets:
-            if entry.offset < 0 or entry.partition < 0:
-                raise errors.InvalidResponseError("the coordinator told an offset that cannot be", offset=entry.offset)
-            partition = TopicPartition(entry.topic, entry.partition)
-            if ids.get(entry.topic) == entry.topic_id and (not chosen or partition in found):
-                found[partition] = OffsetAndMetadata(entry.offset, entry.leader_epoch, entry.metadata, entry.topic_id)
-        return found
-
-    async def _ids_of_today(self, entries: Iterable[co.OffsetEntry]) -> dict[str, str]:
-        """Topic -> id. A topic that is there no more keeps its own: nobody can take its offsets for another's."""
-        ids = {entry.topic: entry.topic_id for entry in entries}
-        deadline_ms, grace_ms = self._context.deadline_ms(), self._metadata.grace_until_ms()  # one for all of them
-        for name in ids:
-            with contextlib.suppress(errors.UnknownTopicError):
-                ids[name] = (await self._metadata.topic(name, deadline_ms, grace_ms)).topic_id
-        return ids
+        return await self._offsets.committed(as_partitions(partitions))
 
 
 def _offset_of(cursor: Cursor, position: int) -> OffsetAndMetadata:

@@ -1,10 +1,11 @@
-"""What all parts of one client share: ports, configuration, time."""
+"""What all parts of one client share: ports, configuration, time, and the event loop in which it lives (`Home`)."""
 
 from __future__ import annotations
 
 import asyncio
 from random import Random
 
+from oncelog.client.home import Home
 from oncelog.config import ClientConfig
 from oncelog.core.backoff import Backoff
 from oncelog.core.throttles import Throttles
@@ -15,7 +16,7 @@ from oncelog.tracing import Tracer
 class Context:
     """Ports and configuration of one client. Deadlines are milliseconds of the running loop's clock."""
 
-    __slots__ = ("_end", "backoff", "clock", "config", "random", "throttles", "tracer", "transport")
+    __slots__ = ("_end", "backoff", "clock", "config", "home", "random", "throttles", "tracer", "transport")
 
     def __init__(
         self,
@@ -34,6 +35,7 @@ class Context:
         self.tracer = tracer
         self.throttles = transport.throttles if isinstance(transport, TellsThrottles) else Throttles()
         self._end: list[int | None] = of._end if of is not None else [None]
+        self.home: Home = of.home if of is not None else Home()
         self.backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
 
     @property
@@ -46,9 +48,20 @@ class Context:
         self._end[0] = ends_ms
 
     def deadline_ms(self, timeout_ms: int | None = None) -> int:
-        """The point in time this far away; None = `default_api_timeout_ms`."""
-        deadline_ms = now_ms() + (self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
+        """The point in time this far away; None = `default_api_timeout_ms`. Raises as `now_ms`."""
+        deadline_ms = self.now_ms() + (self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
         return deadline_ms if self.ends_ms is None else min(deadline_ms, self.ends_ms)
+
+    def now_ms(self) -> int:
+        """As `now_ms()`, for what a caller begins.
+
+        Raises `IllegalStateError` when the client is closed, or in another event loop than its own: the times of two loops do
+        not compare.
+        """
+        loop = asyncio.get_running_loop()
+        if loop is not self.home.loop:
+            self.home.check()
+        return int(loop.time() * 1000)
 
     def delay_ms(self, attempt: int, at_least_ms: int = 0) -> int:
         """Wait before the next try."""

@@ -66,7 +66,7 @@ class LazyGrpcTransport:
 
     def _make(self) -> GrpcTransport:
         if os.getpid() != self._pid:
-            raise ForkedClientError("this client was created before the fork: create it in the child, or use spawn")
+            raise ForkedClientError.inherited()
         tune_malloc()
         from oncelog.client.credentials import credentials_of
         from oncelog.client.grpc_transport import GrpcOptions, GrpcTransport

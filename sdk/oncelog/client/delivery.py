@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from oncelog.core.accumulator import Batch
 from oncelog.errors import IllegalStateError
+from oncelog.stays_here import StaysHere
 
 
 class RecordMetadata(NamedTuple):
@@ -71,7 +72,7 @@ def _call_when_done(batches: list[Batch], function: Callable[[], object]) -> Non
         batch.on_done.append(on_done)
 
 
-class Delivery:
+class Delivery(StaysHere):
     """A record on its way. `await` it for its `RecordMetadata`, or ask `offset` once it is done."""
 
     __slots__ = ("_batch", "_index")
@@ -127,7 +128,7 @@ class Delivery:
         return self.result().offset
 
 
-class BatchDelivery:
+class BatchDelivery(StaysHere):
     """Many rows on their way. `await` it for the ranges in which they were written."""
 
     __slots__ = ("_batches", "rows")

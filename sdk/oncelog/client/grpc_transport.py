@@ -89,10 +89,12 @@ os.register_at_fork(after_in_child=_after_fork_in_child)
 
 def _refuse_if_forked(born_in: int) -> None:
     if born_in != _fork_count:
-        raise errors.ForkedClientError("this client was created before the fork: create it in the child, or use spawn")
+        raise errors.ForkedClientError.inherited()
     if _forked_with_channels:
         raise errors.ForkedClientError(
-            "this process was forked while a gRPC channel was open, and gRPC cannot work in it: use spawn"
+            "this process was forked while a client was connected, and gRPC cannot work in it: start processes with spawn or"
+            " forkserver, as multiprocessing.get_context('spawn') does, or close all clients before the fork (gunicorn:"
+            " without --preload)"
         )
 
 

@@ -81,9 +81,12 @@ class Metadata:
     # ------------------------------------------------------------ questions
 
     def known_topic(self, name: str) -> Topic | None:
-        """From memory; None = not known, or older than `metadata_max_age_ms`."""
+        """From memory; None = not known, or older than `metadata_max_age_ms`. Raises as `Context.now_ms`."""
         topic = self._topics.get(name)
-        if topic is None or now_ms() - self._refreshed_ms.get(name, 0) > self._context.config.metadata_max_age_ms:
+        if (
+            topic is None
+            or self._context.now_ms() - self._refreshed_ms.get(name, 0) > self._context.config.metadata_max_age_ms
+        ):
             return None
         return topic
 

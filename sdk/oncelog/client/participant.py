@@ -30,6 +30,7 @@ from oncelog.client.writer import Headers, Writer
 from oncelog.config import ProducerConfig
 from oncelog.core.identity import Identity, believed
 from oncelog.core.names import check_transactional_id
+from oncelog.stays_here import StaysHere
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.value_types import NULL, Key, Value
 
@@ -87,7 +88,7 @@ class JoinOptions:
     max_duration_ms: int = 0
 
 
-class Participant(Generic[Key, Value]):
+class Participant(StaysHere, Generic[Key, Value]):
     """See the module. Made by `Client.join_transaction(...)`; use it with `async with`, and `flush` before you leave."""
 
     def __init__(
@@ -176,6 +177,8 @@ class Participant(Generic[Key, Value]):
 
     async def close(self) -> None:
         """Stops renewing and drops what was not flushed; the transaction itself stays as it is. Idempotent."""
+        if not self._is_closed:
+            self._context.home.check()
         self._is_closed = True
         renewing, self._renewing = self._renewing, None
         if renewing is not None:
@@ -229,6 +232,7 @@ class Participant(Generic[Key, Value]):
     async def flush(self) -> ParticipantResult:
         """Waits for every acknowledgement; what to hand to the driver. Raises the first failure."""
         identity = self._joined()
+        self._context.home.check()
         await self._sender.flush()
         if self._sender.failure is not None:
             raise self._sender.failure

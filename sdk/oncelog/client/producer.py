@@ -29,11 +29,12 @@ from oncelog.core.identity import NOBODY, Identity, believed
 from oncelog.core.names import check_transactional_id
 from oncelog.core.transaction import TransactionState
 from oncelog.made_by_client import refuse_direct
+from oncelog.stays_here import StaysHere
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.value_types import NULL, Key, Value
 
 
-class Producer(Generic[Key, Value]):
+class Producer(StaysHere, Generic[Key, Value]):
     """See the module. Made by `Client.producer(...)`; use it with `async with`."""
 
     def __new__(cls, *given: Any, **options: Any) -> Producer[Key, Value]:
@@ -68,6 +69,7 @@ class Producer(Generic[Key, Value]):
 
         Raises `ProducerFencedError`, `ClusterUnreachableError`, or what refused the transactional id.
         """
+        self._context.home.check()
         async with self._starting:  # two sessions of one producer would fence each other
             if self.config.transactional_id is not None:
                 if self._session is None:
@@ -125,6 +127,7 @@ class Producer(Generic[Key, Value]):
         """
         if self._is_closed:
             return
+        self._context.home.check()
         self._is_closed = True
         if self._current is not None and self._current.state in (TransactionState.OPEN, TransactionState.FAILED):
             try:
@@ -179,6 +182,7 @@ class Producer(Generic[Key, Value]):
 
     async def flush(self) -> None:
         """Waits until everything sent so far is acknowledged. Raises the first failure that nobody awaited."""
+        self._context.home.check()
         await self._sender.flush()
         self._raise_unseen()
 

@@ -152,6 +152,7 @@ class SecurityAdmin(AdminBase):
     ) -> None:
         if not password:
             raise ConfigError("a password is not empty")
+        self._context.home.check()  # before the work
         salt = secrets.token_bytes(scram.SALT_BYTES)
         made = await asyncio.to_thread(scram.make_credential, password, salt)
         user = pb.ScramUser(

@@ -28,6 +28,7 @@ from oncelog.config import ProducerConfig
 from oncelog.core.causes import because
 from oncelog.core.identity import Identity
 from oncelog.core.transaction import TransactionCore, TransactionState
+from oncelog.stays_here import StaysHere
 from oncelog.types import PartitionId, TopicPartition
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import types_pb2
@@ -54,7 +55,7 @@ class HasOffsets(Protocol):
         ...
 
 
-class Transaction(Generic[Key, Value]):
+class Transaction(StaysHere, Generic[Key, Value]):
     """See the module. Made by `Producer.transaction()`; used once."""
 
     def __init__(
@@ -122,6 +123,7 @@ class Transaction(Generic[Key, Value]):
 
         Raises `IllegalStateError` while another transaction of the producer is open, `ProducerFencedError`.
         """
+        self._context.home.check()
         if self._core is not None:
             raise errors.IllegalStateError(
                 "this transaction has begun already; call producer.transaction() for a new one"
@@ -241,6 +243,7 @@ class Transaction(Generic[Key, Value]):
 
     async def flush(self) -> None:
         """Waits until every send of this transaction is acknowledged. Raises the first failure."""
+        self._context.home.check()
         await self._sender.flush()
         self._touch()
 
@@ -299,6 +302,7 @@ class Transaction(Generic[Key, Value]):
         """
         if wait not in _WAITS:
             raise errors.ConfigError('wait is "decided" or "visible"', given=wait)
+        self._context.home.check()
         work = self._commit(_WAITS[wait])
         await self._finish(work if self._scope is None else self._scope.run(span_names.TXN_COMMIT, work))
 
@@ -347,6 +351,7 @@ class Transaction(Generic[Key, Value]):
         """Aborts; a second call does nothing. Raises `IllegalStateError` once a commit was asked for."""
         if self._begun().state is TransactionState.ABORTED:
             return
+        self._context.home.check()
         work = self._abort()
         await self._finish(work if self._scope is None else self._scope.run(span_names.TXN_ABORT, work))
 

@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from oncelog import sync
+from oncelog import errors, sync
+from oncelog.client import grpc_transport
 from oncelog.client.defaults import LazyGrpcTransport, SystemClock
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, FakeCluster
 
@@ -171,6 +172,27 @@ def test_a_forked_child_cannot_use_an_inherited_client_but_may_make_one(
             return made.cluster_id
 
     assert in_child(fresh) == b"fake"
+
+
+def test_a_client_of_the_parent_says_what_to_do_in_the_child(client: sync.Client) -> None:
+    """new_user.md 5, "fork": whoever runs gunicorn, Celery or Airflow learns where to make the client."""
+
+    def said() -> str:
+        with pytest.raises(errors.ForkedClientError) as caught:
+            client.producer()
+        return str(caught.value)
+
+    words = in_child(said).decode()
+    assert all(word in words for word in ("make it in the child", "gunicorn", "Celery", "Airflow", "spawn")), words
+
+
+def test_a_new_client_in_the_child_of_a_connected_parent_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """new_user.md 5, "fork": it said only "use spawn"; tests/integration/runtime/test_fork.py forks for real."""
+    monkeypatch.setattr(grpc_transport, "_forked_with_channels", True)
+    with pytest.raises(errors.ForkedClientError) as caught:
+        grpc_transport.GrpcTransport()
+    words = str(caught.value)
+    assert all(word in words for word in ("forkserver", "get_context('spawn')", "close all clients before", "gunicorn"))
 
 
 def test_a_real_transport_made_before_a_fork_is_refused_in_the_child() -> None:
