@@ -3,8 +3,8 @@
     python -m bench.spark_small SERVERS TOPIC OUT.json [BATCHES] [TASKS]
 
 A micro-batch goes from the source `rate` to a sink as soon as the one before it is done; its time is Spark's own figure
-`triggerExecution`. The same with the sink `noop` says what Spark itself takes. Spark talks to its Python workers over unix domain
-sockets, as docs/spark.md advises.
+`triggerExecution`. The same with the sink `noop` says what Spark itself takes. Spark talks to its Python workers over
+unix domain sockets, as docs/spark.md advises.
 """
 
 from __future__ import annotations
