@@ -421,7 +421,7 @@ def created_again(
     """The error of whoever may not go on with the new topic by itself; `partition` -1: none in particular."""
     where: dict[str, Any] = {"partition": partition} if partition >= 0 else {}
     return errors.UnknownTopicError(
-        f"topic `{topic}` was deleted and created again: what was not read of the old one is gone; {advice}",
+        f"topic `{topic}` was deleted and created again: records of the deleted topic that were not read are lost; {advice}",
         topic=topic,
         **where,
     )

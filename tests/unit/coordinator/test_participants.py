@@ -91,9 +91,17 @@ def test_a_later_attempt_of_the_batch_aborts_the_earlier_one_which_never_comes_b
         driver.commit(1, winner(first), attempt="1")
 
 
+def test_who_joins_an_attempt_that_has_ended_hears_how_to_write_the_batch_again(driver: Driver) -> None:
+    driver.join(attempt="1")
+    assert driver.do(cmd.Abort("t", "r1", 1, "app", 0)) is True
+    with pytest.raises(errors.TxnEndedError, match="join with a write_attempt that sorts after it"):
+        driver.join(attempt="1")
+    assert driver.join(attempt="2").txn_no == 2
+
+
 def test_a_join_of_an_older_batch_is_refused(driver: Driver) -> None:
     driver.join(batch=5, attempt="5")
-    with pytest.raises(errors.TxnEndedError):
+    with pytest.raises(errors.TxnEndedError, match="a later batch, or a later attempt"):
         driver.join(batch=4, attempt="6")
     assert driver.join(batch=6, attempt="6").txn_no == 2
 

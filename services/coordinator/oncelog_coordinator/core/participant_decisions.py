@@ -123,13 +123,23 @@ def _require_may_write(record: TransactionRecord, run: str, batch: BatchName, li
             batch_id=batch.batch_id,
             committed_batch_id=token.batch_id,
         )
-    if owner.run == run and (_has_ended(owner, batch) or _is_older(record.open, batch)):
+    if owner.run == run and (ended := _why_ended(record, batch)):
         raise TxnEndedError(
-            "this attempt of the batch has ended; nothing can join it",
+            ended,
             transactional_id=record.transactional_id,
             app_id=batch.app_id,
             batch_id=batch.batch_id,
+            write_attempt=batch.write_attempt,
         )
+
+
+def _why_ended(record: TransactionRecord, batch: BatchName) -> str:
+    """Why nothing can join this attempt of its run any more; empty when something can."""
+    if _is_older(record.open, batch):
+        return "a later batch, or a later attempt to write this one, is open; this one is over"
+    if _has_ended(record.owner, batch):
+        return "this attempt to write the batch has ended; to write it again, join with a write_attempt that sorts after it"
+    return ""
 
 
 def is_fenced(owner: Ownership, run: str, write_attempt: str) -> bool:
