@@ -25,6 +25,8 @@ from oncelog.types import PartitionId
 
 _NOT_TAKEN: Final = Batch(PartitionId("", -1), "", 0, 0)
 """Where a record is until the loop has taken it: its outcome is not known, and nobody sets it."""
+_RUN_ROWS: Final = 1_024
+"""What is queued in one go: where each batch takes one row, the rest of a run is copied for each of them."""
 _NO_ROW: Final = Row("", None, None, None, 0, (), 0)
 """What a record is that the loop has taken: its bytes are the batch's, and are free when that is written."""
 
@@ -193,7 +195,7 @@ def _next_run(rest: deque[Given]) -> list[Given]:
     topic, partition, key = first.row[:3]
     if partition is None and key is not None:
         return run
-    while rest:
+    while rest and len(run) < _RUN_ROWS:
         row = rest[0].row
         if row.topic != topic or row.partition != partition or (partition is None and row.key is not None):
             break
