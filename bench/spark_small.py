@@ -3,7 +3,8 @@
     python -m bench.spark_small SERVERS TOPIC OUT.json [BATCHES] [TASKS]
 
 A micro-batch goes from the source `rate` to a sink as soon as the one before it is done; its time is Spark's own figure
-`triggerExecution`. The same with the sink `noop` says what Spark itself takes. Spark talks to its Python workers over
+`triggerExecution`. The same with the sink `noop` says what Spark itself takes, and with `bench.idle_sink` what it takes for any
+sink in Python: the least that ours can reach. Spark talks to its Python workers over
 unix domain sockets, as docs/spark.md advises.
 """
 
@@ -18,6 +19,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from pyspark.sql import SparkSession
+
+from bench.idle_sink import IdleSource
 
 _ROUNDS: Final = 3
 _WARM_UP: Final = 5
@@ -78,13 +81,14 @@ def tasks_ms(spark: Any, sink: str, options: dict[str, str], tasks: int) -> floa
 
 
 def main() -> None:
-    """Writes milliseconds, of oncelog and of `noop`."""
+    """Writes milliseconds, of oncelog, of a sink in Python that writes nothing, and of `noop`."""
     servers, topic, out = sys.argv[1:4]
     batches, tasks = (int(given) for given in (sys.argv[4:6] or ("60", "100")))
     spark = session()
+    spark.dataSource.register(IdleSource)
     options = {"bootstrapServers": servers, "topic": topic}
     found: dict[str, Any] = {}
-    for sink, own in (("oncelog", options), ("noop", {})):
+    for sink, own in (("oncelog", options), (IdleSource.name(), {}), ("noop", {})):
         found[sink] = {
             "micro_batch": micro_batches_ms(spark, sink, own, batches),
             "tasks": tasks_ms(spark, sink, own, tasks),

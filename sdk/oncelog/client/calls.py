@@ -19,7 +19,9 @@ from oncelog.client.metadata import Metadata
 from oncelog.core.causes import because, is_silence
 from oncelog.methods import MethodSpec
 from oncelog.types import PartitionId
+from oncelog.v1 import coordinator_pb2 as co
 
+End = TypeVar("End", co.EndTransactionRequest, co.CommitTransactionRequest)
 Req = TypeVar("Req", bound=Message)
 Rep = TypeVar("Rep", bound=Message)
 Locate = Callable[[int], Awaitable[str]]
@@ -39,6 +41,25 @@ class Caller:
         return await self._call(
             lambda d: self._metadata.txn_coordinator(transactional_id, d), spec, request, timeout_ms
         )
+
+    async def end_at_txn_coordinator(
+        self, transactional_id: str, spec: MethodSpec[End, Rep], request: End, timeout_ms: int | None = None
+    ) -> Rep:
+        """Calls the owner of the transactional id's shard with a commit or an abort.
+
+        With wait=VISIBLE half of the time is for the markers. Then the decision is asked for alone: a partition without a
+        leader gets no marker, and whoever waits for that would never hear that the commit is durable.
+        """
+        deadline_ms = self._context.deadline_ms(timeout_ms)
+        if request.wait == co.END_WAIT_VISIBLE:
+            half_ms = max(1, (deadline_ms - now_ms()) // 2)
+            try:
+                return await self.to_txn_coordinator(transactional_id, spec, request, half_ms)
+            except errors.OncelogError as error:
+                if not error.retriable:
+                    raise
+            request.wait = co.END_WAIT_DECIDED
+        return await self.to_txn_coordinator(transactional_id, spec, request, max(1, deadline_ms - now_ms()))
 
     async def to_group_coordinator(
         self,

@@ -298,6 +298,8 @@ class Batches:
     ) -> BatchCommit:
         """Commits the winners' data and the token in one decision; `txn_no` 0: a batch that nobody joined.
 
+        `wait` is as in `Transaction.commit`: "visible" gives up the markers, and not the commit, after half of the time.
+
         Asks until the answer is definite. Raises `ProducerFencedError`, `UnknownParticipantError`, `TxnAbortedError`,
         `BatchRolledBackError`, or `CommitOutcomeUnknownError` at the deadline (repeat it: it is idempotent).
         """
@@ -315,7 +317,7 @@ class Batches:
         )
         try:
             with self._traced(span_names.TXN_COMMIT, transactional_id, txn_no):
-                reply = await self._caller.to_txn_coordinator(
+                reply = await self._caller.end_at_txn_coordinator(
                     transactional_id, methods.COMMIT_TRANSACTION, request, timeout_ms
                 )
         except errors.OncelogError as error:

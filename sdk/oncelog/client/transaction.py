@@ -297,6 +297,9 @@ class Transaction(StaysHere, Generic[Key, Value]):
     async def commit(self, wait: str = "decided") -> None:
         """Commits. `wait` "decided": the decision is durable; "visible": every partition has its marker as well.
 
+        A partition without a leader gets no marker. So after half of the time the decision is waited for alone, and `visible`
+        says whether all markers are in.
+
         Raises the first failed send (then abort), `TxnAbortedError` when the coordinator had aborted it,
         `CommitOutcomeUnknownError` when no answer came in time (then call `commit` again), `ProducerFencedError`.
         """
@@ -388,7 +391,7 @@ class Transaction(StaysHere, Generic[Key, Value]):
     async def _end(self, request: co.EndTransactionRequest) -> co.EndTransactionReply:
         """Asks until the answer is definite, or the deadline passes."""
         try:
-            return await self._caller.to_txn_coordinator(
+            return await self._caller.end_at_txn_coordinator(
                 self._identity.transactional_id, methods.END_TRANSACTION, request
             )
         except errors.TxnAbortedError:

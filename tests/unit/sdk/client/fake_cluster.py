@@ -98,6 +98,7 @@ class FakeCluster:
         self.end_requests: list[co.EndTransactionRequest] = []
         self.aborted: list[types_pb2.AbortedTransaction] = []
         self.offsets: dict[tuple[str, int], int] = {}  # by topic id and partition, as the coordinator keeps them
+        self.has_leaderless = False  # a partition of each transaction has no leader, so its marker is not written
         self.topic_exists = True
         self.late: set[str] = set()  # brokers that have not heard of the topic
         self.topic_id = TOPIC_ID
@@ -317,7 +318,12 @@ class FakeCluster:
         if outcome != request.outcome:
             raise errors.TxnAbortedError()
         self.next_txn_no = max(self.next_txn_no, request.name.txn_no + 1)
+        await self._markers(request.wait)
         return co.EndTransactionReply(outcome=request.outcome, visible=request.wait == co.END_WAIT_VISIBLE), b""
+
+    async def _markers(self, wait: co.EndWait) -> None:
+        while wait == co.END_WAIT_VISIBLE and self.has_leaderless:
+            await asyncio.sleep(LATENCY_S)
 
     async def _SendOffsets(self, address: str, request: co.SendOffsetsRequest, _: bytes) -> tuple[Any, bytes]:
         return co.SendOffsetsReply(), b""
@@ -349,4 +355,5 @@ class FakeCluster:
         self, address: str, request: co.CommitTransactionRequest, _: bytes
     ) -> tuple[Any, bytes]:
         rows = sum(winner.rows for winner in request.winners)
+        await self._markers(request.wait)
         return co.CommitTransactionReply(committed_rows=rows, txn_no=request.txn_no), b""

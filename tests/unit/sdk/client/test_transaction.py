@@ -172,6 +172,27 @@ def test_a_commit_that_nobody_answers_is_unknown_and_may_be_repeated(cluster: Fa
     assert all(request.outcome == types_pb2.TRANSACTION_OUTCOME_COMMITTED for request in cluster.end_requests)
 
 
+def test_a_commit_that_is_decided_is_heard_of_while_a_partition_has_no_leader(cluster: FakeCluster) -> None:
+    """Whoever waited for the markers of a durable commit heard that its outcome is unknown."""
+    cluster.has_leaderless = True
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client(default_api_timeout_ms=1_000) as client, client.producer(**options()) as producer:
+            txn = await producer.begin_transaction()
+            await txn.send(TOPIC, b"a", partition=0)
+            await txn.commit(wait="visible")
+            assert (txn.outcome, txn.visible) == ("committed", False)
+            async with await client.join_transaction("t", "run", "app", 4) as participant:
+                await participant.send(TOPIC, b"a", partition=0)
+                result = await participant.flush()
+            commit = await client.commit_transaction(
+                "t", "run", "app", 4, result.txn_no, [result], wait="visible", timeout_ms=1_000
+            )
+            assert commit.committed_rows == 1
+
+    cluster.run(work)
+
+
 def test_the_coordinator_had_aborted_it(cluster: FakeCluster) -> None:
     cluster.ended[1] = types_pb2.TRANSACTION_OUTCOME_ABORTED
 
