@@ -322,8 +322,8 @@ class FakeCluster:
         return co.EndTransactionReply(outcome=request.outcome, visible=request.wait == co.END_WAIT_VISIBLE), b""
 
     async def _markers(self, wait: co.EndWait) -> None:
-        while wait == co.END_WAIT_VISIBLE and self.has_leaderless:
-            await asyncio.sleep(LATENCY_S)
+        if wait == co.END_WAIT_VISIBLE and self.has_leaderless:
+            await asyncio.sleep(1_000)
 
     async def _SendOffsets(self, address: str, request: co.SendOffsetsRequest, _: bytes) -> tuple[Any, bytes]:
         return co.SendOffsetsReply(), b""
