@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -83,6 +84,15 @@ def run_service(
     return exit_code
 
 
+def _settle() -> None:
+    """What is loaded stays for the life of the process, so the garbage collector need not walk through it again.
+
+    With the modules of a broker that took 20 to 50 ms each time, in which it served nobody.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 def _complain(component: str, sentence: str) -> None:
     sys.stderr.write(f"oncelog {component}: {sentence}\n")
     sys.stderr.flush()
@@ -137,6 +147,7 @@ class _Process(Generic[ConfigT]):
             stack.push_async_callback(_cancel, asyncio.create_task(tls.watch()))
             service = self._build(self._config, ports)
             stack.push_async_callback(self._stop, service)
+            _settle()
             if await self._unless_signalled(service.start()):
                 ports.health.started()
                 log.info("ready", extra={"component": self._component})

@@ -77,6 +77,13 @@ def test_sigterm_lets_running_requests_finish() -> None:
         assert logged[0]["config"]["listen_host"] == "127.0.0.1"
 
 
+def test_the_garbage_collector_leaves_out_what_was_loaded() -> None:
+    """A full collection went through all modules, for tens of milliseconds in which nobody was served."""
+    with toy() as process:
+        frozen, seen = map(int, ping(line(process.stdout), b"collected").split())
+        assert frozen > 20_000 > seen
+
+
 def test_a_second_signal_ends_at_once() -> None:
     with toy("--shutdown-grace-ms=60000") as process:
         address = line(process.stdout)

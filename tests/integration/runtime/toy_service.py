@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 from dataclasses import dataclass
 
@@ -38,6 +39,8 @@ class Toy:
     async def _ping(self, header: bytes, payload: Buffer) -> tuple[bytes, Buffer]:
         if header == b"break":
             raise AssertionError("two and two")
+        if header == b"collected":
+            return b"%d %d" % (gc.get_freeze_count(), len(gc.get_objects())), payload
         if header == b"slow":
             sys.stdout.write("slow\n")
             sys.stdout.flush()
