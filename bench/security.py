@@ -1,7 +1,7 @@
 """What security costs: `python -m bench.security [--starts 12] [--rounds 15] [--only record,large,spark]`.
 
 Two clusters with TLS, each with a client of its own; in one of them all of security is on (`bench.guarded` says what). They are
-measured in turn (`bench.sides` says how). `--plain` adds a cluster in plaintext: what TLS itself costs. `--control` adds one more
+measured in turn (`bench.sides` says how). `--plain` adds a cluster in plaintext: what TLS itself costs; `--control` a second
 cluster with TLS alone: what the method finds where there is no difference.
 """
 
