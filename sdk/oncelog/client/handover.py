@@ -141,10 +141,9 @@ class Handover:
         """On the loop: waits for metadata and room. Raises as `Writer.send`."""
         self._check()
         row = given.row
-        topic = await self._writer.topic_for(row.topic, row.partition)
-        await self._sender.reserve(row.size)
-        given.taken(*self._writer.put(topic, row))
-        self._topics[row.topic] = topic
+        given.taken(*await self._writer.queue(row))
+        if (topic := self._metadata.known_topic(row.topic)) is not None:
+            self._topics[row.topic] = topic
 
     def _take(self) -> None:
         with self._lock:

@@ -150,9 +150,8 @@ class Sender:
         if len(self._failed) < _FAILURES_KEPT:
             self._failed.append(batch)
 
-    async def add_arrow(self, topic: Topic, partition: int, rows: Any, size: int, timestamp_ms: int) -> Batch:
-        """Queues an Arrow record batch as one batch. Raises as `reserve`."""
-        await self.reserve(size)
+    def put_arrow(self, topic: Topic, partition: int, rows: Any, size: int, timestamp_ms: int) -> Batch:
+        """Queues an Arrow record batch for which there is room, as one batch."""
         where = PartitionId(topic.topic_id, partition)
         batch = self._accumulator.add_arrow(where, topic.name, rows, rows.num_rows, size, timestamp_ms, now_ms())
         self._enter(batch)
@@ -183,6 +182,8 @@ class Sender:
             full = self._full()
             raise full from full.__cause__
         self._accumulator.used_bytes -= size
+        if self._room:  # once the caller has added its record, or could not: then the room is the next one's
+            asyncio.get_running_loop().call_soon(self._admit)
 
     def _admit(self) -> None:
         """Admits waiters in order while there is room; all of them once this producer is over."""

@@ -67,7 +67,7 @@ class Transaction(StaysHere, Generic[Key, Value]):
         self._caller = caller
         self._sender = sender
         self._config: ProducerConfig = producer.config
-        self._writer = Writer(context, metadata, self._config, sender, self._enrol_ahead)
+        self._writer = Writer(context, metadata, self._config, sender, self._touch, self._enrol_ahead)
         self._core: TransactionCore | None = None
         self._identity = Identity()
         self._visible = False
@@ -256,7 +256,7 @@ class Transaction(StaysHere, Generic[Key, Value]):
         return core
 
     async def _enrol_ahead(self, partitions: list[PartitionId]) -> None:
-        core = self._begun()
+        core = self._touch()
         new = core.to_enrol(partitions)
         if not new:
             return

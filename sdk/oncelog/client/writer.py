@@ -3,6 +3,8 @@
 Rule 1: everything about one record is checked before it is queued, so a mistake is the caller's, at once.
 Rule 2: without a serializer, text becomes UTF-8 and bytes stay; anything else is refused with a hint.
 Rule 3: rows without a key stay on one partition until a batch is full (and, outside transactions, until it is sent).
+Rule 4: whoever waited (for metadata, for room) asks once more whether its transaction still takes records, right before it
+        queues them: all transactions of a producer share one sender, which would write what is late in the next one.
 """
 
 from __future__ import annotations
@@ -40,15 +42,24 @@ class Message(NamedTuple, Generic[K, V]):
 
 
 class Writer:
-    """See the module. `enrol` is told the partitions of a `send_batch` before they are written."""
+    """See the module. `check` raises why a transaction takes no records; it was asked before anything here is called. `enrol`
+    is told the partitions of a `send_batch` before they are written.
+    """
 
     def __init__(
-        self, context: Context, metadata: Metadata, config: ProducerConfig, sender: Sender, enrol: Enrol | None = None
+        self,
+        context: Context,
+        metadata: Metadata,
+        config: ProducerConfig,
+        sender: Sender,
+        check: Callable[[], object] | None = None,
+        enrol: Enrol | None = None,
     ) -> None:
         self._context = context
         self._metadata = metadata
         self._config = config
         self._sender = sender
+        self._check = check
         self._enrol = enrol
         self._sticky: dict[str, int] = {}
         self.asks_caller = not isinstance(config.partitioner, str)
@@ -66,13 +77,14 @@ class Writer:
         """Queues one record; waits for metadata and room, not for the acknowledgement."""
         traces = self._sender.traces
         if traces is None or (created := traces.create(topic)) is None:
-            return Delivery(*await self._add(topic, value, key, partition, timestamp_ms, headers))
+            return Delivery(*await self.queue(self.checked(topic, value, key, partition, timestamp_ms, headers)))
         return Delivery(*await self._send_traced(topic, Message(value, key, headers, partition, timestamp_ms), created))
 
     async def _send_traced(self, topic: str, row: Message, created: Created) -> tuple[Batch, int]:
         error: BaseException | None = None
         try:
-            return await self._add(topic, row.value, row.key, row.partition, row.timestamp_ms, row.headers, created)
+            options = (row.value, row.key, row.partition, row.timestamp_ms, row.headers)
+            return await self.queue(self.checked(topic, *options, created), created)
         except BaseException as failure:
             error = failure
             raise
@@ -83,26 +95,31 @@ class Writer:
         """Where the rows of a call come from; None when that is not recorded."""
         return None if self._sender.traces is None else self._sender.traces.create(topic)
 
-    async def _add(
-        self,
-        topic: str,
-        value: Any,
-        key: Any,
-        partition: int | None,
-        timestamp_ms: int | None,
-        headers: Headers,
-        created: Created | None = None,
-    ) -> tuple[Batch, int]:
-        row = self.checked(topic, value, key, partition, timestamp_ms, headers, created)
-        found = self._metadata.known_topic(topic)
-        if found is None or (partition is not None and not 0 <= partition < found.partitions):
-            found = await self.topic_for(topic, partition)
-        if not self._sender.may_add(row.size):
-            await self._sender.reserve(row.size)
-        batch, index = self.put(found, row)
+    async def queue(self, row: Row, created: Created | None = None) -> tuple[Batch, int]:
+        """Queues a checked record; waits for metadata and room. Its batch, and its index there. Raises as `Producer.send`."""
+        topic, number = self._metadata.known_topic(row.topic), row.partition
+        is_known = topic is not None and (number is None or 0 <= number < topic.partitions)
+        if topic is None or not is_known or not self._sender.may_add(row.size):
+            topic = await self._waited_for(row)
+        batch, index = self.put(topic, row)
         if created is not None and self._sender.traces is not None:
             self._sender.traces.queued(batch, created)
         return batch, index
+
+    async def _waited_for(self, row: Row) -> Topic:
+        """The row's topic, when there is room for the row, and it may still be written; it is queued before anything else."""
+        if row.partition is None:
+            topic = await self._topic(row.topic)
+        else:
+            topic = await self._topic_with(row.topic, row.partition)
+        await self._reserve(row.size)
+        return topic
+
+    async def _reserve(self, size: int) -> None:
+        """Waits for room; the caller queues before it waits for anything else. Raises as `Sender.reserve`, and as `check`."""
+        await self._sender.reserve(size)
+        if self._check is not None:
+            self._check()
 
     def checked(
         self,
@@ -145,10 +162,6 @@ class Writer:
         self._queued(topic, first, batch, index)
         return batch, index, count
 
-    async def topic_for(self, name: str, partition: int | None) -> Topic:
-        """The topic, which has this partition. Raises `UnknownTopicError` or `ClusterUnreachableError`."""
-        return await (self._topic(name) if partition is None else self._topic_with(name, partition))
-
     async def send_many(self, topic: str, rows: Iterable[Any]) -> BatchDelivery:
         """Queues many records: values, `(key, value)` pairs, or `Message`s."""
         created = self._created(topic)
@@ -163,7 +176,7 @@ class Writer:
                     options = (row[1], row[0], None, None, ())
                 else:
                     options = (row, None, None, None, ())
-                batch, _ = await self._add(topic, *options, created)
+                batch, _ = await self.queue(self.checked(topic, *options, created), created)
                 batches[batch] = None
                 count += 1
         except BaseException as failure:
@@ -221,7 +234,8 @@ class Writer:
             for number, pieces in queues:
                 if i < len(pieces):
                     rows, size = pieces[i]
-                    batch = await self._sender.add_arrow(topic, number, rows, size, now)
+                    await self._reserve(size)
+                    batch = self._sender.put_arrow(topic, number, rows, size, now)
                     if created is not None and self._sender.traces is not None:
                         self._sender.traces.queued(batch, created)
                     added.append(batch)
