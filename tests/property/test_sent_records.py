@@ -68,8 +68,8 @@ class Work:
 
     async def send_arrow(self, partition: int, values: list[bytes]) -> None:
         """One batch: they are few, and small."""
-        (batch,) = (await self.producer.send_batch(TOPIC, pa.record_batch({"value": values}), partition))._batches
-        self.sent |= {value: (batch, index) for index, value in enumerate(values)}
+        (part,) = (await self.producer.send_batch(TOPIC, pa.record_batch({"value": values}), partition))._parts
+        self.sent |= {value: (part.batch, index) for index, value in enumerate(values)}
 
     async def do(self, step: Step) -> None:
         cluster = self.cluster

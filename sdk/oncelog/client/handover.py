@@ -56,6 +56,7 @@ class Given(Delivery):
         row = self.row
         where = PartitionId(self.known_topic.topic_id, -1 if row.partition is None else row.partition)
         batch = Batch(where, row.topic, 0, 0)
+        batch.record_count = 1
         batch.resolve(error)
         self.taken(batch, 0)
         return batch
@@ -164,7 +165,9 @@ class Handover:
             self._sender.refuse_when_over()
         except OncelogError as error:
             for item in given:
-                self._sender.keep(item.refused(error))  # it ends nothing: that would be the next transaction by now
+                self._sender.failures.add(
+                    item.refused(error)
+                )  # it ends nothing: that would be the next transaction by now
             return
         rest = deque(given)
         while rest:
@@ -184,7 +187,7 @@ class Handover:
         except Exception as error:
             why = error if isinstance(error, OncelogError) else _defect(error)
             for given in run[taken:]:
-                self._sender.refused(given.refused(why), why)
+                self._sender.note_failure(given.refused(why), why)
 
 
 def _next_run(rest: deque[Given]) -> list[Given]:

@@ -138,7 +138,7 @@ class Producer(StaysHere, Generic[Key, Value]):
         self._raise_unseen()
 
     def _raise_unseen(self) -> None:
-        failure = self._sender.unseen_failure()
+        failure = self._sender.failures.take()
         if failure is not None and self.config.transactional_id is None:
             raise failure
 

@@ -29,10 +29,10 @@ from oncelog.core.accumulator import Accumulator, Batch, Row
 from oncelog.core.header import CODECS
 from oncelog.core.identity import NOBODY, Identity
 from oncelog.core.producer_window import ProducerWindow, Resolved, timed_out
+from oncelog.core.unseen_failures import UnseenFailures
 from oncelog.types import PartitionId
 
 _SWEEP_MS = 500
-_FAILURES_KEPT = 100
 
 Renew = Callable[[], Awaitable[Identity]]
 
@@ -89,7 +89,8 @@ class Sender:
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._room: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._flushes = 0
-        self._failed: list[Batch] = []
+        self.failures = UnseenFailures()
+        """What a flush of a plain producer raises unless somebody awaits it."""
         self._is_closed = False
         self.identity: Identity | None = None if config.enable_idempotence else NOBODY
         self.failure: errors.OncelogError | None = None
@@ -140,15 +141,6 @@ class Sender:
             self._enter(batch)
         elif batch.size_bytes >= self._config.batch_size:
             self._wake(batch.partition)
-
-    def refused(self, batch: Batch, error: errors.OncelogError) -> None:
-        """A record that was accepted can not be queued: its failure counts as any other."""
-        self._note_failure(batch, error)
-
-    def keep(self, batch: Batch) -> None:
-        """A failure that a flush of a plain producer raises unless somebody awaits it; it stops nothing."""
-        if len(self._failed) < _FAILURES_KEPT:
-            self._failed.append(batch)
 
     def put_arrow(self, topic: Topic, partition: int, rows: Any, size: int, timestamp_ms: int) -> Batch:
         """Queues an Arrow record batch for which there is room, as one batch."""
@@ -206,7 +198,8 @@ class Sender:
         if self._is_closed:
             raise errors.IllegalStateError("the producer is closed")
         if self.failure is not None:
-            raise self.failure
+            # It is raised again and again: with each raise it would grow, and hold what its callers had in hand.
+            raise self.failure.with_traceback(None)
 
     # ------------------------------------------------------------ waiting
 
@@ -223,18 +216,13 @@ class Sender:
         """Everything whose outcome is not known, in the order in which it was added."""
         return list(self._outstanding)
 
-    def unseen_failure(self) -> errors.OncelogError | None:
-        """The first failure that nobody awaited; forgets all that are known so far."""
-        failed, self._failed = self._failed, []
-        return next((batch.error for batch in failed if not batch.observed), None)
-
     def reset(self, identity: Identity, error: errors.OncelogError) -> None:
         """Forgets everything of the former transaction (open deliveries fail with `error`), and begins as `identity`."""
         self.drop(error)
         self.identity = identity
         self.failure = None
         self.acked = {}
-        self._failed = []
+        self.failures.forget()
 
     def drop(self, error: errors.OncelogError | None) -> None:
         """Fails everything that is not resolved, and ends the calls in flight: their answers no longer matter.
@@ -439,12 +427,13 @@ class Sender:
             if error is None:
                 self.acked[batch.partition] = self.acked.get(batch.partition, 0) + batch.record_count
             else:
-                self._note_failure(batch, error)
+                self.note_failure(batch, error)
         if resolved and self._room:
             self._admit()
 
-    def _note_failure(self, batch: Batch, error: errors.OncelogError) -> None:
-        self.keep(batch)
+    def note_failure(self, batch: Batch, error: errors.OncelogError) -> None:
+        """Records that were accepted failed with this."""
+        self.failures.add(batch)
         is_fixed = self.identity is not None and self.identity.is_transactional
         if self.failure is None and (is_fixed or isinstance(error, errors.ProducerFencedError)):
             self.failure = error

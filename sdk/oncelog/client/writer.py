@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple
 
 from oncelog.client.context import Context
-from oncelog.client.delivery import BatchDelivery, Delivery
+from oncelog.client.delivery import BatchDelivery, Delivery, Part, Parts
 from oncelog.client.metadata import Metadata, Topic, no_partition
 from oncelog.client.send_trace import Created
 from oncelog.client.sender import Sender
@@ -166,8 +166,7 @@ class Writer:
         """Queues many records: values, `(key, value)` pairs, or `Message`s."""
         created = self._created(topic)
         error: BaseException | None = None
-        batches: dict[Batch, None] = {}
-        count = 0
+        queued = Parts()
         try:
             for row in rows:
                 if isinstance(row, Message):
@@ -176,16 +175,14 @@ class Writer:
                     options = (row[1], row[0], None, None, ())
                 else:
                     options = (row, None, None, None, ())
-                batch, _ = await self.queue(self.checked(topic, *options, created), created)
-                batches[batch] = None
-                count += 1
+                queued.add(*await self.queue(self.checked(topic, *options, created), created))
         except BaseException as failure:
             error = failure
             raise
         finally:
             if created is not None:
-                created.end(error, count)
-        return BatchDelivery(list(batches))
+                created.end(error, queued.rows)
+        return queued.delivery()
 
     async def send_batch(self, topic: str, data: Any, partition: int | None = None) -> BatchDelivery:
         """Queues Arrow data (`RecordBatch` or `Table`): columns `value`, and optionally `key`, `headers`, `timestamp`,
@@ -206,7 +203,7 @@ class Writer:
         finally:
             if created is not None:
                 created.end(error, sum(batch.record_count for batch in batches))
-        return BatchDelivery(batches)
+        return BatchDelivery([Part(batch, 0, batch.record_count) for batch in batches])
 
     async def _send_chunk(
         self, topic: Topic, chunk: Any, partition: int | None, created: Created | None

@@ -101,7 +101,7 @@ class Batch:
         self.done = False
         self.error: OncelogError | None = None
         self.base_offset = -1
-        self.observed = False  # somebody awaits, or has seen, the outcome
+        self.observed = 0  # of how many records somebody awaits, or has seen, the outcome
         self.on_done: list[Callable[[Batch], None]] = []
 
     def add(self, row: Row) -> int:
@@ -146,6 +146,11 @@ class Batch:
         self.partition = partition
         self.identity, self.base_sequence, self.refusal = NOBODY, -1, None
 
+    @property
+    def is_observed(self) -> bool:
+        """Somebody awaits, or has seen, the outcome of every record."""
+        return self.observed >= self.record_count
+
     def resolve(self, error: OncelogError | None, base_offset: int = -1) -> bool:
         """Gives the outcome; False when it was known already."""
         if self.done:
@@ -154,6 +159,8 @@ class Batch:
         self.base_offset = base_offset
         self.encoded = b""
         self.drop_content()
+        if error is not None:
+            self.timestamps_ms = []  # nobody asks for them, and a failure may be kept for long
         self.done = True  # last: another thread that sees it reads the rest
         listeners, self.on_done = self.on_done, []
         for listener in listeners:
