@@ -11,6 +11,7 @@ Rule 5: inside a transaction the first failure is kept in `failure`, and everyth
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any
@@ -26,6 +27,7 @@ from oncelog.client.recovery import Recovery
 from oncelog.client.send_trace import SendTraces
 from oncelog.config import ProducerConfig
 from oncelog.core.accumulator import Accumulator, Batch, Row
+from oncelog.core.causes import because
 from oncelog.core.header import CODECS
 from oncelog.core.identity import NOBODY, Identity
 from oncelog.core.producer_window import ProducerWindow, Resolved, timed_out
@@ -360,8 +362,8 @@ class Sender:
             batch = self._accumulator.take(partition)
             try:
                 batch.encoded = self._encode(batch, window)
-            except errors.OncelogError as error:
-                self._settle_resolved([(batch, error)])
+            except Exception as error:  # whatever is wrong with this batch keeps no other from being sent
+                self._settle_resolved([(batch, _not_encoded(error))])
                 continue
             batch.drop_content()
             window.send_new(batch)
@@ -434,11 +436,13 @@ class Sender:
     def note_failure(self, batch: Batch, error: errors.OncelogError) -> None:
         """Records that were accepted failed with this."""
         self.failures.add(batch)
-        is_fixed = self.identity is not None and self.identity.is_transactional
-        if self.failure is None and (is_fixed or isinstance(error, errors.ProducerFencedError)):
+        if self.failure is None and (self._is_in_transaction() or isinstance(error, errors.ProducerFencedError)):
             self.failure = error
             queued = self._accumulator.drop()
             self._settle_resolved([(later, error) for later in queued])
+
+    def _is_in_transaction(self) -> bool:
+        return self.identity is not None and self.identity.is_transactional
 
     # ------------------------------------------------------------ tasks
 
@@ -455,7 +459,9 @@ class Sender:
 
     def _crashed(self, error: BaseException) -> None:
         """A defect of ours: nothing that waits may hang because of it."""
-        self.failure = errors.InvalidTxnStateError(f"the producer failed: {error!r}")
+        kind = errors.InvalidTxnStateError if self._is_in_transaction() else errors.IllegalStateError
+        message = f"the producer failed, and writes nothing more: close it, make a new one, and report this: {error!r}"
+        self.failure = because(kind(message), error)
         self.drop(self.failure)
 
     # ------------------------------------------------------------ identity
@@ -520,3 +526,11 @@ class Sender:
         self._recovery.look_at_slow_calls()
         if self._outstanding:
             self._sweep_timer = asyncio.get_running_loop().call_later(_SWEEP_MS / 1000, self._sweep)
+
+
+def _not_encoded(error: Exception) -> errors.OncelogError:
+    """Why a batch has no bytes; what nobody has foreseen becomes an `InvalidRecordError`, with it as its cause."""
+    if isinstance(error, errors.OncelogError):
+        return error
+    traceback.clear_frames(error.__traceback__)  # else the error would hold all records of the batch
+    return because(errors.InvalidRecordError(f"the records could not be encoded: {error!r}"), error)

@@ -10,8 +10,9 @@ Rule 4: whoever waited (for metadata, for room) asks once more whether its trans
 from __future__ import annotations
 
 import contextlib
+import operator
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from oncelog.client.context import Context
 from oncelog.client.delivery import BatchDelivery, Delivery, Part, Parts
@@ -26,7 +27,9 @@ from oncelog.errors import InvalidRecordError, InvalidTimestampError, UnknownTop
 from oncelog.types import PartitionId
 from oncelog.value_types import NULL, K, Serializer, V
 
+T = TypeVar("T")
 _CHUNK_BYTES = 16 << 20
+_TIMESTAMP_MAX_MS = (1 << 63) - 1
 Headers = Mapping[str, bytes | str | None] | Sequence[tuple[str, bytes | str | None]]
 Enrol = Callable[[list[PartitionId]], Awaitable[None]]
 
@@ -139,9 +142,11 @@ class Writer:
         pairs = checked_headers(headers) if headers else ()
         if created is not None and self._sender.traces is not None:
             pairs = self._sender.traces.headers(created, pairs, MAX_RECORD_HEADERS)
-        time = self._context.clock.now_ms() if timestamp_ms is None else timestamp_ms
-        if time < 0:
-            raise InvalidTimestampError("a timestamp lies before 1970", timestamp_ms=time)
+        time = self._context.clock.now_ms() if timestamp_ms is None else _whole(timestamp_ms, "timestamp_ms")
+        if not 0 <= time <= _TIMESTAMP_MAX_MS:
+            raise InvalidTimestampError("a timestamp lies before 1970, or needs more than 64 bits", timestamp_ms=time)
+        if partition is not None:
+            partition = _whole(partition, "partition")
         return Row(topic, partition, key_bytes, value_bytes, time, pairs, row_bytes(key_bytes, value_bytes, pairs))
 
     def put(self, topic: Topic, row: Row) -> tuple[Batch, int]:
@@ -163,7 +168,8 @@ class Writer:
         return batch, index, count
 
     async def send_many(self, topic: str, rows: Iterable[Any]) -> BatchDelivery:
-        """Queues many records: values, `(key, value)` pairs, or `Message`s."""
+        """Queues many records: values, `(key, value)` pairs, or `Message`s. Raises `TypeError` for what is one record."""
+        rows = several(rows)
         created = self._created(topic)
         error: BaseException | None = None
         queued = Parts()
@@ -171,7 +177,7 @@ class Writer:
             for row in rows:
                 if isinstance(row, Message):
                     options = (row.value, row.key, row.partition, row.timestamp_ms, row.headers)
-                elif isinstance(row, tuple) and len(row) == 2:
+                elif type(row) is tuple and len(row) == 2:  # a named tuple, or a Row of Spark, is a value
                     options = (row[1], row[0], None, None, ())
                 else:
                     options = (row, None, None, None, ())
@@ -257,7 +263,7 @@ class Writer:
 
     def _choose(self, topic: Topic, key: bytes | None) -> int:
         if not isinstance(self._config.partitioner, str):  # `asks_caller`
-            chosen = self._config.partitioner(key, topic.partitions)
+            chosen = _whole(self._config.partitioner(key, topic.partitions), "what the partitioner returned")
             if not 0 <= chosen < topic.partitions:
                 raise no_partition(topic, chosen)
             return chosen
@@ -283,17 +289,40 @@ class Writer:
             self._sticky[topic.topic_id] = (self._sticky_partition(topic) + 1) % topic.partitions
 
 
+def several(rows: Iterable[T]) -> Iterable[T]:
+    """Rows for `send_many`. Raises `TypeError` for one record, whose letters, bytes, names or parts would be sent instead."""
+    if isinstance(rows, str | bytes | bytearray | memoryview | Mapping | Message):
+        raise TypeError(
+            f"send_many takes rows, as a list or what else can be iterated; a {type(rows).__name__} is one record: use send,"
+            " or put it into a list"
+        )
+    return rows
+
+
 def checked_headers(headers: Headers) -> HeaderList:
     """Headers as a tuple of pairs. Raises `InvalidRecordError`."""
-    pairs: Iterable[tuple[Any, Any]] = headers.items() if isinstance(headers, Mapping) else headers
     checked: list[tuple[str, bytes | None]] = []
-    for name, value in pairs:
+    for name, value in _pairs(headers):
         if not isinstance(name, str) or not name:
             raise InvalidRecordError("the name of a header is empty or no text", given=repr(name)[:64])
-        checked.append((name, value.encode() if isinstance(value, str) else value))
+        if value is not None and type(value) is not bytes:
+            value = _bytes_of(value, "the value of a header", "give bytes, text or None", header=name)
+        if not name.isascii():
+            _utf8(name, "the name of a header")
+        checked.append((name, value))
     if len(checked) > MAX_RECORD_HEADERS:
         raise InvalidRecordError("too many headers in one record", limit=MAX_RECORD_HEADERS)
     return tuple(checked)
+
+
+def _pairs(headers: Headers) -> list[Any]:
+    """Things of two parts, of whatever types. Raises `InvalidRecordError`."""
+    given: Iterable[Any] = headers.items() if isinstance(headers, Mapping) else headers
+    with contextlib.suppress(TypeError):
+        pairs = list(given)
+        if all(len(pair) == 2 and not isinstance(pair, str) for pair in pairs):  # "ab" is no pair
+            return pairs
+    raise InvalidRecordError("headers are a mapping, or pairs of a name and a value", given=repr(headers)[:64])
 
 
 def _serialized(item: Any, serializer: Serializer | None, name: str) -> bytes | None:
@@ -301,13 +330,33 @@ def _serialized(item: Any, serializer: Serializer | None, name: str) -> bytes | 
         item = serializer(item)
     if item is None or type(item) is bytes:
         return item
+    return _bytes_of(item, f"the {name}", f"give bytes or text, or set {name}_serializer")
+
+
+def _bytes_of(item: Any, what: str, advice: str, **context: Any) -> bytes:
+    """Text as UTF-8, bytes as they are, in an object of our own. Raises `InvalidRecordError`."""
     if isinstance(item, str):
-        return item.encode()
+        return _utf8(item, what)
     if isinstance(item, bytes | bytearray | memoryview):
         return bytes(item)
-    raise InvalidRecordError(
-        f"the {name} is of type {type(item).__name__}; give bytes or text, or set {name}_serializer"
-    )
+    raise InvalidRecordError(f"{what} is of type {type(item).__name__}; {advice}", **context)
+
+
+def _utf8(text: str, what: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidRecordError(
+            f"{what} has half a character (a lone surrogate), which UTF-8 cannot hold: {error}"
+        ) from None
+
+
+def _whole(number: Any, name: str) -> int:
+    """The number, which is whole. Raises `InvalidRecordError`."""
+    try:
+        return operator.index(number)
+    except TypeError:
+        raise InvalidRecordError(f"{name} is no whole number", given=repr(number)[:64]) from None
 
 
 def _chunks(data: Any) -> Iterable[Any]:
