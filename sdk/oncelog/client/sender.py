@@ -137,6 +137,10 @@ class Sender:
         self._queued(batch, index)
         return batch, index, count
 
+    def has_filled(self, batch: Batch) -> bool:
+        """A batch of rows is full: this one, or the one before it, so that this one was begun."""
+        return batch.size_bytes >= self._config.batch_size or self._accumulator.has_several(batch.partition)
+
     def _queued(self, batch: Batch, index: int) -> None:
         """Rows from `index` on are new in this batch."""
         if index == 0:

@@ -280,7 +280,7 @@ class Writer:
     def _queued(self, topic: Topic, row: Row, batch: Batch, index: int) -> None:
         """This row, and others like it, are in this batch from `index` on: the next ones may turn to another partition."""
         if row.partition is None and row.key is None and (index == 0 or batch.size_bytes >= self._config.batch_size):
-            self._turn(topic, is_full=index > 0)
+            self._turn(topic, is_full=self._sender.has_filled(batch))
 
     def _turn(self, topic: Topic, is_full: bool) -> None:
         """The next row without a key goes to the next partition."""

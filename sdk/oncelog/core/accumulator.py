@@ -228,6 +228,10 @@ class Accumulator:
         self.used_bytes += size
         return batch
 
+    def has_several(self, partition: PartitionId) -> bool:
+        """More than one batch waits: the last one was begun because the one before it takes no more."""
+        return len(self._queues.get(partition, ())) > 1
+
     def put_first(self, batches: list[Batch]) -> None:
         """Batches of one partition go in front of what waits there; their memory is counted already."""
         self._queue(batches[0].partition).extendleft(reversed(batches))
