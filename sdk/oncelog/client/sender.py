@@ -106,7 +106,7 @@ class Sender:
 
         Raises `MessageTooLargeError`, or what stopped this producer.
         """
-        if self._is_closed or self.failure is not None:
+        if self._is_closed or self.failure is not None:  # `_is_over`, without a call for each record
             self.refuse_when_over()
         if size > self._config.max_request_size:
             raise errors.MessageTooLargeError(

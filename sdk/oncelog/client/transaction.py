@@ -182,7 +182,9 @@ class Transaction(StaysHere, Generic[Key, Value]):
         timestamp_ms: int | None = None,
         headers: Headers = (),
     ) -> Delivery:
-        """As `Producer.send`, inside this transaction. Raises the first failure of the transaction."""
+        """As `Producer.send`, inside this transaction. Raises the first failure of the transaction, and `IllegalStateError`
+        when it has ended, also while this waited for the topic or for room.
+        """
         self._touch()
         return await self._writer.send(topic, value, key, partition, timestamp_ms, headers)
 
