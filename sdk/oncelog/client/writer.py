@@ -100,9 +100,13 @@ class Writer:
 
     async def queue(self, row: Row, created: Created | None = None) -> tuple[Batch, int]:
         """Queues a checked record; waits for metadata and room. Its batch, and its index there. Raises as `Producer.send`."""
-        topic, number = self._metadata.known_topic(row.topic), row.partition
-        is_known = topic is not None and (number is None or 0 <= number < topic.partitions)
-        if topic is None or not is_known or not self._sender.may_add(row.size):
+        name, number, _, _, _, _, size = row
+        topic = self._metadata.known_topic(name)
+        if (
+            topic is None
+            or (number is not None and not 0 <= number < topic.partitions)
+            or not self._sender.may_add(size)
+        ):
             topic = await self._waited_for(row)
         batch, index = self.put(topic, row)
         if created is not None and self._sender.traces is not None:
@@ -137,17 +141,17 @@ class Writer:
         """A record as it will be written. Safe from any thread if the serializers are. Raises `InvalidRecordError`,
         `InvalidTimestampError`, and what a serializer raises.
         """
-        key_bytes = _serialized(key, self._config.key_serializer, "key")
-        value_bytes = _serialized(value, self._config.value_serializer, "value")
+        config = self._config
+        if key is not None or config.key_serializer is not None:  # most records have none: this saves a call
+            key = _serialized(key, config.key_serializer, "key")
+        value = _serialized(value, config.value_serializer, "value")
         pairs = checked_headers(headers) if headers else ()
         if created is not None and self._sender.traces is not None:
             pairs = self._sender.traces.headers(created, pairs, MAX_RECORD_HEADERS)
-        time = self._context.clock.now_ms() if timestamp_ms is None else _whole(timestamp_ms, "timestamp_ms")
-        if not 0 <= time <= _TIMESTAMP_MAX_MS:
-            raise InvalidTimestampError("a timestamp lies before 1970, or needs more than 64 bits", timestamp_ms=time)
-        if partition is not None:
+        time = self._context.clock.now_ms() if timestamp_ms is None else _timestamp(timestamp_ms)
+        if partition is not None and type(partition) is not int:
             partition = _whole(partition, "partition")
-        return Row(topic, partition, key_bytes, value_bytes, time, pairs, row_bytes(key_bytes, value_bytes, pairs))
+        return Row(topic, partition, key, value, time, pairs, row_bytes(key, value, pairs))
 
     def put(self, topic: Topic, row: Row) -> tuple[Batch, int]:
         """Queues a record for which there is room, without waiting for anything. Its batch, and its index there.
@@ -349,6 +353,16 @@ def _utf8(text: str, what: str) -> bytes:
         raise InvalidRecordError(
             f"{what} has half a character (a lone surrogate), which UTF-8 cannot hold: {error}"
         ) from None
+
+
+def _timestamp(given: Any) -> int:
+    """Raises `InvalidRecordError` or `InvalidTimestampError`."""
+    timestamp_ms = _whole(given, "timestamp_ms")
+    if not 0 <= timestamp_ms <= _TIMESTAMP_MAX_MS:
+        raise InvalidTimestampError(
+            "a timestamp lies before 1970, or needs more than 64 bits", timestamp_ms=timestamp_ms
+        )
+    return timestamp_ms
 
 
 def _whole(number: Any, name: str) -> int:
