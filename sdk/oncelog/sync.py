@@ -31,7 +31,7 @@ from oncelog.client.participant import BatchCommit, ParticipantResult
 from oncelog.client.participant import Participant as AsyncParticipant
 from oncelog.client.producer import Producer as AsyncProducer
 from oncelog.client.transaction import Transaction as AsyncTransaction
-from oncelog.client.writer import Headers, Message
+from oncelog.client.writer import Headers, Message, several
 from oncelog.made_by_client import refuse_direct
 from oncelog.ports import Transport, WallClock
 from oncelog.sync_admin import Admin
@@ -43,8 +43,6 @@ from oncelog.value_types import NULL, K, Key, V, Value
 if TYPE_CHECKING:
     from oncelog.option_types import ClientOptions, ConsumerOptions, ParticipantOptions, ProducerOptions
     from oncelog.value_types import ReadKey, ReadValue, SentKey, SentValue
-
-T = TypeVar("T")
 
 
 async def _await(item: Any) -> Any:
@@ -164,7 +162,7 @@ class Transaction(_Writes[AsyncTransaction[Key, Value], Key, Value]):
 
     def send_many(self, topic: str, rows: Iterable[Value | tuple[Key, Value] | Message[Key, Value]]) -> BatchDelivery:
         """Queues many records."""
-        return BatchDelivery(self._run(self._inner.send_many(topic, list(rows))), self._thread)
+        return BatchDelivery(self._run(self._inner.send_many(topic, list(several(rows)))), self._thread)
 
     def send_offsets(self, read: Any, group: GroupMetadata | None = None) -> None:
         """Commits offsets with this transaction."""
@@ -204,14 +202,23 @@ class Producer(_Writes[AsyncProducer[Key, Value], Key, Value]):
         """Gets the producer id."""
         return self.__enter__()
 
-    def send_and_wait(self, topic: str, value: Value = NULL, key: Key = NULL, **options: Any) -> RecordMetadata:
+    def send_and_wait(
+        self,
+        topic: str,
+        value: Value = NULL,
+        key: Key = NULL,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+    ) -> RecordMetadata:
         """`send`, and its acknowledgement."""
-        metadata: RecordMetadata = self._run(self._inner.send_and_wait(topic, value, key, **options))
+        work = self._inner.send_and_wait(topic, value, key, partition, timestamp_ms, headers)
+        metadata: RecordMetadata = self._run(work)
         return metadata
 
     def send_many(self, topic: str, rows: Iterable[Value | tuple[Key, Value] | Message[Key, Value]]) -> BatchDelivery:
         """Queues many records: values, `(key, value)` pairs, or `Message`s."""
-        return BatchDelivery(self._run(self._inner.send_many(topic, list(rows))), self._thread)
+        return BatchDelivery(self._run(self._inner.send_many(topic, list(several(rows)))), self._thread)
 
     def flush(self) -> None:
         """Waits until everything is acknowledged. Raises the first failure that nobody awaited."""

@@ -48,13 +48,14 @@ Deserializer = Callable[[bytes | None], V]
 
 
 class Serializer(Protocol[Value]):
-    """A function that makes bytes; called for each record, also where key or value is left out (None).
+    """A function that makes bytes, or text, which is sent as UTF-8; called for each record, also where key or value is left out
+    (None).
 
     The second form is for a lambda, whose parameter has no type: with it type checkers take that for any type, not for
     `Sendable`. It refuses no function.
     """
 
     @overload
-    def __call__(self, item: Value, /) -> bytes | None: ...
+    def __call__(self, item: Value, /) -> Sendable: ...
     @overload
-    def __call__(self, item: Any, /) -> bytes | None: ...
+    def __call__(self, item: Any, /) -> Sendable: ...

@@ -57,8 +57,6 @@ def _call_when_done(batches: list[Batch], function: Callable[[], object]) -> Non
     loop = asyncio.get_running_loop()
     open_batches = [batch for batch in batches if not batch.done]
     left = len(open_batches)
-    for batch in batches:
-        batch.observed = True
     if not left:
         loop.call_soon(function)
 
@@ -75,7 +73,10 @@ def _call_when_done(batches: list[Batch], function: Callable[[], object]) -> Non
 class Delivery(StaysHere):
     """A record on its way. `await` it for its `RecordMetadata`, or ask `offset` once it is done."""
 
-    __slots__ = ("_batch", "_index")
+    __slots__ = ("_batch", "_index", "_is_observed")
+
+    _is_observed: bool
+    """There is no such attribute until somebody awaits, or has seen, the outcome: so that none is made with each record."""
 
     def __init__(self, batch: Batch, index: int) -> None:
         self._batch = batch
@@ -83,11 +84,27 @@ class Delivery(StaysHere):
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
         """Waits for the acknowledgement. Raises why the record was refused, or `DeliveryTimedOutError`."""
-        batch = self._batch
-        batch.observed = True
-        if not batch.done:
-            yield from wait_done([batch]).__await__()
+        if not self._batch.done:
+            yield from self._wait().__await__()
         return self.result()
+
+    async def _wait(self) -> None:
+        is_first = self._observe()
+        try:
+            await wait_done([self._batch])
+        except BaseException:
+            if is_first:  # whoever waited is gone, and has not seen anything
+                del self._is_observed
+                self._batch.observed -= 1
+            raise
+
+    def _observe(self) -> bool:
+        """Somebody awaits the outcome, or has it: `flush` and `close` do not raise it. False: that was so before."""
+        if hasattr(self, "_is_observed"):
+            return False
+        self._is_observed = True
+        self._batch.observed += 1
+        return True
 
     def done(self) -> bool:
         """True when the outcome is known."""
@@ -99,6 +116,7 @@ class Delivery(StaysHere):
         It asks `result()` for the outcome; a failure is the callback's, `flush` and `close` do not raise it. What the function
         itself raises goes to the loop's exception handler.
         """
+        self._observe()
         _call_when_done([self._batch], lambda: function(self))
 
     def result(self) -> RecordMetadata:
@@ -106,9 +124,9 @@ class Delivery(StaysHere):
         batch = self._batch
         if not batch.done:
             raise IllegalStateError("the record is still on its way: await it")
-        batch.observed = True
         if batch.error is not None:
-            raise batch.error
+            self._observe()
+            raise batch.error.with_traceback(None)  # each record of the batch raises it: it must not grow
         offset = batch.base_offset + self._index if batch.base_offset >= 0 else -1
         return RecordMetadata(batch.topic, batch.partition.partition, offset, batch.timestamps_ms[self._index])
 
@@ -128,41 +146,97 @@ class Delivery(StaysHere):
         return self.result().offset
 
 
+class Part(NamedTuple):
+    """Neighbouring rows of a delivery in a batch, which may hold others' rows as well."""
+
+    batch: Batch
+    first: int
+    records: int
+
+
 class BatchDelivery(StaysHere):
     """Many rows on their way. `await` it for the ranges in which they were written."""
 
-    __slots__ = ("_batches", "rows")
+    __slots__ = ("_is_observed", "_parts", "rows")
 
-    def __init__(self, batches: list[Batch]) -> None:
-        self._batches = batches
-        self.rows = sum(batch.record_count for batch in batches)
+    def __init__(self, parts: list[Part]) -> None:
+        self._parts = parts
+        self._is_observed = False
+        self.rows = sum(part.records for part in parts)
         """How many."""
 
     def __await__(self) -> Generator[Any, None, list[WrittenRange]]:
         """Waits for all acknowledgements. Raises the first failure."""
-        for batch in self._batches:
-            batch.observed = True
-        yield from wait_done(self._batches).__await__()
+        if not self.done():
+            yield from self._wait().__await__()
         return self.result()
+
+    async def _wait(self) -> None:
+        is_first = self._observe()
+        try:
+            await wait_done(self._batches())
+        except BaseException:
+            if is_first:
+                self._is_observed = False
+                for part in self._parts:
+                    part.batch.observed -= part.records
+            raise
+
+    def _observe(self) -> bool:
+        """As `Delivery._observe`, for all rows."""
+        if self._is_observed:
+            return False
+        self._is_observed = True
+        for part in self._parts:
+            part.batch.observed += part.records
+        return True
+
+    def _batches(self) -> list[Batch]:
+        return list(dict.fromkeys(part.batch for part in self._parts))
 
     def add_done_callback(self, function: Callable[[BatchDelivery], object]) -> None:
         """As `Delivery.add_done_callback`, when every outcome is known."""
-        _call_when_done(self._batches, lambda: function(self))
+        self._observe()
+        _call_when_done(self._batches(), lambda: function(self))
 
     def done(self) -> bool:
         """True when every outcome is known."""
-        return all(batch.done for batch in self._batches)
+        return all(part.batch.done for part in self._parts)
 
     def result(self) -> list[WrittenRange]:
         """The ranges. Raises the first failure, or `IllegalStateError` before all outcomes are known."""
-        if all(batch.done for batch in self._batches):
-            for batch in self._batches:  # told here: `flush` and `close` do not raise it again
-                batch.observed = True
-        ranges: list[WrittenRange] = []
-        for batch in self._batches:
-            if not batch.done:
-                raise IllegalStateError("rows are still on their way: await them")
-            if batch.error is not None:
-                raise batch.error
-            ranges.append(WrittenRange(batch.topic, batch.partition.partition, batch.base_offset, batch.record_count))
-        return ranges
+        if not self.done():
+            raise IllegalStateError("rows are still on their way: await them")
+        for part in self._parts:
+            if part.batch.error is not None:
+                self._observe()  # told here: `flush` and `close` do not raise it again
+                raise part.batch.error.with_traceback(None)
+        return [_written(*part) for part in self._parts]
+
+
+def _written(batch: Batch, first: int, count: int) -> WrittenRange:
+    offset = batch.base_offset + first if batch.base_offset >= 0 else -1
+    return WrittenRange(batch.topic, batch.partition.partition, offset, count)
+
+
+class Parts:
+    """Where rows were queued, one after the other; neighbours in a batch become one part."""
+
+    def __init__(self) -> None:
+        self._found: dict[Batch, list[list[int]]] = {}
+        self.rows = 0
+        """How many."""
+
+    def add(self, batch: Batch, index: int) -> None:
+        """The next row is at this place of the batch."""
+        self.rows += 1
+        spans = self._found.setdefault(batch, [])
+        if spans and spans[-1][1] == index:
+            spans[-1][1] = index + 1
+        else:
+            spans.append([index, index + 1])
+
+    def delivery(self) -> BatchDelivery:
+        """All of them, batch by batch in the order of their first rows."""
+        found = self._found.items()
+        return BatchDelivery([Part(batch, first, end - first) for batch, spans in found for first, end in spans])

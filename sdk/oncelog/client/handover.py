@@ -4,7 +4,8 @@ Rule 1: whoever gives a record has it checked at once, in its own thread; the lo
 Rule 2: a record that would have to wait (for metadata, for room, for a transaction to begin), or whose partition a function of
         the caller's chooses, is not taken here: `put` waits, and raises at the caller.
 Rule 3: whatever is given to the loop after a record finds that record taken: a flush, a commit, a wait for its outcome. So a
-        thread leaves the call to another one only when that call was made already, for the turn in which its record waits.
+        thread leaves the call to another one only when that call was made already, for the turn in which its record waits, and
+        one that is interrupted before it calls takes its record back.
 Rule 4: a record that was taken and can no longer be written has that as its outcome; a flush raises it as any other.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator
-from threading import Lock
+from threading import RLock
 from typing import Any, Final
 
 from oncelog.client.delivery import Delivery, RecordMetadata
@@ -56,6 +57,7 @@ class Given(Delivery):
         row = self.row
         where = PartitionId(self.known_topic.topic_id, -1 if row.partition is None else row.partition)
         batch = Batch(where, row.topic, 0, 0)
+        batch.record_count = 1
         batch.resolve(error)
         self.taken(batch, 0)
         return batch
@@ -101,7 +103,7 @@ class Handover:
         self._taking_bytes = 0  # of what the loop is queuing: it counts until all of it counts in the sender
         self._turn = 0  # how often records were taken
         self._told_turn = -1  # for which of them the loop was called
-        self._lock = Lock()
+        self._lock = RLock()  # a signal handler may send, in the midst of a send of the same thread
 
     def given(
         self, topic: str, value: Any, key: Any, partition: int | None, timestamp_ms: int | None, headers: Headers
@@ -128,23 +130,33 @@ class Handover:
         if not self._sender.may_add(size, self._bytes + self._taking_bytes):
             return False
         given.known_topic = topic
-        with self._lock:
-            self._given.append(given)
-            self._bytes += size
-            turn = self._turn
-        if self._told_turn != turn:  # two threads may both call: that is harmless, and no call would not be
-            soon(self._take)
-            self._told_turn = turn
+        try:
+            with self._lock:
+                self._given.append(given)
+                self._bytes += size
+                turn = self._turn
+            if self._told_turn != turn:  # two threads may both call: that is harmless, and no call would not be
+                soon(self._take)
+                self._told_turn = turn
+        except BaseException:  # a Ctrl-C: perhaps nobody has called the loop
+            self._withdraw(given)
+            raise
         return True
+
+    def _withdraw(self, given: Given) -> None:
+        """The record is not sent, unless the loop has it already."""
+        with self._lock:
+            if given in self._given:
+                self._given.remove(given)
+                self._bytes -= given.row.size
 
     async def put(self, given: Given) -> None:
         """On the loop: waits for metadata and room. Raises as `Writer.send`."""
         self._check()
         row = given.row
-        topic = await self._writer.topic_for(row.topic, row.partition)
-        await self._sender.reserve(row.size)
-        given.taken(*self._writer.put(topic, row))
-        self._topics[row.topic] = topic
+        given.taken(*await self._writer.queue(row))
+        if (topic := self._metadata.known_topic(row.topic)) is not None:
+            self._topics[row.topic] = topic
 
     def _take(self) -> None:
         with self._lock:
@@ -159,23 +171,23 @@ class Handover:
             self._taking_bytes = 0
 
     def _queue(self, given: list[Given]) -> None:
-        self._topics = {name: topic for name in self._topics if (topic := self._metadata.known_topic(name)) is not None}
         try:
             self._check()
             self._sender.refuse_when_over()
         except OncelogError as error:
-            for item in given:
-                self._sender.keep(item.refused(error))  # it ends nothing: that would be the next transaction by now
+            for item in given:  # it ends nothing: that would be the next transaction by now
+                self._sender.failures.add(item.refused(error))
             return
         rest = deque(given)
+        topics: dict[str, Topic] = {}
         while rest:
-            self._take_run(_next_run(rest))
+            self._take_run(_next_run(rest), topics)
 
-    def _take_run(self, run: list[Given]) -> None:
+    def _take_run(self, run: list[Given], topics: dict[str, Topic]) -> None:
         """Queues them; whatever is wrong with these keeps nothing else from being queued."""
-        topic = self._topics.get(run[0].row.topic) or run[0].known_topic
         taken = 0
         try:
+            topic = topics.get(run[0].row.topic) or self._look_up(run[0], topics)
             rows = [given.row for given in run]
             while taken < len(run):
                 batch, index, count = self._writer.put_rows(topic, rows[taken:])
@@ -185,7 +197,18 @@ class Handover:
         except Exception as error:
             why = error if isinstance(error, OncelogError) else _defect(error)
             for given in run[taken:]:
-                self._sender.refused(given.refused(why), why)
+                self._sender.note_failure(given.refused(why), why)
+
+    def _look_up(self, given: Given, topics: dict[str, Topic]) -> Topic:
+        """Its topic as it is known by now, else as it was when it was offered; then the next record waits to hear of it."""
+        name = given.row.topic
+        known = self._metadata.known_topic(name)
+        if known is None:
+            self._topics.pop(name, None)
+        else:
+            self._topics[name] = known
+        topics[name] = known or given.known_topic
+        return topics[name]
 
 
 def _next_run(rest: deque[Given]) -> list[Given]:

@@ -138,7 +138,7 @@ class Producer(StaysHere, Generic[Key, Value]):
         self._raise_unseen()
 
     def _raise_unseen(self) -> None:
-        failure = self._sender.unseen_failure()
+        failure = self._sender.failures.take()
         if failure is not None and self.config.transactional_id is None:
             raise failure
 
@@ -157,19 +157,29 @@ class Producer(StaysHere, Generic[Key, Value]):
 
         `await` the result for its `RecordMetadata`. Without `partition` the key decides, or any partition takes it.
         `timestamp_ms` None = now. Raises `UnknownTopicError`, `MessageTooLargeError`, `InvalidRecordError`,
-        `BufferExhaustedError` after `max_block_ms`; later failures come from the result.
+        `InvalidTimestampError`, `BufferExhaustedError` after `max_block_ms`; later failures come from the result.
         """
         self._check_plain()
         return await self._writer.send(topic, value, key, partition, timestamp_ms, headers)
 
-    async def send_and_wait(self, topic: str, value: Value = NULL, key: Key = NULL, **options: Any) -> RecordMetadata:
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: Value = NULL,
+        key: Key = NULL,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+    ) -> RecordMetadata:
         """`send`, and its acknowledgement."""
-        return await (await self.send(topic, value, key, **options))
+        return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
 
     async def send_many(
         self, topic: str, rows: Iterable[Value | tuple[Key, Value] | Message[Key, Value]]
     ) -> BatchDelivery:
-        """Queues many records: values, `(key, value)` pairs, or `Message`s. Raises as `send`."""
+        """Queues many records: values, `(key, value)` pairs (a named tuple is a value), or `Message`s. Raises as `send`,
+        and `TypeError` for one record that is not in a list.
+        """
         self._check_plain()
         return await self._writer.send_many(topic, rows)
 

@@ -11,6 +11,7 @@ Rule 5: inside a transaction the first failure is kept in `failure`, and everyth
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any
@@ -26,13 +27,14 @@ from oncelog.client.recovery import Recovery
 from oncelog.client.send_trace import SendTraces
 from oncelog.config import ProducerConfig
 from oncelog.core.accumulator import Accumulator, Batch, Row
+from oncelog.core.causes import because
 from oncelog.core.header import CODECS
 from oncelog.core.identity import NOBODY, Identity
 from oncelog.core.producer_window import ProducerWindow, Resolved, timed_out
+from oncelog.core.unseen_failures import UnseenFailures
 from oncelog.types import PartitionId
 
 _SWEEP_MS = 500
-_FAILURES_KEPT = 100
 
 Renew = Callable[[], Awaitable[Identity]]
 
@@ -89,7 +91,8 @@ class Sender:
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._room: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._flushes = 0
-        self._failed: list[Batch] = []
+        self.failures = UnseenFailures()
+        """What a flush of a plain producer raises unless somebody awaits it."""
         self._is_closed = False
         self.identity: Identity | None = None if config.enable_idempotence else NOBODY
         self.failure: errors.OncelogError | None = None
@@ -103,7 +106,7 @@ class Sender:
 
         Raises `MessageTooLargeError`, or what stopped this producer.
         """
-        if self._is_closed or self.failure is not None:
+        if self._is_closed or self.failure is not None:  # `_is_over`, without a call for each record
             self.refuse_when_over()
         if size > self._config.max_request_size:
             raise errors.MessageTooLargeError(
@@ -134,6 +137,10 @@ class Sender:
         self._queued(batch, index)
         return batch, index, count
 
+    def has_filled(self, batch: Batch) -> bool:
+        """A batch of rows is full: this one, or the one before it, so that this one was begun."""
+        return batch.size_bytes >= self._config.batch_size or self._accumulator.has_several(batch.partition)
+
     def _queued(self, batch: Batch, index: int) -> None:
         """Rows from `index` on are new in this batch."""
         if index == 0:
@@ -141,18 +148,8 @@ class Sender:
         elif batch.size_bytes >= self._config.batch_size:
             self._wake(batch.partition)
 
-    def refused(self, batch: Batch, error: errors.OncelogError) -> None:
-        """A record that was accepted can not be queued: its failure counts as any other."""
-        self._note_failure(batch, error)
-
-    def keep(self, batch: Batch) -> None:
-        """A failure that a flush of a plain producer raises unless somebody awaits it; it stops nothing."""
-        if len(self._failed) < _FAILURES_KEPT:
-            self._failed.append(batch)
-
-    async def add_arrow(self, topic: Topic, partition: int, rows: Any, size: int, timestamp_ms: int) -> Batch:
-        """Queues an Arrow record batch as one batch. Raises as `reserve`."""
-        await self.reserve(size)
+    def put_arrow(self, topic: Topic, partition: int, rows: Any, size: int, timestamp_ms: int) -> Batch:
+        """Queues an Arrow record batch for which there is room, as one batch."""
         where = PartitionId(topic.topic_id, partition)
         batch = self._accumulator.add_arrow(where, topic.name, rows, rows.num_rows, size, timestamp_ms, now_ms())
         self._enter(batch)
@@ -183,6 +180,8 @@ class Sender:
             full = self._full()
             raise full from full.__cause__
         self._accumulator.used_bytes -= size
+        if self._room:  # once the caller has added its record, or could not: then the room is the next one's
+            asyncio.get_running_loop().call_soon(self._admit)
 
     def _admit(self) -> None:
         """Admits waiters in order while there is room; all of them once this producer is over."""
@@ -205,7 +204,8 @@ class Sender:
         if self._is_closed:
             raise errors.IllegalStateError("the producer is closed")
         if self.failure is not None:
-            raise self.failure
+            # It is raised again and again: with each raise it would grow, and hold what its callers had in hand.
+            raise self.failure.with_traceback(None)
 
     # ------------------------------------------------------------ waiting
 
@@ -222,18 +222,13 @@ class Sender:
         """Everything whose outcome is not known, in the order in which it was added."""
         return list(self._outstanding)
 
-    def unseen_failure(self) -> errors.OncelogError | None:
-        """The first failure that nobody awaited; forgets all that are known so far."""
-        failed, self._failed = self._failed, []
-        return next((batch.error for batch in failed if not batch.observed), None)
-
     def reset(self, identity: Identity, error: errors.OncelogError) -> None:
         """Forgets everything of the former transaction (open deliveries fail with `error`), and begins as `identity`."""
         self.drop(error)
         self.identity = identity
         self.failure = None
         self.acked = {}
-        self._failed = []
+        self.failures.forget()
 
     def drop(self, error: errors.OncelogError | None) -> None:
         """Fails everything that is not resolved, and ends the calls in flight: their answers no longer matter.
@@ -371,8 +366,8 @@ class Sender:
             batch = self._accumulator.take(partition)
             try:
                 batch.encoded = self._encode(batch, window)
-            except errors.OncelogError as error:
-                self._settle_resolved([(batch, error)])
+            except Exception as error:  # whatever is wrong with this batch keeps no other from being sent
+                self._settle_resolved([(batch, _not_encoded(error))])
                 continue
             batch.drop_content()
             window.send_new(batch)
@@ -438,17 +433,20 @@ class Sender:
             if error is None:
                 self.acked[batch.partition] = self.acked.get(batch.partition, 0) + batch.record_count
             else:
-                self._note_failure(batch, error)
+                self.note_failure(batch, error)
         if resolved and self._room:
             self._admit()
 
-    def _note_failure(self, batch: Batch, error: errors.OncelogError) -> None:
-        self.keep(batch)
-        is_fixed = self.identity is not None and self.identity.is_transactional
-        if self.failure is None and (is_fixed or isinstance(error, errors.ProducerFencedError)):
+    def note_failure(self, batch: Batch, error: errors.OncelogError) -> None:
+        """Records that were accepted failed with this."""
+        self.failures.add(batch)
+        if self.failure is None and (self._is_in_transaction() or isinstance(error, errors.ProducerFencedError)):
             self.failure = error
             queued = self._accumulator.drop()
             self._settle_resolved([(later, error) for later in queued])
+
+    def _is_in_transaction(self) -> bool:
+        return self.identity is not None and self.identity.is_transactional
 
     # ------------------------------------------------------------ tasks
 
@@ -465,7 +463,9 @@ class Sender:
 
     def _crashed(self, error: BaseException) -> None:
         """A defect of ours: nothing that waits may hang because of it."""
-        self.failure = errors.InvalidTxnStateError(f"the producer failed: {error!r}")
+        kind = errors.InvalidTxnStateError if self._is_in_transaction() else errors.IllegalStateError
+        message = f"the producer failed, and writes nothing more: close it, make a new one, and report this: {error!r}"
+        self.failure = because(kind(message), error)
         self.drop(self.failure)
 
     # ------------------------------------------------------------ identity
@@ -530,3 +530,11 @@ class Sender:
         self._recovery.look_at_slow_calls()
         if self._outstanding:
             self._sweep_timer = asyncio.get_running_loop().call_later(_SWEEP_MS / 1000, self._sweep)
+
+
+def _not_encoded(error: Exception) -> errors.OncelogError:
+    """Why a batch has no bytes; what nobody has foreseen becomes an `InvalidRecordError`, with it as its cause."""
+    if isinstance(error, errors.OncelogError):
+        return error
+    traceback.clear_frames(error.__traceback__)  # else the error would hold all records of the batch
+    return because(errors.InvalidRecordError(f"the records could not be encoded: {error!r}"), error)

@@ -67,7 +67,7 @@ class Transaction(StaysHere, Generic[Key, Value]):
         self._caller = caller
         self._sender = sender
         self._config: ProducerConfig = producer.config
-        self._writer = Writer(context, metadata, self._config, sender, self._enrol_ahead)
+        self._writer = Writer(context, metadata, self._config, sender, self._touch, self._enrol_ahead)
         self._core: TransactionCore | None = None
         self._identity = Identity()
         self._visible = False
@@ -182,7 +182,9 @@ class Transaction(StaysHere, Generic[Key, Value]):
         timestamp_ms: int | None = None,
         headers: Headers = (),
     ) -> Delivery:
-        """As `Producer.send`, inside this transaction. Raises the first failure of the transaction."""
+        """As `Producer.send`, inside this transaction. Raises the first failure of the transaction, and `IllegalStateError`
+        when it has ended, also while this waited for the topic or for room.
+        """
         self._touch()
         return await self._writer.send(topic, value, key, partition, timestamp_ms, headers)
 
@@ -256,7 +258,7 @@ class Transaction(StaysHere, Generic[Key, Value]):
         return core
 
     async def _enrol_ahead(self, partitions: list[PartitionId]) -> None:
-        core = self._begun()
+        core = self._touch()
         new = core.to_enrol(partitions)
         if not new:
             return

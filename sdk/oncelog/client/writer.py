@@ -3,16 +3,19 @@
 Rule 1: everything about one record is checked before it is queued, so a mistake is the caller's, at once.
 Rule 2: without a serializer, text becomes UTF-8 and bytes stay; anything else is refused with a hint.
 Rule 3: rows without a key stay on one partition until a batch is full (and, outside transactions, until it is sent).
+Rule 4: whoever waited (for metadata, for room) asks once more whether its transaction still takes records, right before it
+        queues them: all transactions of a producer share one sender, which would write what is late in the next one.
 """
 
 from __future__ import annotations
 
 import contextlib
+import operator
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from oncelog.client.context import Context
-from oncelog.client.delivery import BatchDelivery, Delivery
+from oncelog.client.delivery import BatchDelivery, Delivery, Part, Parts
 from oncelog.client.metadata import Metadata, Topic, no_partition
 from oncelog.client.send_trace import Created
 from oncelog.client.sender import Sender
@@ -24,7 +27,9 @@ from oncelog.errors import InvalidRecordError, InvalidTimestampError, UnknownTop
 from oncelog.types import PartitionId
 from oncelog.value_types import NULL, K, Serializer, V
 
+T = TypeVar("T")
 _CHUNK_BYTES = 16 << 20
+_TIMESTAMP_MAX_MS = (1 << 63) - 1
 Headers = Mapping[str, bytes | str | None] | Sequence[tuple[str, bytes | str | None]]
 Enrol = Callable[[list[PartitionId]], Awaitable[None]]
 
@@ -40,15 +45,24 @@ class Message(NamedTuple, Generic[K, V]):
 
 
 class Writer:
-    """See the module. `enrol` is told the partitions of a `send_batch` before they are written."""
+    """See the module. `check` raises why a transaction takes no records; it was asked before anything here is called. `enrol`
+    is told the partitions of a `send_batch` before they are written.
+    """
 
     def __init__(
-        self, context: Context, metadata: Metadata, config: ProducerConfig, sender: Sender, enrol: Enrol | None = None
+        self,
+        context: Context,
+        metadata: Metadata,
+        config: ProducerConfig,
+        sender: Sender,
+        check: Callable[[], object] | None = None,
+        enrol: Enrol | None = None,
     ) -> None:
         self._context = context
         self._metadata = metadata
         self._config = config
         self._sender = sender
+        self._check = check
         self._enrol = enrol
         self._sticky: dict[str, int] = {}
         self.asks_caller = not isinstance(config.partitioner, str)
@@ -66,13 +80,14 @@ class Writer:
         """Queues one record; waits for metadata and room, not for the acknowledgement."""
         traces = self._sender.traces
         if traces is None or (created := traces.create(topic)) is None:
-            return Delivery(*await self._add(topic, value, key, partition, timestamp_ms, headers))
+            return Delivery(*await self.queue(self.checked(topic, value, key, partition, timestamp_ms, headers)))
         return Delivery(*await self._send_traced(topic, Message(value, key, headers, partition, timestamp_ms), created))
 
     async def _send_traced(self, topic: str, row: Message, created: Created) -> tuple[Batch, int]:
         error: BaseException | None = None
         try:
-            return await self._add(topic, row.value, row.key, row.partition, row.timestamp_ms, row.headers, created)
+            options = (row.value, row.key, row.partition, row.timestamp_ms, row.headers)
+            return await self.queue(self.checked(topic, *options, created), created)
         except BaseException as failure:
             error = failure
             raise
@@ -83,26 +98,35 @@ class Writer:
         """Where the rows of a call come from; None when that is not recorded."""
         return None if self._sender.traces is None else self._sender.traces.create(topic)
 
-    async def _add(
-        self,
-        topic: str,
-        value: Any,
-        key: Any,
-        partition: int | None,
-        timestamp_ms: int | None,
-        headers: Headers,
-        created: Created | None = None,
-    ) -> tuple[Batch, int]:
-        row = self.checked(topic, value, key, partition, timestamp_ms, headers, created)
-        found = self._metadata.known_topic(topic)
-        if found is None or (partition is not None and not 0 <= partition < found.partitions):
-            found = await self.topic_for(topic, partition)
-        if not self._sender.may_add(row.size):
-            await self._sender.reserve(row.size)
-        batch, index = self.put(found, row)
+    async def queue(self, row: Row, created: Created | None = None) -> tuple[Batch, int]:
+        """Queues a checked record; waits for metadata and room. Its batch, and its index there. Raises as `Producer.send`."""
+        name, number, _, _, _, _, size = row
+        topic = self._metadata.known_topic(name)
+        if (
+            topic is None
+            or (number is not None and not 0 <= number < topic.partitions)
+            or not self._sender.may_add(size)
+        ):
+            topic = await self._waited_for(row)
+        batch, index = self.put(topic, row)
         if created is not None and self._sender.traces is not None:
             self._sender.traces.queued(batch, created)
         return batch, index
+
+    async def _waited_for(self, row: Row) -> Topic:
+        """The row's topic, when there is room for the row, and it may still be written; it is queued before anything else."""
+        if row.partition is None:
+            topic = await self._topic(row.topic)
+        else:
+            topic = await self._topic_with(row.topic, row.partition)
+        await self._reserve(row.size)
+        return topic
+
+    async def _reserve(self, size: int) -> None:
+        """Waits for room; the caller queues before it waits for anything else. Raises as `Sender.reserve`, and as `check`."""
+        await self._sender.reserve(size)
+        if self._check is not None:
+            self._check()
 
     def checked(
         self,
@@ -117,15 +141,17 @@ class Writer:
         """A record as it will be written. Safe from any thread if the serializers are. Raises `InvalidRecordError`,
         `InvalidTimestampError`, and what a serializer raises.
         """
-        key_bytes = _serialized(key, self._config.key_serializer, "key")
-        value_bytes = _serialized(value, self._config.value_serializer, "value")
+        config = self._config
+        if key is not None or config.key_serializer is not None:  # most records have none: this saves a call
+            key = _serialized(key, config.key_serializer, "key")
+        value = _serialized(value, config.value_serializer, "value")
         pairs = checked_headers(headers) if headers else ()
         if created is not None and self._sender.traces is not None:
             pairs = self._sender.traces.headers(created, pairs, MAX_RECORD_HEADERS)
-        time = self._context.clock.now_ms() if timestamp_ms is None else timestamp_ms
-        if time < 0:
-            raise InvalidTimestampError("a timestamp lies before 1970", timestamp_ms=time)
-        return Row(topic, partition, key_bytes, value_bytes, time, pairs, row_bytes(key_bytes, value_bytes, pairs))
+        time = self._context.clock.now_ms() if timestamp_ms is None else _timestamp(timestamp_ms)
+        if partition is not None and type(partition) is not int:
+            partition = _whole(partition, "partition")
+        return Row(topic, partition, key, value, time, pairs, row_bytes(key, value, pairs))
 
     def put(self, topic: Topic, row: Row) -> tuple[Batch, int]:
         """Queues a record for which there is room, without waiting for anything. Its batch, and its index there.
@@ -145,34 +171,28 @@ class Writer:
         self._queued(topic, first, batch, index)
         return batch, index, count
 
-    async def topic_for(self, name: str, partition: int | None) -> Topic:
-        """The topic, which has this partition. Raises `UnknownTopicError` or `ClusterUnreachableError`."""
-        return await (self._topic(name) if partition is None else self._topic_with(name, partition))
-
     async def send_many(self, topic: str, rows: Iterable[Any]) -> BatchDelivery:
-        """Queues many records: values, `(key, value)` pairs, or `Message`s."""
+        """Queues many records: values, `(key, value)` pairs, or `Message`s. Raises `TypeError` for what is one record."""
+        rows = several(rows)
         created = self._created(topic)
         error: BaseException | None = None
-        batches: dict[Batch, None] = {}
-        count = 0
+        queued = Parts()
         try:
             for row in rows:
                 if isinstance(row, Message):
                     options = (row.value, row.key, row.partition, row.timestamp_ms, row.headers)
-                elif isinstance(row, tuple) and len(row) == 2:
+                elif type(row) is tuple and len(row) == 2:  # a named tuple, or a Row of Spark, is a value
                     options = (row[1], row[0], None, None, ())
                 else:
                     options = (row, None, None, None, ())
-                batch, _ = await self._add(topic, *options, created)
-                batches[batch] = None
-                count += 1
+                queued.add(*await self.queue(self.checked(topic, *options, created), created))
         except BaseException as failure:
             error = failure
             raise
         finally:
             if created is not None:
-                created.end(error, count)
-        return BatchDelivery(list(batches))
+                created.end(error, queued.rows)
+        return queued.delivery()
 
     async def send_batch(self, topic: str, data: Any, partition: int | None = None) -> BatchDelivery:
         """Queues Arrow data (`RecordBatch` or `Table`): columns `value`, and optionally `key`, `headers`, `timestamp`,
@@ -193,7 +213,7 @@ class Writer:
         finally:
             if created is not None:
                 created.end(error, sum(batch.record_count for batch in batches))
-        return BatchDelivery(batches)
+        return BatchDelivery([Part(batch, 0, batch.record_count) for batch in batches])
 
     async def _send_chunk(
         self, topic: Topic, chunk: Any, partition: int | None, created: Created | None
@@ -221,7 +241,8 @@ class Writer:
             for number, pieces in queues:
                 if i < len(pieces):
                     rows, size = pieces[i]
-                    batch = await self._sender.add_arrow(topic, number, rows, size, now)
+                    await self._reserve(size)
+                    batch = self._sender.put_arrow(topic, number, rows, size, now)
                     if created is not None and self._sender.traces is not None:
                         self._sender.traces.queued(batch, created)
                     added.append(batch)
@@ -246,7 +267,7 @@ class Writer:
 
     def _choose(self, topic: Topic, key: bytes | None) -> int:
         if not isinstance(self._config.partitioner, str):  # `asks_caller`
-            chosen = self._config.partitioner(key, topic.partitions)
+            chosen = _whole(self._config.partitioner(key, topic.partitions), "what the partitioner returned")
             if not 0 <= chosen < topic.partitions:
                 raise no_partition(topic, chosen)
             return chosen
@@ -263,7 +284,7 @@ class Writer:
     def _queued(self, topic: Topic, row: Row, batch: Batch, index: int) -> None:
         """This row, and others like it, are in this batch from `index` on: the next ones may turn to another partition."""
         if row.partition is None and row.key is None and (index == 0 or batch.size_bytes >= self._config.batch_size):
-            self._turn(topic, is_full=index > 0)
+            self._turn(topic, is_full=self._sender.has_filled(batch))
 
     def _turn(self, topic: Topic, is_full: bool) -> None:
         """The next row without a key goes to the next partition."""
@@ -272,17 +293,40 @@ class Writer:
             self._sticky[topic.topic_id] = (self._sticky_partition(topic) + 1) % topic.partitions
 
 
+def several(rows: Iterable[T]) -> Iterable[T]:
+    """Rows for `send_many`. Raises `TypeError` for one record, whose letters, bytes, names or parts would be sent instead."""
+    if isinstance(rows, str | bytes | bytearray | memoryview | Mapping | Message):
+        raise TypeError(
+            f"send_many takes rows, as a list or what else can be iterated; a {type(rows).__name__} is one record: use send,"
+            " or put it into a list"
+        )
+    return rows
+
+
 def checked_headers(headers: Headers) -> HeaderList:
     """Headers as a tuple of pairs. Raises `InvalidRecordError`."""
-    pairs: Iterable[tuple[Any, Any]] = headers.items() if isinstance(headers, Mapping) else headers
     checked: list[tuple[str, bytes | None]] = []
-    for name, value in pairs:
+    for name, value in _pairs(headers):
         if not isinstance(name, str) or not name:
             raise InvalidRecordError("the name of a header is empty or no text", given=repr(name)[:64])
-        checked.append((name, value.encode() if isinstance(value, str) else value))
+        if value is not None and type(value) is not bytes:
+            value = _bytes_of(value, "the value of a header", "give bytes, text or None", header=name)
+        if not name.isascii():
+            _utf8(name, "the name of a header")
+        checked.append((name, value))
     if len(checked) > MAX_RECORD_HEADERS:
         raise InvalidRecordError("too many headers in one record", limit=MAX_RECORD_HEADERS)
     return tuple(checked)
+
+
+def _pairs(headers: Headers) -> list[Any]:
+    """Things of two parts, of whatever types. Raises `InvalidRecordError`."""
+    given: Iterable[Any] = headers.items() if isinstance(headers, Mapping) else headers
+    with contextlib.suppress(TypeError):
+        pairs = list(given)
+        if all(len(pair) == 2 and not isinstance(pair, str) for pair in pairs):  # "ab" is no pair
+            return pairs
+    raise InvalidRecordError("headers are a mapping, or pairs of a name and a value", given=repr(headers)[:64])
 
 
 def _serialized(item: Any, serializer: Serializer | None, name: str) -> bytes | None:
@@ -290,13 +334,43 @@ def _serialized(item: Any, serializer: Serializer | None, name: str) -> bytes | 
         item = serializer(item)
     if item is None or type(item) is bytes:
         return item
+    return _bytes_of(item, f"the {name}", f"give bytes or text, or set {name}_serializer")
+
+
+def _bytes_of(item: Any, what: str, advice: str, **context: Any) -> bytes:
+    """Text as UTF-8, bytes as they are, in an object of our own. Raises `InvalidRecordError`."""
     if isinstance(item, str):
-        return item.encode()
+        return _utf8(item, what)
     if isinstance(item, bytes | bytearray | memoryview):
         return bytes(item)
-    raise InvalidRecordError(
-        f"the {name} is of type {type(item).__name__}; give bytes or text, or set {name}_serializer"
-    )
+    raise InvalidRecordError(f"{what} is of type {type(item).__name__}; {advice}", **context)
+
+
+def _utf8(text: str, what: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidRecordError(
+            f"{what} has half a character (a lone surrogate), which UTF-8 cannot hold: {error}"
+        ) from None
+
+
+def _timestamp(given: Any) -> int:
+    """Raises `InvalidRecordError` or `InvalidTimestampError`."""
+    timestamp_ms = _whole(given, "timestamp_ms")
+    if not 0 <= timestamp_ms <= _TIMESTAMP_MAX_MS:
+        raise InvalidTimestampError(
+            "a timestamp lies before 1970, or needs more than 64 bits", timestamp_ms=timestamp_ms
+        )
+    return timestamp_ms
+
+
+def _whole(number: Any, name: str) -> int:
+    """The number, which is whole. Raises `InvalidRecordError`."""
+    try:
+        return operator.index(number)
+    except TypeError:
+        raise InvalidRecordError(f"{name} is no whole number", given=repr(number)[:64]) from None
 
 
 def _chunks(data: Any) -> Iterable[Any]:

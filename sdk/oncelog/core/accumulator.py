@@ -4,6 +4,7 @@ Rule 1: a batch closes when it is full; an open one is ready when `linger_ms` ha
 Rule 2: batches of a partition are taken in the order in which they were filled.
 Rule 3: memory is counted from the moment of adding until the batch is resolved, not until it is sent.
 Rule 4: a batch is resolved once; later answers to older attempts change nothing.
+Rule 5: what is encoded, or came as Arrow data, is closed: no row joins it (`_joins` says what does).
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Batch:
         "refusal",
         "retry_at_ms",
         "size_bytes",
-        "timestamp_ms",
+        "takes_rows",
         "timestamps_ms",
         "topic",
         "values",
@@ -84,6 +85,7 @@ class Batch:
         self.timestamps_ms: list[int] = []
         self.headers: list[HeaderList] | None = None
         self.arrow: Any = None
+        self.takes_rows = True  # until it is encoded; Arrow data never do
         # Given once, kept for ever.
         self.identity: Identity = NOBODY
         self.base_sequence = -1
@@ -99,8 +101,7 @@ class Batch:
         self.done = False
         self.error: OncelogError | None = None
         self.base_offset = -1
-        self.timestamp_ms = -1
-        self.observed = False  # somebody awaits, or has seen, the outcome
+        self.observed = 0  # of how many records somebody awaits, or has seen, the outcome
         self.on_done: list[Callable[[Batch], None]] = []
 
     def add(self, row: Row) -> int:
@@ -134,6 +135,7 @@ class Batch:
 
     def drop_content(self) -> None:
         """The encoded bytes are all that is needed from now on."""
+        self.takes_rows = False
         self.keys, self.values, self.headers, self.arrow = [], [], None, None
 
     def move_to(self, partition: PartitionId) -> None:
@@ -144,15 +146,21 @@ class Batch:
         self.partition = partition
         self.identity, self.base_sequence, self.refusal = NOBODY, -1, None
 
-    def resolve(self, error: OncelogError | None, base_offset: int = -1, timestamp_ms: int = -1) -> bool:
+    @property
+    def is_observed(self) -> bool:
+        """Somebody awaits, or has seen, the outcome of every record."""
+        return self.observed >= self.record_count
+
+    def resolve(self, error: OncelogError | None, base_offset: int = -1) -> bool:
         """Gives the outcome; False when it was known already."""
         if self.done:
             return False
         self.error = error
         self.base_offset = base_offset
-        self.timestamp_ms = timestamp_ms
         self.encoded = b""
         self.drop_content()
+        if error is not None:
+            self.timestamps_ms = []  # nobody asks for them, and a failure may be kept for long
         self.done = True  # last: another thread that sees it reads the rest
         listeners, self.on_done = self.on_done, []
         for listener in listeners:
@@ -190,7 +198,7 @@ class Accumulator:
         """Appends a row to the partition's open batch, or opens one. The batch, and the row's index in it."""
         queue = self._queue(partition)
         batch = queue[-1] if queue else None
-        if batch is None or batch.arrow is not None or self._is_full(batch, row.size):
+        if batch is None or not self._joins(batch, row.size):
             batch = self._open(queue, partition, row.topic, now_ms)
         self.used_bytes += row.size
         return batch, batch.add(row)
@@ -201,7 +209,7 @@ class Accumulator:
         """
         queue = self._queues.get(partition)
         batch = queue[-1] if queue else None
-        if batch is None or batch.arrow is not None or self._is_full(batch, rows[0].size):
+        if batch is None or not self._joins(batch, rows[0].size):
             return *self.add_row(partition, rows[0], now_ms), 1
         count, size = self._fitting(batch, rows)
         self.used_bytes += size
@@ -213,11 +221,16 @@ class Accumulator:
         """Queues an Arrow record batch as a batch of its own."""
         batch = self._open(self._queue(partition), partition, topic, now_ms)
         batch.arrow = rows
+        batch.takes_rows = False
         batch.timestamps_ms = [timestamp_ms]
         batch.record_count = count
         batch.size_bytes += size
         self.used_bytes += size
         return batch
+
+    def has_several(self, partition: PartitionId) -> bool:
+        """More than one batch waits: the last one was begun because the one before it takes no more."""
+        return len(self._queues.get(partition, ())) > 1
 
     def put_first(self, batches: list[Batch]) -> None:
         """Batches of one partition go in front of what waits there; their memory is counted already."""
@@ -229,7 +242,7 @@ class Accumulator:
         if not queue:
             return None
         first = queue[0]
-        if len(queue) > 1 or first.arrow is not None or self._is_full(first, 0):
+        if len(queue) > 1 or not self._joins(first, 0):
             return first.created_ms
         return first.created_ms + self._linger_ms
 
@@ -294,6 +307,9 @@ class Accumulator:
             count += 1
         return count, size
 
-    def _is_full(self, batch: Batch, size: int) -> bool:
-        over = batch.record_count > 0 and batch.size_bytes + size > self._batch_size
-        return over or batch.size_bytes >= self._batch_size or batch.record_count >= MAX_BATCH_RECORDS
+    def _joins(self, batch: Batch, size: int) -> bool:
+        """A row of this size, which may be none at all, goes into the batch; else it opens another one."""
+        if not batch.takes_rows or batch.record_count >= MAX_BATCH_RECORDS:
+            return False
+        filled = batch.size_bytes
+        return filled < self._batch_size and (filled + size <= self._batch_size or batch.record_count == 0)

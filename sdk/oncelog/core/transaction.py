@@ -72,7 +72,7 @@ class TransactionCore:
     def check_open(self) -> None:
         """Raises the first failure, or `IllegalStateError`."""
         if self.state in (_S.FAILED, _S.DEAD) and self.error is not None:
-            raise self.error
+            raise self.error.with_traceback(None)  # not with what every earlier raise of it has seen
         if self.state is not _S.OPEN:
             self._refuse(f"the transaction takes nothing more: {_WHAT_TO_DO[self.state]}")
 
@@ -103,7 +103,7 @@ class TransactionCore:
     def begin_commit(self) -> None:
         """Raises the first failure or `IllegalStateError`; legal again after an unknown outcome."""
         if self.state in (_S.FAILED, _S.DEAD) and self.error is not None:
-            raise self.error
+            raise self.error.with_traceback(None)  # not with what every earlier raise of it has seen
         self._move(_S.COMMITTING)
 
     def begin_abort(self) -> None:

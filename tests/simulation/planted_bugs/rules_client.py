@@ -7,7 +7,9 @@ from oncelog.client.admin_base import AdminBase
 from oncelog.client.consumer import Consumer
 from oncelog.client.following import Following
 from oncelog.client.transaction import Transaction
+from oncelog.client.writer import Writer
 from oncelog.core import producer_window
+from oncelog.core.accumulator import Accumulator
 from oncelog.core.producer_window import ProducerWindow
 from tests.simulation.planted_bugs import edit, without
 
@@ -65,8 +67,25 @@ PLANTS = [
             ("Verdict.WRITTEN if is_unanswered(error) else Verdict.REFUSED", "Verdict.WRITTEN"),
         ),
         "unit/sdk/core/test_producer_window.py::test_at_most_once_an_error_that_was_told_and_leaves_it_open_fails_the_batch",
-        "unit/sdk/client/test_producer.py"
+        "unit/sdk/client/test_producer_at_most_once.py"
         "::test_without_acknowledgements_an_error_told_of_a_batch_fails_it_and_it_is_not_sent_again",
+    ),
+    without(
+        "encoded-batch-joined",
+        "no record joins a batch whose bytes are made",
+        edit(Accumulator, "_joins", ("not batch.takes_rows", "batch.arrow is not None")),
+        "unit/sdk/core/test_accumulator.py::test_no_row_joins_a_batch_that_is_encoded",
+        "unit/sdk/client/test_producer_recovery.py::test_no_record_vanishes_behind_a_batch_that_moved_to_the_new_topic",
+        "property/test_sent_records.py::test_what_was_acknowledged_is_in_the_log_once",
+    ),
+    without(
+        "late-send-queued",
+        "a send that waited is written in its own transaction or nowhere",
+        edit(Writer, "_reserve", ("if self._check is not None:", "if False:")),
+        "unit/sdk/client/test_late_sends.py"
+        "::test_a_send_that_waited_for_the_topic_is_not_written_in_the_next_transaction",
+        "unit/sdk/client/test_late_sends.py::test_a_send_that_waits_for_room_while_its_transaction_commits_is_refused",
+        "property/test_sent_in_transactions.py::test_a_record_is_in_its_own_transaction_or_nowhere",
     ),
     without(
         "added-partition-unseen",

@@ -141,6 +141,22 @@ def test_ctrl_c_interrupts_a_blocking_call(client: sync.Client) -> None:
     assert consumer.getmany(timeout_ms=10) == []
 
 
+@pytest.mark.usefixtures("ctrl_c")
+def test_whoever_was_interrupted_has_not_seen_what_became_of_his_record(
+    client: sync.Client, cluster: FakeCluster
+) -> None:
+    cluster.fail("append", errors.InvalidRecordError("refused"))
+    with client.producer(linger_ms=60_000) as producer:
+        sent = producer.send(TOPIC, b"v", partition=0)
+        timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            sent.result()
+        timer.join()
+        with pytest.raises(errors.InvalidRecordError):
+            producer.flush()
+
+
 def in_child(work: Any) -> bytes:
     """What `work` returned, or raised, in a forked child."""
     read, write = os.pipe()

@@ -29,6 +29,10 @@ def decode_bytes(data: bytes) -> Order:
     return Order()
 
 
+def as_text(order: Order) -> str:
+    return str(order.number)
+
+
 def with_indent(item: Order, indent: int) -> bytes:
     return b" " * indent
 
@@ -77,6 +81,9 @@ async def write(client: oncelog.Client) -> None:
     assert_type(any_value, oncelog.Producer[Sendable, Any])
     await any_value.send("t", {"number": 7})
     assert_type(client.producer(value_serializer=pickle.dumps), oncelog.Producer[Sendable, Any])
+    assert_type(client.producer(value_serializer=json.dumps), oncelog.Producer[Sendable, Any])
+    assert_type(client.producer(value_serializer=as_text), oncelog.Producer[Sendable, Order])
+    await client.producer(value_serializer=as_text).send_and_wait("t", Order(), partition=0, headers={"h": "1"})
 
 
 def without_a_loop(client: oncelog.SyncClient) -> None:

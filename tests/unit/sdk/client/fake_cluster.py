@@ -32,6 +32,11 @@ COORDINATOR = "c0:1"
 LATENCY_S = 0.001
 
 
+def fast(**options: Any) -> dict[str, Any]:
+    """Options of a producer that does not wait for long."""
+    return {"request_timeout_ms": 100, "delivery_timeout_ms": 2_000, **options}
+
+
 class Lost(Exception):
     """The call is executed and its answer lost."""
 

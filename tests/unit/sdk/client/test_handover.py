@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
 from oncelog import errors
+from oncelog.client.client import Client
 from oncelog.client.handover import Given, Handover
 from oncelog.client.metadata import Topic
 from oncelog.client.producer import Producer
+from oncelog.client.transaction import Transaction
 from oncelog.core.accumulator import Batch, Row
-from tests.unit.sdk.client.fake_cluster import TOPIC, TOPIC_ID, FakeCluster
+from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, TOPIC_ID, FakeCluster
 
 Calls = list[Callable[[], object]]
 
@@ -238,12 +242,105 @@ def test_a_thread_that_is_interrupted_before_it_calls_stops_nothing_that_comes_l
                 raise KeyboardInterrupt
 
             with pytest.raises(KeyboardInterrupt):
-                handover.offer(given(handover, b"perhaps"), interrupted)
+                handover.offer(given(handover, b"taken back: a flush would not wait for it"), interrupted)
             later = given(handover, b"later")
             assert handover.offer(later, calls.append)
             calls[0]()
-            assert (await later).offset == 2
-        assert cluster.values(0) == [b"first", b"perhaps", b"later"]
+            assert (await later).offset == 1
+        assert cluster.values(0) == [b"first", b"later"]
+
+    cluster.run(work)
+
+
+def test_a_thread_that_is_interrupted_after_it_called_has_sent_its_record(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer() as producer:
+            handover = producer.handover()
+            await warm(handover)
+
+            def interrupted(take: Callable[[], object]) -> None:
+                take()
+                raise KeyboardInterrupt
+
+            sent = given(handover, b"sent")
+            with pytest.raises(KeyboardInterrupt):
+                handover.offer(sent, interrupted)
+            assert (await sent).offset == 1
+
+    cluster.run(work)
+
+
+def test_a_signal_handler_may_send_in_the_midst_of_a_send(cluster: FakeCluster) -> None:
+    """It waited for its own thread, for ever."""
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer() as producer:
+            handover, calls, told = producer.handover(), Calls(), []
+            await warm(handover)
+            outer, inner = given(handover, b"outer"), given(handover, b"inner")
+
+            class Interrupted(list[Given]):
+                def append(self, item: Given) -> None:
+                    super().append(item)
+                    if item is outer:
+                        told.append(handover.offer(inner, calls.append))
+
+            handover._given = Interrupted()
+            thread = threading.Thread(target=lambda: told.append(handover.offer(outer, calls.append)), daemon=True)
+            thread.start()
+            thread.join(5)
+            assert told == [True, True]
+            for call in calls:
+                call()
+            assert [(await outer).offset, (await inner).offset] == [1, 2]
+
+    cluster.run(work)
+
+
+def test_what_the_loop_takes_after_the_client_was_closed_has_that_as_its_outcome(cluster: FakeCluster) -> None:
+    """Its `result()` waited for ever."""
+
+    async def work(_: FakeCluster) -> None:
+        client = await cluster.client().start()
+        handover, calls = (await client.producer().start()).handover(), Calls()
+        await warm(handover)
+        late = given(handover, b"late")
+        assert handover.offer(late, calls.append)
+        await client.close()
+        calls[0]()
+        with pytest.raises(errors.IllegalStateError, match="closed"):
+            late.result()
+        assert handover._taking_bytes == 0
+
+    cluster.run(work)
+
+
+def test_topics_that_are_not_being_sent_to_are_not_asked_about(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that were ever sent to were, each time the loop took records."""
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer() as producer:
+            handover, calls, asked = producer.handover(), Calls(), []
+            await warm(handover)
+            handover._topics["other"] = Topic("other", "0f" * 16, 1)
+            known_topic = producer._metadata.known_topic
+
+            def known(name: str) -> Topic | None:
+                asked.append(name)
+                return known_topic(name)
+
+            monkeypatch.setattr(producer._metadata, "known_topic", known)
+            for number in range(5):
+                assert handover.offer(given(handover, b"v", number % 2), calls.append)
+            calls[0]()
+            assert asked == [TOPIC]
+            cluster.late.update(BROKERS)
+            producer._metadata.forget(TOPIC)
+            assert handover.offer(given(handover, b"w"), calls.append)
+            calls[1]()
+            assert not handover.offer(given(handover, b"x"), calls.append), "nobody knows the topic any more"
 
     cluster.run(work)
 
@@ -267,17 +364,29 @@ def cluster() -> FakeCluster:
     return FakeCluster()
 
 
+async def lingering(client: Client, batch_size: int, in_transaction: bool) -> Producer | Transaction:
+    """Sends nothing by itself; its first record without a key goes to partition 0."""
+    options: dict[str, Any] = {"batch_size": batch_size, "linger_ms": 60_000}
+    if in_transaction:
+        writer = await client.producer(transactional_id="t", **options).begin_transaction()
+    else:
+        writer = await client.producer(**options).start()
+    await writer.send(TOPIC, b"first", partition=0)
+    await writer.flush()
+    writer._writer._sticky = {TOPIC_ID: 0}
+    return writer
+
+
+@pytest.mark.parametrize("in_transaction", [False, True])
 @pytest.mark.parametrize("batch_size", [1, 700, 1_400, 100_000])
-def test_many_records_go_where_they_would_have_gone_one_after_the_other(cluster: FakeCluster, batch_size: int) -> None:
+def test_many_records_go_where_they_would_have_gone_one_after_the_other(
+    cluster: FakeCluster, batch_size: int, in_transaction: bool
+) -> None:
     rows = [(b"%d" % i * (i % 7), b"key" if i % 5 == 0 else None, 1 if i % 11 == 0 else None) for i in range(100)]
 
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client:
-            together = await client.producer(batch_size=batch_size, linger_ms=60_000).start()
-            single = await client.producer(batch_size=batch_size, linger_ms=60_000).start()
-            for producer in (together, single):
-                await producer.send_and_wait(TOPIC, b"first", partition=0)
-                producer._writer._sticky = {TOPIC_ID: 0}
+            together, single = [await lingering(client, batch_size, in_transaction) for _ in range(2)]
             handover, calls = together.handover(), Calls()
             await handover.put(given(handover, b"the topic is known"))
             await single.send(TOPIC, b"the topic is known", partition=0)
@@ -297,8 +406,6 @@ def test_many_records_go_where_they_would_have_gone_one_after_the_other(cluster:
                     b._batch.keys,
                     b._batch.headers,
                 )
-            await together.close()
-            await single.close()
 
     made_of: list[Given] = []
     cluster.run(work)

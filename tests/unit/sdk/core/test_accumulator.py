@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -57,6 +58,39 @@ def test_a_row_larger_than_a_batch_gets_one_of_its_own() -> None:
     assert queues.ready_at_ms(P0) == 0
 
 
+def moved(queues: Accumulator) -> Batch:
+    """A batch that was encoded, and never sent, goes to another partition."""
+    batch, _ = add(queues, P1)
+    queues.take(P1)
+    batch.encoded = b"old"
+    batch.drop_content()
+    batch.move_to(P0)
+    queues.put_first([batch])
+    return batch
+
+
+@pytest.mark.parametrize("together", [False, True], ids=["one row", "a run"])
+def test_no_row_joins_a_batch_that_is_encoded(together: bool) -> None:
+    """The row was acknowledged with the batch, whose bytes did not have it."""
+    queues = accumulator()
+    old = moved(queues)
+    row = Row("topic", None, None, b"new", 0, (), 10)
+    new, index = queues.add_rows(P0, [row, row], 0)[:2] if together else queues.add_row(P0, row, 0)
+    assert new is not old
+    assert (index, old.record_count, new.values[0]) == (0, 1, b"new")
+    assert [queues.take(P0), queues.take(P0)] == [old, new]
+
+
+def test_what_takes_no_more_rows_does_not_linger() -> None:
+    queues = accumulator(linger_ms=50)
+    moved(queues)
+    queues.add_arrow(P1, "topic", None, 1, 10, 0, now_ms=3)
+    assert (queues.ready_at_ms(P0), queues.ready_at_ms(P1)) == (0, 3)
+    row, _ = add(queues, P1, now_ms=4)
+    assert queues.take(P1) is not row
+    assert queues.ready_at_ms(P1) == 54
+
+
 def test_memory_is_counted_until_the_batch_is_released() -> None:
     queues = accumulator(memory=BATCH_BYTES)
     batch, _ = add(queues, size=100)
@@ -110,15 +144,15 @@ def test_who_sees_that_a_batch_is_done_sees_its_outcome() -> None:
         def __setattr__(self, name: str, value: object) -> None:
             super().__setattr__(name, value)
             if name == "done" and value:
-                seen.append((self.error, self.base_offset, self.timestamp_ms, self.encoded))
+                seen.append((self.error, self.base_offset, self.encoded))
 
     refused, written = (Watched(PartitionId("t", 0), "orders", 0, 10) for _ in range(2))
     for batch in (refused, written):
         batch.encoded = b"bytes"
     error = MessageTooLargeError()
     refused.resolve(error)
-    written.resolve(None, 7, 8)
-    assert seen == [(error, -1, -1, b""), (None, 7, 8, b"")]
+    written.resolve(None, 7)
+    assert seen == [(error, -1, b""), (None, 7, b"")]
 
 
 def test_a_rows_size_counts_all_its_parts() -> None:

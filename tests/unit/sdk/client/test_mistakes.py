@@ -1,0 +1,225 @@
+"""A mistake in one record is told to whoever makes it, at the call, and harms no other record.
+
+What nobody foresaw and only the encoding meets fails the batch in which it is, and not the producer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
+
+from oncelog import errors, sync
+from oncelog.client.defaults import SystemClock
+from oncelog.client.writer import Message
+from oncelog.core import batch as codec
+from oncelog.types import PartitionId
+from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, TOPIC_ID, FakeCluster
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    return FakeCluster()
+
+
+class Whole:
+    """As numpy's integers: no `int`, and one all the same."""
+
+    def __index__(self) -> int:
+        return 1
+
+
+def lone_surrogate() -> str:
+    return "caf\ud83d"
+
+
+MISTAKES: dict[str, tuple[dict[str, Any], type[errors.OncelogError], str]] = {
+    "a time in fractions": (
+        {"timestamp_ms": 1_700_000_000_123.5},
+        errors.InvalidRecordError,
+        "timestamp_ms is no whole",
+    ),
+    "a time as text": ({"timestamp_ms": "5"}, errors.InvalidRecordError, "timestamp_ms is no whole"),
+    "a time in nanoseconds": ({"timestamp_ms": 1 << 63}, errors.InvalidTimestampError, "more than 64 bits"),
+    "a time before 1970": ({"timestamp_ms": -1}, errors.InvalidTimestampError, "before 1970"),
+    "a partition in fractions": ({"partition": 0.5}, errors.InvalidRecordError, "partition is no whole"),
+    "a partition as text": ({"partition": "0"}, errors.InvalidRecordError, "partition is no whole"),
+    "a number in a header": ({"headers": {"retries": 0}}, errors.InvalidRecordError, "of type int; .*header=retries"),
+    "a truth in a header": ({"headers": {"is_new": False}}, errors.InvalidRecordError, "of type bool"),
+    "a list in a header": ({"headers": {"h": [1, 2]}}, errors.InvalidRecordError, "of type list"),
+    "a header's name in bytes": ({"headers": {b"h": b"x"}}, errors.InvalidRecordError, "no text"),
+    "a header's name that is no Unicode": (
+        {"headers": {lone_surrogate(): b""}},
+        errors.InvalidRecordError,
+        "half a char",
+    ),
+    "a header's value that is no Unicode": (
+        {"headers": {"h": lone_surrogate()}},
+        errors.InvalidRecordError,
+        "half a char",
+    ),
+    "names alone": ({"headers": ["a"]}, errors.InvalidRecordError, "pairs of a name and a value"),
+    "names of two letters": ({"headers": ["ab"]}, errors.InvalidRecordError, "pairs of a name and a value"),
+    "one pair": ({"headers": ("name", b"value")}, errors.InvalidRecordError, "pairs of a name and a value"),
+    "a number as headers": ({"headers": 5}, errors.InvalidRecordError, "pairs of a name and a value"),
+    "text that is no Unicode": (
+        {"value": lone_surrogate()},
+        errors.InvalidRecordError,
+        "the value has half a character",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_raised_by_the_call_that_makes_it(cluster: FakeCluster, name: str) -> None:
+    mistake, error, words = MISTAKES[name]
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(linger_ms=50) as producer:
+            before = await producer.send(TOPIC, b"before", partition=0)
+            record: dict[str, Any] = {"value": b"wrong", "partition": 0, **mistake}
+            for call in (producer.send, producer.send_and_wait):
+                with pytest.raises(error, match=words):
+                    await call(TOPIC, **record)  # type: ignore[operator]
+            with pytest.raises(error, match=words):
+                await producer.send_many(TOPIC, [Message(**record)])
+            assert (await before).offset == 0
+            assert (await producer.send_and_wait(TOPIC, b"after", partition=0)).offset == 1
+
+    cluster.run(work)
+    assert cluster.values(0) == [b"before", b"after"]
+
+
+def test_what_can_be_taken_is_taken(cluster: FakeCluster) -> None:
+    text = bytearray(b"1")
+
+    def pairs() -> Iterator[tuple[str, bytes]]:
+        yield "a", b"1"
+        yield "a", b"2"
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(linger_ms=50) as producer:
+            options: dict[str, Any] = {"partition": Whole(), "timestamp_ms": Whole()}
+            await producer.send(TOPIC, b"v", headers={"b": text, "m": memoryview(b"2"), "n": None, "ü": "ü"}, **options)
+            await producer.send(TOPIC, b"w", headers=pairs(), **options)  # type: ignore[arg-type]
+            await producer.send(TOPIC, b"x", headers=[["l", b"3"]], **options)  # type: ignore[list-item]
+            text[:] = b"2"
+
+    cluster.run(work)
+    records = [record for _, record in cluster.logs[PartitionId(TOPIC_ID, 1)].records]
+    assert [record.timestamp_ms for record in records] == [1, 1, 1]
+    assert [record.headers for record in records] == [
+        (("b", b"1"), ("m", b"2"), ("n", None), ("ü", "ü".encode())),
+        (("a", b"1"), ("a", b"2")),
+        (("l", b"3"),),
+    ]
+
+
+@pytest.mark.parametrize("returned", [0.5, "1", None], ids=repr)
+def test_a_partitioner_that_returns_no_number_fails_its_caller(cluster: FakeCluster, returned: Any) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(partitioner=lambda key, count: returned) as producer:
+            with pytest.raises(errors.InvalidRecordError, match="what the partitioner returned is no whole number"):
+                await producer.send(TOPIC, b"v")
+
+    cluster.run(work)
+    assert cluster.values(0) + cluster.values(1) == []
+
+
+class Point(NamedTuple):
+    x: int
+    y: int
+
+
+def test_a_named_tuple_is_a_value_and_a_plain_one_a_key_and_a_value(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        options: dict[str, Any] = {"value_serializer": repr, "partitioner": lambda key, count: 0}
+        async with cluster.client() as client, client.producer(**options) as producer:
+            await producer.send_many(TOPIC, [Point(1, 2), ("k", 3), (1, 2, 3)])
+
+    cluster.run(work)
+    written = [(record.key, record.value) for _, record in cluster.logs[PartitionId(TOPIC_ID, 0)].records]
+    assert written == [(None, b"Point(x=1, y=2)"), (b"k", b"3"), (None, b"(1, 2, 3)")]
+
+
+ONE_RECORD = pytest.mark.parametrize("rows", ["text", b"bytes", bytearray(b"b"), {"k": "v"}, Message(b"v")], ids=repr)
+
+
+@ONE_RECORD
+def test_one_record_is_not_many(cluster: FakeCluster, rows: Any) -> None:
+    """Its letters, or its keys, were sent as records."""
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer() as producer:
+            with pytest.raises(TypeError, match="is one record: use send, or put it into a list"):
+                await producer.send_many(TOPIC, rows)
+
+    cluster.run(work)
+    assert cluster.calls == [] or cluster.count("Produce") == 0
+
+
+@ONE_RECORD
+def test_one_record_is_not_many_without_an_event_loop_either(cluster: FakeCluster, rows: Any) -> None:
+    options: dict[str, Any] = {"transport": cluster, "clock": SystemClock(), "random": Random(1)}
+    with sync.Client(BROKERS, **options) as client, client.producer() as producer:
+        with pytest.raises(TypeError, match="is one record: use send, or put it into a list"):
+            producer.send_many(TOPIC, rows)
+        assert producer.send_and_wait(TOPIC, b"v", partition=0, headers={"h": "1"}).offset == 0
+
+
+@pytest.mark.parametrize("txn", [False, True], ids=["plain", "in a transaction"])
+def test_a_batch_that_cannot_be_encoded_fails_alone(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, txn: bool
+) -> None:
+    """It ended the whole producer, with the name of a transaction's state also where there was none."""
+    encode = codec.encode_batch
+
+    def broken(keys: Any, values: Any, **options: Any) -> bytes:
+        if values == [b"bad"]:
+            raise ZeroDivisionError("nobody foresaw this")
+        return encode(keys, values, **options)
+
+    monkeypatch.setattr(codec, "encode_batch", broken)
+
+    async def plain(producer: Any) -> None:
+        good, bad = await producer.send(TOPIC, b"good", partition=1), await producer.send(TOPIC, b"bad", partition=0)
+        told = await asyncio.gather(good, bad, return_exceptions=True)
+        assert told[0].offset == 0  # type: ignore[union-attr]
+        assert isinstance(told[1], errors.InvalidRecordError)
+        assert isinstance(told[1].__cause__, ZeroDivisionError)
+        assert (await producer.send_and_wait(TOPIC, b"later", partition=0)).offset == 0
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            if not txn:
+                async with client.producer() as producer:
+                    await plain(producer)
+                return
+            async with client.producer(transactional_id="t") as producer:
+                with pytest.raises(errors.InvalidRecordError, match="could not be encoded"):
+                    async with producer.transaction() as one:
+                        await one.send(TOPIC, b"bad", partition=0)
+                async with producer.transaction() as other:
+                    await other.send(TOPIC, b"good", partition=1)
+
+    cluster.run(work)
+    assert cluster.values(1) == [b"good"]
+
+
+@pytest.mark.parametrize("txn", [None, "t"])
+def test_a_defect_of_a_producer_is_told_in_its_own_words(cluster: FakeCluster, txn: str | None) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            producer = await client.producer(transactional_id=txn).start()
+            if txn is not None:
+                await producer.begin_transaction()
+            producer._sender._crashed(ZeroDivisionError("a defect"))
+            with pytest.raises(errors.OncelogError, match=r"writes nothing more: .* report this: .*a defect") as raised:
+                producer._sender.refuse_when_over()
+            assert isinstance(raised.value, errors.IllegalStateError if txn is None else errors.InvalidTxnStateError)
+            await producer.close()
+
+    cluster.run(work)
