@@ -73,7 +73,7 @@ class Consumer(StaysHere, Generic[K, V]):
     # ------------------------------------------------------------ life
 
     async def start(self) -> Consumer[K, V]:
-        """Assigns all partitions of the topics that were given. Idempotent. Raises `UnknownTopicError`.
+        """Assigns all partitions of the topics that were given. Idempotent. Raises `UnknownTopicError`, `InvalidTopicError`.
 
         Whatever reads does this by itself.
         """

@@ -156,8 +156,8 @@ class Producer(StaysHere, Generic[Key, Value]):
         """Queues one record and returns at once, or when there is room.
 
         `await` the result for its `RecordMetadata`. Without `partition` the key decides, or any partition takes it.
-        `timestamp_ms` None = now. Raises `UnknownTopicError`, `MessageTooLargeError`, `InvalidRecordError`,
-        `BufferExhaustedError` after `max_block_ms`; later failures come from the result.
+        `timestamp_ms` None = now. Raises `UnknownTopicError`, `InvalidTopicError`, `MessageTooLargeError`,
+        `InvalidRecordError`, `BufferExhaustedError` after `max_block_ms`; later failures come from the result.
         """
         self._check_plain()
         return await self._writer.send(topic, value, key, partition, timestamp_ms, headers)
