@@ -51,6 +51,10 @@ async def _await(item: Any) -> Any:
     return await item
 
 
+async def _next(rows: AsyncIterator[Any]) -> Any:
+    return await anext(rows)
+
+
 class Delivery(Wrapper[AsyncDelivery]):
     """A record on its way."""
 
@@ -120,7 +124,8 @@ class _Writes(Wrapper[A], Generic[A, Key, Value]):
     ) -> Delivery:
         """Queues one record; waits for room, not for the acknowledgement. See `oncelog.Producer.send`.
 
-        Serializers run in the caller's thread.
+        Serializers run in the caller's thread. Where the client is traced, and in `send_many` and `send_and_wait`, they run in
+        the thread of the event loop.
         """
         given = self._handover.given(topic, value, key, partition, timestamp_ms, headers)
         if given is None:
@@ -406,7 +411,7 @@ class Consumer(Wrapper[AsyncConsumer[K, V]], Generic[K, V]):
         """What is left open when the caller stops is closed by the loop: to wait for that could outlive the loop."""
         while True:
             try:
-                yield self._run(_await(anext(rows)))
+                yield self._run(_next(rows))
             except StopAsyncIteration:
                 return
 
