@@ -120,7 +120,6 @@ class Consumer(StaysHere, Generic[K, V]):
         self._check_not_closed()
 
     def _check_not_closed(self) -> None:
-        """For what is done without an event loop too."""
         if self._is_closed:
             raise errors.IllegalStateError("the consumer is closed: make another one with client.consumer(...)")
 
@@ -178,6 +177,7 @@ class Consumer(StaysHere, Generic[K, V]):
 
     def _cursor(self, partition: Any) -> Cursor:
         self._check_not_closed()
+        self._context.home.check()  # before anything is changed: not all who call this wait for something
         self.take_back()
         found = self._fetcher.cursors.get(as_partition(partition))
         if found is None:

@@ -159,6 +159,7 @@ class Sender:
         return batch
 
     def _enter(self, batch: Batch) -> None:
+        batch.home = self._context.home
         self._outstanding[batch] = None
         self._wake(batch.partition)
         if self._sweep_timer is None:

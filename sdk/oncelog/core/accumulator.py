@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from oncelog.core.identity import NOBODY, Identity
 from oncelog.core.record import HeaderList
@@ -39,6 +39,14 @@ class Row(NamedTuple):
     """What it counts against batch and buffer, in bytes."""
 
 
+class Home(Protocol):
+    """Where a batch is resolved: in one event loop, and nowhere else."""
+
+    def check(self) -> object:
+        """Raises unless this is the place."""
+        ...
+
+
 class Batch:
     """Records of one partition that travel together: waiting, then sequenced once, then resolved once."""
 
@@ -53,6 +61,7 @@ class Batch:
         "encoded",
         "error",
         "headers",
+        "home",
         "identity",
         "in_doubt",
         "in_flight",
@@ -102,6 +111,7 @@ class Batch:
         self.timestamp_ms = -1
         self.observed = False  # somebody awaits, or has seen, the outcome
         self.on_done: list[Callable[[Batch], None]] = []
+        self.home: Home | None = None  # whoever waits elsewhere would wait for ever
 
     def add(self, row: Row) -> int:
         """Appends a row; returns its index."""
