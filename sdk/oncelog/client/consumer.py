@@ -17,6 +17,7 @@ from typing import Any, Generic
 
 from oncelog import errors
 from oncelog.client.calls import Caller
+from oncelog.client.closing import Closing
 from oncelog.client.context import Context, now_ms
 from oncelog.client.fetched_records import ConsumerRecord, Leftover, Records, arrow_of
 from oncelog.client.fetcher import Fetched, Fetcher
@@ -66,6 +67,7 @@ class Consumer(StaysHere, Generic[K, V]):
         self._handout: Handout | None = None
         self._starting = asyncio.Lock()
         self._is_started = False
+        self._closing = Closing()
         self._is_closed = False
         self._traces = None if context.tracer is None else ReadTraces(context.tracer, config, context.config.client_id)
         self._offsets = GroupOffsets(context, metadata, caller, config.group_id, self._traces)
@@ -103,13 +105,16 @@ class Consumer(StaysHere, Generic[K, V]):
 
     @property
     def is_closed(self) -> bool:
-        """True after `close`."""
+        """True from `close` on."""
         return self._is_closed
 
     async def close(self) -> None:
         """Stops reading; commits nothing. Idempotent."""
-        if not self._is_closed:
+        if not self._closing.is_over:
             self._context.home.check()
+            await self._closing.once(self._close)
+
+    async def _close(self) -> None:
         self._is_closed = True
         self.take_back()
         self._leftover = None

@@ -20,6 +20,7 @@ from typing import Any, Generic
 
 from oncelog import errors, methods, span_names
 from oncelog.client.calls import Caller
+from oncelog.client.closing import Closing
 from oncelog.client.context import Context
 from oncelog.client.delivery import BatchDelivery, Delivery
 from oncelog.client.handover import Handover
@@ -35,6 +36,7 @@ from oncelog.v1 import coordinator_pb2 as co
 from oncelog.value_types import NULL, Key, Value
 
 _WAITS = {"decided": co.END_WAIT_DECIDED, "visible": co.END_WAIT_VISIBLE}
+_CLOSED = "the participant is closed: join the transaction again to write"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ class Participant(StaysHere, Generic[Key, Value]):
         self._sender = Sender(context, metadata, caller, config, None)
         self._writer = Writer(context, metadata, config, self._sender)
         self._identity: Identity | None = None
-        self._is_closed = False
+        self._closing = Closing()
         self._renewing: asyncio.Task[None] | None = None
         self._scope: Scope | None = None
 
@@ -172,23 +174,25 @@ class Participant(StaysHere, Generic[Key, Value]):
 
     @property
     def is_closed(self) -> bool:
-        """True after `close`."""
-        return self._is_closed
+        """True from `close` on."""
+        return self._closing.is_begun
 
     async def close(self) -> None:
         """Stops renewing and drops what was not flushed; the transaction itself stays as it is. Idempotent."""
-        if not self._is_closed:
+        if not self._closing.is_over:
             self._context.home.check()
-        self._is_closed = True
+            await self._closing.once(self._close)
+
+    async def _close(self) -> None:
+        self._sender.drop(errors.IllegalStateError(_CLOSED))
+        self._sender.end()
+        if self._scope is not None:
+            acked = self._sender.acked
+            self._scope.end(self._sender.failure, partitions=len(acked), rows=sum(acked.values()))
         renewing, self._renewing = self._renewing, None
         if renewing is not None:
             renewing.cancel()
             await asyncio.wait((renewing,))
-        self._sender.drop(errors.IllegalStateError("the participant is closed"))
-        await self._sender.close(self._context.config.close_timeout_ms)
-        if self._scope is not None:
-            acked = self._sender.acked
-            self._scope.end(self._sender.failure, partitions=len(acked), rows=sum(acked.values()))
 
     # ------------------------------------------------------------ writing
 
@@ -230,9 +234,13 @@ class Participant(StaysHere, Generic[Key, Value]):
         return await self._writer.send_batch(topic, data, partition)
 
     async def flush(self) -> ParticipantResult:
-        """Waits for every acknowledgement; what to hand to the driver. Raises the first failure."""
+        """Waits for every acknowledgement; what to hand to the driver. Raises the first failure, and `IllegalStateError` after
+        `close`: its lease runs out.
+        """
         identity = self._joined()
         self._context.home.check()
+        if self._closing.is_begun:
+            raise errors.IllegalStateError(_CLOSED)
         await self._sender.flush()
         if self._sender.failure is not None:
             raise self._sender.failure

@@ -91,6 +91,7 @@ class Sender:
         self._flushes = 0
         self._failed: list[Batch] = []
         self._is_closed = False
+        self._is_closing = False  # what is on its way is waited for, and nothing new is taken
         self.identity: Identity | None = None if config.enable_idempotence else NOBODY
         self.failure: errors.OncelogError | None = None
         self.acked: dict[PartitionId, int] = {}
@@ -103,7 +104,7 @@ class Sender:
 
         Raises `MessageTooLargeError`, or what stopped this producer.
         """
-        if self._is_closed or self.failure is not None:
+        if self._is_closing or self.failure is not None:
             self.refuse_when_over()
         if size > self._config.max_request_size:
             raise errors.MessageTooLargeError(
@@ -199,11 +200,11 @@ class Sender:
         return obstacles.no_room(self._config.max_block_ms, self._config.buffer_memory, oldest, obstacle)
 
     def _is_over(self) -> bool:
-        return self._is_closed or self.failure is not None
+        return self._is_closing or self.failure is not None
 
     def refuse_when_over(self) -> None:
-        """Raises `IllegalStateError` once it is closed, or what stopped this producer."""
-        if self._is_closed:
+        """Raises `IllegalStateError` once its close has begun, or what stopped this producer."""
+        if self._is_closing:
             raise errors.IllegalStateError("the producer is closed")
         if self.failure is not None:
             raise self.failure
@@ -254,20 +255,26 @@ class Sender:
         self._settle_resolved(list(failed))
 
     async def close(self, timeout_ms: int) -> None:
-        """Waits for what is on its way, at most this long, then drops it. Idempotent."""
+        """Waits for what is on its way, at most this long, then drops it. Takes nothing more from now on. Idempotent."""
+        self._is_closing = True
+        self._admit()
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await self.flush()
         except TimeoutError:
             pass
         finally:
-            self._is_closed = True
-            self._recovery.close()
-            self.drop(None)
-            for timer in (*self._timers.values(), self._sweep_timer):
-                if timer is not None:
-                    timer.cancel()
-            self._admit()
+            self.end()
+
+    def end(self) -> None:
+        """Drops what is on its way: a close without patience. Idempotent."""
+        self._is_closing = self._is_closed = True
+        self._recovery.close()
+        self.drop(None)
+        for timer in (*self._timers.values(), self._sweep_timer):
+            if timer is not None:
+                timer.cancel()
+        self._admit()
 
     # ------------------------------------------------------------ draining
 
