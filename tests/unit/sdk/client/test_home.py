@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable
+import signal
+from collections.abc import Awaitable, Callable, Iterator
 from random import Random
 from typing import Any
 
@@ -28,6 +29,20 @@ Use = Callable[[Client], Awaitable[Any]]
 @pytest.fixture
 def cluster() -> FakeCluster:
     return FakeCluster()
+
+
+@pytest.fixture(autouse=True)
+def bound() -> Iterator[None]:
+    """Where a check is missing these may wait for ever, whatever is cancelled: then they fail."""
+
+    def late(*_: object) -> None:
+        raise AssertionError("this waits for ever")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, 30, 0.5)  # again and again: ending a loop may wait as well
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
 
 
 def connected(cluster: FakeCluster, **config: Any) -> Client:
