@@ -27,6 +27,7 @@ from oncelog.client.handover import Handover
 from oncelog.client.metadata import Metadata
 from oncelog.client.scope import Scope, inside
 from oncelog.client.sender import Sender
+from oncelog.client.txn_names import end_wait, name_of
 from oncelog.client.writer import Headers, Writer
 from oncelog.config import ProducerConfig
 from oncelog.core.identity import Identity, believed
@@ -35,7 +36,6 @@ from oncelog.stays_here import StaysHere
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.value_types import NULL, Key, Value
 
-_WAITS = {"decided": co.END_WAIT_DECIDED, "visible": co.END_WAIT_VISIBLE}
 _CLOSED = "the participant is closed: join the transaction again to write"
 
 
@@ -250,7 +250,7 @@ class Participant(StaysHere, Generic[Key, Value]):
 
     def _joined(self) -> Identity:
         if self._identity is None:
-            said = "its batch is committed already: write nothing" if self.already_committed else "await join() first"
+            said = "its batch is committed already: write nothing" if self.already_committed else "join() it first"
             raise errors.IllegalStateError(f"the participant writes nothing: {said}")
         return self._identity
 
@@ -259,15 +259,7 @@ class Participant(StaysHere, Generic[Key, Value]):
     async def renew(self) -> None:
         """Keeps the transaction alive. Raises `TxnEndedError`, `TxnAbortedError` or `ProducerFencedError` when it is over."""
         who = self._joined()
-        name = co.TransactionName(
-            transactional_id=who.transactional_id,
-            txn_shard=who.txn_shard,
-            txn_producer_id=who.txn_producer_id,
-            txn_no=who.txn_no,
-            producer_epoch=who.producer_epoch,
-            session_token=who.session_token,
-        )
-        request = co.RenewTransactionRequest(name=name, owner_run=self.options.owner_run)
+        request = co.RenewTransactionRequest(name=name_of(who), owner_run=self.options.owner_run)
         lease_ms = self.options.lease_ms
         await self._caller.to_txn_coordinator(
             who.transactional_id, methods.RENEW_TRANSACTION, request, lease_ms or None
@@ -311,15 +303,13 @@ class Batches:
         Asks until the answer is definite. Raises `ProducerFencedError`, `UnknownParticipantError`, `TxnAbortedError`,
         `BatchRolledBackError`, or `CommitOutcomeUnknownError` at the deadline (repeat it: it is idempotent).
         """
-        if wait not in _WAITS:
-            raise errors.ConfigError('wait is "decided" or "visible"', given=wait)
         request = co.CommitTransactionRequest(
             transactional_id=check_transactional_id(transactional_id),
             owner_run=owner_run,
             txn_no=txn_no,
             token=token.to_proto(),
             winners=[_winner(result) for result in winners],
-            wait=_WAITS[wait],
+            wait=end_wait(wait),
             write_attempt=write_attempt,
             session_token=next((result.session_token for result in winners), b""),
         )

@@ -17,7 +17,7 @@ from oncelog import errors, methods
 from oncelog.client import unclosed
 from oncelog.client.calls import Caller
 from oncelog.client.closing import Closing
-from oncelog.client.context import Context
+from oncelog.client.context import Context, now_ms
 from oncelog.client.delivery import BatchDelivery, Delivery, RecordMetadata
 from oncelog.client.handover import Handover
 from oncelog.client.metadata import Metadata
@@ -138,18 +138,12 @@ class Producer(StaysHere, Generic[Key, Value]):
 
     async def _close(self, timeout_ms: int) -> None:
         try:
-            if timeout_ms > 0:
-                await self._abort_open()
-            await self._sender.close(timeout_ms)
+            deadline_ms = now_ms() + timeout_ms
+            if self._current is not None and timeout_ms > 0:
+                await self._current._leave(timeout_ms)
+            await self._sender.close(max(0, deadline_ms - now_ms()))
         finally:
             self._sender.end()
-
-    async def _abort_open(self) -> None:
-        if self._current is not None and self._current.state in (TransactionState.OPEN, TransactionState.FAILED):
-            try:
-                await self._current.abort()
-            except errors.OncelogError:
-                pass  # the coordinator's time-out ends it
 
     def _raise_unseen(self) -> None:
         failure = self._sender.unseen_failure()
