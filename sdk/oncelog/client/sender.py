@@ -486,28 +486,29 @@ class Sender:
         self._without_identity[partition] = None
         if self._renew is not None and not self._is_renewing:
             self._is_renewing = True
-            self._spawn(self._renew_identity(self._renew))
+            self._spawn(self._renew_identity(self._renew)).add_done_callback(self._renewal_over)
         return False
 
     async def _renew_identity(self, renew: Renew) -> None:
         attempt = 0
-        try:
-            while True:
-                try:
-                    self.identity = await renew()
+        while True:
+            try:
+                self.identity = await renew()
+                return
+            except errors.OncelogError as error:
+                self._renewal_error = error
+                if not error.retriable:
+                    self._settle_resolved([(batch, error) for batch in self._accumulator.drop()])
                     return
-                except errors.OncelogError as error:
-                    self._renewal_error = error
-                    if not error.retriable:
-                        self._settle_resolved([(batch, error) for batch in self._accumulator.drop()])
-                        return
-                attempt += 1
-                await asyncio.sleep(self._context.delay_ms(attempt) / 1000)
-        finally:
-            self._is_renewing = False
-            waiting, self._without_identity = self._without_identity, {}
-            if not self._is_closed:
-                self._wake_all(waiting)
+            attempt += 1
+            await asyncio.sleep(self._context.delay_ms(attempt) / 1000)
+
+    def _renewal_over(self, _: asyncio.Task[None]) -> None:
+        """In a callback, since a task that is cancelled before its first step runs no `finally`."""
+        self._is_renewing = False
+        waiting, self._without_identity = self._without_identity, {}
+        if not self._is_closed:
+            self._wake_all(waiting)
 
     # ------------------------------------------------------------ obstacles and time
 
