@@ -38,7 +38,7 @@ from oncelog.sync_admin import Admin
 from oncelog.sync_loop import LoopThread, Wrapper, shared_thread
 from oncelog.tracing import Tracer
 from oncelog.types import TopicPartition
-from oncelog.value_types import NULL, K, Key, V, Value
+from oncelog.value_types import NULL, K, Key, V, Value, fills_up
 
 if TYPE_CHECKING:
     from oncelog.option_types import ClientOptions, ConsumerOptions, ParticipantOptions, ProducerOptions
@@ -141,6 +141,7 @@ class _Writes(Wrapper[A], Generic[A, Key, Value]):
         return BatchDelivery(self._run(self._inner.send_batch(topic, data, partition)), self._thread)
 
 
+@fills_up
 class Transaction(_Writes[AsyncTransaction[Key, Value], Key, Value]):
     """`with producer.transaction() as txn:` commits on exit, aborts on error. See `oncelog.Transaction`."""
 
@@ -188,6 +189,7 @@ class Transaction(_Writes[AsyncTransaction[Key, Value], Key, Value]):
         self._run(self._inner.abort())
 
 
+@fills_up
 class Producer(_Writes[AsyncProducer[Key, Value], Key, Value]):
     """See `oncelog.Producer`."""
 
@@ -235,6 +237,7 @@ class Producer(_Writes[AsyncProducer[Key, Value], Key, Value]):
         self._run(self._inner.close(timeout_ms))
 
 
+@fills_up
 class Participant(_Writes[AsyncParticipant[Key, Value], Key, Value]):
     """A writer of a shared transaction. See `oncelog.client.participant`."""
 
@@ -285,6 +288,7 @@ class Participant(_Writes[AsyncParticipant[Key, Value], Key, Value]):
         self._run(self._inner.close())
 
 
+@fills_up
 class Consumer(Wrapper[AsyncConsumer[K, V]], Generic[K, V]):
     """See `oncelog.Consumer`."""
 

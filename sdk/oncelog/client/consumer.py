@@ -38,12 +38,13 @@ from oncelog.core.consumer import Cursor
 from oncelog.made_by_client import refuse_direct
 from oncelog.stays_here import StaysHere
 from oncelog.types import PartitionId, TopicPartition
-from oncelog.value_types import K, V
+from oncelog.value_types import K, V, fills_up
 
 _FOREVER_MS = 3_600_000
 """How long somebody who waits for ever waits at a time."""
 
 
+@fills_up
 class Consumer(StaysHere, Generic[K, V]):
     """See the module. Made by `Client.consumer(...)`; use it with `async with`."""
 

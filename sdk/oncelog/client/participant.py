@@ -34,7 +34,7 @@ from oncelog.core.identity import Identity, believed
 from oncelog.core.names import check_transactional_id
 from oncelog.stays_here import StaysHere
 from oncelog.v1 import coordinator_pb2 as co
-from oncelog.value_types import NULL, Key, Value
+from oncelog.value_types import NULL, Key, Value, fills_up
 
 _CLOSED = "the participant is closed: join the transaction again to write"
 
@@ -90,6 +90,7 @@ class JoinOptions:
     max_duration_ms: int = 0
 
 
+@fills_up
 class Participant(StaysHere, Generic[Key, Value]):
     """See the module. Made by `Client.join_transaction(...)`; use it with `async with`, and `flush` before you leave."""
 

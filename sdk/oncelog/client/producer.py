@@ -33,9 +33,10 @@ from oncelog.core.transaction import TransactionState
 from oncelog.made_by_client import refuse_direct
 from oncelog.stays_here import StaysHere
 from oncelog.v1 import coordinator_pb2 as co
-from oncelog.value_types import NULL, Key, Value
+from oncelog.value_types import NULL, Key, Value, fills_up
 
 
+@fills_up
 class Producer(StaysHere, Generic[Key, Value]):
     """See the module. Made by `Client.producer(...)`; use it with `async with`."""
 

@@ -35,7 +35,7 @@ from oncelog.stays_here import StaysHere
 from oncelog.types import PartitionId, TopicPartition
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import types_pb2
-from oncelog.value_types import NULL, Key, Value
+from oncelog.value_types import NULL, Key, Value, fills_up
 
 if TYPE_CHECKING:
     from oncelog.client.producer import Producer
@@ -55,6 +55,7 @@ class HasOffsets(Protocol):
         ...
 
 
+@fills_up
 class Transaction(StaysHere, Generic[Key, Value]):
     """See the module. Made by `Producer.transaction()`; used once."""
 

@@ -22,13 +22,14 @@ from oncelog.core.hashing import partition_for_key
 from oncelog.core.record import MAX_RECORD_HEADERS, HeaderList
 from oncelog.errors import InvalidRecordError, InvalidTimestampError, UnknownTopicError
 from oncelog.types import PartitionId
-from oncelog.value_types import NULL, K, Serializer, V
+from oncelog.value_types import NULL, K, Serializer, V, fills_up
 
 _CHUNK_BYTES = 16 << 20
 Headers = Mapping[str, bytes | str | None] | Sequence[tuple[str, bytes | str | None]]
 Enrol = Callable[[list[PartitionId]], Awaitable[None]]
 
 
+@fills_up
 class Message(NamedTuple, Generic[K, V]):
     """One record for `send_many`; what is left out is null or chosen."""
 
