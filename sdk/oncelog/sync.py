@@ -38,7 +38,7 @@ from oncelog.sync_admin import Admin
 from oncelog.sync_loop import LoopThread, Wrapper, shared_thread
 from oncelog.tracing import Tracer
 from oncelog.types import TopicPartition
-from oncelog.value_types import NULL, K, Key, V, Value
+from oncelog.value_types import NULL, K, Key, V, Value, fills_up
 
 if TYPE_CHECKING:
     from oncelog.option_types import ClientOptions, ConsumerOptions, ParticipantOptions, ProducerOptions
@@ -47,6 +47,10 @@ if TYPE_CHECKING:
 
 async def _await(item: Any) -> Any:
     return await item
+
+
+async def _next(rows: AsyncIterator[Any]) -> Any:
+    return await anext(rows)
 
 
 class Delivery(Wrapper[AsyncDelivery]):
@@ -118,7 +122,8 @@ class _Writes(Wrapper[A], Generic[A, Key, Value]):
     ) -> Delivery:
         """Queues one record; waits for room, not for the acknowledgement. See `oncelog.Producer.send`.
 
-        Serializers run in the caller's thread.
+        Serializers run in the caller's thread. Where the client is traced, and in `send_many` and `send_and_wait`, they run in
+        the thread of the event loop.
         """
         given = self._handover.given(topic, value, key, partition, timestamp_ms, headers)
         if given is None:
@@ -134,6 +139,7 @@ class _Writes(Wrapper[A], Generic[A, Key, Value]):
         return BatchDelivery(self._run(self._inner.send_batch(topic, data, partition)), self._thread)
 
 
+@fills_up
 class Transaction(_Writes[AsyncTransaction[Key, Value], Key, Value]):
     """`with producer.transaction() as txn:` commits on exit, aborts on error. See `oncelog.Transaction`."""
 
@@ -181,6 +187,7 @@ class Transaction(_Writes[AsyncTransaction[Key, Value], Key, Value]):
         self._run(self._inner.abort())
 
 
+@fills_up
 class Producer(_Writes[AsyncProducer[Key, Value], Key, Value]):
     """See `oncelog.Producer`."""
 
@@ -237,6 +244,7 @@ class Producer(_Writes[AsyncProducer[Key, Value], Key, Value]):
         self._run(self._inner.close(timeout_ms))
 
 
+@fills_up
 class Participant(_Writes[AsyncParticipant[Key, Value], Key, Value]):
     """A writer of a shared transaction. See `oncelog.client.participant`."""
 
@@ -287,6 +295,7 @@ class Participant(_Writes[AsyncParticipant[Key, Value], Key, Value]):
         self._run(self._inner.close())
 
 
+@fills_up
 class Consumer(Wrapper[AsyncConsumer[K, V]], Generic[K, V]):
     """See `oncelog.Consumer`."""
 
@@ -413,7 +422,7 @@ class Consumer(Wrapper[AsyncConsumer[K, V]], Generic[K, V]):
         """What is left open when the caller stops is closed by the loop: to wait for that could outlive the loop."""
         while True:
             try:
-                yield self._run(_await(anext(rows)))
+                yield self._run(_next(rows))
             except StopAsyncIteration:
                 return
 

@@ -70,7 +70,7 @@ class LoopThread:
                     return future.result(_POLL_S)  # short waits, so that a signal is seen soon on every platform
                 except concurrent.futures.TimeoutError:
                     if future.done():
-                        raise
+                        return future.result()  # it ended meanwhile, maybe with a time-out of its own
         except BaseException:
             future.cancel()
             raise

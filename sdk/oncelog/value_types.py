@@ -7,17 +7,43 @@ Rule 3: what a factory of a client returns is exact: without a (de)serializer it
 
 from __future__ import annotations
 
+import sys
 import typing
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol, overload
+
+_HAS_DEFAULTS: Final = sys.version_info >= (3, 13)
+"""Python's own type variables know defaults."""
+_defaults: Final[dict[Any, Any]] = {}
+"""Of type variables, where Python does not keep them."""
+C = typing.TypeVar("C", bound=type)
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # every type checker brings it; a program that runs does without
 else:
 
     def TypeVar(name: str, *, default: Any, **variance: bool) -> typing.TypeVar:  # noqa: N802
-        """Until Python 3.13 a type variable has no default at run time, where nobody asks for it."""
-        return typing.TypeVar(name, **variance)
+        """A type variable with a default, in every Python."""
+        if _HAS_DEFAULTS:
+            return typing.TypeVar(name, default=default, **variance)
+        made = typing.TypeVar(name, **variance)
+        _defaults[made] = default
+        return made
+
+
+def fills_up(kind: C) -> C:
+    """Decorates a generic class: what brackets leave out has its default, also where an annotation is evaluated."""
+    if not _HAS_DEFAULTS:
+        kind.__class_getitem__ = classmethod(_filled)  # type: ignore[attr-defined]
+    return kind
+
+
+def _filled(kind: Any, given: Any) -> Any:
+    named = given if isinstance(given, tuple) else (given,)
+    left_out = kind.__parameters__[len(named) :]
+    if all(variable in _defaults for variable in left_out):
+        named += tuple(_defaults[variable] for variable in left_out)
+    return typing.Generic.__dict__["__class_getitem__"].__get__(None, kind)(named)  # refuses what is too much
 
 
 Sendable = bytes | bytearray | memoryview | str | None

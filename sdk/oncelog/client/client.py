@@ -13,6 +13,7 @@ Rule 2: configuration has the names that Kafka users type; what `Client` takes m
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 from collections.abc import Mapping, Sequence
 from random import Random
@@ -23,6 +24,7 @@ from oncelog import methods
 from oncelog.client import unclosed
 from oncelog.client.admin import Admin
 from oncelog.client.calls import Caller
+from oncelog.client.closing import Closing
 from oncelog.client.consumer import Consumer
 from oncelog.client.context import Context
 from oncelog.client.metadata import Metadata
@@ -88,6 +90,7 @@ class Client(StaysHere):
         self._metadata = Metadata(self._context)
         self._caller = Caller(self._context, self._metadata)
         self._made: dict[int, Producer | Consumer | Participant] = {}
+        self._closing = Closing()
         self.admin = Admin(self._context, self._metadata, self._caller)
         """Topics, groups, transactions, the health of the cluster: an `Admin`."""
 
@@ -99,10 +102,12 @@ class Client(StaysHere):
         return self
 
     async def __aenter__(self) -> Client:
+        self._context.home.check()  # in a wrong loop nothing of the right one is closed
         try:
             return await self.start()
         except BaseException:
-            await self._context.transport.close()
+            with contextlib.suppress(OncelogError):  # the first one says more
+                await self.close()
             raise
 
     async def __aexit__(
@@ -111,35 +116,53 @@ class Client(StaysHere):
         await self.close()
 
     async def close(self) -> None:
-        """Closes what is still open of its producers and consumers, then the connections. Idempotent.
+        """Closes what is still open of its producers and consumers, then the connections. Idempotent: a further call waits for
+        the same.
 
         What it made, and `admin`, raise `IllegalStateError` from then on. Raises the first failure of a producer that nobody
-        awaited, when all is closed.
+        awaited, when all is closed. A cancellation closes the rest without waiting for what is on its way.
         """
-        if self._context.home.is_closed:
+        if self._closing.is_over:
             return
-        self._context.home.check()
+        if not self._context.home.is_closed:  # else this waits for the last of the close that is under way
+            self._context.home.check()
+        await self._closing.once(self._close)
+
+    async def _close(self) -> None:
         try:
             await self._close_made()
         finally:
             self._context.home.close()
-            await self._metadata.close()
-            await self._context.transport.close()
+            try:
+                await self._metadata.close()
+            finally:
+                await self._context.transport.close()
             if self._context.tracer is not None and self._context.tracer.exports:
                 await asyncio.to_thread(self._context.tracer.flush, _FLUSH_MS)
 
     async def _close_made(self) -> None:
         """Each of them, also when another one fails, and what is made meanwhile. Raises the first failure."""
         first: OncelogError | None = None
-        while self._made:
-            made, self._made = self._made, {}
-            for item in made.values():
+        try:
+            while self._made:
+                key, item = next(iter(self._made.items()))
                 try:
                     await item.close()
                 except OncelogError as error:
                     first = first or error
+                self._made.pop(key, None)
+        except BaseException:
+            await self._drop_made()
+            raise
         if first is not None:
             raise first
+
+    async def _drop_made(self) -> None:
+        """Closes the rest now: what lived on would write later, and nobody could close it any more."""
+        for item in list(self._made.values()):
+            if not item.is_closed:  # else somebody else closes it, and has the time that he gave it
+                with contextlib.suppress(OncelogError):
+                    await (item.close(timeout_ms=0) if isinstance(item, Producer) else item.close())
 
     def give_up_after(self, timeout_ms: int) -> None:
         """From now on all calls together have this long (ms), not each one alone; a later call of this sets it anew.
@@ -207,7 +230,7 @@ class Client(StaysHere):
         ), plain
 
     def _keep(self, item: M) -> M:
-        self._made = {key: kept for key, kept in self._made.items() if not kept.is_closed}
+        self._made = {key: kept for key, kept in self._made.items() if not kept._closing.is_over}
         self._made[id(item)] = item
         return item
 
@@ -243,7 +266,12 @@ class Client(StaysHere):
         caller = Caller(context, self._metadata)
         participant = Participant(context, self._metadata, caller, load(ProducerConfig, own, _SHARED), options)
         self._keep(participant)
-        return await participant.join()
+        try:
+            return await participant.join()
+        except BaseException:
+            self._made.pop(id(participant), None)
+            await participant.close()
+            raise
 
     async def commit_transaction(
         self,

@@ -17,6 +17,7 @@ from typing import Any, Generic
 
 from oncelog import errors
 from oncelog.client.calls import Caller
+from oncelog.client.closing import Closing
 from oncelog.client.context import Context, now_ms
 from oncelog.client.fetched_records import ConsumerRecord, Leftover, Records, arrow_of
 from oncelog.client.fetcher import Fetched, Fetcher
@@ -37,12 +38,13 @@ from oncelog.core.consumer import Cursor
 from oncelog.made_by_client import refuse_direct
 from oncelog.stays_here import StaysHere
 from oncelog.types import PartitionId, TopicPartition
-from oncelog.value_types import K, V
+from oncelog.value_types import K, V, fills_up
 
 _FOREVER_MS = 3_600_000
 """How long somebody who waits for ever waits at a time."""
 
 
+@fills_up
 class Consumer(StaysHere, Generic[K, V]):
     """See the module. Made by `Client.consumer(...)`; use it with `async with`."""
 
@@ -66,6 +68,7 @@ class Consumer(StaysHere, Generic[K, V]):
         self._handout: Handout | None = None
         self._starting = asyncio.Lock()
         self._is_started = False
+        self._closing = Closing()
         self._is_closed = False
         self._traces = None if context.tracer is None else ReadTraces(context.tracer, config, context.config.client_id)
         self._offsets = GroupOffsets(context, metadata, caller, config.group_id, self._traces)
@@ -73,7 +76,7 @@ class Consumer(StaysHere, Generic[K, V]):
     # ------------------------------------------------------------ life
 
     async def start(self) -> Consumer[K, V]:
-        """Assigns all partitions of the topics that were given. Idempotent. Raises `UnknownTopicError`.
+        """Assigns all partitions of the topics that were given. Idempotent. Raises `UnknownTopicError`, `InvalidTopicError`.
 
         Whatever reads does this by itself.
         """
@@ -103,13 +106,16 @@ class Consumer(StaysHere, Generic[K, V]):
 
     @property
     def is_closed(self) -> bool:
-        """True after `close`."""
+        """True from `close` on."""
         return self._is_closed
 
     async def close(self) -> None:
         """Stops reading; commits nothing. Idempotent."""
-        if not self._is_closed:
+        if not self._closing.is_over:
             self._context.home.check()
+            await self._closing.once(self._close)
+
+    async def _close(self) -> None:
         self._is_closed = True
         self.take_back()
         self._leftover = None
@@ -120,7 +126,6 @@ class Consumer(StaysHere, Generic[K, V]):
         self._check_not_closed()
 
     def _check_not_closed(self) -> None:
-        """For what is done without an event loop too."""
         if self._is_closed:
             raise errors.IllegalStateError("the consumer is closed: make another one with client.consumer(...)")
 
@@ -178,6 +183,7 @@ class Consumer(StaysHere, Generic[K, V]):
 
     def _cursor(self, partition: Any) -> Cursor:
         self._check_not_closed()
+        self._context.home.check()  # before anything is changed: not all who call this wait for something
         self.take_back()
         found = self._fetcher.cursors.get(as_partition(partition))
         if found is None:

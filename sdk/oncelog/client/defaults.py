@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from oncelog.config import PLAINTEXT, ClientConfig
 from oncelog.core.throttles import Throttles
-from oncelog.errors import ConfigError, ForkedClientError
+from oncelog.errors import ConfigError, ForkedClientError, IllegalStateError
 from oncelog.malloc import tune_malloc
 from oncelog.types import Buffer
 
@@ -52,6 +52,7 @@ class LazyGrpcTransport:
         self._config = config or ClientConfig()
         self._pid = os.getpid()
         self._inner: GrpcTransport | None = None
+        self._is_closed = False
         self.throttles = Throttles()
 
     async def call(
@@ -59,7 +60,8 @@ class LazyGrpcTransport:
     ) -> tuple[bytes, Buffer]:
         """See `oncelog.ports.Transport.call`.
 
-        Raises `ForkedClientError` in a forked child, `ConfigError` for certificates that cannot work.
+        Raises `ForkedClientError` in a forked child, `ConfigError` for certificates that cannot work, `IllegalStateError` after
+        `close`.
         """
         inner = self._inner or self._make()
         return await inner.call(address, method, header, payload, timeout_ms)
@@ -67,6 +69,8 @@ class LazyGrpcTransport:
     def _make(self) -> GrpcTransport:
         if os.getpid() != self._pid:
             raise ForkedClientError.inherited()
+        if self._is_closed:
+            raise IllegalStateError("this transport is closed")
         tune_malloc()
         from oncelog.client.credentials import credentials_of
         from oncelog.client.grpc_transport import GrpcOptions, GrpcTransport
@@ -93,7 +97,8 @@ class LazyGrpcTransport:
         return ClientTls(files)
 
     async def close(self) -> None:
-        """Ends all links."""
+        """Ends all links, for good."""
+        self._is_closed = True
         inner, self._inner = self._inner, None
         if inner is not None:
             await inner.close()

@@ -38,6 +38,7 @@ async def wait_done(batches: list[Batch]) -> None:
     open_batches = [batch for batch in batches if not batch.done]
     if not open_batches:
         return
+    _check_home(open_batches)
     left = len(open_batches)
     all_done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -52,8 +53,16 @@ async def wait_done(batches: list[Batch]) -> None:
     await all_done
 
 
+def _check_home(batches: list[Batch]) -> None:
+    """Raises `IllegalStateError` where one that is open would be waited for in vain. All of them are one producer's."""
+    home = next((batch.home for batch in batches if not batch.done), None)
+    if home is not None:
+        home.check()
+
+
 def _call_when_done(batches: list[Batch], function: Callable[[], object]) -> None:
     """Once, from the loop, so that nothing of the caller's runs in the midst of the sender's work."""
+    _check_home(batches)
     loop = asyncio.get_running_loop()
     open_batches = [batch for batch in batches if not batch.done]
     left = len(open_batches)
@@ -71,7 +80,10 @@ def _call_when_done(batches: list[Batch], function: Callable[[], object]) -> Non
 
 
 class Delivery(StaysHere):
-    """A record on its way. `await` it for its `RecordMetadata`, or ask `offset` once it is done."""
+    """A record on its way. `await` it for its `RecordMetadata`, or ask `offset` once it is done.
+
+    Until then it belongs to the event loop of its client: in another one a wait for it raises `IllegalStateError`.
+    """
 
     __slots__ = ("_batch", "_index", "_is_observed")
 

@@ -15,12 +15,13 @@ from oncelog.core.consumer import committed
 from oncelog.core.fetch_answer import check_batch, check_end
 from oncelog.core.header import BatchHeader
 from oncelog.types import TopicPartition
-from oncelog.value_types import K, V
+from oncelog.value_types import K, V, fills_up
 
 _FEW_ROWS: Final = 1_024
 """Arrow batches smaller than this on average are put together."""
 
 
+@fills_up
 class ConsumerRecord(NamedTuple, Generic[K, V]):
     """A record and where it was. Key and value are bytes or null, or what the deserializers made of them."""
 

@@ -148,10 +148,12 @@ class Fetcher:
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
-        self._buffer.clear()
-        self._news.set()
+        try:
+            if tasks:
+                await asyncio.wait(tasks)
+        finally:
+            self._buffer.clear()
+            self._news.set()
 
     # ------------------------------------------------------------ calling
 

@@ -1,17 +1,20 @@
-"""Where a client lives: in one event loop, from its first call until its `close`.
+"""Where a client lives: in one process and one event loop of it, from its first call until its `close`.
 
 Rule 1: the loop of the first call is the client's. A call in another one raises: what it would wait for runs in the first loop,
         or ended with it.
 Rule 2: after `close` every call raises, and nothing connects again by itself.
-Rule 3: both rules together cost one comparison, so that what is done for each record can afford them.
+Rule 3: a forked child has copies of what its parent made: each use of them raises.
+Rule 4: all rules together cost one comparison, so that what is done for each record can afford them. (A child has no loop of
+        its parent's that runs, so the comparison finds it too.)
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import Final
 
-from oncelog.errors import IllegalStateError
+from oncelog.errors import ForkedClientError, IllegalStateError
 
 _CLOSED: Final = "this client is closed, and with it all that it made: make another one with oncelog.Client(...)"
 _ELSEWHERE: Final = (
@@ -23,11 +26,12 @@ _ELSEWHERE: Final = (
 class Home:
     """See the module. One per client; `loop` is None before the first call and after `close`."""
 
-    __slots__ = ("_is_closed", "loop")
+    __slots__ = ("_is_closed", "_process_id", "loop")
 
     def __init__(self) -> None:
         self.loop: asyncio.AbstractEventLoop | None = None
         self._is_closed = False
+        self._process_id = os.getpid()
 
     @property
     def is_closed(self) -> bool:
@@ -35,7 +39,7 @@ class Home:
         return self._is_closed
 
     def check(self) -> asyncio.AbstractEventLoop:
-        """The loop that runs, which is the client's from now on. Raises `IllegalStateError`."""
+        """The loop that runs, which is the client's from now on. Raises `IllegalStateError` or `ForkedClientError`."""
         loop = asyncio.get_running_loop()
         if loop is not self.loop:
             self.check_open()
@@ -45,7 +49,9 @@ class Home:
         return loop
 
     def check_open(self) -> None:
-        """For what needs no loop. Raises `IllegalStateError` after `close`."""
+        """For what needs no loop. Raises `IllegalStateError` after `close`, and `ForkedClientError`."""
+        if os.getpid() != self._process_id:
+            raise ForkedClientError.inherited()
         if self._is_closed:
             raise IllegalStateError(_CLOSED)
 

@@ -19,6 +19,7 @@ from typing import Any
 from oncelog import errors, methods
 from oncelog.client.context import Context, now_ms
 from oncelog.core.hashing import shard_for
+from oncelog.core.names import check_topic_name
 from oncelog.core.told_metadata import check_address, check_partitions, check_shards
 from oncelog.types import PartitionId
 from oncelog.v1 import errors_pb2
@@ -93,12 +94,12 @@ class Metadata:
     async def topic(self, name: str, deadline_ms: int, grace_until_ms: int | None = None) -> Topic:
         """The topic of this name. `grace_until_ms`: until then it may be new (None = for a second).
 
-        Raises `UnknownTopicError` or `ClusterUnreachableError`.
+        Raises `InvalidTopicError` for what no topic is called, `UnknownTopicError` or `ClusterUnreachableError`.
         """
         grace_ms = min(deadline_ms, self.grace_until_ms() if grace_until_ms is None else grace_until_ms)
         attempt = 0
         while (topic := self.known_topic(name)) is None:
-            self._wanted[name] = None
+            self._wanted[check_topic_name(name)] = None  # all refreshes to come name it: None would fail each of them
             await self.refresh(deadline_ms)
             if self.known_topic(name) is None:
                 self._next_address += 1  # the broker that answered may see changes late: ask another one

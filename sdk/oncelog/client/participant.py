@@ -20,21 +20,23 @@ from typing import Any, Generic
 
 from oncelog import errors, methods, span_names
 from oncelog.client.calls import Caller
+from oncelog.client.closing import Closing
 from oncelog.client.context import Context
 from oncelog.client.delivery import BatchDelivery, Delivery
 from oncelog.client.handover import Handover
 from oncelog.client.metadata import Metadata
 from oncelog.client.scope import Scope, inside
 from oncelog.client.sender import Sender
+from oncelog.client.txn_names import end_wait, name_of
 from oncelog.client.writer import Headers, Writer
 from oncelog.config import ProducerConfig
 from oncelog.core.identity import Identity, believed
 from oncelog.core.names import check_transactional_id
 from oncelog.stays_here import StaysHere
 from oncelog.v1 import coordinator_pb2 as co
-from oncelog.value_types import NULL, Key, Value
+from oncelog.value_types import NULL, Key, Value, fills_up
 
-_WAITS = {"decided": co.END_WAIT_DECIDED, "visible": co.END_WAIT_VISIBLE}
+_CLOSED = "the participant is closed: join the transaction again to write"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,7 @@ class JoinOptions:
     max_duration_ms: int = 0
 
 
+@fills_up
 class Participant(StaysHere, Generic[Key, Value]):
     """See the module. Made by `Client.join_transaction(...)`; use it with `async with`, and `flush` before you leave."""
 
@@ -107,7 +110,7 @@ class Participant(StaysHere, Generic[Key, Value]):
         self._sender = Sender(context, metadata, caller, config, None)
         self._writer = Writer(context, metadata, config, self._sender)
         self._identity: Identity | None = None
-        self._is_closed = False
+        self._closing = Closing()
         self._renewing: asyncio.Task[None] | None = None
         self._scope: Scope | None = None
 
@@ -172,23 +175,25 @@ class Participant(StaysHere, Generic[Key, Value]):
 
     @property
     def is_closed(self) -> bool:
-        """True after `close`."""
-        return self._is_closed
+        """True from `close` on."""
+        return self._closing.is_begun
 
     async def close(self) -> None:
         """Stops renewing and drops what was not flushed; the transaction itself stays as it is. Idempotent."""
-        if not self._is_closed:
+        if not self._closing.is_over:
             self._context.home.check()
-        self._is_closed = True
+            await self._closing.once(self._close)
+
+    async def _close(self) -> None:
+        self._sender.drop(errors.IllegalStateError(_CLOSED))
+        self._sender.end()
+        if self._scope is not None:
+            acked = self._sender.acked
+            self._scope.end(self._sender.failure, partitions=len(acked), rows=sum(acked.values()))
         renewing, self._renewing = self._renewing, None
         if renewing is not None:
             renewing.cancel()
             await asyncio.wait((renewing,))
-        self._sender.drop(errors.IllegalStateError("the participant is closed"))
-        await self._sender.close(self._context.config.close_timeout_ms)
-        if self._scope is not None:
-            acked = self._sender.acked
-            self._scope.end(self._sender.failure, partitions=len(acked), rows=sum(acked.values()))
 
     # ------------------------------------------------------------ writing
 
@@ -230,9 +235,13 @@ class Participant(StaysHere, Generic[Key, Value]):
         return await self._writer.send_batch(topic, data, partition)
 
     async def flush(self) -> ParticipantResult:
-        """Waits for every acknowledgement; what to hand to the driver. Raises the first failure."""
+        """Waits for every acknowledgement; what to hand to the driver. Raises the first failure, and `IllegalStateError` after
+        `close`: its lease runs out.
+        """
         identity = self._joined()
         self._context.home.check()
+        if self._closing.is_begun:
+            raise errors.IllegalStateError(_CLOSED)
         await self._sender.flush()
         if self._sender.failure is not None:
             raise self._sender.failure
@@ -242,7 +251,7 @@ class Participant(StaysHere, Generic[Key, Value]):
 
     def _joined(self) -> Identity:
         if self._identity is None:
-            said = "its batch is committed already: write nothing" if self.already_committed else "await join() first"
+            said = "its batch is committed already: write nothing" if self.already_committed else "join() it first"
             raise errors.IllegalStateError(f"the participant writes nothing: {said}")
         return self._identity
 
@@ -251,15 +260,7 @@ class Participant(StaysHere, Generic[Key, Value]):
     async def renew(self) -> None:
         """Keeps the transaction alive. Raises `TxnEndedError`, `TxnAbortedError` or `ProducerFencedError` when it is over."""
         who = self._joined()
-        name = co.TransactionName(
-            transactional_id=who.transactional_id,
-            txn_shard=who.txn_shard,
-            txn_producer_id=who.txn_producer_id,
-            txn_no=who.txn_no,
-            producer_epoch=who.producer_epoch,
-            session_token=who.session_token,
-        )
-        request = co.RenewTransactionRequest(name=name, owner_run=self.options.owner_run)
+        request = co.RenewTransactionRequest(name=name_of(who), owner_run=self.options.owner_run)
         lease_ms = self.options.lease_ms
         await self._caller.to_txn_coordinator(
             who.transactional_id, methods.RENEW_TRANSACTION, request, lease_ms or None
@@ -303,15 +304,13 @@ class Batches:
         Asks until the answer is definite. Raises `ProducerFencedError`, `UnknownParticipantError`, `TxnAbortedError`,
         `BatchRolledBackError`, or `CommitOutcomeUnknownError` at the deadline (repeat it: it is idempotent).
         """
-        if wait not in _WAITS:
-            raise errors.ConfigError('wait is "decided" or "visible"', given=wait)
         request = co.CommitTransactionRequest(
             transactional_id=check_transactional_id(transactional_id),
             owner_run=owner_run,
             txn_no=txn_no,
             token=token.to_proto(),
             winners=[_winner(result) for result in winners],
-            wait=_WAITS[wait],
+            wait=end_wait(wait),
             write_attempt=write_attempt,
             session_token=next((result.session_token for result in winners), b""),
         )

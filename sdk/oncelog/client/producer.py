@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from functools import partial
 from types import TracebackType
 from typing import Any, Generic
 
 from oncelog import errors, methods
 from oncelog.client import unclosed
 from oncelog.client.calls import Caller
-from oncelog.client.context import Context
+from oncelog.client.closing import Closing
+from oncelog.client.context import Context, now_ms
 from oncelog.client.delivery import BatchDelivery, Delivery, RecordMetadata
 from oncelog.client.handover import Handover
 from oncelog.client.metadata import Metadata
@@ -31,9 +33,10 @@ from oncelog.core.transaction import TransactionState
 from oncelog.made_by_client import refuse_direct
 from oncelog.stays_here import StaysHere
 from oncelog.v1 import coordinator_pb2 as co
-from oncelog.value_types import NULL, Key, Value
+from oncelog.value_types import NULL, Key, Value, fills_up
 
 
+@fills_up
 class Producer(StaysHere, Generic[Key, Value]):
     """See the module. Made by `Client.producer(...)`; use it with `async with`."""
 
@@ -58,7 +61,7 @@ class Producer(StaysHere, Generic[Key, Value]):
         self._next_txn_no = 0
         self._current: Transaction | None = None
         self._fatal: errors.OncelogError | None = None
-        self._is_closed = False
+        self._closing = Closing()
         self.watched_in = 0
         """Id of the process in which something is said if this is never closed; 0: in none (`oncelog.client.unclosed`)."""
 
@@ -70,6 +73,7 @@ class Producer(StaysHere, Generic[Key, Value]):
         Raises `ProducerFencedError`, `ClusterUnreachableError`, or what refused the transactional id.
         """
         self._context.home.check()
+        self._check_not_closed()
         async with self._starting:  # two sessions of one producer would fence each other
             if self.config.transactional_id is not None:
                 if self._session is None:
@@ -92,8 +96,8 @@ class Producer(StaysHere, Generic[Key, Value]):
 
     @property
     def is_closed(self) -> bool:
-        """True after `close`."""
-        return self._is_closed
+        """True from `close` on."""
+        return self._closing.is_begun
 
     @property
     def is_started(self) -> bool:
@@ -123,19 +127,24 @@ class Producer(StaysHere, Generic[Key, Value]):
     async def close(self, timeout_ms: int | None = None) -> None:
         """Aborts an open transaction, waits for what is on its way, at most `timeout_ms` (None = `close_timeout_ms`).
 
-        Raises the first failure that nobody awaited. Idempotent.
+        Nothing is taken from now on. Raises the first failure that nobody awaited. Idempotent: a further call waits for the
+        same close. A cancellation drops what is still on its way.
         """
-        if self._is_closed:
+        if self._closing.is_over:
             return
         self._context.home.check()
-        self._is_closed = True
-        if self._current is not None and self._current.state in (TransactionState.OPEN, TransactionState.FAILED):
-            try:
-                await self._current.abort()
-            except errors.OncelogError:
-                pass  # the coordinator's time-out ends it
-        await self._sender.close(self._context.config.close_timeout_ms if timeout_ms is None else timeout_ms)
+        patience_ms = self._context.config.close_timeout_ms if timeout_ms is None else timeout_ms
+        await self._closing.once(partial(self._close, patience_ms))
         self._raise_unseen()
+
+    async def _close(self, timeout_ms: int) -> None:
+        try:
+            deadline_ms = now_ms() + timeout_ms
+            if self._current is not None and timeout_ms > 0:
+                await self._current._leave(timeout_ms)
+            await self._sender.close(max(0, deadline_ms - now_ms()))
+        finally:
+            self._sender.end()
 
     def _raise_unseen(self) -> None:
         failure = self._sender.failures.take()
@@ -156,8 +165,9 @@ class Producer(StaysHere, Generic[Key, Value]):
         """Queues one record and returns at once, or when there is room.
 
         `await` the result for its `RecordMetadata`. Without `partition` the key decides, or any partition takes it.
-        `timestamp_ms` None = now. Raises `UnknownTopicError`, `MessageTooLargeError`, `InvalidRecordError`,
-        `InvalidTimestampError`, `BufferExhaustedError` after `max_block_ms`; later failures come from the result.
+        `timestamp_ms` None = now. Raises `UnknownTopicError`, `InvalidTopicError`, `MessageTooLargeError`,
+        `InvalidRecordError`, `InvalidTimestampError`, `BufferExhaustedError` after `max_block_ms`; later failures come from
+        the result.
         """
         self._check_plain()
         return await self._writer.send(topic, value, key, partition, timestamp_ms, headers)
@@ -200,6 +210,10 @@ class Producer(StaysHere, Generic[Key, Value]):
         """For `oncelog.sync`: takes single records from other threads."""
         return Handover(self._writer, self._sender, self._metadata, lambda: True, self._check_plain)
 
+    def _check_not_closed(self) -> None:
+        if self._closing.is_begun:
+            raise errors.IllegalStateError("the producer is closed: make another one with client.producer(...)")
+
     def _check_plain(self) -> None:
         if self.config.transactional_id is not None:
             raise errors.IllegalStateError("a transactional producer writes inside a transaction: use transaction()")
@@ -218,8 +232,6 @@ class Producer(StaysHere, Generic[Key, Value]):
 
     async def _take_turn(self, transaction: Transaction) -> Identity:
         """The identity of the next transaction."""
-        if self._is_closed:
-            raise errors.IllegalStateError("the producer is closed")
         if self._fatal is not None:
             raise again(self._fatal)
         await self.start()
@@ -230,6 +242,7 @@ class Producer(StaysHere, Generic[Key, Value]):
             before = self._current
         if before is not None:
             raise _still_there(before)
+        self._check_not_closed()  # it may have been meanwhile
         self._current = transaction
         return self._session._replace(txn_no=self._next_txn_no)
 

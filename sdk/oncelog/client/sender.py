@@ -94,6 +94,7 @@ class Sender:
         self.failures = UnseenFailures()
         """What a flush of a plain producer raises unless somebody awaits it."""
         self._is_closed = False
+        self._is_closing = False  # what is on its way is waited for, and nothing new is taken
         self.identity: Identity | None = None if config.enable_idempotence else NOBODY
         self.failure: errors.OncelogError | None = None
         self.acked: dict[PartitionId, int] = {}
@@ -106,7 +107,7 @@ class Sender:
 
         Raises `MessageTooLargeError`, or what stopped this producer.
         """
-        if self._is_closed or self.failure is not None:  # `_is_over`, without a call for each record
+        if self._is_closing or self.failure is not None:  # `_is_over`, without a call for each record
             self.refuse_when_over()
         if size > self._config.max_request_size:
             raise errors.MessageTooLargeError(
@@ -156,6 +157,7 @@ class Sender:
         return batch
 
     def _enter(self, batch: Batch) -> None:
+        batch.home = self._context.home
         self._outstanding[batch] = None
         self._wake(batch.partition)
         if self._sweep_timer is None:
@@ -197,11 +199,11 @@ class Sender:
         return obstacles.no_room(self._config.max_block_ms, self._config.buffer_memory, oldest, obstacle)
 
     def _is_over(self) -> bool:
-        return self._is_closed or self.failure is not None
+        return self._is_closing or self.failure is not None
 
     def refuse_when_over(self) -> None:
-        """Raises `IllegalStateError` once it is closed, or what stopped this producer."""
-        if self._is_closed:
+        """Raises `IllegalStateError` once its close has begun, or what stopped this producer."""
+        if self._is_closing:
             raise errors.IllegalStateError("the producer is closed")
         if self.failure is not None:
             # It is raised again and again: with each raise it would grow, and hold what its callers had in hand.
@@ -248,20 +250,26 @@ class Sender:
         self._settle_resolved(list(failed))
 
     async def close(self, timeout_ms: int) -> None:
-        """Waits for what is on its way, at most this long, then drops it. Idempotent."""
+        """Waits for what is on its way, at most this long, then drops it. Takes nothing more from now on. Idempotent."""
+        self._is_closing = True
+        self._admit()
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await self.flush()
         except TimeoutError:
             pass
         finally:
-            self._is_closed = True
-            self._recovery.close()
-            self.drop(None)
-            for timer in (*self._timers.values(), self._sweep_timer):
-                if timer is not None:
-                    timer.cancel()
-            self._admit()
+            self.end()
+
+    def end(self) -> None:
+        """Drops what is on its way: a close without patience. Idempotent."""
+        self._is_closing = self._is_closed = True
+        self._recovery.close()
+        self.drop(None)
+        for timer in (*self._timers.values(), self._sweep_timer):
+            if timer is not None:
+                timer.cancel()
+        self._admit()
 
     # ------------------------------------------------------------ draining
 
@@ -478,28 +486,29 @@ class Sender:
         self._without_identity[partition] = None
         if self._renew is not None and not self._is_renewing:
             self._is_renewing = True
-            self._spawn(self._renew_identity(self._renew))
+            self._spawn(self._renew_identity(self._renew)).add_done_callback(self._renewal_over)
         return False
 
     async def _renew_identity(self, renew: Renew) -> None:
         attempt = 0
-        try:
-            while True:
-                try:
-                    self.identity = await renew()
+        while True:
+            try:
+                self.identity = await renew()
+                return
+            except errors.OncelogError as error:
+                self._renewal_error = error
+                if not error.retriable:
+                    self._settle_resolved([(batch, error) for batch in self._accumulator.drop()])
                     return
-                except errors.OncelogError as error:
-                    self._renewal_error = error
-                    if not error.retriable:
-                        self._settle_resolved([(batch, error) for batch in self._accumulator.drop()])
-                        return
-                attempt += 1
-                await asyncio.sleep(self._context.delay_ms(attempt) / 1000)
-        finally:
-            self._is_renewing = False
-            waiting, self._without_identity = self._without_identity, {}
-            if not self._is_closed:
-                self._wake_all(waiting)
+            attempt += 1
+            await asyncio.sleep(self._context.delay_ms(attempt) / 1000)
+
+    def _renewal_over(self, _: asyncio.Task[None]) -> None:
+        """In a callback, since a task that is cancelled before its first step runs no `finally`."""
+        self._is_renewing = False
+        waiting, self._without_identity = self._without_identity, {}
+        if not self._is_closed:
+            self._wake_all(waiting)
 
     # ------------------------------------------------------------ obstacles and time
 

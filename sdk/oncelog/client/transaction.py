@@ -3,16 +3,18 @@
 Rule 1: the coordinator's word is the outcome. A commit without an answer is asked for again, never aborted; only at the
         deadline it raises `CommitOutcomeUnknownError`, and `commit()` may then be called again.
 Rule 2: a commit first waits for every send; if one failed, nothing is committed and that failure is raised.
-Rule 3: cancellation aborts, and neither an abort nor a commit under way is cut short by it.
+Rule 3: cancellation aborts, and neither an abort nor a commit under way is cut short by it. Asked for again, an end that is
+        under way is joined, and one that has come is no error.
 Rule 4: one partition is enrolled by its leader with the first write; several, known up front, in one call before it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol
 
 from oncelog import errors, methods, span_names
 from oncelog.client.calls import Caller
@@ -23,6 +25,7 @@ from oncelog.client.metadata import Metadata, created_again
 from oncelog.client.offsets import GroupMetadata, OffsetAndMetadata, offset_entries
 from oncelog.client.scope import Scope, inside
 from oncelog.client.sender import Sender
+from oncelog.client.txn_names import end_wait, name_of
 from oncelog.client.writer import Headers, Message, Writer
 from oncelog.config import ProducerConfig
 from oncelog.core.causes import because
@@ -32,13 +35,10 @@ from oncelog.stays_here import StaysHere
 from oncelog.types import PartitionId, TopicPartition
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import types_pb2
-from oncelog.value_types import NULL, Key, Value
+from oncelog.value_types import NULL, Key, Value, fills_up
 
 if TYPE_CHECKING:
     from oncelog.client.producer import Producer
-
-T = TypeVar("T")
-_WAITS = {"decided": co.END_WAIT_DECIDED, "visible": co.END_WAIT_VISIBLE}
 
 
 class HasOffsets(Protocol):
@@ -55,6 +55,7 @@ class HasOffsets(Protocol):
         ...
 
 
+@fills_up
 class Transaction(StaysHere, Generic[Key, Value]):
     """See the module. Made by `Producer.transaction()`; used once."""
 
@@ -71,6 +72,8 @@ class Transaction(StaysHere, Generic[Key, Value]):
         self._core: TransactionCore | None = None
         self._identity = Identity()
         self._visible = False
+        self._ending: asyncio.Task[None] | None = None
+        self._waiting = 0  # for the end that is under way
         self._begun_ms = 0
         self._scope: Scope | None = None
 
@@ -113,7 +116,7 @@ class Transaction(StaysHere, Generic[Key, Value]):
 
     def _begun(self) -> TransactionCore:
         if self._core is None:
-            raise errors.IllegalStateError("the transaction has not begun: use `async with`, or await begin()")
+            raise errors.IllegalStateError("the transaction has not begun: begin() it first")
         return self._core
 
     # ------------------------------------------------------------ begin
@@ -233,7 +236,7 @@ class Transaction(StaysHere, Generic[Key, Value]):
             core.fail(again)
             raise again
         request = co.SendOffsetsRequest(
-            name=self._name(), member=found.to_proto(), commit_sequence=sequence, offsets=entries
+            name=name_of(self._identity), member=found.to_proto(), commit_sequence=sequence, offsets=entries
         )
         try:
             with inside(self._scope):
@@ -263,7 +266,7 @@ class Transaction(StaysHere, Generic[Key, Value]):
         if not new:
             return
         request = co.EnrolPartitionsRequest(
-            name=self._name(),
+            name=name_of(self._identity),
             partitions=[
                 types_pb2.TopicPartition(
                     topic=self._metadata.topic_name(p.topic_id) or "", partition=p.partition, topic_id=p.topic_id
@@ -303,19 +306,23 @@ class Transaction(StaysHere, Generic[Key, Value]):
         says whether all markers are in.
 
         Raises the first failed send (then abort), `TxnAbortedError` when the coordinator had aborted it,
-        `CommitOutcomeUnknownError` when no answer came in time (then call `commit` again), `ProducerFencedError`.
+        `CommitOutcomeUnknownError` when no answer came in time (then call `commit` again), `ProducerFencedError`. A commit that
+        was interrupted goes on: calling it again waits for it, and returns once it is committed.
         """
-        if wait not in _WAITS:
-            raise errors.ConfigError('wait is "decided" or "visible"', given=wait)
+        awaited = end_wait(wait)
         self._context.home.check()
-        work = self._commit(_WAITS[wait])
-        await self._finish(work if self._scope is None else self._scope.run(span_names.TXN_COMMIT, work))
+        core = self._begun()
+        if core.state is not TransactionState.COMMITTED:
+            if core.state is TransactionState.OPEN and self._sender.failure is not None:
+                core.fail(self._explained(self._sender.failure))
+            core.begin_commit()
+            if await self._finish(span_names.TXN_COMMIT, partial(self._commit, awaited)):
+                return
+        if wait == "visible" and core.is_touched and not self._visible:
+            await self._wait_visible()
 
     async def _commit(self, wait: co.EndWait) -> None:
         core = self._begun()
-        if core.state is TransactionState.OPEN and self._sender.failure is not None:
-            core.fail(self._explained(self._sender.failure))
-        core.begin_commit()
         await self._sender.flush()
         if self._sender.failure is not None:
             core.reopen_for_abort()
@@ -324,18 +331,8 @@ class Transaction(StaysHere, Generic[Key, Value]):
         if not core.is_touched:
             self._finished(is_committed=True)
             return
-        counts = dict.fromkeys(core.enrolled_partitions(), 0) | self._sender.acked
-        request = co.EndTransactionRequest(
-            name=self._name(),
-            outcome=types_pb2.TRANSACTION_OUTCOME_COMMITTED,
-            wait=wait,
-            counts=[
-                co.PartitionCount(topic_id=p.topic_id, partition=p.partition, records=records)
-                for p, records in counts.items()
-            ],
-        )
         try:
-            reply = await self._end(request)
+            reply = await self._end(self._commit_request(wait))
         except errors.TxnAbortedError as error:
             self._finished(is_committed=False)
             told = self._explained(error)
@@ -352,17 +349,92 @@ class Transaction(StaysHere, Generic[Key, Value]):
             aborted = errors.TxnAbortedError("the coordinator had aborted the transaction", txn_no=core.txn_no)
             raise self._explained(aborted)
 
+    async def _wait_visible(self) -> None:
+        """It is committed, by a call that may not have waited for the markers: asked again, it changes nothing but waits."""
+        request = co.EndTransactionRequest(
+            name=name_of(self._identity), outcome=types_pb2.TRANSACTION_OUTCOME_COMMITTED, wait=co.END_WAIT_VISIBLE
+        )
+        transactional_id = self._identity.transactional_id
+        reply = await self._caller.end_at_txn_coordinator(transactional_id, methods.END_TRANSACTION, request)
+        self._visible = reply.visible
+
+    def _commit_request(self, wait: co.EndWait) -> co.EndTransactionRequest:
+        counts = dict.fromkeys(self._begun().enrolled_partitions(), 0) | self._sender.acked
+        return co.EndTransactionRequest(
+            name=name_of(self._identity),
+            outcome=types_pb2.TRANSACTION_OUTCOME_COMMITTED,
+            wait=wait,
+            counts=[
+                co.PartitionCount(topic_id=p.topic_id, partition=p.partition, records=records)
+                for p, records in counts.items()
+            ],
+        )
+
     async def abort(self) -> None:
-        """Aborts; a second call does nothing. Raises `IllegalStateError` once a commit was asked for."""
+        """Aborts; once it is aborted this does nothing. Raises `IllegalStateError` once a commit was asked for."""
         if self._begun().state is TransactionState.ABORTED:
             return
         self._context.home.check()
-        work = self._abort()
-        await self._finish(work if self._scope is None else self._scope.run(span_names.TXN_ABORT, work))
+        self._begun().begin_abort()
+        await self._finish(span_names.TXN_ABORT, self._abort)
 
-    async def _finish(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _leave(self, timeout_ms: int) -> None:
+        """For `Producer.close`: aborts it where it can, and waits for its end, at most this long. Raises nothing of that."""
+        core = self._begun()
+        if core.state in (TransactionState.OPEN, TransactionState.FAILED, TransactionState.ABORTING):
+            core.begin_abort()
+            self._started(span_names.TXN_ABORT, self._abort)
+        task = self._ending
+        if task is None:
+            return
         try:
-            await _to_its_end(work, self._context.config.close_timeout_ms)
+            await asyncio.wait((task,), timeout=timeout_ms / 1000)
+        finally:
+            task.cancel()  # if it runs still: the coordinator's time-out ends an abort, and keeps a commit that it heard of
+
+    def _started(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> bool:
+        """Begins the end. False: it is under way already, and it is the same one, else it could not be asked for."""
+        if self._ending is not None and not self._ending.done():
+            return False
+        self._ending = asyncio.get_running_loop().create_task(self._traced(name, work))
+        self._ending.add_done_callback(_seen)
+        return True
+
+    async def _finish(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> bool:
+        """Waits for the end; so does a cancellation (at most `close_timeout_ms`) before it goes on. False: it was joined."""
+        is_first = self._started(name, work)
+        task = self._ending
+        assert task is not None
+        self._waiting += 1
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError:
+            await asyncio.wait((task,), timeout=self._context.config.close_timeout_ms / 1000)
+            if not task.done() and self._waiting == 1:
+                task.cancel()
+                self._ending = None  # who asks again begins anew
+            raise
+        finally:
+            self._waiting -= 1
+        if task.cancelled():
+            raise self._cut_short()
+        task.result()
+        return is_first
+
+    def _cut_short(self) -> errors.OncelogError:
+        core = self._begun()
+        if core.state is TransactionState.COMMITTING:
+            return errors.CommitOutcomeUnknownError(
+                "the producer was closed before the commit was answered: get_outcome() tells what became of it",
+                txn_no=core.txn_no,
+            )
+        return errors.IllegalStateError(
+            "the producer was closed before its transaction was aborted", txn_no=core.txn_no
+        )
+
+    async def _traced(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        try:
+            await (work() if self._scope is None else self._scope.run(name, work()))
         except BaseException as error:
             if self._begun().is_over or isinstance(error, errors.CommitOutcomeUnknownError):
                 self._trace_end(error)
@@ -376,11 +448,10 @@ class Transaction(StaysHere, Generic[Key, Value]):
 
     async def _abort(self) -> None:
         core = self._begun()
-        core.begin_abort()
         self._sender.drop(errors.TxnAbortedError("the transaction was aborted"))
         if core.is_touched:
             request = co.EndTransactionRequest(
-                name=self._name(), outcome=types_pb2.TRANSACTION_OUTCOME_ABORTED, wait=co.END_WAIT_DECIDED
+                name=name_of(self._identity), outcome=types_pb2.TRANSACTION_OUTCOME_ABORTED, wait=co.END_WAIT_DECIDED
             )
             try:
                 reply = await self._end(request)
@@ -408,28 +479,8 @@ class Transaction(StaysHere, Generic[Key, Value]):
         self._begun().decided(is_committed)
         self._producer._transaction_over(self, None)
 
-    def _name(self) -> co.TransactionName:
-        who = self._identity
-        return co.TransactionName(
-            transactional_id=who.transactional_id,
-            txn_shard=who.txn_shard,
-            txn_producer_id=who.txn_producer_id,
-            txn_no=who.txn_no,
-            producer_epoch=who.producer_epoch,
-            session_token=who.session_token,
-        )
 
-
-async def _to_its_end(work: Coroutine[Any, Any, T], grace_ms: int) -> T:
-    """Runs the work; a cancellation waits for it (at most `grace_ms`) before it goes on."""
-    task = asyncio.get_running_loop().create_task(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        if not task.done():
-            await asyncio.wait((task,), timeout=grace_ms / 1000)
-        if not task.done():
-            task.cancel()
-        elif not task.cancelled():
-            task.exception()  # seen: the cancellation says more
-        raise
+def _seen(task: asyncio.Task[None]) -> None:
+    """Whoever waited has the error; who was cancelled while he waited knows no more than that."""
+    if not task.cancelled():
+        task.exception()

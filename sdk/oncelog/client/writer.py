@@ -25,7 +25,7 @@ from oncelog.core.hashing import partition_for_key
 from oncelog.core.record import MAX_RECORD_HEADERS, HeaderList
 from oncelog.errors import InvalidRecordError, InvalidTimestampError, UnknownTopicError
 from oncelog.types import PartitionId
-from oncelog.value_types import NULL, K, Serializer, V
+from oncelog.value_types import NULL, K, Serializer, V, fills_up
 
 T = TypeVar("T")
 _CHUNK_BYTES = 16 << 20
@@ -34,6 +34,7 @@ Headers = Mapping[str, bytes | str | None] | Sequence[tuple[str, bytes | str | N
 Enrol = Callable[[list[PartitionId]], Awaitable[None]]
 
 
+@fills_up
 class Message(NamedTuple, Generic[K, V]):
     """One record for `send_many`; what is left out is null or chosen."""
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from oncelog.core.identity import NOBODY, Identity
 from oncelog.core.record import HeaderList
@@ -40,6 +40,14 @@ class Row(NamedTuple):
     """What it counts against batch and buffer, in bytes."""
 
 
+class Home(Protocol):
+    """Where a batch is resolved: in one event loop, and nowhere else."""
+
+    def check(self) -> object:
+        """Raises unless this is the place."""
+        ...
+
+
 class Batch:
     """Records of one partition that travel together: waiting, then sequenced once, then resolved once."""
 
@@ -54,6 +62,7 @@ class Batch:
         "encoded",
         "error",
         "headers",
+        "home",
         "identity",
         "in_doubt",
         "in_flight",
@@ -103,6 +112,7 @@ class Batch:
         self.base_offset = -1
         self.observed = 0  # of how many records somebody awaits, or has seen, the outcome
         self.on_done: list[Callable[[Batch], None]] = []
+        self.home: Home | None = None  # whoever waits elsewhere would wait for ever
 
     def add(self, row: Row) -> int:
         """Appends a row; returns its index."""

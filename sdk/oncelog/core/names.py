@@ -15,15 +15,15 @@ _TOPIC_ID: Final = re.compile(r"[0-9a-f]{32}\Z", re.ASCII)
 
 
 def check_topic_name(name: str) -> str:
-    """Returns the name; raises `InvalidTopicError` unless it is 1-249 of `[a-zA-Z0-9._-]` and neither `.` nor `..`."""
+    """Returns the name; raises `InvalidTopicError` unless it is text, 1-249 of `[a-zA-Z0-9._-]` and neither `.` nor `..`."""
     if not is_topic_name(name):
-        raise InvalidTopicError(TOPIC_NAMES, topic=ascii(name[:64]))
+        raise InvalidTopicError(TOPIC_NAMES, topic=ascii(name)[:66])
     return name
 
 
-def is_topic_name(name: str) -> bool:
+def is_topic_name(name: object) -> bool:
     """True for a name that `check_topic_name` takes."""
-    return _LEGAL.match(name) is not None and name not in (".", "..")
+    return isinstance(name, str) and _LEGAL.match(name) is not None and name not in (".", "..")
 
 
 def _printable(name: str) -> bool:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
+import gc
 import os
+import queue
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from typing import Any
@@ -119,6 +123,74 @@ def test_a_serializer_runs_in_the_thread_of_its_caller(client: sync.Client) -> N
         for _ in range(3):
             producer.send(TOPIC, "x")
     assert threads == [threading.current_thread().name] * 3
+
+
+def test_a_serializer_of_many_rows_runs_in_the_thread_of_the_loop(client: sync.Client) -> None:
+    """As the docstring of `send` says."""
+    threads: set[str] = set()
+
+    def serialize(value: str) -> bytes:
+        threads.add(threading.current_thread().name)
+        return value.encode()
+
+    with client.producer(value_serializer=serialize) as producer:
+        producer.send_many(TOPIC, ["x"])
+        producer.send_and_wait(TOPIC, "x")
+    assert threads == {"oncelog-loop"}
+
+
+class EndsLate(concurrent.futures.Future[Any]):
+    """The work ends between the time-out of a wait and the look whether it is done."""
+
+    def __init__(self, ends: Callable[[EndsLate], None]) -> None:
+        super().__init__()
+        self._ends = ends
+
+    def result(self, timeout: float | None = None) -> Any:
+        if not self.done():
+            self._ends(self)
+            raise TimeoutError
+        return super().result(timeout)
+
+
+def test_work_that_ends_at_the_end_of_a_wait_has_its_own_outcome(
+    client: sync.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bare `TimeoutError` of the wait was raised though the record was written."""
+    ends: list[Callable[[EndsLate], None]] = [
+        lambda future: future.set_result("its result"),
+        lambda future: future.set_exception(errors.RequestTimedOutError("its own")),
+    ]
+
+    def start(work: Any, _: Any) -> EndsLate:
+        work.close()
+        return EndsLate(ends.pop(0))
+
+    monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", start)
+    assert client.get_outcome("t", 1) == "its result"
+    with pytest.raises(errors.RequestTimedOutError, match="its own"):
+        client.get_outcome("t", 1)
+    monkeypatch.undo()
+
+
+def test_what_a_loop_leaves_open_is_closed_by_the_event_loop(client: sync.Client) -> None:
+    """It belonged to whatever loop ran in the caller's thread, or to none: then nothing after its `yield` was done."""
+    cleaned: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    async def rows() -> AsyncIterator[int]:
+        try:
+            while True:
+                yield 1
+        finally:
+            await asyncio.sleep(0)
+            cleaned.put(threading.current_thread().name)
+
+    with client.consumer() as consumer:
+        reading = consumer._each(rows())
+        assert next(reading) == 1
+        del reading
+        gc.collect()
+        assert cleaned.get(timeout=10) == "oncelog-loop"
 
 
 @pytest.fixture

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable
+import signal
+from collections.abc import Awaitable, Callable, Iterator
 from random import Random
 from typing import Any
 
@@ -17,6 +18,7 @@ from oncelog.client.defaults import SystemClock
 from oncelog.client.participant import ParticipantResult
 from oncelog.sync_admin import Admin as SyncAdmin
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, FakeCluster
+from tests.unit.sdk.test_sync import in_child
 
 ELSEWHERE = r"belongs to another event loop.*inside of each asyncio\.run.*SyncClient"
 CLOSED = r"this client is closed.*make another one"
@@ -27,6 +29,20 @@ Use = Callable[[Client], Awaitable[Any]]
 @pytest.fixture
 def cluster() -> FakeCluster:
     return FakeCluster()
+
+
+@pytest.fixture(autouse=True)
+def bound() -> Iterator[None]:
+    """Where a check is missing these may wait for ever, whatever is cancelled: then they fail."""
+
+    def late(*_: object) -> None:
+        raise AssertionError("this waits for ever")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, 30, 0.5)  # again and again: ending a loop may wait as well
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
 
 
 def connected(cluster: FakeCluster, **config: Any) -> Client:
@@ -90,6 +106,32 @@ def test_a_producer_in_another_loop_is_refused(cluster: FakeCluster, use: Callab
     refused(use(producer), ELSEWHERE)
 
 
+@pytest.mark.parametrize("many", [False, True])
+def test_a_delivery_is_not_waited_for_in_another_loop(cluster: FakeCluster, many: bool) -> None:
+    """It waited for ever."""
+    producer = connected(cluster).producer(linger_ms=60_000)
+
+    async def sends() -> Any:
+        await producer.start()
+        return await (producer.send_many(TOPIC, [b"a"]) if many else producer.send(TOPIC, b"a", partition=0))
+
+    async def called_back(delivery: Any) -> None:
+        delivery.add_done_callback(lambda _: None)
+
+    delivery = asyncio.run(sends())
+    refused(delivery, ELSEWHERE)
+    refused(called_back(delivery), ELSEWHERE)
+
+
+def test_a_delivery_that_is_done_may_be_awaited_anywhere(cluster: FakeCluster) -> None:
+    async def sends() -> Any:
+        async with connected(cluster) as client, client.producer() as producer:
+            return await producer.send(TOPIC, b"a", partition=0)
+
+    delivery = asyncio.run(sends())
+    assert asyncio.run(_awaited(delivery)).offset == 0
+
+
 @pytest.mark.parametrize(
     "use",
     [
@@ -140,6 +182,41 @@ def test_a_consumer_in_another_loop_is_refused(cluster: FakeCluster, use: Callab
     consumer = connected(cluster).consumer(TOPIC, group_id="g")
     asyncio.run(consumer.start())  # type: ignore[arg-type]
     refused(use(consumer), ELSEWHERE)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda consumer: consumer.seek((TOPIC, 0), 7),
+        lambda consumer: consumer.pause((TOPIC, 0)),
+        lambda consumer: consumer.resume((TOPIC, 0)),
+    ],
+)
+def test_what_moves_a_consumer_without_waiting_is_refused_in_another_loop(
+    cluster: FakeCluster, use: Callable[[Any], None]
+) -> None:
+    consumer = connected(cluster).consumer(TOPIC)
+    asyncio.run(consumer.start())  # type: ignore[arg-type]
+    before = [(cursor.position, cursor.is_paused) for cursor in consumer._fetcher.cursors.values()]
+
+    async def moves() -> None:
+        use(consumer)
+
+    refused(moves(), ELSEWHERE)
+    assert [(cursor.position, cursor.is_paused) for cursor in consumer._fetcher.cursors.values()] == before
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_child_is_told_that_it_is_one(cluster: FakeCluster) -> None:
+    """It was told to make a client in each `asyncio.run()`, which it did not need to hear."""
+    client = connected(cluster)
+    producer = client.producer()
+    asyncio.run(producer.start())  # type: ignore[arg-type]
+    unused = connected(cluster)
+    for use in (lambda: producer.send(TOPIC, b"a"), client.start, client.close, unused.start):
+        assert in_child(lambda use=use: asyncio.run(_awaited(use()))) == b"ForkedClientError"
+    for make in (client.producer, unused.consumer):
+        assert in_child(make) == b"ForkedClientError"
 
 
 def test_a_participant_in_another_loop_is_refused(cluster: FakeCluster) -> None:

@@ -215,3 +215,18 @@ def test_a_client_that_knew_the_cluster_waits_for_a_renewal(cluster: FakeCluster
             await client._metadata.refresh(client._context.deadline_ms())
 
     cluster.run(work)
+
+
+@pytest.mark.parametrize("name", [None, 7, b"orders", "\ud800", "", "a b"])
+def test_what_no_topic_is_called_is_refused_and_harms_no_later_refresh(cluster: FakeCluster, name: Any) -> None:
+    """It was kept among the topics to ask for, and each refresh of this client raised `TypeError` from then on."""
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer() as producer:
+            for use in (lambda: producer.send(name, b"a"), client.consumer(name).start):
+                with pytest.raises(errors.InvalidTopicError, match="topic names are 1-249 characters"):
+                    await use()
+            await producer.send_and_wait(TOPIC, b"b", partition=0)
+            await client.start()
+
+    cluster.run(work)

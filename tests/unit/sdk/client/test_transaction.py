@@ -258,6 +258,107 @@ def test_cancellation_aborts_to_the_end(cluster: FakeCluster) -> None:
     assert [request.outcome for request in cluster.end_requests] == [types_pb2.TRANSACTION_OUTCOME_ABORTED]
 
 
+async def interrupted(work: Any) -> asyncio.Task[Any]:
+    """The work, begun, and cancelled as a Ctrl-C does it: it goes on to its end."""
+    task: asyncio.Task[Any] = asyncio.ensure_future(work)
+    await asyncio.sleep(0.0005)
+    task.cancel()
+    return task
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_a_commit_that_was_interrupted_is_joined_by_the_next_one(cluster: FakeCluster, is_over: bool) -> None:
+    """It said "the transaction is committed and cannot become committed", after the advice to call it again."""
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(**options()) as producer:
+            txn = await producer.begin_transaction()
+            await txn.send(TOPIC, b"a", partition=0)
+            first = await interrupted(txn.commit())
+            if is_over:
+                await asyncio.wait((first,))
+                assert txn.outcome == "committed"
+            await txn.commit()
+            await asyncio.wait((first,))
+            assert first.cancelled()
+            assert (txn.outcome, txn.visible, len(cluster.end_requests)) == ("committed", False, 1)
+            await txn.commit(wait="visible")
+            assert (txn.visible, len(cluster.end_requests)) == (True, 2)
+            with pytest.raises(errors.IllegalStateError, match="it is committed"):
+                await txn.abort()
+            assert (await producer.begin_transaction()).txn_no == 2
+
+    cluster.run(work)
+
+
+def test_a_commit_whose_first_caller_gives_up_goes_on_for_the_others(cluster: FakeCluster) -> None:
+    cluster.fail("EndTransaction", *(errors.NetworkError() for _ in range(3)))
+
+    async def work(_: FakeCluster) -> None:
+        limits = {"close_timeout_ms": 100, "retry_backoff_ms": 200}
+        async with cluster.client(**limits) as client, client.producer(transactional_id="t") as producer:
+            txn = await producer.begin_transaction()
+            await txn.send(TOPIC, b"a", partition=0)
+            first = await interrupted(txn.commit())
+            await txn.commit()
+            assert first.cancelled()
+            assert txn.outcome == "committed"
+
+    cluster.run(work)
+
+
+def test_the_next_transaction_begins_when_an_interrupted_abort_has_ended(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(**options()) as producer:
+            txn = await producer.begin_transaction()
+            await (await txn.send(TOPIC, b"a", partition=0))
+            first = await interrupted(txn.abort())
+            assert (await producer.begin_transaction()).txn_no == 2
+            await asyncio.wait((first,))
+            await txn.abort()
+            assert (txn.outcome, len(cluster.end_requests)) == ("aborted", 1)
+
+    cluster.run(work)
+
+
+def test_closing_a_producer_waits_for_a_commit_under_way(cluster: FakeCluster) -> None:
+    """Without `await` Ctrl-C leaves a commit running; the `close` after it ended the connections."""
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            producer = client.producer(**options())
+            txn = await producer.begin_transaction()
+            await txn.send(TOPIC, b"a", partition=0)
+            first = await interrupted(txn.commit())
+            await producer.close()
+            assert txn.outcome == "committed"
+            await asyncio.wait((first,))
+
+    cluster.run(work)
+
+
+@pytest.mark.parametrize("how", ["commit", "abort"])
+def test_closing_a_producer_waits_no_longer_than_it_may(cluster: FakeCluster, how: str) -> None:
+    cluster.fail("EndTransaction", *(Lost() for _ in range(100)))
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            producer = client.producer(transactional_id="t")
+            txn = await producer.begin_transaction()
+            await txn.send(TOPIC, b"a", partition=0)
+            await txn.flush()
+            ending = asyncio.ensure_future(getattr(txn, how)())
+            await asyncio.sleep(0.1)
+            before = cluster.loop.time()
+            await producer.close(timeout_ms=500)
+            assert cluster.loop.time() - before < 0.6
+            expected = errors.CommitOutcomeUnknownError if how == "commit" else errors.IllegalStateError
+            with pytest.raises(expected, match="the producer was closed before"):
+                await ending
+
+    cluster.run(work)
+
+
 def test_closing_a_producer_aborts_its_open_transaction(cluster: FakeCluster) -> None:
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client, client.producer(**options()) as producer:

@@ -6,6 +6,7 @@ import json
 import pickle
 import subprocess
 import sys
+import typing
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ import oncelog
 from oncelog import sync
 from oncelog.core.batch import encode_batch
 from oncelog.types import PartitionId
+from oncelog.value_types import K, V
 from tests.unit.sdk.client.fake_cluster import TOPIC, TOPIC_ID, FakeCluster
 
 P0 = PartitionId(TOPIC_ID, 0)
@@ -89,6 +91,35 @@ def test_a_record_stays_a_bare_tuple() -> None:
 )
 def test_types_may_stand_in_annotations_that_are_evaluated(kind: Any) -> None:
     assert kind[bytes, dict[str, int]].__origin__ is kind
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *(oncelog.Consumer, oncelog.ConsumerRecord, oncelog.Message),
+        *(oncelog.Producer, oncelog.Transaction, oncelog.Participant),
+        *(sync.Consumer, sync.Producer, sync.Transaction, sync.Participant),
+    ],
+    ids=lambda kind: f"{kind.__module__}.{kind.__name__}",
+)
+def test_what_an_evaluated_annotation_leaves_out_has_its_default(kind: Any) -> None:
+    """Type checkers took it, and Python 3.11 and 3.12 said "Too few arguments"."""
+    assert typing.get_args(kind[bytes]) == (bytes, Any)
+    assert kind[bytes].__origin__ is kind
+    with pytest.raises(TypeError, match="Too many arguments"):
+        kind[bytes, bytes, bytes]
+
+
+def test_brackets_of_a_subclass_are_its_own() -> None:
+    class Mine(oncelog.Consumer[K, V]):
+        pass
+
+    class Orders(oncelog.Consumer[bytes, dict[str, int]]):
+        pass
+
+    assert (Mine[int].__origin__, typing.get_args(Mine[int])) == (Mine, (int, Any))
+    with pytest.raises(TypeError, match="not a generic class"):
+        Orders[bytes]
 
 
 def test_types_need_no_package_at_run_time() -> None:

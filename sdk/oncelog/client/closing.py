@@ -1,0 +1,41 @@
+"""A close that is done once, however often and by however many it is asked for.
+
+Rule 1: the first caller closes. Who calls while that is under way waits for the same close, and cuts nothing short.
+Rule 2: only the first caller can cut it short, by being cancelled. However it ends, it is over then, and all who wait go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+
+class Closing:
+    """See the module. One per thing that is closed."""
+
+    __slots__ = ("_ended",)
+
+    def __init__(self) -> None:
+        self._ended: asyncio.Future[None] | None = None
+
+    @property
+    def is_begun(self) -> bool:
+        """Somebody has asked for it: nothing new is taken from here on."""
+        return self._ended is not None
+
+    @property
+    def is_over(self) -> bool:
+        """There is nothing left to do or to wait for."""
+        return self._ended is not None and self._ended.done()
+
+    async def once(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Does the work, or waits for the one who does. Raises what it raised, to the one who did it."""
+        if self._ended is not None:
+            await asyncio.wait((self._ended,))  # whose cancellation leaves the future alone
+            return
+        self._ended = asyncio.get_running_loop().create_future()
+        try:
+            await work()
+        finally:
+            self._ended.set_result(None)
