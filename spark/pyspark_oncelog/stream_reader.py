@@ -3,7 +3,7 @@
 One object lives in a process of its own for the whole run and answers Spark's questions; `read` runs on executors, on
 another object.  An error here ends the query, so every call is tried again until `requestTimeoutMs`.
 Rule 1: an end is never above the last stable offset (read_committed): below it every transaction is decided, so a
-        micro-batch that runs again after a crash reads the same rows.
+        micro-batch that runs again after a crash reads the same rows.  Where the first one began stands in its end.
 Rule 2: offsets are committed to a group for lag tools only (option commitGroup); nobody reads them back, and a failure
         of that is a line in the log.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -55,8 +55,9 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             from pyspark_oncelog.cluster_view import start_of
             from pyspark_oncelog.losses import report_beyond
 
-            self._initial, beyond = start_of(self._options, self._view())
+            start, beyond = start_of(self._options, self._view())
             report_beyond(self._options, "starting", beyond)
+            self._initial = start.as_origin()
         return self._initial.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -71,11 +72,19 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._commit_group(begin)
         view = self._view()
         self._reported = positions.latest(view)
-        available = self._reported if self._target is None else positions.capped(self._reported, self._target)
+        available = self._available(begin, view)
         if self._waits_for_more(begin, available, view):
             return start
         max_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        return positions.next_end(begin, available, view, max_rows).to_json()
+        end = positions.next_end(begin, available, view, max_rows)
+        return start if end == begin else end.to_json()
+
+    def _available(self, begin: Position, view: positions.View) -> Position:
+        """How far this run may read now, which is never back, unless a log was cut."""
+        latest = positions.latest(view)
+        available = latest if self._target is None else positions.capped(latest, self._target)
+        fallen = positions.fallen(begin, available)
+        return positions.held(begin, available, view, self._epoch_ends(fallen, view))
 
     def _waits_for_more(self, begin: Position, available: Position, view: positions.View) -> bool:
         """minOffsetsPerTrigger, bounded by maxTriggerDelay; a run that ends by itself never waits."""
@@ -100,13 +109,13 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Tasks of a micro-batch. Raises `OffsetOutOfRangeError` for lost data unless failOnDataLoss is false."""
-        from pyspark_oncelog.cluster_view import epoch_ends
         from pyspark_oncelog.losses import report_losses
         from pyspark_oncelog.planning import plan_tasks
 
         options, view = self._options, self._view(missing_topics=True)
-        begin, until = Position.from_json(start), Position.from_json(end)
-        ends = epoch_ends(options, positions.to_check(begin, until, view), view)
+        until = Position.from_json(end)
+        begin = positions.begin_of(Position.from_json(start), until)
+        ends = self._epoch_ends(positions.to_check(begin, until, view), view)
         ranges, losses = positions.ranges(begin, until, view, ends)
         report_losses(options, losses)
         tasks = plan_tasks(ranges, options.min_partitions, options.min_rows_per_task, options.max_rows_per_task)
@@ -128,6 +137,11 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from pyspark_oncelog.cluster_view import load_view
 
         return load_view(self._options, missing_topics)
+
+    def _epoch_ends(self, epochs: Mapping[tuple[str, int], int], view: positions.View) -> positions.EpochEnds:
+        from pyspark_oncelog.cluster_view import epoch_ends
+
+        return epoch_ends(self._options, epochs, view) if epochs else {}
 
     def _commit_group(self, at: Position) -> None:
         if not self._options.commit_group or at == self._group_at:

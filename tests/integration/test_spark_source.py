@@ -264,6 +264,32 @@ def test_a_stream_goes_on_where_it_stopped_and_leaves_no_lag(stream: Stream, cli
     assert {p: at.offset for p, at in found.items()} == ends
 
 
+def test_a_first_micro_batch_that_fails_begins_again_where_it_began(stream: Stream, client: Any) -> None:
+    """The query begins at the end, as streams do, and Spark keeps no start: rows that came meanwhile were "lost", or lost."""
+    target = f"{stream.topic}-target"
+
+    def start() -> Any:
+        reader = stream.spark.readStream.format("oncelog").option("subscribe", stream.topic)
+        rows = reader.option("bootstrapServers", stream.cluster.bootstrap_servers).load()
+        writer = rows.select("key", "value").writeStream.format("oncelog").option("topic", target)
+        writer = writer.option("bootstrapServers", stream.cluster.bootstrap_servers)
+        return writer.option("checkpointLocation", str(stream.folder / "first")).start()
+
+    produce(client, stream.topic, range(10))
+    with pytest.raises(Exception, match=f"topic {target} does not exist"):
+        start().awaitTermination(60)
+    produce(client, stream.topic, range(10, 30))
+    client.admin.create_topic(target, partitions=2)
+    query = start()
+    try:
+        query.processAllAvailable()
+        produce(client, stream.topic, range(30, 40))
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    assert committed(stream.spark, stream.cluster, target) == once(*range(10, 40))
+
+
 def test_a_limit_bounds_every_micro_batch(stream: Stream, client: Any) -> None:
     produce(client, stream.topic, range(100))
     query = stream.run(maxOffsetsPerTrigger="30")

@@ -103,10 +103,19 @@ def test_a_delay_has_a_unit(text: str, delay_ms: int) -> None:
 def test_a_position_survives_the_checkpoint() -> None:
     position = Position({"t": TopicPosition("ab", {0: PartitionPosition(5, 2), 10: PartitionPosition(7)})})
     assert Position.from_json(position.to_json()) == position
+    assert "from" not in position.to_json()
+    assert Position.from_json(position.as_origin().to_json()) == position.as_origin()
 
 
 @pytest.mark.parametrize(
-    "data", [{}, {"v": 2, "topics": {}}, {"v": 1, "topics": {"t": {"p": {}}}}, {"v": 1, "topics": []}]
+    "data",
+    [
+        {},
+        {"v": 2, "topics": {}},
+        {"v": 1, "topics": {"t": {"p": {}}}},
+        {"v": 1, "topics": []},
+        {"v": 1, "topics": {}, "from": 7},
+    ],
 )
 def test_a_foreign_checkpoint_is_refused(data: dict[str, object]) -> None:
     with pytest.raises(ConfigError):
