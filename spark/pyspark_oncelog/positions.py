@@ -12,15 +12,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Final
 
 from oncelog.errors import ConfigError
 from pyspark_oncelog.offsets import EARLIEST, LATEST, PartitionPosition, Position, StartingOffsets, TopicPosition
 from pyspark_oncelog.planning import OffsetRange, limit_rows
 
+NOT_ASKED: Final = -1
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
-    """What can be read of a partition now; `latest` is the last stable offset for read_committed."""
+    """What can be read of a partition now; `latest` is the last stable offset for read_committed, or NOT_ASKED."""
 
     earliest: int
     latest: int

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql.types import StructType
 
+_GROUP_PAUSE_MS: Final = 30_000
 _log = logging.getLogger(__name__)
 
 
@@ -45,7 +46,10 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Position | None = None
         self._reported: Position | None = None
         self._group_at: Position | None = None
+        self._group_again_ms = 0
         self._triggered_ms: int | None = None
+        self._missing: frozenset[str] = frozenset()
+        self._planned: tuple[dict[str, Any], positions.View] | None = None
 
     # ------------------------------------------------------------ where to read
 
@@ -55,7 +59,7 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             from pyspark_oncelog.cluster_view import start_of
             from pyspark_oncelog.losses import report_beyond
 
-            start, beyond = start_of(self._options, self._view())
+            start, beyond = start_of(self._options, self._view(missing_topics=False))
             report_beyond(self._options, "starting", beyond)
             self._initial = start.as_origin()
         return self._initial.to_json()
@@ -77,7 +81,9 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start
         max_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         end = positions.next_end(begin, available, view, max_rows)
-        return start if end == begin else end.to_json()
+        found = start if end == begin else end.to_json()
+        self._planned = (found, view)
+        return found
 
     def _available(self, begin: Position, view: positions.View) -> Position:
         """How far this run may read now, which is never back, unless a log was cut."""
@@ -88,8 +94,7 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _waits_for_more(self, begin: Position, available: Position, view: positions.View) -> bool:
         """minOffsetsPerTrigger, bounded by maxTriggerDelay; a run that ends by itself never waits."""
-        now_ms = time.monotonic_ns() // 1_000_000
-        options = self._options
+        now_ms, options = _now_ms(), self._options
         is_due = self._triggered_ms is None or now_ms - self._triggered_ms >= options.max_trigger_delay_ms
         if options.min_offsets_per_trigger and self._target is None and not is_due:
             if positions.size(begin, available, view) < options.min_offsets_per_trigger:
@@ -112,7 +117,7 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from pyspark_oncelog.losses import report_losses
         from pyspark_oncelog.planning import plan_tasks
 
-        options, view = self._options, self._view(missing_topics=True)
+        options, view = self._options, self._view_of_plan(end)
         until = Position.from_json(end)
         begin = positions.begin_of(Position.from_json(start), until)
         ends = self._epoch_ends(positions.to_check(begin, until, view), view)
@@ -133,10 +138,25 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # ------------------------------------------------------------ the cluster
 
-    def _view(self, missing_topics: bool = False) -> positions.View:
+    def _view(self, missing_topics: bool | None = None) -> positions.View:
+        """Also of a query that may lose data, and whose topic was deleted: of the others then."""
         from pyspark_oncelog.cluster_view import load_view
 
-        return load_view(self._options, missing_topics)
+        may_miss = not self._options.fail_on_data_loss if missing_topics is None else missing_topics
+        view = load_view(self._options, may_miss)
+        missing = frozenset(self._options.subscription.topics).difference(view)
+        if missing - self._missing:
+            _log.warning("failOnDataLoss=false: no such topic: %s; others are read", ", ".join(sorted(missing)))
+        self._missing = missing
+        return view
+
+    def _view_of_plan(self, end: dict[str, Any]) -> positions.View:
+        """What was seen when `end` was found; a micro-batch that runs again asks where the logs begin, and for no end."""
+        from pyspark_oncelog.cluster_view import load_view
+
+        if self._planned is not None and self._planned[0] == end:
+            return self._planned[1]
+        return load_view(self._options, missing_topics=True, with_ends=False)
 
     def _epoch_ends(self, epochs: Mapping[tuple[str, int], int], view: positions.View) -> positions.EpochEnds:
         from pyspark_oncelog.cluster_view import epoch_ends
@@ -144,7 +164,8 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return epoch_ends(self._options, epochs, view) if epochs else {}
 
     def _commit_group(self, at: Position) -> None:
-        if not self._options.commit_group or at == self._group_at:
+        """Once for each position. After a failure the next tries are left out for a while: each one holds a micro-batch up."""
+        if not self._options.commit_group or at == self._group_at or _now_ms() < self._group_again_ms:
             return
         from pyspark_oncelog.cluster_view import commit_group
 
@@ -152,7 +173,17 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             commit_group(self._options, at)
             self._group_at = at
         except OncelogError as error:
-            _log.warning("offsets of group %s were not committed: %s", self._options.commit_group, error)
+            self._group_again_ms = _now_ms() + _GROUP_PAUSE_MS
+            _log.warning(
+                "offsets of group %s were not committed, and are not for %d s: %s",
+                self._options.commit_group,
+                _GROUP_PAUSE_MS // 1000,
+                error,
+            )
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
 
 
 class RefusedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

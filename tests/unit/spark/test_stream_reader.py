@@ -10,8 +10,8 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import StructType
 
-from oncelog.errors import ConfigError, NetworkError, OffsetOutOfRangeError
-from pyspark_oncelog import cluster_view
+from oncelog.errors import ConfigError, NetworkError, OffsetOutOfRangeError, UnknownTopicError
+from pyspark_oncelog import cluster_view, stream_reader
 from pyspark_oncelog.datasource import DefaultSource
 from pyspark_oncelog.offsets import Position
 from pyspark_oncelog.options import SourceOptions
@@ -32,13 +32,24 @@ class FakeLog:
         self.epoch_ends: dict[tuple[str, int], int] = {}
         self.committed: list[dict[str, Any]] = []
         self.commit_error: NetworkError | None = None
+        self.commit_tries = 0
+        self.is_deleted = False
+        self.looks: list[str] = []
 
-    def view(self, options: SourceOptions, _missing_topics: bool = False) -> dict[str, TopicView]:
+    def view(
+        self, options: SourceOptions, missing_topics: bool = False, with_ends: bool = True
+    ) -> dict[str, TopicView]:
+        self.looks.append("starts and ends" if with_ends else "starts")
+        if self.is_deleted:
+            if not missing_topics:
+                raise UnknownTopicError(topic="t")
+            return {}
         ends = self.ends if options.read_committed else self.log_ends or self.ends
         parts = {p: PartitionView(self.starts[p], end, self.epoch) for p, end in enumerate(ends)}
         return {"t": TopicView("id", parts)}
 
     def commit(self, _options: SourceOptions, at: Position) -> None:
+        self.commit_tries += 1
         if self.commit_error is not None:
             raise self.commit_error
         self.committed.append(offsets_of(at.to_json()))
@@ -229,19 +240,59 @@ def test_a_group_hears_of_every_batch_that_spark_has_committed(log: FakeLog) -> 
     assert log.committed == [{"0": 0, "1": 0}, {"0": 10, "1": 20}]
 
 
-def test_a_group_that_cannot_be_told_stops_nothing(log: FakeLog) -> None:
+def test_a_group_that_cannot_be_told_stops_nothing_and_is_left_alone_for_a_while(
+    log: FakeLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each try holds the micro-batch up until its time is over, and there are two of them for each."""
+    now_ms = 1_000_000
+    monkeypatch.setattr(stream_reader, "_now_ms", lambda: now_ms)
     source = reader(commitGroup="g")
+    start = source.initialOffset()
     log.commit_error = NetworkError()
-    source.commit(source.initialOffset())
+    source.commit(start)
+    end = source.latestOffset(start, ALL)
+    source.commit(end)
+    assert log.commit_tries == 1
     log.commit_error = None
-    source.commit(source.initialOffset())
-    assert log.committed == [{"0": 0, "1": 0}]
+    now_ms += 30_000
+    source.commit(end)
+    assert log.committed == [{"0": 10, "1": 20}]
 
 
 def test_without_a_group_nothing_is_committed(log: FakeLog) -> None:
     source = reader()
     source.commit(source.initialOffset())
     assert log.committed == []
+
+
+def test_a_topic_that_is_deleted_ends_a_query_only_if_it_may_lose_nothing(
+    log: FakeLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    start = reader().initialOffset()
+    log.is_deleted = True
+    with pytest.raises(UnknownTopicError):
+        reader().latestOffset(start, ALL)
+    source = reader(failOnDataLoss="false")
+    end = source.latestOffset(start, ALL)
+    assert end["topics"] == {}
+    assert source.partitions(start, end) == []
+    assert source.latestOffset(end, ALL) == end
+    assert caplog.text.count("no such topic: t; others are read") == 1
+    assert "topic t is no longer read, or was deleted" in caplog.text
+    source.prepareForTriggerAvailableNow()
+    with pytest.raises(UnknownTopicError):
+        reader(failOnDataLoss="false").initialOffset()
+
+
+def test_a_micro_batch_looks_at_the_cluster_once_and_again_only_when_it_runs_again(log: FakeLog) -> None:
+    source = reader()
+    start = source.initialOffset()
+    log.looks.clear()
+    end = source.latestOffset(start, ALL)
+    source.partitions(start, json.loads(json.dumps(end)))
+    assert log.looks == ["starts and ends"]
+    reader().partitions(start, end)
+    assert log.looks == ["starts and ends", "starts"]
 
 
 def test_a_start_beyond_the_end_is_a_wrong_option_and_no_lost_data(log: FakeLog) -> None:
