@@ -89,6 +89,7 @@ class DefaultSource(DataSource):
                 options.txn_version,
                 now_us,
                 secrets.token_hex(_RANDOM_BYTES),
+                options.topic,
             )
         return OncelogBatchWriter(options, identity, _begin_trace(options))
 

@@ -136,12 +136,13 @@ SINK: Final[dict[str, Option]] = {
     ),
     "transactionalId": Option(
         "The name of the query's transactions; empty means a name made from Spark's query id, or for batch jobs from "
-        "`txnAppId`.",
+        "`txnAppId` and `topic`.",
         "",
         "kafka.transactional.id",
     ),
     "txnAppId": Option(
-        "With `txnVersion`, the name of a batch write: a run with the same two changes nothing. For `foreachBatch` and jobs."
+        "With `txnVersion` and `topic`, the name of a batch write: a run with the same three changes nothing. For "
+        "`foreachBatch` and jobs."
     ),
     "txnVersion": Option("The number of a batch write under `txnAppId`; give the batch id of `foreachBatch`."),
     "partitioner": Option(

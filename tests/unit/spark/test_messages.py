@@ -87,3 +87,17 @@ def test_a_job_without_them_is_a_batch_of_its_own() -> None:
     named = [batch_identity("mine", "", -1, at, "aa") for at in (1_000_000, 1_000_001)]
     assert named[0].transactional_id == named[1].transactional_id
     assert named[0].batch_id < named[1].batch_id
+
+
+def test_one_name_and_number_for_two_topics_are_two_writes() -> None:
+    """foreachBatch writes to A and to B under one txnAppId, as Delta's users do: the second was a "replay", and dropped."""
+    to_a, to_b = (batch_identity("", "etl", 3, 1_000_000, "aa", topic) for topic in ("a", "b"))
+    assert (to_a.transactional_id, to_b.transactional_id) == ("spark-etl:a", "spark-etl:b")
+    assert (to_a.app_id, to_a.batch_id) == (to_b.app_id, to_b.batch_id) == ("etl", 3)
+    assert batch_identity("mine", "etl", 3, 1_000_000, "aa", "a").transactional_id == "mine"
+
+
+def test_a_strange_name_shares_no_token_with_another_ones_topic() -> None:
+    plain, strange = batch_identity("", "a", 3, 1_000_000, "aa", "b"), batch_identity("", "a:b", 3, 1_000_000, "aa")
+    assert plain.transactional_id == strange.transactional_id
+    assert plain.app_id != strange.app_id
