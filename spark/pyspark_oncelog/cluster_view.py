@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from oncelog.errors import ConfigError, OffsetOutOfRangeError, UnknownTopicError
 from pyspark_oncelog import positions
+from pyspark_oncelog.checks import unknown_topic
 from pyspark_oncelog.offsets import Position, StartingOffsets
 from pyspark_oncelog.options import SourceOptions, Subscription
 from pyspark_oncelog.positions import NOT_ASKED, PartitionView, TopicView, View
@@ -71,7 +72,7 @@ def _topics(admin: Admin, options: SourceOptions, missing_topics: bool) -> list[
         found = admin.describe_topics(subscription.topics)  # a broker may hear of a new topic late
     missing = [name for name in subscription.topics if name not in found]
     if missing and not missing_topics:
-        raise _unknown_topic(missing[0], options.connection.bootstrap_servers)
+        raise unknown_topic(missing[0], options.connection.bootstrap_servers)
     return list(found.values())
 
 
@@ -141,14 +142,6 @@ def epoch_ends(options: SourceOptions, epochs: Mapping[tuple[str, int], int], vi
 
     admin = client_for(options.connection).admin
     return {(t, p): admin.end_of_epoch(t, p, epoch, view[t].topic_id) for (t, p), epoch in epochs.items()}
-
-
-def _unknown_topic(name: str, servers: str) -> UnknownTopicError:
-    return UnknownTopicError(
-        f"topic {name} does not exist; create it with `oncelog topic create {name} --partitions 6 "
-        f"--bootstrap-servers {servers}`",
-        topic=name,
-    )
 
 
 def commit_group(options: SourceOptions, at: Position) -> None:

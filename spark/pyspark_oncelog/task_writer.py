@@ -141,8 +141,10 @@ def _send_all(client: Client, options: SinkOptions, writer: ArrowWriter, batches
     def send(topic: str, rows: RecordBatch) -> None:
         try:
             writer.send_batch(topic, rows)
-        except UnknownTopicError as error:
-            raise checks.unknown_topic(topic, options.connection.bootstrap_servers) from error
+        except UnknownTopicError:  # deleted since; what did go out would be counted, and refused
+            checks.forget_topic(options, topic)
+            checks.ensure_topic(lambda: client, options, topic)
+            writer.send_batch(topic, rows)
 
     gatherer = Gatherer(send, GATHERED_BATCHES * options.batch_bytes)
     rows = 0

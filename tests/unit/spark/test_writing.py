@@ -179,6 +179,23 @@ def test_a_known_topic_is_asked_for_once(client: FakeClient) -> None:
     checks.require_topic(options())
 
 
+@pytest.mark.parametrize("identity", [IDENTITY, None], ids=["in a transaction", "at least once"])
+def test_a_topic_that_was_deleted_since_is_created_again_or_named(
+    client: FakeClient, identity: WriteIdentity | None
+) -> None:
+    """A worker remembered it, and option createTopicPartitions had no effect until the worker ended."""
+    row = rows("1", topic=["new"])
+    creates = {"topic": "", "createTopicPartitions": "3"}
+    write(row, identity=identity, **creates)
+    client.topics.remove("new")
+    write(row, identity=identity, **creates)
+    assert client.created == [("new", 3)] * 2
+    assert client.participants[-1].sent == [("new", {"value": [b"1"]})]
+    client.topics.remove("new")
+    with pytest.raises(UnknownTopicError, match=r"oncelog topic create new .* or set option createTopicPartitions"):
+        write(row, identity=identity, topic="")
+
+
 def test_a_python_that_lacks_a_package_is_named() -> None:
     with pytest.raises(ConfigError, match=r"lacks no_such_package, no\.such.*PYSPARK_PYTHON"):
         checks.require_python(("pyarrow", "no_such_package", "no.such"))
