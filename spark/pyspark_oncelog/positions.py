@@ -114,6 +114,15 @@ def clamp(end: Position, view: View) -> tuple[Position, list[str]]:
     return Position(topics), beyond
 
 
+def inverted(start: Position, end: Position, view: View) -> list[str]:
+    """Where a batch read would end before it begins, as sentences; an end below what is left of a log is lost data instead."""
+    return [
+        f"partition {number} of topic {name} would be read from offset {first} to {last}"
+        for name, number, first in _begins(start, end)
+        if (last := end.topics[name].partitions[number].offset) < first and last >= _earliest(view, name, number)
+    ]
+
+
 def capped(end: Position, target: Position) -> Position:
     """`end`, but not beyond `target`: nothing that came after it, be it records, partitions or another topic."""
     topics: dict[str, TopicPosition] = {}
@@ -254,8 +263,12 @@ def ranges(
         if earliest <= cut < first:
             losses.append(f"partition {number} of topic {name} was cut to offset {cut}, below {first}, which was read")
             first = cut
-        if first > last:
+        if first > last >= earliest:
             losses.append(f"partition {number} of topic {name} was cut to offset {last}, below {first}, which was read")
+        elif first > last:
+            losses.append(
+                f"partition {number} of topic {name} begins at offset {earliest}: those below {last} were deleted"
+            )
         elif first < earliest and first < last:
             losses.append(
                 f"partition {number} of topic {name} begins at offset {earliest}: {first} and up were deleted unread"

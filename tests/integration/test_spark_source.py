@@ -187,6 +187,10 @@ def test_offsets_bound_a_read(spark: SparkSession, cluster: LocalCluster, client
     produce(client, topic, range(10))
     bounds = {"startingOffsets": json.dumps({topic: {"0": 3}}), "endingOffsets": json.dumps({topic: {"0": 7}})}
     assert values_of(read(spark, cluster, topic, **bounds)) == once(*range(3, 7))
+    with pytest.raises(Exception, match=r"endingOffsets.* lies before its start \(startingOffsets"):
+        read(
+            spark, cluster, topic, startingOffsets=bounds["endingOffsets"], endingOffsets=bounds["startingOffsets"]
+        ).count()
     beyond = json.dumps({topic: {"0": 99}})
     with pytest.raises(Exception, match="ends at offset 10"):
         read(spark, cluster, topic, endingOffsets=beyond).count()

@@ -15,6 +15,7 @@ from pyspark_oncelog.positions import (
     clamp,
     fallen,
     held,
+    inverted,
     latest,
     next_end,
     ranges,
@@ -213,3 +214,15 @@ def test_a_topic_that_came_after_the_target_of_a_run_stays_at_its_start() -> Non
     start, now = position(3), view((0, 8))
     assert held(start, capped(latest(now), Position({})), now) == start
     assert held(start, Position({}), {}) == Position({}), "it is gone"
+
+
+def test_a_read_that_ends_before_it_begins_is_named() -> None:
+    now = view((0, 9), (0, 9))
+    assert inverted(position(5, 5), position(3, 5), now) == ["partition 0 of topic t would be read from offset 5 to 3"]
+    assert inverted(position(5, 5), position(9, 5), now) == []
+
+
+def test_an_end_below_what_is_left_of_a_log_is_lost_data_and_no_mistake() -> None:
+    start, end, now = position(8), position(5), view((8, 20))
+    assert inverted(start, end, now) == []
+    assert ranges(start, end, now) == ([], ["partition 0 of topic t begins at offset 8: those below 5 were deleted"])
