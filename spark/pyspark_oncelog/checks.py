@@ -52,9 +52,10 @@ def require_topic(options: SinkOptions) -> None:
     creates the topic, or `ClusterUnreachableError`.
     """
     if options.topic:
-        from pyspark_oncelog.worker_client import client_for
+        from pyspark_oncelog.worker_client import client_for, forgetting_wrong_cluster
 
-        ensure_topic(lambda: client_for(options.connection), options, options.topic)
+        with forgetting_wrong_cluster():
+            ensure_topic(lambda: client_for(options.connection), options, options.topic)
 
 
 def ensure_topic(client: Callable[[], Client], options: SinkOptions, topic: str) -> None:

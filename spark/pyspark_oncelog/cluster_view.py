@@ -33,14 +33,15 @@ def load_view(options: SourceOptions, missing_topics: bool = False, with_ends: b
     A topic that does not exist is left out if `missing_topics`; else raises `UnknownTopicError` with the command that
     creates it.  Raises `ClusterUnreachableError` and others when requestTimeoutMs is over.
     """
-    from pyspark_oncelog.worker_client import client_for
+    from pyspark_oncelog.worker_client import client_for, forgetting_wrong_cluster
 
-    admin = client_for(options.connection).admin
-    topics = _topics(admin, options, missing_topics)
-    try:
-        return _view_of(admin, topics, options, with_ends)
-    except UnknownTopicError:  # one was created again, or deleted, meanwhile: look once more
-        return _view_of(admin, _topics(admin, options, missing_topics), options, with_ends)
+    with forgetting_wrong_cluster():
+        admin = client_for(options.connection).admin
+        topics = _topics(admin, options, missing_topics)
+        try:
+            return _view_of(admin, topics, options, with_ends)
+        except UnknownTopicError:  # one was created again, or deleted, meanwhile: look once more
+            return _view_of(admin, _topics(admin, options, missing_topics), options, with_ends)
 
 
 def start_of(options: SourceOptions, view: View) -> tuple[Position, list[str]]:

@@ -36,13 +36,14 @@ def read_task(options: SourceOptions, schema: StructType, ranges: Sequence[Offse
     from pyspark.sql.pandas.types import to_arrow_schema
 
     from pyspark_oncelog.rows import to_spark
-    from pyspark_oncelog.worker_client import client_for
+    from pyspark_oncelog.worker_client import client_for, forgetting_wrong_cluster
 
     arrow_schema = to_arrow_schema(schema, timezone="UTC")
-    client = client_for(options.connection)
-    for part in ranges:
-        for rows in _read_range(client, options, part, "headers" in arrow_schema.names):
-            yield to_spark(rows, part.topic, arrow_schema)
+    with forgetting_wrong_cluster():
+        client = client_for(options.connection)
+        for part in ranges:
+            for rows in _read_range(client, options, part, "headers" in arrow_schema.names):
+                yield to_spark(rows, part.topic, arrow_schema)
     freeze_modules()
 
 

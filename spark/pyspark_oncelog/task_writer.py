@@ -45,9 +45,20 @@ def write_task(
 ) -> TaskMessage:
     """Writes the rows of a task. Raises what the log refuses; Spark then tries the task again elsewhere."""
     checks.require_python()
-    from pyspark_oncelog.worker_client import client_for
+    from pyspark_oncelog.worker_client import client_for, forgetting_wrong_cluster
 
-    client = client_for(connection_of(options, trace))
+    with forgetting_wrong_cluster():
+        return _write_traced(client_for(connection_of(options, trace)), options, identity, task_attempt, batches, trace)
+
+
+def _write_traced(
+    client: Client,
+    options: SinkOptions,
+    identity: WriteIdentity | None,
+    task_attempt: str,
+    batches: Iterable[RecordBatch],
+    trace: BatchTrace,
+) -> TaskMessage:
     if not trace.context:
         return _write(client, options, identity, task_attempt, batches)
     named = {span_names.SPARK_TASK_ATTEMPT: task_attempt, span_names.DESTINATION: options.topic}
