@@ -58,6 +58,13 @@ def test_a_bad_source_option_is_named(raw: dict[str, str], streaming: bool, says
         ({"deliveryGuarantee": "twice"}, "must be one of"),
         ({"asyncProgressTrackingEnabled": "true"}, "not supported"),
         ({"topik": "x"}, "did you mean topic"),
+        ({"topic": "t", "leaseMs": "86400001"}, "leaseMs must be at most 86400000"),
+        ({"topic": "t", "maxDurationMs": "604800001"}, "maxDurationMs must be at most 604800000"),
+        ({"topic": "t", "transactionalId": "a\tb"}, "option transactionalId: a transactional id is 1-1024 bytes"),
+        ({"topic": "t", "transactionalId": "x" * 1025}, "option transactionalId: a transactional id is 1-1024 bytes"),
+        ({"topic": "t", "txnAppId": "x" * 257, "txnVersion": "1"}, "option txnAppId is 1-256 characters"),
+        ({"topic": "t", "txnAppId": "", "txnVersion": "1"}, "option txnAppId is 1-256 characters"),
+        ({"topic": "t", "txnAppId": "\U0001f300" * 256, "txnVersion": "1"}, "option txnAppId: a transactional id is"),
     ],
 )
 def test_a_bad_sink_option_is_named(raw: dict[str, str], says: str) -> None:

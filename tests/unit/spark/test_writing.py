@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import pickle
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import StructType
 
 from oncelog.errors import (
     BatchRolledBackError,
@@ -18,6 +21,8 @@ from oncelog.errors import (
     UnknownTopicError,
 )
 from pyspark_oncelog import checks, committing, worker_client
+from pyspark_oncelog.batch_trace import BatchTrace
+from pyspark_oncelog.datasource import DefaultSource
 from pyspark_oncelog.identity import WriteIdentity
 from pyspark_oncelog.messages import TaskMessage, TaskResult
 from pyspark_oncelog.options import SinkOptions
@@ -154,6 +159,48 @@ def test_an_abort_names_the_transaction_and_never_raises(client: FakeClient) -> 
     client.abort_error = NetworkError()
     committing.abort_batch(options(), [None, message])
     assert client.aborts == [("spark-q", "run", "q", 7, 5)]
+
+
+def test_an_abort_does_not_raise_what_making_a_client_raises(
+    client: FakeClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without a trace, and with one, whose span asks for the client first."""
+    message = write(rows("1"))
+
+    def refuse(_connection: Any) -> Any:
+        raise ConfigError("option sslCafile: /ca cannot be read")
+
+    monkeypatch.setattr(committing, "client_for", refuse)
+    trace = BatchTrace(f"00-{1:032x}-{2:016x}-01", 5)
+    for failed in (message, dataclasses.replace(message, trace=trace)):
+        committing.abort_batch(options(otlpEndpoint="http://collector:4317"), [failed])
+    assert caplog.text.count("the abort of batch 7 was not answered; its lease ends it") == 2
+
+
+# ------------------------------------------------------------ where Spark makes a writer
+
+
+VALUE = StructType().add("value", "string")
+
+
+@pytest.mark.parametrize("kind", ["streamWriter", "writer"])
+def test_a_topic_that_is_gone_stops_the_plan_and_neither_commit_nor_abort(client: FakeClient, kind: str) -> None:
+    """Spark makes the writer anew to commit, from a data source that came by pickle: it raised there, before the abort."""
+    source = DefaultSource({"bootstrapServers": "a:1", "topic": "gone"})
+    with pytest.raises(UnknownTopicError, match="oncelog topic create gone"):
+        getattr(source, kind)(VALUE, False)
+    committer = pickle.loads(pickle.dumps(source))
+    message = write(rows("1"))
+    committer.streamWriter(schema=VALUE, overwrite=False).abort([message], 7)
+    committer.streamWriter(schema=VALUE, overwrite=False).commit([message], 7)
+    assert (len(client.aborts), len(client.commits)) == (1, 1)
+
+
+def test_a_stream_that_writes_says_what_has_no_effect(client: FakeClient) -> None:
+    given = {"bootstrapServers": "a:1", "topic": "t", "maxOffsetsPerTrigger": "5"}
+    DefaultSource(given).writer(VALUE, False)
+    with pytest.raises(ConfigError, match="option maxOffsetsPerTrigger is for a read"):
+        DefaultSource(given).streamWriter(VALUE, False)
 
 
 def test_the_driver_shows_the_token_of_its_tasks_and_prints_it_nowhere(client: FakeClient) -> None:
