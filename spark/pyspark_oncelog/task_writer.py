@@ -77,18 +77,18 @@ def _write(
 ) -> TaskMessage:
     try:
         if identity is None:
-            return _append(client, options, task_attempt, batches)
+            return _append(client, options, batches)
         return _write_joined(client, options, identity, task_attempt, batches)
     except MessageTooLargeError as error:
         raise too_large(error) from error
 
 
-def _append(client: Client, options: SinkOptions, task_attempt: str, batches: Iterable[RecordBatch]) -> TaskMessage:
+def _append(client: Client, options: SinkOptions, batches: Iterable[RecordBatch]) -> TaskMessage:
     """At least once: visible as it is written, and again if the task or the batch is tried again."""
     with client.producer(**_producer_options(options)) as producer:
         rows = _send_all(client, options, producer, batches)
         producer.flush()
-    return TaskMessage(None, TaskResult.APPENDED, rows, task_attempt)
+    return TaskMessage(None, TaskResult.APPENDED, rows)
 
 
 def _write_joined(
@@ -109,14 +109,13 @@ def _write_joined(
     except BatchRolledBackError as error:
         if not options.skip_rolled_back:
             raise rolled_back(error) from None
-        return TaskMessage(identity, TaskResult.ROLLED_BACK, _drain(batches), task_attempt)
+        return TaskMessage(identity, TaskResult.ROLLED_BACK, _drain(batches))
     with participant:
         if participant.already_committed:
             return TaskMessage(
                 identity,
                 TaskResult.ALREADY_COMMITTED,
                 _drain(batches),
-                task_attempt,
                 committed_rows=participant.committed_rows,
             )
         rows = _send_all(client, options, participant, batches)
@@ -127,7 +126,6 @@ def _write_joined(
         identity,
         TaskResult.JOINED,
         rows,
-        task_attempt,
         producer_id=written.producer_id,
         txn_no=written.txn_no,
         counts=written.counts,

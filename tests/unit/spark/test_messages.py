@@ -11,8 +11,8 @@ from pyspark_oncelog.identity import WriteIdentity, batch_identity, streaming_id
 from pyspark_oncelog.messages import TaskMessage, TaskResult, agree, first_joined
 
 IDENTITY = WriteIdentity("spark-q", "run", "q", 7, "a")
-FIRST = TaskMessage(IDENTITY, TaskResult.JOINED, rows=3, task_attempt="0", producer_id=11, txn_no=5)
-SECOND = replace(FIRST, rows=4, task_attempt="1", producer_id=12)
+FIRST = TaskMessage(IDENTITY, TaskResult.JOINED, rows=3, producer_id=11, txn_no=5)
+SECOND = replace(FIRST, rows=4, producer_id=12)
 PROPERTIES = {"sql.streaming.queryId": "q", "streaming.sql.batchId": "7", "spark.jobGroup.id": "run"}
 
 
@@ -44,7 +44,7 @@ def test_another_batch_than_spark_commits_is_refused() -> None:
 
 
 def test_an_at_least_once_batch_has_nothing_to_commit() -> None:
-    assert agree([TaskMessage(None, TaskResult.APPENDED, 3, "0")], 7) is None
+    assert agree([TaskMessage(None, TaskResult.APPENDED, 3)], 7) is None
 
 
 def test_a_failed_batch_is_named_by_any_task_that_joined() -> None:

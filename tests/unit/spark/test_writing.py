@@ -64,7 +64,7 @@ def test_a_task_joins_by_its_names_writes_and_says_what_it_wrote(client: FakeCli
     assert participant.sent == [("t", {"value": [b"1", b"2", b"3"]})], "small batches are gathered"
     assert participant.is_closed
     assert message == TaskMessage(
-        IDENTITY, TaskResult.JOINED, 3, "42", 11, 5, (("id", 0, 3),), session_token=b"of the session"
+        IDENTITY, TaskResult.JOINED, 3, 11, 5, (("id", 0, 3),), session_token=b"of the session"
     )
 
 
