@@ -173,7 +173,7 @@ def _sdk_page(title: str, text: str, call: str, dotted: str, kind: type[Any]) ->
 
 _SPARK: Final = """
 Given by `.option(name, value)`; names are case-insensitive, and an unknown one is an error that suggests the nearest. `Kafka`
-is the name in Spark's own Kafka source and sink. `checkpointLocation`, `queryName` and `path` are Spark's own.
+is the name in Spark's own Kafka source and sink. `checkpointLocation` and `queryName` are Spark's own.
 """
 _SPARK_SAME: Final = """
 Taken under Kafka's name, since they mean the same: {same}.

@@ -54,6 +54,11 @@ class Admin(Wrapper[AsyncAdmin]):
         found: TopicDescription = self._run(self._inner.describe_topic(name))
         return found
 
+    def describe_topics(self, names: Iterable[str]) -> dict[str, TopicDescription]:
+        """Those of these topics that exist."""
+        found: dict[str, TopicDescription] = self._run(self._inner.describe_topics(names))
+        return found
+
     def partition_offsets(self, name: str) -> dict[int, PartitionOffsets]:
         """Offsets of each partition that answers."""
         found: dict[int, PartitionOffsets] = self._run(self._inner.partition_offsets(name))
@@ -64,6 +69,15 @@ class Admin(Wrapper[AsyncAdmin]):
     ) -> dict[int, FoundOffset]:
         """What `times` asks for in the topic of just this id: `isolation_level`."""
         found: dict[int, FoundOffset] = self._run(self._inner.offsets_of_topic(name, topic_id, times, **options))
+        return found
+
+    def offsets_of_topics(
+        self, topic_ids: Mapping[str, str], *wanted: Mapping[PartitionId, int], **options: Any
+    ) -> list[dict[PartitionId, FoundOffset]]:
+        """What each of `wanted` asks for in the topics of just these ids (name -> id): `isolation_level`."""
+        found: list[dict[PartitionId, FoundOffset]] = self._run(
+            self._inner.offsets_of_topics(topic_ids, *wanted, **options)
+        )
         return found
 
     def end_of_epoch(self, topic: str, partition: int, leader_epoch: int, topic_id: str = "") -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from oncelog.errors import ConfigError
 from pyspark_oncelog.options import SourceOptions
 from pyspark_oncelog.worker_memory import freeze_modules
 
@@ -36,6 +37,11 @@ class OncelogBatchReader(DataSourceReader):
         report_beyond(options, "starting", beyond)
         end, beyond = positions.clamp(resolve(options, options.ending, view), view)
         report_beyond(options, "ending", beyond)
+        if inverted := positions.inverted(start, end, view):
+            raise ConfigError(
+                "the end of the read (endingOffsets, endingTimestamp or endingOffsetsByTimestamp) lies before its start "
+                f"(startingOffsets, startingTimestamp or startingOffsetsByTimestamp): {'; '.join(inverted)}"
+            )
         ranges, losses = positions.ranges(start, end, view)
         report_losses(options, losses)
         tasks = plan_tasks(ranges, options.min_partitions, options.min_rows_per_task, options.max_rows_per_task)

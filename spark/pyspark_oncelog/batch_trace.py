@@ -47,8 +47,10 @@ def connection_of(options: SinkOptions, trace: BatchTrace) -> ConnectionOptions:
 
 
 @contextlib.contextmanager
-def part(trace: BatchTrace, tracer: Tracer | None, name: str, attributes: Attributes) -> Iterator[Span]:
-    """What is done in this block, and asked of the cluster, is one span below the batch's root."""
+def part(
+    trace: BatchTrace, tracer: Tracer | None, name: str, attributes: Attributes, is_last: bool = True
+) -> Iterator[Span]:
+    """What is done in this block, and asked of the cluster, is one span below the batch's root. Sent, if it `is_last` here."""
     span: Span = tracing.Unsampled(trace.context)
     if tracer is not None:
         span = tracer.start(name, tracing.Kind.INTERNAL, trace.context, attributes)
@@ -61,7 +63,7 @@ def part(trace: BatchTrace, tracer: Tracer | None, name: str, attributes: Attrib
     finally:
         TRACEPARENT.reset(token)
         span.end()
-        if tracer is not None:
+        if tracer is not None and is_last:
             tracer.flush(_FLUSH_MS)
 
 
@@ -77,7 +79,7 @@ def last_part(
     }
     failed = "aborted" if name == span_names.SPARK_ABORT else ""
     try:
-        with part(trace, tracer, name, named):
+        with part(trace, tracer, name, named, is_last=False):
             yield
     except BaseException as error:
         failed = type(error).__name__

@@ -52,30 +52,44 @@ def require_topic(options: SinkOptions) -> None:
     creates the topic, or `ClusterUnreachableError`.
     """
     if options.topic:
-        from pyspark_oncelog.worker_client import client_for
+        from pyspark_oncelog.worker_client import client_for, forgetting_wrong_cluster
 
-        ensure_topic(lambda: client_for(options.connection), options, options.topic)
+        with forgetting_wrong_cluster():
+            ensure_topic(lambda: client_for(options.connection), options, options.topic)
 
 
 def ensure_topic(client: Callable[[], Client], options: SinkOptions, topic: str) -> None:
     """Like `require_topic`, for a topic that a row names."""
-    servers = options.connection.bootstrap_servers
-    key = (os.getpid(), servers, topic)
+    key = _key(options, topic)
     if key in _known_topics:
         return
     try:
         client().admin.describe_topic(topic)
     except UnknownTopicError:
         if not options.create_topic_partitions:
-            raise unknown_topic(topic, servers) from None
+            raise unknown_topic_to_write(options, topic) from None
         client().admin.create_topic(topic, partitions=options.create_topic_partitions, if_not_exists=True)
     _known_topics.add(key)
 
 
-def unknown_topic(topic: str, bootstrap_servers: str) -> UnknownTopicError:
-    """The error with the command that creates the topic."""
+def forget_topic(options: SinkOptions, topic: str) -> None:
+    """Somebody has deleted it since: the next question goes to the cluster."""
+    _known_topics.discard(_key(options, topic))
+
+
+def _key(options: SinkOptions, topic: str) -> tuple[int, str, str]:
+    return os.getpid(), options.connection.bootstrap_servers, topic
+
+
+def unknown_topic_to_write(options: SinkOptions, topic: str) -> UnknownTopicError:
+    """The error with the command that creates the topic, and the option that does."""
+    return unknown_topic(topic, options.connection.bootstrap_servers, ", or set option createTopicPartitions")
+
+
+def unknown_topic(topic: str, bootstrap_servers: str, otherwise: str = "") -> UnknownTopicError:
+    """The error with the command that creates the topic, and what else would help."""
     return UnknownTopicError(
         f"topic {topic} does not exist; create it with `oncelog topic create {topic} --partitions 6 "
-        f"--bootstrap-servers {bootstrap_servers}`, or set option createTopicPartitions",
+        f"--bootstrap-servers {bootstrap_servers}`{otherwise}",
         topic=topic,
     )

@@ -8,37 +8,40 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from oncelog.errors import ConfigError, OffsetOutOfRangeError, UnknownTopicError
 from pyspark_oncelog import positions
+from pyspark_oncelog.checks import unknown_topic
 from pyspark_oncelog.offsets import Position, StartingOffsets
 from pyspark_oncelog.options import SourceOptions, Subscription
-from pyspark_oncelog.positions import PartitionView, TopicView, View
+from pyspark_oncelog.positions import NOT_ASKED, PartitionView, TopicView, View
 
 if TYPE_CHECKING:
     from oncelog.client.descriptions import TopicDescription
-    from oncelog.sync import Client
+    from oncelog.sync_admin import Admin
 
 
-def load_view(options: SourceOptions, missing_topics: bool = False) -> View:
-    """Topic ids, log starts and ends (the last stable offset for read_committed).
+_GROUP_TIMEOUT_MS: Final = 3_000
 
+
+def load_view(options: SourceOptions, missing_topics: bool = False, with_ends: bool = True) -> View:
+    """Topic ids, log starts and, `with_ends`, ends (the last stable offset for read_committed).
+
+    Whatever number of topics there is, it costs one call to any broker, and one or two to each leader, at the same time.
     A topic that does not exist is left out if `missing_topics`; else raises `UnknownTopicError` with the command that
     creates it.  Raises `ClusterUnreachableError` and others when requestTimeoutMs is over.
     """
-    from pyspark_oncelog.worker_client import client_for
+    from pyspark_oncelog.worker_client import client_for, forgetting_wrong_cluster
 
-    client = client_for(options.connection)
-    found: dict[str, TopicView] = {}
-    for name in _names(client, options.subscription):
+    with forgetting_wrong_cluster():
+        admin = client_for(options.connection).admin
+        topics = _topics(admin, options, missing_topics)
         try:
-            found[name] = _load_topic(client, name, options)
-        except UnknownTopicError:
-            if not missing_topics:
-                raise _unknown_topic(name, options.connection.bootstrap_servers) from None
-    return found
+            return _view_of(admin, topics, options, with_ends)
+        except UnknownTopicError:  # one was created again, or deleted, meanwhile: look once more
+            return _view_of(admin, _topics(admin, options, missing_topics), options, with_ends)
 
 
 def start_of(options: SourceOptions, view: View) -> tuple[Position, list[str]]:
@@ -60,39 +63,56 @@ def start_of(options: SourceOptions, view: View) -> tuple[Position, list[str]]:
     return clamped, beyond
 
 
-def _names(client: Client, subscription: Subscription) -> list[str]:
-    if not subscription.pattern:
-        return list(subscription.topics)
-    pattern = re.compile(subscription.pattern)
-    return [topic.name for topic in client.admin.list_topics() if pattern.fullmatch(topic.name)]
+def _topics(admin: Admin, options: SourceOptions, missing_topics: bool) -> list[TopicDescription]:
+    subscription = options.subscription
+    if subscription.pattern:
+        pattern = re.compile(subscription.pattern)
+        return [topic for topic in admin.list_topics() if pattern.fullmatch(topic.name)]
+    found = admin.describe_topics(subscription.topics)
+    if len(found) < len(subscription.topics) and not missing_topics:
+        found = admin.describe_topics(subscription.topics)  # a broker may hear of a new topic late
+    missing = [name for name in subscription.topics if name not in found]
+    if missing and not missing_topics:
+        raise unknown_topic(missing[0], options.connection.bootstrap_servers)
+    return list(found.values())
 
 
-def _load_topic(client: Client, name: str, options: SourceOptions) -> TopicView:
-    """Looks once more when the topic is created again meanwhile."""
-    try:
-        return _view_of(client, client.admin.describe_topic(name), options)
-    except UnknownTopicError:
-        return _view_of(client, client.admin.describe_topic(name), options)
-
-
-def _view_of(client: Client, topic: TopicDescription, options: SourceOptions) -> TopicView:
+def _view_of(admin: Admin, topics: Sequence[TopicDescription], options: SourceOptions, with_ends: bool) -> View:
     """The epochs were read before the ends, so that no end is newer than its epoch says."""
     from oncelog.client.offset_lookup import EARLIEST, LATEST
+    from oncelog.types import PartitionId
 
+    epochs = {topic.name: _epochs(topic, options.subscription) for topic in topics}
+    asked = [PartitionId(topic.topic_id, number) for topic in topics for number in epochs[topic.name]]
+    places = (EARLIEST, LATEST) if with_ends else (EARLIEST,)
+    found = admin.offsets_of_topics(
+        {topic.name: topic.topic_id for topic in topics},
+        *(dict.fromkeys(asked, place) for place in places),
+        isolation_level=_level(options),
+    )
+
+    def partition(topic_id: str, number: int, epoch: int) -> PartitionView:
+        first, *last = (offsets[PartitionId(topic_id, number)].offset for offsets in found)
+        return PartitionView(first, max(first, *last) if last else NOT_ASKED, epoch)
+
+    return {
+        topic.name: TopicView(
+            topic.topic_id,
+            {number: partition(topic.topic_id, number, epoch) for number, epoch in epochs[topic.name].items()},
+        )
+        for topic in topics
+    }
+
+
+def _epochs(topic: TopicDescription, subscription: Subscription) -> dict[int, int]:
+    """The leader epoch of each partition that is read."""
     epochs = {p.partition: p.leader_epoch for p in topic.partitions}
-    chosen = options.subscription.partitions.get(topic.name, tuple(epochs))
-    for number in chosen:
+    for number in (chosen := subscription.partitions.get(topic.name, tuple(epochs))):
         if number not in epochs:
             raise ConfigError(
                 "option assign names a partition that the topic does not have", topic=topic.name, partition=number
             )
-    first, last = (
-        client.admin.offsets_of_topic(
-            topic.name, topic.topic_id, dict.fromkeys(chosen, place), isolation_level=_level(options)
-        )
-        for place in (EARLIEST, LATEST)
-    )
-    return TopicView(topic.topic_id, {p: PartitionView(first[p].offset, last[p].offset, epochs[p]) for p in chosen})
+    return {number: epochs[number] for number in chosen}
 
 
 def _level(options: SourceOptions) -> str:
@@ -101,16 +121,19 @@ def _level(options: SourceOptions) -> str:
 
 def resolve(options: SourceOptions, offsets: StartingOffsets, view: View) -> Position:
     """Offsets from options as numbers; times are looked up. Raises as `positions.resolve`."""
+    from oncelog.types import PartitionId
     from pyspark_oncelog.worker_client import client_for
 
-    by_topic: dict[str, dict[int, int]] = {}
-    for (name, number), time_ms in positions.times(offsets, view).items():
-        by_topic.setdefault(name, {})[number] = time_ms
+    times = positions.times(offsets, view)
+    wanted = {where: PartitionId(view[where[0]].topic_id, where[1]) for where in times}
     found: dict[tuple[str, int], int | None] = {}
-    for name, times in by_topic.items():
-        admin = client_for(options.connection).admin
-        at = admin.offsets_of_topic(name, view[name].topic_id, times, isolation_level=_level(options))
-        found |= {(name, number): None if at[number].offset < 0 else at[number].offset for number in times}
+    if times:
+        (at,) = client_for(options.connection).admin.offsets_of_topics(
+            {name: view[name].topic_id for name, _ in times},
+            {wanted[where]: time_ms for where, time_ms in times.items()},
+            isolation_level=_level(options),
+        )
+        found = {where: None if at[key].offset < 0 else at[key].offset for where, key in wanted.items()}
     return positions.resolve(offsets, view, found)
 
 
@@ -122,16 +145,8 @@ def epoch_ends(options: SourceOptions, epochs: Mapping[tuple[str, int], int], vi
     return {(t, p): admin.end_of_epoch(t, p, epoch, view[t].topic_id) for (t, p), epoch in epochs.items()}
 
 
-def _unknown_topic(name: str, servers: str) -> UnknownTopicError:
-    return UnknownTopicError(
-        f"topic {name} does not exist; create it with `oncelog topic create {name} --partitions 6 "
-        f"--bootstrap-servers {servers}`",
-        topic=name,
-    )
-
-
 def commit_group(options: SourceOptions, at: Position) -> None:
-    """Commits offsets for lag tools. Raises `OncelogError`."""
+    """Commits offsets for lag tools, within seconds: a micro-batch waits for it. Raises `OncelogError`."""
     from oncelog.client.offsets import OffsetAndMetadata
     from pyspark_oncelog.worker_client import client_for
 
@@ -140,5 +155,8 @@ def commit_group(options: SourceOptions, at: Position) -> None:
         for name, topic in at.topics.items()
         for number, partition in topic.partitions.items()
     }
-    with client_for(options.connection).consumer(group_id=options.commit_group) as consumer:
+    timeout_ms = min(_GROUP_TIMEOUT_MS, options.connection.request_timeout_ms)
+    with client_for(options.connection).consumer(
+        group_id=options.commit_group, request_timeout_ms=timeout_ms, default_api_timeout_ms=timeout_ms
+    ) as consumer:
         consumer.commit(offsets)

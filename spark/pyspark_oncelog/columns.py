@@ -111,7 +111,7 @@ def _binary(name: str, column: Any) -> Any:
 
 
 def _by_topic(rows: Any, topics: Any) -> Iterator[Piece]:
-    """One stable sort by topic, then one slice per topic."""
+    """One stable sort by topic, then a copy of the rows of each: a slice would keep the memory of all of them."""
     import numpy as np
     import pyarrow as pa
 
@@ -121,9 +121,8 @@ def _by_topic(rows: Any, topics: Any) -> Iterator[Piece]:
         yield Piece(names[0], rows)
         return
     codes = encoded.indices.to_numpy(zero_copy_only=False)
-    order = np.argsort(codes, kind="stable")
-    arranged, ends = rows.take(pa.array(order)), np.cumsum(np.bincount(codes, minlength=len(names)))
+    order = pa.array(np.argsort(codes, kind="stable"))
     start = 0
-    for name, end in zip(names, ends.tolist(), strict=True):
-        yield Piece(name, arranged.slice(start, end - start))
+    for name, end in zip(names, np.cumsum(np.bincount(codes, minlength=len(names))).tolist(), strict=True):
+        yield Piece(name, rows.take(order.slice(start, end - start)))
         start = end

@@ -18,7 +18,7 @@ from pyspark_oncelog.identity import WriteIdentity
 from pyspark_oncelog.messages import BatchMessages, TaskMessage, TaskResult, agree, first_joined, trace_of
 from pyspark_oncelog.options import ConnectionOptions, SinkOptions
 from pyspark_oncelog.task_writer import rolled_back
-from pyspark_oncelog.worker_client import client_for
+from pyspark_oncelog.worker_client import client_for, forgetting_wrong_cluster
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import WriterCommitMessage
@@ -29,6 +29,7 @@ _ABORT_TIMEOUT_MS: Final = 10_000
 _log = logging.getLogger(__name__)
 
 
+@forgetting_wrong_cluster()
 def commit_batch(options: SinkOptions, messages: Sequence[WriterCommitMessage | None], batch_id: int | None) -> None:
     """Commits what the messages say. Raises `ProducerFencedError`, `ReplayMismatchError`, `IllegalStateError` and others."""
     trace = trace_of(messages)
@@ -92,26 +93,31 @@ def abort_batch(options: SinkOptions, messages: Sequence[WriterCommitMessage | N
     message = first_joined(messages)
     if message is None or message.identity is None:
         return
-    identity, trace = message.identity, message.trace
+    try:
+        _abort_traced(options, message, message.identity, len(messages))
+    except OncelogError as error:
+        _log.warning("the abort of batch %d was not answered; its lease ends it: %s", message.identity.batch_id, error)
+
+
+@forgetting_wrong_cluster()
+def _abort_traced(options: SinkOptions, message: TaskMessage, identity: WriteIdentity, tasks: int) -> None:
+    trace = message.trace
     if not trace.context:
         _abort(options.connection, message, identity)
         return
     connection = connection_of(options, trace)
     tracer = client_for(connection).tracer
-    with last_part(trace, tracer, span_names.SPARK_ABORT, identity.app_id, identity.batch_id, len(messages)):
+    with last_part(trace, tracer, span_names.SPARK_ABORT, identity.app_id, identity.batch_id, tasks):
         _abort(connection, message, identity)
 
 
 def _abort(connection: ConnectionOptions, message: TaskMessage, identity: WriteIdentity) -> None:
-    try:
-        client_for(connection).abort_transaction(
-            identity.transactional_id,
-            identity.owner_run,
-            identity.app_id,
-            identity.batch_id,
-            message.txn_no,
-            session_token=message.session_token,
-            timeout_ms=_ABORT_TIMEOUT_MS,
-        )
-    except OncelogError as error:
-        _log.warning("the abort of batch %d was not answered; its lease ends it: %s", identity.batch_id, error)
+    client_for(connection).abort_transaction(
+        identity.transactional_id,
+        identity.owner_run,
+        identity.app_id,
+        identity.batch_id,
+        message.txn_no,
+        session_token=message.session_token,
+        timeout_ms=_ABORT_TIMEOUT_MS,
+    )

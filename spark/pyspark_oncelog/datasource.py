@@ -36,9 +36,15 @@ _RANDOM_BYTES = 8
 class DefaultSource(DataSource):
     """Source and sink, batch and streaming. Making one raises `ConfigError` when Spark is too old."""
 
+    _plans: bool = True
+
     def __init__(self, options: dict[str, str]) -> None:
         require_spark(pyspark.__version__, NEEDED_MODULES)
         super().__init__(options)
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        """By pickle comes what Spark commits and aborts with: what it planned was looked at when it was planned."""
+        self.__dict__.update(state, _plans=False)
 
     @classmethod
     def name(cls) -> str:
@@ -89,6 +95,7 @@ class DefaultSource(DataSource):
                 options.txn_version,
                 now_us,
                 secrets.token_hex(_RANDOM_BYTES),
+                options.topic,
             )
         return OncelogBatchWriter(options, identity, _begin_trace(options))
 
@@ -96,17 +103,20 @@ class DefaultSource(DataSource):
         """A streaming write: called for every micro-batch, and once more in the process that commits it."""
         from pyspark_oncelog.stream_writer import OncelogStreamWriter
 
-        options = self._sink_options(schema, overwrite)
+        options = self._sink_options(schema, overwrite, streaming=True)
         if options.txn_app_id:
             raise ConfigError("txnAppId and txnVersion are for batch writes and foreachBatch: a stream has its own")
         attempt = write_attempt(time.time_ns() // 1_000_000, secrets.token_hex(_RANDOM_BYTES))
         return OncelogStreamWriter(options, attempt, _begin_trace(options))
 
-    def _sink_options(self, schema: StructType, overwrite: bool) -> SinkOptions:
-        """Checks in order: options, mode, columns, this Python, topic."""
+    def _sink_options(self, schema: StructType, overwrite: bool, streaming: bool = False) -> SinkOptions:
+        """Checks in order: options, mode, columns, this Python and, where the write is planned, topic.
+
+        Without its topic a batch can still be aborted, and one that is decided be found committed.
+        """
         from pyspark_oncelog import checks
 
-        options = SinkOptions.parse(self.options)
+        options = SinkOptions.parse(self.options, streaming)
         if overwrite and not options.overwrite_appends:
             raise ConfigError(
                 "a log cannot be overwritten: use append mode, or option onOverwrite=append to append each complete "
@@ -114,7 +124,8 @@ class DefaultSource(DataSource):
             )
         check_write_schema(_types_of(schema), options.topic)
         checks.require_python()
-        checks.require_topic(options)
+        if self._plans:
+            checks.require_topic(options)
         freeze_modules()
         return options
 

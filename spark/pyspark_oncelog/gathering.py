@@ -17,13 +17,18 @@ GATHERED_BATCHES: Final = 6
 
 
 class Gatherer:
-    """Holds rows per topic until there are `gather_bytes` of them, then sends them as one batch, in their order."""
+    """Holds rows per topic, and sends those of a topic as one batch, in their order.
+
+    Never holds more than `gather_bytes` and the rows that came last: when there are so many of all topics together, those of
+    the topic with the most leave. With one topic that is all of them, and with many each leaves at about twice its share.
+    """
 
     def __init__(self, send: Callable[[str, RecordBatch], None], gather_bytes: int) -> None:
         self._send = send
         self._gather_bytes = gather_bytes
         self._held: dict[str, list[RecordBatch]] = {}
         self._bytes: dict[str, int] = {}
+        self._all_bytes = 0
 
     def add(self, topic: str, rows: RecordBatch) -> None:
         """Takes rows of a topic; sends when enough are there. Raises what `send` raises."""
@@ -33,8 +38,9 @@ class Gatherer:
             held = self._held.setdefault(topic, [])
         held.append(rows)
         self._bytes[topic] = self._bytes.get(topic, 0) + rows.nbytes
-        if self._bytes[topic] >= self._gather_bytes:
-            self._flush(topic)
+        self._all_bytes += rows.nbytes
+        while self._all_bytes >= self._gather_bytes:
+            self._flush(max(self._bytes, key=self._bytes.__getitem__))
 
     def flush(self) -> None:
         """Sends what is held."""
@@ -45,7 +51,7 @@ class Gatherer:
         import pyarrow as pa
 
         held = self._held.pop(topic)
-        self._bytes.pop(topic, None)
+        self._all_bytes -= self._bytes.pop(topic)
         if len(held) == 1:
             self._send(topic, held[0])
             return

@@ -4,6 +4,7 @@ Rule 1: a streaming batch is named by what Spark tells its tasks: query id, run 
         so ownership is taken by the first task that joins.
 Rule 2: if Spark does not tell them, exactly-once is refused: a guess could write a batch twice.
 Rule 3: a write attempt sorts by time, so that of two attempts the later one wins.
+Rule 4: a batch write is known by its app id, its version and its topic: the same two for another topic are another write.
 """
 
 from __future__ import annotations
@@ -62,7 +63,18 @@ def streaming_identity(
     )
 
 
-def batch_identity(transactional_id: str, app_id: str, version: int, now_us: int, random_hex: str) -> WriteIdentity:
+def transactional_id_of(app_id: str, topic: str) -> str:
+    """The name of the transactions of a batch write that was given none; `topic` empty: its rows name their topics.
+
+    One job, or one foreachBatch, writes to several topics under one app id, and each of them is a write of its own. No topic
+    has a ":" in its name; an app id that has one shares a transactional id at worst, and never a token.
+    """
+    return f"spark-{app_id}:{topic}" if topic else f"spark-{app_id}"
+
+
+def batch_identity(
+    transactional_id: str, app_id: str, version: int, now_us: int, random_hex: str, topic: str = ""
+) -> WriteIdentity:
     """The identity of a batch job. With `app_id` and `version` a rerun is a no-op; without, each run is a batch of its own.
 
     A transactional id without them gets the time as its version, so that a job on it is never taken for an older one.
@@ -70,7 +82,8 @@ def batch_identity(transactional_id: str, app_id: str, version: int, now_us: int
     run = f"job-{random_hex}"
     attempt = write_attempt(now_us // 1000, random_hex)
     if app_id:
-        return WriteIdentity(transactional_id or f"spark-{app_id}", run, app_id, version, attempt)
+        name = transactional_id or transactional_id_of(app_id, topic)
+        return WriteIdentity(name, run, app_id, version, attempt)
     if transactional_id:
         return WriteIdentity(transactional_id, run, "spark-job", now_us, attempt)
     return WriteIdentity(f"spark-{run}", run, "spark-job", 0, attempt)

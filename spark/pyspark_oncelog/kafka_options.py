@@ -11,19 +11,11 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from pyspark_oncelog import option_table
+
 _PREFIX: Final = "kafka."
 _CLOSE: Final = 0.9
 """How alike a mistyped name is to the right one; below that a suggestion would be a guess."""
-
-SAME: Final[Mapping[str, str]] = {
-    "bootstrap.servers": "bootstrapServers",
-    "client.id": "clientId",
-    "compression.type": "compressionType",
-    "default.api.timeout.ms": "requestTimeoutMs",
-    "isolation.level": "isolation",
-    "security.protocol": "securityProtocol",
-}
-"""Properties of Kafka's clients that mean what an option of ours means."""
 
 _NO_GROUP: Final = (
     "a read belongs to no group, so leave it out; option commitGroup tells a group what was read, for lag tools"
@@ -90,6 +82,15 @@ INSTEAD: Final[Mapping[str, str]] = dict(_CONNECTOR) | {
     f"{_PREFIX}{name}": sentence for names, sentence in _CLIENT for name in names
 }
 """Options that are refused, and why or what to write."""
+
+SAME: Final[Mapping[str, str]] = {
+    option.kafka.removeprefix(_PREFIX): name
+    for name, option in (option_table.CONNECTION | option_table.SOURCE | option_table.SINK).items()
+    if option.kafka.startswith(_PREFIX)
+    and option.kafka not in INSTEAD
+    and not option.kafka.removeprefix(_PREFIX).startswith(tuple(_FAMILIES))
+}
+"""Properties of Kafka's clients that mean what an option of ours means: those of the table that are not refused."""
 
 _BY_LOWER: Final = {name.lower(): (name, sentence) for name, sentence in INSTEAD.items()}
 

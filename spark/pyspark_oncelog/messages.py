@@ -33,7 +33,6 @@ class TaskMessage(WriterCommitMessage):
     identity: WriteIdentity | None
     result: TaskResult
     rows: int
-    task_attempt: str
     producer_id: int = -1
     txn_no: int = 0
     counts: tuple[tuple[str, int, int], ...] = ()

@@ -2,6 +2,10 @@
 
 A position is `{"v":1,"topics":{"<topic>":{"id":"<topic id>","p":{"0":[offset, leader epoch]}}}}`. The topic id makes a
 re-created topic visible, the leader epoch a truncation; Spark's Kafka source sees neither.
+
+Spark keeps the end of the first micro-batch, and not its start: it asks for that anew when the batch runs again, and the end
+of the log, say, is another one by then. So the first end says with `"from":{"<topic>":...}` where its batch began. A start
+that is its own `from` is where a query begins. Versions that know no `from` pass over it.
 """
 
 from __future__ import annotations
@@ -36,20 +40,24 @@ class TopicPosition:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Positions of all topics of a query."""
+    """Positions of all topics of a query. `origin`: where the query began, known at the end of its first micro-batch."""
 
     topics: Mapping[str, TopicPosition] = field(default_factory=dict)
+    origin: Mapping[str, TopicPosition] | None = None
+
+    @property
+    def is_origin(self) -> bool:
+        """True where a query begins."""
+        return self.origin == self.topics
+
+    def as_origin(self) -> Position:
+        """The same, as the place where a query begins."""
+        return Position(self.topics, self.topics)
 
     def to_json(self) -> dict[str, Any]:
         """What Spark stores; JSON types only."""
-        topics = {
-            name: {
-                "id": topic.topic_id,
-                "p": {str(p): [at.offset, at.leader_epoch] for p, at in sorted(topic.partitions.items())},
-            }
-            for name, topic in sorted(self.topics.items())
-        }
-        return {"v": 1, "topics": topics}
+        found: dict[str, Any] = {"v": 1, "topics": _topics_to_json(self.topics)}
+        return found if self.origin is None else {**found, "from": _topics_to_json(self.origin)}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Position:
@@ -57,9 +65,23 @@ class Position:
         try:
             if data["v"] != 1:
                 raise ConfigError("the checkpoint was written by a newer version of this source", version=data["v"])
-            return Position({name: _topic(topic) for name, topic in data["topics"].items()})
+            return Position(_topics(data["topics"]), _topics(data["from"]) if "from" in data else None)
         except MALFORMED as error:
             raise ConfigError("the checkpoint was not written by the oncelog source") from error
+
+
+def _topics_to_json(topics: Mapping[str, TopicPosition]) -> dict[str, Any]:
+    return {
+        name: {
+            "id": topic.topic_id,
+            "p": {str(p): [at.offset, at.leader_epoch] for p, at in sorted(topic.partitions.items())},
+        }
+        for name, topic in sorted(topics.items())
+    }
+
+
+def _topics(data: Mapping[str, Any]) -> dict[str, TopicPosition]:
+    return {name: _topic(topic) for name, topic in data.items()}
 
 
 def _topic(data: Mapping[str, Any]) -> TopicPosition:

@@ -63,12 +63,16 @@ SOURCE: Final[dict[str, Option]] = {
     "assign": Option('Partitions to read, as `{"orders":[0,1]}`.', "", "assign"),
     "startingOffsets": Option(
         "Where a new query begins: `earliest`, `latest` (streams alone), or offsets per partition as JSON, with -2 for "
-        "earliest and -1 for latest. Left out it is `latest` for a stream and `earliest` for a batch.",
+        "earliest and -1 for latest; partitions that the JSON does not name begin at earliest. Left out it is `latest` for a "
+        "stream and `earliest` for a batch.",
         "",
         "startingOffsets",
     ),
     "startingTimestamp": Option(
-        "Where a new query begins in every partition, as ms since 1970; beats the other two.", "", "startingTimestamp"
+        "Where a new query begins in every partition, as ms since 1970; beats the other two. It begins with the whole batch, "
+        "as written, that has a record at or after the time, so some from before it are read too.",
+        "",
+        "startingTimestamp",
     ),
     "startingOffsetsByTimestamp": Option(
         "Where a new query begins, as JSON with ms since 1970 per partition; beats `startingOffsets`.",
@@ -86,7 +90,10 @@ SOURCE: Final[dict[str, Option]] = {
         "endingOffsets",
     ),
     "endingTimestamp": Option(
-        "Where a batch read ends in every partition, as ms since 1970; beats the other two.", "", "endingTimestamp"
+        "Where a batch read ends in every partition, as ms since 1970; beats the other two. It ends before the whole batch, as "
+        "written, that has a record at or after the time.",
+        "",
+        "endingTimestamp",
     ),
     "endingOffsetsByTimestamp": Option(
         "Where a batch read ends, as JSON with ms since 1970 per partition; beats `endingOffsets`.",
@@ -112,7 +119,11 @@ SOURCE: Final[dict[str, Option]] = {
     "maxTriggerDelay": Option(
         "How long a micro-batch waits for `minOffsetsPerTrigger`, as 90s, 15m or 2h.", "15m", "maxTriggerDelay"
     ),
-    "minPartitions": Option("The fewest tasks, if there are rows for them; left out, no minimum.", "", "minPartitions"),
+    "minPartitions": Option(
+        "About how many tasks there are at least, if there are rows for them; left out, no minimum.",
+        "",
+        "minPartitions",
+    ),
     "maxRecordsPerPartition": Option("The most offsets of one task; left out, no limit.", "", "maxRecordsPerPartition"),
     "minRowsPerTask": Option("Small ranges are put together until a task has so many offsets.", "50000"),
     "includeHeaders": Option("Whether rows have a column `headers`.", "false", "includeHeaders"),
@@ -136,12 +147,13 @@ SINK: Final[dict[str, Option]] = {
     ),
     "transactionalId": Option(
         "The name of the query's transactions; empty means a name made from Spark's query id, or for batch jobs from "
-        "`txnAppId`.",
+        "`txnAppId` and `topic`.",
         "",
         "kafka.transactional.id",
     ),
     "txnAppId": Option(
-        "With `txnVersion`, the name of a batch write: a run with the same two changes nothing. For `foreachBatch` and jobs."
+        "With `txnVersion` and `topic`, the name of a batch write: a run with the same three changes nothing. For "
+        "`foreachBatch` and jobs."
     ),
     "txnVersion": Option("The number of a batch write under `txnAppId`; give the batch id of `foreachBatch`."),
     "partitioner": Option(

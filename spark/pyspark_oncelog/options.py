@@ -15,9 +15,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from oncelog.config import KEY_HASHES
-from oncelog.errors import ConfigError
+from oncelog.core.names import check_transactional_id
+from oncelog.errors import ConfigError, InvalidRequestError
 from oncelog.tracing import SAMPLERS
 from pyspark_oncelog import kafka_options, option_table
+from pyspark_oncelog.identity import transactional_id_of
 from pyspark_oncelog.offsets import (
     EARLIEST,
     LATEST,
@@ -30,7 +32,10 @@ from pyspark_oncelog.offsets import (
 CONNECTION: Final = tuple(option_table.CONNECTION)
 SOURCE: Final = tuple(option_table.SOURCE)
 SINK: Final = tuple(option_table.SINK)
-_FROM_SPARK: Final = ("path", "checkpointLocation", "queryName")
+_FROM_SPARK: Final = ("checkpointlocation", "queryname")
+_PATH: Final = "path"
+_HEADERS_OF_KAFKA: Final = "includeheaders"
+"""Kafka's sink is told of the column `headers`; ours writes it if it is there."""
 _REFUSED: Final = {
     "_asyncprogresstrackingoverridesinksupportcheck": "asynchronous progress tracking breaks exactly-once",
     "asyncprogresstrackingenabled": "asynchronous progress tracking breaks exactly-once",
@@ -46,6 +51,10 @@ _SASL: Final = "who the job is, is said by options username and passwordFile, or
 _DEFAULT_BATCH_BYTES: Final = 3 << 20
 _LARGEST_BATCH_BYTES: Final = 7 << 20
 """What a topic takes by default is 8 MiB."""
+_LONGEST_LEASE_MS: Final = 86_400_000
+_LONGEST_DURATION_MS: Final = 7 * 86_400_000
+_APP_ID_CHARACTERS: Final = 256
+"""What coordinators take."""
 _DEFAULT_ROWS_PER_TASK: Final = 50_000
 _DEFAULT_TRIGGER_DELAY: Final = "15m"
 _TRACE_SAMPLERS: Final = tuple(dict.fromkeys(("parentbased_always_on", *SAMPLERS)))
@@ -54,30 +63,43 @@ _ENDPOINT: Final = re.compile(r"https?://[^/:\s]+:\d+/?")
 _DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)")
 
 
-def _normalise(raw: Mapping[str, str], known: tuple[str, ...]) -> dict[str, str]:
-    """Canonical names; what is meant for the other side of a pipeline is left out.
+def _normalise(raw: Mapping[str, str], is_read: bool, streaming: bool = False) -> dict[str, str]:
+    """Canonical names, and values, of a read or a write.
 
+    A view of SQL is read and written with the same options, and says of neither that it is one: so what is for the other side
+    of it is left out of a batch. No view is read or written by a stream, where it is refused as all that has no effect.
     Raises `ConfigError` that names every option that is not taken, so that nobody has to find them one by one.
     """
-    by_lower = {name.lower(): name for name in known}
-    elsewhere = {name.lower() for name in (*_FROM_SPARK, *SOURCE, *SINK)} - set(by_lower)
+    by_lower = {name.lower(): name for name in CONNECTION + (SOURCE if is_read else SINK)}
     found: dict[str, str] = {}
     refused: dict[str, str] = {}
     for name, value in raw.items():
-        lower = name.lower()
-        canonical = by_lower.get(lower) or kafka_options.option_of(lower)
-        if canonical is None and lower not in elsewhere:
-            refused[name] = _refusal(name, by_lower)
-        elif canonical in known and found.setdefault(canonical, str(value)) != str(value):
-            refused[name] = f"option {canonical} is given under two names with two values: give one of them"
+        canonical = by_lower.get(name.lower()) or kafka_options.option_of(name)
+        if canonical is not None and canonical in by_lower.values():
+            if found.setdefault(canonical, str(value)) != str(value):
+                refused[name] = f"option {canonical} is given under two names with two values: give one of them"
+        elif said := _refusal(name, canonical, by_lower, is_read, streaming):
+            refused[name] = said
+    if set(map(str.lower, refused)) == {"path"} and not found:
+        return {}  # a table's: what it lacks is said instead
     if refused:
         raise ConfigError("\n".join(refused.values()), option=", ".join(refused))
     return found
 
 
-def _refusal(name: str, by_lower: Mapping[str, str]) -> str:
-    """Why an option is not taken, and what to write instead."""
+def _refusal(name: str, same: str | None, by_lower: Mapping[str, str], is_read: bool, streaming: bool) -> str:
+    """Why an option is not taken, and what to write instead; empty when it is passed over. `same`: what it is called here."""
     lower = name.lower()
+    if lower in _FROM_SPARK or (lower == _HEADERS_OF_KAFKA and not is_read):
+        return ""
+    if lower == _PATH:
+        return (
+            f"option path, which load(), save() and start() make of what they are given, names no topic: write option "
+            f"{'subscribe' if is_read else 'topic'}"
+        )
+    if same is not None or lower in {other.lower() for other in (SINK if is_read else SOURCE)}:
+        here, there = ("read", "write") if is_read else ("write", "read")
+        return f"option {name} is for a {there} and has no effect on this {here}: leave it out" if streaming else ""
     if lower in _REFUSED:
         return f"option {name} is not supported: {_REFUSED[lower]}"
     if said := kafka_options.refusal(name):
@@ -90,7 +112,7 @@ def check_names(raw: Mapping[str, str]) -> None:
     """Raises `ConfigError` for names that no read knows, and for those of a table that Spark would forget the options of."""
     if _CATALOG_PROVIDER in raw:
         raise ConfigError(f"CREATE TABLE makes no table of a topic: {_FORGETS}")
-    _normalise(raw, CONNECTION + SOURCE)
+    _normalise(raw, is_read=True)
 
 
 def _integer(options: Mapping[str, str], name: str, default: int, minimum: int, maximum: int = (1 << 63) - 1) -> int:
@@ -288,17 +310,17 @@ class SourceOptions:
     min_partitions: int
     max_rows_per_task: int
     min_rows_per_task: int
-    include_headers: bool
     read_committed: bool
     commit_group: str
 
     @staticmethod
     def parse(raw: Mapping[str, str], streaming: bool) -> SourceOptions:
         """Raises `ConfigError` for unknown names, illegal values, and what the kind of query does not allow."""
-        options = _normalise(raw, CONNECTION + SOURCE)
+        options = _normalise(raw, is_read=True, streaming=streaming)
         most, least = _integer(options, "maxOffsetsPerTrigger", 0, 1), _integer(options, "minOffsetsPerTrigger", 0, 1)
         if most and least > most:
             raise ConfigError("option minOffsetsPerTrigger is above maxOffsetsPerTrigger", minimum=least, maximum=most)
+        _boolean(options, "includeHeaders", False)  # what it says stands in the schema
         return SourceOptions(
             connection=ConnectionOptions.parse(options),
             subscription=Subscription.parse(options),
@@ -311,10 +333,24 @@ class SourceOptions:
             min_partitions=_integer(options, "minPartitions", 0, 1),
             max_rows_per_task=_integer(options, "maxRecordsPerPartition", 0, 1),
             min_rows_per_task=_integer(options, "minRowsPerTask", _DEFAULT_ROWS_PER_TASK, 1),
-            include_headers=_boolean(options, "includeHeaders", False),
             read_committed=_choice(options, "isolation", ("read_committed", "read_uncommitted")) == "read_committed",
             commit_group=options.get("commitGroup", ""),
         )
+
+
+def _check_ids(options: Mapping[str, str]) -> None:
+    """Raises `ConfigError` for names that no coordinator takes."""
+    app_id, given = options.get("txnAppId"), options.get("transactionalId", "")
+    if app_id is not None and not (app_id.isprintable() and 0 < len(app_id) <= _APP_ID_CHARACTERS):
+        raise ConfigError(
+            f"option txnAppId is 1-{_APP_ID_CHARACTERS} characters of printable text", given=ascii(app_id[:64])
+        )
+    name = given or transactional_id_of(app_id or "", options.get("topic", ""))
+    try:
+        check_transactional_id(name)
+    except InvalidRequestError as error:
+        option = "transactionalId" if given else "txnAppId"
+        raise ConfigError(f"option {option}: {error.message}", given=ascii(name[:64])) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,14 +381,15 @@ class SinkOptions:
     trace_sampler_arg: float = 1.0
 
     @staticmethod
-    def parse(raw: Mapping[str, str]) -> SinkOptions:
+    def parse(raw: Mapping[str, str], streaming: bool = False) -> SinkOptions:
         """Raises `ConfigError` for unknown names and illegal or contradictory values."""
-        options = _normalise(raw, CONNECTION + SINK)
+        options = _normalise(raw, is_read=False, streaming=streaming)
         if ("txnAppId" in options) != ("txnVersion" in options):
             raise ConfigError("options txnAppId and txnVersion are given together, or neither")
         guarantee = _choice(options, "deliveryGuarantee", ("exactly_once", "at_least_once"))
         if guarantee != "exactly_once" and "txnAppId" in options:
             raise ConfigError("txnAppId needs deliveryGuarantee exactly_once")
+        _check_ids(options)
         return SinkOptions(
             connection=ConnectionOptions.parse(options),
             topic=options.get("topic", ""),
@@ -364,8 +401,8 @@ class SinkOptions:
             partitioner=_choice(options, "partitioner", KEY_HASHES),
             compression_type=_choice(options, "compressionType", ("zstd", "lz4", "none")),
             batch_bytes=_integer(options, "batchBytes", _DEFAULT_BATCH_BYTES, 1 << 10, _LARGEST_BATCH_BYTES),
-            lease_ms=_integer(options, "leaseMs", 60_000, 1_000),
-            max_duration_ms=_integer(options, "maxDurationMs", 3_600_000, 1_000),
+            lease_ms=_integer(options, "leaseMs", 60_000, 1_000, _LONGEST_LEASE_MS),
+            max_duration_ms=_integer(options, "maxDurationMs", 3_600_000, 1_000, _LONGEST_DURATION_MS),
             skip_rolled_back=_choice(options, "onRolledBackBatch", ("fail", "skip")) == "skip",
             keep_on_replay_mismatch=_choice(options, "onReplayMismatch", ("fail", "keep")) == "keep",
             overwrite_appends=_choice(options, "onOverwrite", ("fail", "append")) == "append",

@@ -4,6 +4,7 @@ Rule 1: an end, once given to Spark, is read identically for ever: planning look
         has lost since, never at today's end.
 Rule 2: loss is named, never passed over: the caller raises it (`failOnDataLoss`), or logs it and goes on.
 Rule 3: a position changes only if there is something to read: a new leader epoch alone is no reason for a micro-batch.
+Rule 4: a position goes back only where the log was cut: an end that is seen lower for another reason waits at the start.
 """
 
 from __future__ import annotations
@@ -11,15 +12,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Final
 
 from oncelog.errors import ConfigError
 from pyspark_oncelog.offsets import EARLIEST, LATEST, PartitionPosition, Position, StartingOffsets, TopicPosition
 from pyspark_oncelog.planning import OffsetRange, limit_rows
 
+NOT_ASKED: Final = -1
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
-    """What can be read of a partition now; `latest` is the last stable offset for read_committed."""
+    """What can be read of a partition now; `latest` is the last stable offset for read_committed, or NOT_ASKED."""
 
     earliest: int
     latest: int
@@ -110,6 +114,15 @@ def clamp(end: Position, view: View) -> tuple[Position, list[str]]:
     return Position(topics), beyond
 
 
+def inverted(start: Position, end: Position, view: View) -> list[str]:
+    """Where a batch read would end before it begins, as sentences; an end below what is left of a log is lost data instead."""
+    return [
+        f"partition {number} of topic {name} would be read from offset {first} to {last}"
+        for name, number, first in _begins(start, end)
+        if (last := end.topics[name].partitions[number].offset) < first and last >= _earliest(view, name, number)
+    ]
+
+
 def capped(end: Position, target: Position) -> Position:
     """`end`, but not beyond `target`: nothing that came after it, be it records, partitions or another topic."""
     topics: dict[str, TopicPosition] = {}
@@ -127,13 +140,57 @@ def _offset_of(at: PartitionPosition) -> int:
     return at.offset
 
 
+def fallen(start: Position, available: Position) -> dict[tuple[str, int], int]:
+    """Partitions that end below `start` under another leader, and the leader epoch at `start`: were they cut?"""
+    found: dict[tuple[str, int], int] = {}
+    for name, topic in available.topics.items():
+        for number, at in _before(start, name, topic, PartitionPosition(-1)).items():
+            now = topic.partitions[number]
+            if now.offset < at.offset and 0 <= at.leader_epoch != now.leader_epoch:
+                found[name, number] = at.leader_epoch
+    return found
+
+
+def held(start: Position, available: Position, view: View, epoch_ends: EpochEnds = MappingProxyType({})) -> Position:
+    """`available`, but not below `start`, except where `epoch_ends` says that a log of `fallen` was cut.
+
+    An end is seen below a start when a query that read open transactions no longer does, or when a run ends by itself at a
+    place that was looked up before its start. A topic that is there and has no end yet stays where it is, too.
+    """
+    topics: dict[str, TopicPosition] = {}
+    for name, topic in available.topics.items():
+        before = _before(start, name, topic, PartitionPosition(-1))
+        topics[name] = TopicPosition(
+            topic.topic_id,
+            {
+                number: before[number]
+                if at.offset < before[number].offset <= epoch_ends.get((name, number), before[number].offset)
+                else at
+                for number, at in topic.partitions.items()
+            },
+        )
+    for name, topic in start.topics.items():
+        if name not in topics and name in view and view[name].topic_id == topic.topic_id:
+            topics[name] = topic
+    return Position(topics)
+
+
 def next_end(start: Position, available: Position, view: View, max_rows: int | None) -> Position:
-    """The end of the micro-batch that begins at `start`, of about `max_rows` offsets at most (None = all)."""
+    """The end of the micro-batch that begins at `start`, of about `max_rows` offsets at most (None = all).
+
+    `start` itself when nothing moves. The first end of a query knows where that began.
+    """
     ends = {(t, p): at.offset for t, topic in available.topics.items() for p, at in topic.partitions.items()}
     if max_rows is not None:
         begins = {(t, p): max(at, _earliest(view, t, p)) for t, p, at in _begins(start, available)}
         ends = limit_rows(begins, ends, max_rows)
-    return Position({name: _moved(name, topic, start, ends) for name, topic in available.topics.items()})
+    topics = {name: _moved(name, topic, start, ends) for name, topic in available.topics.items()}
+    return start if topics == start.topics else Position(topics, start.origin if start.is_origin else None)
+
+
+def begin_of(start: Position, end: Position) -> Position:
+    """Where the micro-batch to `end` begins: when the first one runs again, `start` is another one, and `end` knows better."""
+    return Position(end.origin) if start.is_origin and end.origin is not None else start
 
 
 def size(start: Position, end: Position, view: View) -> int:
@@ -176,13 +233,17 @@ def _moved(name: str, topic: TopicPosition, start: Position, ends: Mapping[tuple
 
 
 def to_check(start: Position, end: Position, view: View) -> dict[tuple[str, int], int]:
-    """Partitions with something to read that have another leader epoch than at `start`, and that epoch."""
+    """Partitions that moved and have another leader epoch than at `start`, and that epoch."""
     found: dict[tuple[str, int], int] = {}
-    for part in ranges(start, end, view)[0]:
-        before = start.topics.get(part.topic)
-        at = before.partitions.get(part.partition) if before is not None else None
-        if at is not None and 0 <= at.leader_epoch != view[part.topic].partitions[part.partition].leader_epoch:
-            found[part.topic, part.partition] = at.leader_epoch
+    for name, topic in end.topics.items():
+        if name not in view or view[name].topic_id != topic.topic_id:
+            continue
+        for number, at in _before(start, name, topic, PartitionPosition(-1)).items():
+            known = view[name].partitions.get(number)
+            if known is None or at.offset in (-1, topic.partitions[number].offset):
+                continue
+            if 0 <= at.leader_epoch != known.leader_epoch:
+                found[name, number] = at.leader_epoch
     return found
 
 
@@ -202,8 +263,12 @@ def ranges(
         if earliest <= cut < first:
             losses.append(f"partition {number} of topic {name} was cut to offset {cut}, below {first}, which was read")
             first = cut
-        if first > last:
+        if first > last >= earliest:
             losses.append(f"partition {number} of topic {name} was cut to offset {last}, below {first}, which was read")
+        elif first > last:
+            losses.append(
+                f"partition {number} of topic {name} begins at offset {earliest}: those below {last} were deleted"
+            )
         elif first < earliest and first < last:
             losses.append(
                 f"partition {number} of topic {name} begins at offset {earliest}: {first} and up were deleted unread"
@@ -224,4 +289,5 @@ def _lost_topics(start: Position, end: Position, view: View) -> list[str]:
             )
         if name not in view or view[name].topic_id != topic.topic_id:
             losses.append(f"topic {name} was deleted before it was read to its end")
-    return losses + [f"topic {name} was deleted" for name in start.topics if name not in end.topics]
+    gone = [name for name in start.topics if name not in end.topics]
+    return losses + [f"topic {name} is no longer read, or was deleted" for name in gone]

@@ -3,7 +3,7 @@
 One object lives in a process of its own for the whole run and answers Spark's questions; `read` runs on executors, on
 another object.  An error here ends the query, so every call is tried again until `requestTimeoutMs`.
 Rule 1: an end is never above the last stable offset (read_committed): below it every transaction is decided, so a
-        micro-batch that runs again after a crash reads the same rows.
+        micro-batch that runs again after a crash reads the same rows.  Where the first one began stands in its end.
 Rule 2: offsets are committed to a group for lag tools only (option commitGroup); nobody reads them back, and a failure
         of that is a line in the log.
 """
@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql.types import StructType
 
+_GROUP_PAUSE_MS: Final = 30_000
 _log = logging.getLogger(__name__)
 
 
@@ -45,7 +46,10 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Position | None = None
         self._reported: Position | None = None
         self._group_at: Position | None = None
+        self._group_again_ms = 0
         self._triggered_ms: int | None = None
+        self._missing: frozenset[str] = frozenset()
+        self._planned: tuple[dict[str, Any], positions.View] | None = None
 
     # ------------------------------------------------------------ where to read
 
@@ -55,8 +59,9 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             from pyspark_oncelog.cluster_view import start_of
             from pyspark_oncelog.losses import report_beyond
 
-            self._initial, beyond = start_of(self._options, self._view())
+            start, beyond = start_of(self._options, self._view(missing_topics=False))
             report_beyond(self._options, "starting", beyond)
+            self._initial = start.as_origin()
         return self._initial.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -71,16 +76,25 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._commit_group(begin)
         view = self._view()
         self._reported = positions.latest(view)
-        available = self._reported if self._target is None else positions.capped(self._reported, self._target)
+        available = self._available(begin, view)
         if self._waits_for_more(begin, available, view):
             return start
         max_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        return positions.next_end(begin, available, view, max_rows).to_json()
+        end = positions.next_end(begin, available, view, max_rows)
+        found = start if end == begin else end.to_json()
+        self._planned = (found, view)
+        return found
+
+    def _available(self, begin: Position, view: positions.View) -> Position:
+        """How far this run may read now, which is never back, unless a log was cut."""
+        latest = positions.latest(view)
+        available = latest if self._target is None else positions.capped(latest, self._target)
+        fallen = positions.fallen(begin, available)
+        return positions.held(begin, available, view, self._epoch_ends(fallen, view))
 
     def _waits_for_more(self, begin: Position, available: Position, view: positions.View) -> bool:
         """minOffsetsPerTrigger, bounded by maxTriggerDelay; a run that ends by itself never waits."""
-        now_ms = time.monotonic_ns() // 1_000_000
-        options = self._options
+        now_ms, options = _now_ms(), self._options
         is_due = self._triggered_ms is None or now_ms - self._triggered_ms >= options.max_trigger_delay_ms
         if options.min_offsets_per_trigger and self._target is None and not is_due:
             if positions.size(begin, available, view) < options.min_offsets_per_trigger:
@@ -100,13 +114,13 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Tasks of a micro-batch. Raises `OffsetOutOfRangeError` for lost data unless failOnDataLoss is false."""
-        from pyspark_oncelog.cluster_view import epoch_ends
         from pyspark_oncelog.losses import report_losses
         from pyspark_oncelog.planning import plan_tasks
 
-        options, view = self._options, self._view(missing_topics=True)
-        begin, until = Position.from_json(start), Position.from_json(end)
-        ends = epoch_ends(options, positions.to_check(begin, until, view), view)
+        options, view = self._options, self._view_of_plan(end)
+        until = Position.from_json(end)
+        begin = positions.begin_of(Position.from_json(start), until)
+        ends = self._epoch_ends(positions.to_check(begin, until, view), view)
         ranges, losses = positions.ranges(begin, until, view, ends)
         report_losses(options, losses)
         tasks = plan_tasks(ranges, options.min_partitions, options.min_rows_per_task, options.max_rows_per_task)
@@ -124,13 +138,34 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # ------------------------------------------------------------ the cluster
 
-    def _view(self, missing_topics: bool = False) -> positions.View:
+    def _view(self, missing_topics: bool | None = None) -> positions.View:
+        """Also of a query that may lose data, and whose topic was deleted: of the others then."""
         from pyspark_oncelog.cluster_view import load_view
 
-        return load_view(self._options, missing_topics)
+        may_miss = not self._options.fail_on_data_loss if missing_topics is None else missing_topics
+        view = load_view(self._options, may_miss)
+        missing = frozenset(self._options.subscription.topics).difference(view)
+        if missing - self._missing:
+            _log.warning("failOnDataLoss=false: no such topic: %s; others are read", ", ".join(sorted(missing)))
+        self._missing = missing
+        return view
+
+    def _view_of_plan(self, end: dict[str, Any]) -> positions.View:
+        """What was seen when `end` was found; a micro-batch that runs again asks where the logs begin, and for no end."""
+        from pyspark_oncelog.cluster_view import load_view
+
+        if self._planned is not None and self._planned[0] == end:
+            return self._planned[1]
+        return load_view(self._options, missing_topics=True, with_ends=False)
+
+    def _epoch_ends(self, epochs: Mapping[tuple[str, int], int], view: positions.View) -> positions.EpochEnds:
+        from pyspark_oncelog.cluster_view import epoch_ends
+
+        return epoch_ends(self._options, epochs, view) if epochs else {}
 
     def _commit_group(self, at: Position) -> None:
-        if not self._options.commit_group or at == self._group_at:
+        """Once for each position. After a failure the next tries are left out for a while: each one holds a micro-batch up."""
+        if not self._options.commit_group or at == self._group_at or _now_ms() < self._group_again_ms:
             return
         from pyspark_oncelog.cluster_view import commit_group
 
@@ -138,7 +173,17 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             commit_group(self._options, at)
             self._group_at = at
         except OncelogError as error:
-            _log.warning("offsets of group %s were not committed: %s", self._options.commit_group, error)
+            self._group_again_ms = _now_ms() + _GROUP_PAUSE_MS
+            _log.warning(
+                "offsets of group %s were not committed, and are not for %d s: %s",
+                self._options.commit_group,
+                _GROUP_PAUSE_MS // 1000,
+                error,
+            )
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
 
 
 class RefusedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -45,9 +45,20 @@ def write_task(
 ) -> TaskMessage:
     """Writes the rows of a task. Raises what the log refuses; Spark then tries the task again elsewhere."""
     checks.require_python()
-    from pyspark_oncelog.worker_client import client_for
+    from pyspark_oncelog.worker_client import client_for, forgetting_wrong_cluster
 
-    client = client_for(connection_of(options, trace))
+    with forgetting_wrong_cluster():
+        return _write_traced(client_for(connection_of(options, trace)), options, identity, task_attempt, batches, trace)
+
+
+def _write_traced(
+    client: Client,
+    options: SinkOptions,
+    identity: WriteIdentity | None,
+    task_attempt: str,
+    batches: Iterable[RecordBatch],
+    trace: BatchTrace,
+) -> TaskMessage:
     if not trace.context:
         return _write(client, options, identity, task_attempt, batches)
     named = {span_names.SPARK_TASK_ATTEMPT: task_attempt, span_names.DESTINATION: options.topic}
@@ -66,18 +77,18 @@ def _write(
 ) -> TaskMessage:
     try:
         if identity is None:
-            return _append(client, options, task_attempt, batches)
+            return _append(client, options, batches)
         return _write_joined(client, options, identity, task_attempt, batches)
     except MessageTooLargeError as error:
         raise too_large(error) from error
 
 
-def _append(client: Client, options: SinkOptions, task_attempt: str, batches: Iterable[RecordBatch]) -> TaskMessage:
+def _append(client: Client, options: SinkOptions, batches: Iterable[RecordBatch]) -> TaskMessage:
     """At least once: visible as it is written, and again if the task or the batch is tried again."""
     with client.producer(**_producer_options(options)) as producer:
         rows = _send_all(client, options, producer, batches)
         producer.flush()
-    return TaskMessage(None, TaskResult.APPENDED, rows, task_attempt)
+    return TaskMessage(None, TaskResult.APPENDED, rows)
 
 
 def _write_joined(
@@ -98,14 +109,13 @@ def _write_joined(
     except BatchRolledBackError as error:
         if not options.skip_rolled_back:
             raise rolled_back(error) from None
-        return TaskMessage(identity, TaskResult.ROLLED_BACK, _drain(batches), task_attempt)
+        return TaskMessage(identity, TaskResult.ROLLED_BACK, _drain(batches))
     with participant:
         if participant.already_committed:
             return TaskMessage(
                 identity,
                 TaskResult.ALREADY_COMMITTED,
                 _drain(batches),
-                task_attempt,
                 committed_rows=participant.committed_rows,
             )
         rows = _send_all(client, options, participant, batches)
@@ -116,7 +126,6 @@ def _write_joined(
         identity,
         TaskResult.JOINED,
         rows,
-        task_attempt,
         producer_id=written.producer_id,
         txn_no=written.txn_no,
         counts=written.counts,
@@ -141,8 +150,10 @@ def _send_all(client: Client, options: SinkOptions, writer: ArrowWriter, batches
     def send(topic: str, rows: RecordBatch) -> None:
         try:
             writer.send_batch(topic, rows)
-        except UnknownTopicError as error:
-            raise checks.unknown_topic(topic, options.connection.bootstrap_servers) from error
+        except UnknownTopicError:  # deleted since; what did go out would be counted, and refused
+            checks.forget_topic(options, topic)
+            checks.ensure_topic(lambda: client, options, topic)
+            writer.send_batch(topic, rows)
 
     gatherer = Gatherer(send, GATHERED_BATCHES * options.batch_bytes)
     rows = 0

@@ -72,6 +72,16 @@ def test_a_job_is_written_once_and_its_rerun_changes_nothing(
     assert sum(committed(spark, cluster, topic).values()) == 103
 
 
+def test_one_name_and_number_for_two_topics_are_two_writes(
+    spark: SparkSession, cluster: LocalCluster, new_topic: NewTopic
+) -> None:
+    """The second one was taken for the first one run again, and dropped without a word."""
+    topics = new_topic(), new_topic()
+    for topic in (*topics, *topics):
+        write(numbers(spark, 20), cluster, topic=topic, txnAppId="both", txnVersion="1")
+    assert [committed(spark, cluster, topic) for topic in topics] == [once(*range(20))] * 2
+
+
 def test_without_tokens_a_rerun_appends_again(spark: SparkSession, cluster: LocalCluster, new_topic: NewTopic) -> None:
     topic = new_topic()
     for _ in range(2):

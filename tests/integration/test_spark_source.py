@@ -187,6 +187,10 @@ def test_offsets_bound_a_read(spark: SparkSession, cluster: LocalCluster, client
     produce(client, topic, range(10))
     bounds = {"startingOffsets": json.dumps({topic: {"0": 3}}), "endingOffsets": json.dumps({topic: {"0": 7}})}
     assert values_of(read(spark, cluster, topic, **bounds)) == once(*range(3, 7))
+    with pytest.raises(Exception, match=r"endingOffsets.* lies before its start \(startingOffsets"):
+        read(
+            spark, cluster, topic, startingOffsets=bounds["endingOffsets"], endingOffsets=bounds["startingOffsets"]
+        ).count()
     beyond = json.dumps({topic: {"0": 99}})
     with pytest.raises(Exception, match="ends at offset 10"):
         read(spark, cluster, topic, endingOffsets=beyond).count()
@@ -262,6 +266,32 @@ def test_a_stream_goes_on_where_it_stopped_and_leaves_no_lag(stream: Stream, cli
         ends = consumer.end_offsets(partitions)
         found = consumer.committed(*partitions)
     assert {p: at.offset for p, at in found.items()} == ends
+
+
+def test_a_first_micro_batch_that_fails_begins_again_where_it_began(stream: Stream, client: Any) -> None:
+    """The query begins at the end, as streams do, and Spark keeps no start: rows that came meanwhile were "lost", or lost."""
+    target = f"{stream.topic}-target"
+
+    def start() -> Any:
+        reader = stream.spark.readStream.format("oncelog").option("subscribe", stream.topic)
+        rows = reader.option("bootstrapServers", stream.cluster.bootstrap_servers).load()
+        writer = rows.select("key", "value").writeStream.format("oncelog").option("topic", target)
+        writer = writer.option("bootstrapServers", stream.cluster.bootstrap_servers)
+        return writer.option("checkpointLocation", str(stream.folder / "first")).start()
+
+    produce(client, stream.topic, range(10))
+    with pytest.raises(Exception, match=f"topic {target} does not exist"):
+        start().awaitTermination(60)
+    produce(client, stream.topic, range(10, 30))
+    client.admin.create_topic(target, partitions=2)
+    query = start()
+    try:
+        query.processAllAvailable()
+        produce(client, stream.topic, range(30, 40))
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    assert committed(stream.spark, stream.cluster, target) == once(*range(10, 40))
 
 
 def test_a_limit_bounds_every_micro_batch(stream: Stream, client: Any) -> None:

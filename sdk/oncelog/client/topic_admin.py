@@ -84,6 +84,19 @@ class TopicAdmin(AdminBase):
             raise unknown_topic(name) if isinstance(error, UnknownTopicError) else error
         return topic_of(topic)
 
+    async def describe_topics(self, names: Iterable[str]) -> dict[str, TopicDescription]:
+        """Those of these topics that exist, by name, in the order of `names`; one call for all."""
+        wanted = [check_topic_name(name) for name in dict.fromkeys(names)]
+        if not wanted:
+            return {}
+        found: dict[str, TopicDescription] = {}
+        for topic in (await self._describe(wanted)).topics:
+            if not topic.HasField("error"):
+                found[topic.name] = topic_of(topic)
+            elif not isinstance(error := from_detail(topic.error), UnknownTopicError):
+                raise error
+        return {name: found[name] for name in wanted if name in found}
+
     async def partition_offsets(self, name: str) -> dict[int, PartitionOffsets]:
         """Offsets of each partition that answers. Raises `UnknownTopicError`."""
         topic = await self._metadata.topic(check_topic_name(name), self._context.deadline_ms())
@@ -105,10 +118,27 @@ class TopicAdmin(AdminBase):
 
         Raises `UnknownTopicError` when the name is another topic's by now.
         """
-        await self._require_id(name, topic_id)
         wanted = {PartitionId(topic_id, partition): time_ms for partition, time_ms in times.items()}
-        found = await OffsetLookup(self._context, self._metadata).find(wanted, isolation_level)
+        (found,) = await self.offsets_of_topics({name: topic_id}, wanted, isolation_level=isolation_level)
         return {where.partition: at for where, at in found.items()}
+
+    async def offsets_of_topics(
+        self, topic_ids: Mapping[str, str], *wanted: Mapping[PartitionId, int], isolation_level: str = READ_COMMITTED
+    ) -> list[dict[PartitionId, FoundOffset]]:
+        """What each of `wanted` asks for, as in `offsets_of_topic`, of topics (name -> id), all at the same time.
+
+        Raises `UnknownTopicError` when a name is another topic's by now.
+        """
+        known = (self._require_id(name, topic_id) for name, topic_id in topic_ids.items())
+        for refused in await asyncio.gather(*known, return_exceptions=True):
+            if refused is not None:
+                raise refused
+        lookup = OffsetLookup(self._context, self._metadata)
+        answers = await asyncio.gather(*(lookup.try_find(asked, isolation_level) for asked in wanted))
+        for _, failed in answers:
+            for error in failed.values():
+                raise error
+        return [{key: found[key] for key in asked} for asked, (found, _) in zip(wanted, answers, strict=True)]
 
     async def _require_id(self, name: str, topic_id: str) -> None:
         known = await self._metadata.topic_known_as(check_topic_name(name), topic_id, self._context.deadline_ms())

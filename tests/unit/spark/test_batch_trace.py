@@ -169,3 +169,15 @@ def test_flushing_is_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(world.tracer, "flush", asked.append)
     write(world, begin(options(), 5, 1, 2), "1")
     assert asked == [batch_trace._FLUSH_MS]
+
+
+def test_a_commit_and_an_abort_send_their_spans_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each sending may take a second."""
+    asked: list[int] = []
+    trace = begin(options(), 5, 1, 2)
+    message = write(world, trace, "1")
+    monkeypatch.setattr(world.tracer, "flush", asked.append)
+    committing.commit_batch(options(), [message], 7)
+    assert asked == [batch_trace._FLUSH_MS]
+    committing.abort_batch(options(), [message, None])
+    assert asked == [batch_trace._FLUSH_MS] * 2

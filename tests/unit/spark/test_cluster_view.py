@@ -7,14 +7,17 @@ from random import Random
 from typing import Any
 
 import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.types import StructType
 
 from oncelog import sync
 from oncelog.client.defaults import SystemClock
-from oncelog.errors import UnknownTopicError
+from oncelog.errors import ConfigError, UnknownTopicError
 from pyspark_oncelog import cluster_view, worker_client
 from pyspark_oncelog.offsets import PartitionPosition, Position, TopicPosition
 from pyspark_oncelog.options import SourceOptions
 from pyspark_oncelog.positions import PartitionView, TopicView
+from pyspark_oncelog.stream_reader import OncelogStreamReader
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, TOPIC_ID, FakeCluster
 from tests.unit.sdk.client.test_following import append
 
@@ -105,3 +108,67 @@ def test_a_group_hears_only_of_offsets_of_the_topic_that_was_read(cluster: FakeC
     commit(TOPIC_ID, 3)
     commit(new_id, 1)
     assert cluster.offsets == {(TOPIC_ID, 0): 2, (new_id, 0): 1}
+
+
+def test_a_micro_batch_asks_each_leader_once_for_starts_and_once_for_ends_at_the_same_time(
+    cluster: FakeCluster,
+) -> None:
+    source = OncelogStreamReader(options(startingOffsets="earliest"), StructType())
+    start = source.initialOffset()
+    source.latestOffset(start, ReadAllAvailable())
+    cluster.calls.clear()
+    end = source.latestOffset(start, ReadAllAvailable())
+    assert (cluster.count("GetMetadata"), cluster.count("ListOffsets")) == (1, 4), "there are two leaders"
+    assert times(cluster) == [-2, -2, -1, -1]
+    cluster.calls.clear()
+    [task] = source.partitions(start, end)
+    assert cluster.calls == []
+    again = OncelogStreamReader(options(), StructType())
+    [same] = again.partitions(start, end)
+    assert same.value == task.value
+    assert (cluster.count("GetMetadata"), times(cluster)) == (1, [-2, -2])
+
+
+def times(cluster: FakeCluster) -> list[int]:
+    requests = [request for _, name, request in cluster.calls if name.endswith(".ListOffsets")]
+    return sorted(item.timestamp_ms for request in requests for item in request.partitions)
+
+
+def test_an_end_that_was_looked_up_before_records_were_deleted_is_not_below_the_start(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends_of = cluster._ListOffsets
+
+    async def deleted_meanwhile(address: str, request: Any, payload: bytes) -> Any:
+        reply, bulk = await ends_of(address, request, payload)
+        for item in reply.partitions:
+            item.offset = {-2: 7, -1: 3}[request.partitions[0].timestamp_ms]
+        return reply, bulk
+
+    monkeypatch.setattr(cluster, "_ListOffsets", deleted_meanwhile)
+    assert cluster_view.load_view(options())[TOPIC].partitions[0] == PartitionView(7, 7, 0)
+
+
+@pytest.mark.parametrize(("timeout_ms", "waits_ms"), [("60000", 3_000), ("50", 50)])
+def test_a_group_is_not_waited_for_longer_than_seconds(
+    cluster: FakeCluster, client: sync.Client, monkeypatch: pytest.MonkeyPatch, timeout_ms: str, waits_ms: int
+) -> None:
+    given: list[dict[str, Any]] = []
+    made = client.consumer
+    monkeypatch.setattr(client, "consumer", lambda **limits: given.append(limits) or made(**limits))
+    position = Position({TOPIC: TopicPosition(TOPIC_ID, {0: PartitionPosition(2, 0)})})
+    cluster_view.commit_group(options(commitGroup="g", requestTimeoutMs=timeout_ms), position)
+    assert given == [{"group_id": "g", "request_timeout_ms": waits_ms, "default_api_timeout_ms": waits_ms}]
+
+
+def test_a_topic_that_does_not_exist_is_an_error_or_left_out(cluster: FakeCluster) -> None:
+    given = options(subscribe=f"{TOPIC},nowhere")
+    with pytest.raises(UnknownTopicError, match="oncelog topic create nowhere"):
+        cluster_view.load_view(given)
+    assert list(cluster_view.load_view(given, missing_topics=True)) == [TOPIC]
+
+
+def test_a_partition_that_is_assigned_and_not_there_is_named() -> None:
+    given = SourceOptions.parse({"bootstrapServers": "a:1", "assign": f'{{"{TOPIC}":[9]}}'}, streaming=True)
+    with pytest.raises(ConfigError, match="option assign names a partition"):
+        cluster_view.load_view(given)

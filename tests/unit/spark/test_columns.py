@@ -74,6 +74,14 @@ def test_rows_go_to_the_topic_that_they_name_in_order() -> None:
     }
 
 
+def test_rows_of_one_topic_keep_no_memory_of_the_others() -> None:
+    """One row of a rare topic, held until there are more, held the whole batch that it came with."""
+    batch = rows(value=["x" * 100] * 1_000, topic=["rare", *["busy"] * 999])
+    sizes = {p.topic: p.rows.get_total_buffer_size() for p in pieces(batch, "")}
+    assert sizes["rare"] < 1_000
+    assert sizes["busy"] > 99_900
+
+
 def test_the_option_beats_the_column() -> None:
     [piece] = pieces(rows(value=["1"], topic=["other"]), "t")
     assert piece.topic == "t"

@@ -166,16 +166,48 @@ def test_sasl_is_led_to_what_says_who_the_job_is() -> None:
 
 
 def test_names_are_checked_without_the_rest() -> None:
-    check_names({"topic": "only of a write", "queryName": "q", "path": "p"})
+    check_names({"topic": "only of a write", "queryName": "q", "checkpointLocation": "c"})
     with pytest.raises(ConfigError, match="did you mean subscribe"):
         check_names({"subscrib": "t"})
+
+
+@pytest.mark.parametrize("name", ["topic", "txnAppId", "createTopicPartitions", "kafka.compression.type"])
+def test_a_stream_that_reads_takes_nothing_that_is_for_a_write(name: str) -> None:
+    SourceOptions.parse({**READ, name: "zstd"}, streaming=False)  # of a view of SQL, maybe
+    with pytest.raises(ConfigError, match=f"option {name} is for a write and has no effect on this read: leave it out"):
+        SourceOptions.parse({**READ, name: "zstd"}, streaming=True)
+
+
+@pytest.mark.parametrize("name", ["subscribe", "maxOffsetsPerTrigger", "isolation", "kafka.isolation.level"])
+def test_a_stream_that_writes_takes_nothing_that_is_for_a_read(name: str) -> None:
+    SinkOptions.parse({**WRITE, name: "1"}, streaming=False)
+    with pytest.raises(ConfigError, match=f"option {name} is for a read and has no effect on this write: leave it out"):
+        SinkOptions.parse({**WRITE, name: "1"}, streaming=True)
+
+
+def test_a_stream_that_writes_is_told_of_headers_as_kafkas_sink_is() -> None:
+    assert SinkOptions.parse({**WRITE, "includeHeaders": "true", "queryName": "q"}, streaming=True).topic == "t"
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_path_names_no_topic(streaming: bool) -> None:
+    with pytest.raises(ConfigError, match=r"option path, which load\(\).* names no topic: write option subscribe"):
+        SourceOptions.parse({**READ, "path": "orders"}, streaming)
+    with pytest.raises(ConfigError, match="names no topic: write option topic"):
+        SinkOptions.parse({**WRITE, "Path": "orders"}, streaming)
+    with pytest.raises(ConfigError, match="names no topic"):
+        check_names({**READ, "path": "orders"})
 
 
 def test_a_table_of_the_catalog_is_refused_and_one_that_is_there_is_explained() -> None:
     made = {"option.subscribe": "t", "subscribe": "t", "provider": "oncelog", "owner": "me"}
     with pytest.raises(ConfigError, match=r"CREATE TABLE makes no table of a topic.*CREATE TEMPORARY VIEW"):
         check_names(made)
-    for parse in (lambda: SourceOptions.parse({}, streaming=False), lambda: SinkOptions.parse({})):
+    for parse in (
+        lambda: SourceOptions.parse({}, streaming=False),
+        lambda: SourceOptions.parse({"path": "/warehouse/t"}, streaming=False),
+        lambda: SinkOptions.parse({}),
+    ):
         with pytest.raises(ConfigError, match=r"bootstrapServers is required.*CREATE TEMPORARY VIEW"):
             parse()
     with pytest.raises(ConfigError) as caught:

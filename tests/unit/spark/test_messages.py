@@ -11,8 +11,8 @@ from pyspark_oncelog.identity import WriteIdentity, batch_identity, streaming_id
 from pyspark_oncelog.messages import TaskMessage, TaskResult, agree, first_joined
 
 IDENTITY = WriteIdentity("spark-q", "run", "q", 7, "a")
-FIRST = TaskMessage(IDENTITY, TaskResult.JOINED, rows=3, task_attempt="0", producer_id=11, txn_no=5)
-SECOND = replace(FIRST, rows=4, task_attempt="1", producer_id=12)
+FIRST = TaskMessage(IDENTITY, TaskResult.JOINED, rows=3, producer_id=11, txn_no=5)
+SECOND = replace(FIRST, rows=4, producer_id=12)
 PROPERTIES = {"sql.streaming.queryId": "q", "streaming.sql.batchId": "7", "spark.jobGroup.id": "run"}
 
 
@@ -44,7 +44,7 @@ def test_another_batch_than_spark_commits_is_refused() -> None:
 
 
 def test_an_at_least_once_batch_has_nothing_to_commit() -> None:
-    assert agree([TaskMessage(None, TaskResult.APPENDED, 3, "0")], 7) is None
+    assert agree([TaskMessage(None, TaskResult.APPENDED, 3)], 7) is None
 
 
 def test_a_failed_batch_is_named_by_any_task_that_joined() -> None:
@@ -87,3 +87,17 @@ def test_a_job_without_them_is_a_batch_of_its_own() -> None:
     named = [batch_identity("mine", "", -1, at, "aa") for at in (1_000_000, 1_000_001)]
     assert named[0].transactional_id == named[1].transactional_id
     assert named[0].batch_id < named[1].batch_id
+
+
+def test_one_name_and_number_for_two_topics_are_two_writes() -> None:
+    """foreachBatch writes to A and to B under one txnAppId, as Delta's users do: the second was a "replay", and dropped."""
+    to_a, to_b = (batch_identity("", "etl", 3, 1_000_000, "aa", topic) for topic in ("a", "b"))
+    assert (to_a.transactional_id, to_b.transactional_id) == ("spark-etl:a", "spark-etl:b")
+    assert (to_a.app_id, to_a.batch_id) == (to_b.app_id, to_b.batch_id) == ("etl", 3)
+    assert batch_identity("mine", "etl", 3, 1_000_000, "aa", "a").transactional_id == "mine"
+
+
+def test_a_strange_name_shares_no_token_with_another_ones_topic() -> None:
+    plain, strange = batch_identity("", "a", 3, 1_000_000, "aa", "b"), batch_identity("", "a:b", 3, 1_000_000, "aa")
+    assert plain.transactional_id == strange.transactional_id
+    assert plain.app_id != strange.app_id

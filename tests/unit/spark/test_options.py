@@ -58,6 +58,13 @@ def test_a_bad_source_option_is_named(raw: dict[str, str], streaming: bool, says
         ({"deliveryGuarantee": "twice"}, "must be one of"),
         ({"asyncProgressTrackingEnabled": "true"}, "not supported"),
         ({"topik": "x"}, "did you mean topic"),
+        ({"topic": "t", "leaseMs": "86400001"}, "leaseMs must be at most 86400000"),
+        ({"topic": "t", "maxDurationMs": "604800001"}, "maxDurationMs must be at most 604800000"),
+        ({"topic": "t", "transactionalId": "a\tb"}, "option transactionalId: a transactional id is 1-1024 bytes"),
+        ({"topic": "t", "transactionalId": "x" * 1025}, "option transactionalId: a transactional id is 1-1024 bytes"),
+        ({"topic": "t", "txnAppId": "x" * 257, "txnVersion": "1"}, "option txnAppId is 1-256 characters"),
+        ({"topic": "t", "txnAppId": "", "txnVersion": "1"}, "option txnAppId is 1-256 characters"),
+        ({"topic": "t", "txnAppId": "\U0001f300" * 256, "txnVersion": "1"}, "option txnAppId: a transactional id is"),
     ],
 )
 def test_a_bad_sink_option_is_named(raw: dict[str, str], says: str) -> None:
@@ -103,10 +110,19 @@ def test_a_delay_has_a_unit(text: str, delay_ms: int) -> None:
 def test_a_position_survives_the_checkpoint() -> None:
     position = Position({"t": TopicPosition("ab", {0: PartitionPosition(5, 2), 10: PartitionPosition(7)})})
     assert Position.from_json(position.to_json()) == position
+    assert "from" not in position.to_json()
+    assert Position.from_json(position.as_origin().to_json()) == position.as_origin()
 
 
 @pytest.mark.parametrize(
-    "data", [{}, {"v": 2, "topics": {}}, {"v": 1, "topics": {"t": {"p": {}}}}, {"v": 1, "topics": []}]
+    "data",
+    [
+        {},
+        {"v": 2, "topics": {}},
+        {"v": 1, "topics": {"t": {"p": {}}}},
+        {"v": 1, "topics": []},
+        {"v": 1, "topics": {}, "from": 7},
+    ],
 )
 def test_a_foreign_checkpoint_is_refused(data: dict[str, object]) -> None:
     with pytest.raises(ConfigError):

@@ -10,8 +10,12 @@ from pyspark_oncelog.positions import (
     PartitionView,
     TopicView,
     View,
+    begin_of,
     capped,
     clamp,
+    fallen,
+    held,
+    inverted,
     latest,
     next_end,
     ranges,
@@ -94,7 +98,7 @@ def test_a_topic_created_again_is_named_and_read_from_its_start() -> None:
 def test_a_deleted_topic_is_named() -> None:
     assert "was deleted before" in losses(position(1), position(3), {})
     assert "was deleted before" in losses(position(1), position(3), view((0, 3), topic_id="new"))
-    assert "topic t was deleted" in losses(position(1), Position({}), {})
+    assert "topic t is no longer read, or was deleted" in losses(position(1), Position({}), {})
 
 
 def test_a_log_that_was_cut_and_grew_again_is_named_and_read_from_the_cut() -> None:
@@ -109,6 +113,14 @@ def test_a_log_that_was_cut_and_grew_again_is_named_and_read_from_the_cut() -> N
 def test_an_epoch_that_the_log_has_forgotten_is_no_loss() -> None:
     start, end, now = position(50, epoch=1), position(70, epoch=2), view((45, 70), epoch=2)
     assert ranges(start, end, now, {("t", 0): -1})[1] == []
+
+
+def test_what_was_written_after_a_cut_is_read_also_below_the_start() -> None:
+    start, end, now = position(50, epoch=1), position(45, epoch=2), view((0, 45), epoch=2)
+    assert to_check(start, end, now) == {("t", 0): 1}
+    found, lost = ranges(start, end, now, {("t", 0): 40})
+    assert [(r.start, r.end) for r in found] == [(40, 45)]
+    assert "was cut to offset 40, below 50" in lost[0]
 
 
 def test_nothing_is_asked_about_the_same_epoch_or_nothing_to_read() -> None:
@@ -157,3 +169,60 @@ def test_a_partition_that_a_late_broker_does_not_know_keeps_its_place() -> None:
     assert read(start, end, late) == [(0, 100, 120)]
     assert losses(start, end, late) == ""
     assert read(end, next_end(end, latest(now), now, None), now) == [(0, 120, 130), (1, 50, 60)]
+
+
+# ------------------------------------------------------------ the first micro-batch, and ends that are seen lower
+
+
+def test_the_first_end_says_where_its_micro_batch_began_and_the_second_does_not() -> None:
+    start, now = position(5, 7).as_origin(), view((0, 9), (0, 7))
+    first = next_end(start, latest(now), now, None)
+    assert (first.topics, first.origin) == (position(9, 7).topics, position(5, 7).topics)
+    later = view((0, 12), (0, 7))
+    assert next_end(first, latest(later), later, None) == position(12, 7)
+    assert next_end(first, latest(now), now, None) is first, "nothing moved: not another end"
+
+
+def test_a_first_micro_batch_without_rows_says_so_too() -> None:
+    start, now = position(9).as_origin(), view((0, 9))
+    assert next_end(start, latest(now), now, None).origin == position(9).topics
+
+
+def test_a_first_micro_batch_begins_again_where_it_began() -> None:
+    first = Position(position(9).topics, position(5).topics)
+    asked_anew = position(30).as_origin()
+    assert begin_of(asked_anew, first) == position(5)
+    assert begin_of(first, position(12)) is first
+    assert begin_of(asked_anew, position(9)) is asked_anew, "an older version wrote the checkpoint"
+
+
+def test_an_end_that_is_seen_below_the_start_waits_there() -> None:
+    start, now = position(9, 4), view((0, 6), (0, 8))
+    assert fallen(start, latest(now)) == {}
+    assert held(start, latest(now), now) == position(9, 8)
+    assert held(position(9, 4, topic_id="old"), latest(now), now) == latest(now)
+
+
+def test_under_another_leader_an_end_goes_back_only_if_the_log_was_cut() -> None:
+    start, now = position(9, epoch=1), view((0, 6), epoch=2)
+    assert fallen(start, latest(now)) == {("t", 0): 1}
+    assert held(start, latest(now), now, {("t", 0): 9}) == start
+    assert held(start, latest(now), now, {("t", 0): 6}) == position(6, epoch=2)
+
+
+def test_a_topic_that_came_after_the_target_of_a_run_stays_at_its_start() -> None:
+    start, now = position(3), view((0, 8))
+    assert held(start, capped(latest(now), Position({})), now) == start
+    assert held(start, Position({}), {}) == Position({}), "it is gone"
+
+
+def test_a_read_that_ends_before_it_begins_is_named() -> None:
+    now = view((0, 9), (0, 9))
+    assert inverted(position(5, 5), position(3, 5), now) == ["partition 0 of topic t would be read from offset 5 to 3"]
+    assert inverted(position(5, 5), position(9, 5), now) == []
+
+
+def test_an_end_below_what_is_left_of_a_log_is_lost_data_and_no_mistake() -> None:
+    start, end, now = position(8), position(5), view((8, 20))
+    assert inverted(start, end, now) == []
+    assert ranges(start, end, now) == ([], ["partition 0 of topic t begins at offset 8: those below 5 were deleted"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,8 +10,8 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import StructType
 
-from oncelog.errors import ConfigError, NetworkError, OffsetOutOfRangeError
-from pyspark_oncelog import cluster_view
+from oncelog.errors import ConfigError, NetworkError, OffsetOutOfRangeError, UnknownTopicError
+from pyspark_oncelog import cluster_view, stream_reader
 from pyspark_oncelog.datasource import DefaultSource
 from pyspark_oncelog.offsets import Position
 from pyspark_oncelog.options import SourceOptions
@@ -31,13 +32,24 @@ class FakeLog:
         self.epoch_ends: dict[tuple[str, int], int] = {}
         self.committed: list[dict[str, Any]] = []
         self.commit_error: NetworkError | None = None
+        self.commit_tries = 0
+        self.is_deleted = False
+        self.looks: list[str] = []
 
-    def view(self, options: SourceOptions, _missing_topics: bool = False) -> dict[str, TopicView]:
+    def view(
+        self, options: SourceOptions, missing_topics: bool = False, with_ends: bool = True
+    ) -> dict[str, TopicView]:
+        self.looks.append("starts and ends" if with_ends else "starts")
+        if self.is_deleted:
+            if not missing_topics:
+                raise UnknownTopicError(topic="t")
+            return {}
         ends = self.ends if options.read_committed else self.log_ends or self.ends
         parts = {p: PartitionView(self.starts[p], end, self.epoch) for p, end in enumerate(ends)}
         return {"t": TopicView("id", parts)}
 
     def commit(self, _options: SourceOptions, at: Position) -> None:
+        self.commit_tries += 1
         if self.commit_error is not None:
             raise self.commit_error
         self.committed.append(offsets_of(at.to_json()))
@@ -77,6 +89,92 @@ def test_a_micro_batch_ends_at_what_can_be_read_or_at_the_limit(log: FakeLog) ->
     assert source.getDefaultReadLimit() == ReadMaxRows(3)
     assert offsets_of(source.latestOffset(start, ReadMaxRows(3))) == {"0": 1, "1": 2}
     assert offsets_of(source.latestOffset(start, ALL)) == {"0": 10, "1": 20}
+
+
+@pytest.mark.parametrize(
+    "begins",
+    [
+        {"startingOffsets": "latest"},
+        {"startingOffsets": '{"t":{"0":-1,"1":-1}}'},
+        {"startingOffsets": "earliest"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("rows", [0, 5])
+def test_a_first_micro_batch_that_runs_again_begins_where_it_began(
+    log: FakeLog, begins: dict[str, str], rows: int
+) -> None:
+    """Spark keeps its end alone, and asks a new process for the start."""
+    source = reader(**begins)
+    start = source.initialOffset()
+    log.ends = [10 + rows, 20]
+    end = json.loads(json.dumps(source.latestOffset(start, ALL)))
+    planned = [p.value for p in source.partitions(start, end)]
+    log.ends = [30, 40]
+    restarted = reader(**begins)
+    assert [p.value for p in restarted.partitions(restarted.initialOffset(), end)] == planned
+    later = restarted.latestOffset(end, ALL)
+    [task] = restarted.partitions(end, later)
+    assert [(r.partition, r.start, r.end) for r in task.value] == [(0, 10 + rows, 30), (1, 20, 40)]
+
+
+def test_records_that_were_deleted_before_the_first_micro_batch_ran_again_are_lost(log: FakeLog) -> None:
+    source = reader()
+    end = source.latestOffset(source.initialOffset(), ALL)
+    log.starts = [4, 0]
+    restarted = reader()
+    with pytest.raises(OffsetOutOfRangeError, match="begins at offset 4: 0 and up were deleted"):
+        restarted.partitions(restarted.initialOffset(), end)
+
+
+def test_an_end_without_news_is_the_same_to_the_letter(log: FakeLog) -> None:
+    """Spark compares texts: another one would be a micro-batch without rows."""
+    source = reader(startingOffsets="latest")
+    start = source.initialOffset()
+    log.ends = [15, 20]
+    end = source.latestOffset(start, ALL)
+    assert end["from"] == start["topics"]
+    assert json.dumps(source.latestOffset(end, ALL)) == json.dumps(end)
+
+
+def test_a_checkpoint_without_the_first_start_is_read_as_before(log: FakeLog) -> None:
+    end = {"v": 1, "topics": {"t": {"id": "id", "p": {"0": [10, 1], "1": [20, 1]}}}}
+    source = reader()
+    [task] = source.partitions(source.initialOffset(), end)
+    assert [(r.partition, r.start, r.end) for r in task.value] == [(0, 0, 10), (1, 0, 20)]
+
+
+def test_a_run_that_ends_by_itself_may_end_before_it_begins(log: FakeLog) -> None:
+    """Its target is looked up first, and rows come before its start is."""
+    source = reader(startingOffsets="latest")
+    source.prepareForTriggerAvailableNow()
+    log.ends = [12, 25]
+    start = source.initialOffset()
+    end = source.latestOffset(start, ALL)
+    assert offsets_of(end) == {"0": 12, "1": 25}
+    assert source.partitions(start, end) == []
+
+
+def test_a_query_that_no_longer_reads_open_transactions_waits_for_them(log: FakeLog) -> None:
+    """It was told as "was cut to offset 10, below 15", and rows came twice with failOnDataLoss=false."""
+    log.log_ends = [15, 20]
+    first = reader(isolation="read_uncommitted")
+    end = first.latestOffset(first.initialOffset(), ALL)
+    restarted = reader()
+    log.ends = [10, 21]
+    later = restarted.latestOffset(end, ALL)
+    assert offsets_of(later) == {"0": 15, "1": 21}
+    log.ends = [17, 21]
+    assert offsets_of(restarted.latestOffset(later, ALL)) == {"0": 17, "1": 21}
+
+
+@pytest.mark.parametrize(("cut", "offset"), [(10, 10), (8, 9)], ids=["late", "cut"])
+def test_an_end_below_the_start_under_another_leader_is_a_cut_if_the_log_says_so(
+    log: FakeLog, cut: int, offset: int
+) -> None:
+    start = reader().latestOffset(reader().initialOffset(), ALL)
+    log.ends, log.epoch, log.epoch_ends = [9, 20], 2, {("t", 0): cut}
+    assert offsets_of(reader().latestOffset(start, ALL)) == {"0": offset, "1": 20}
 
 
 def test_a_run_that_ends_by_itself_ends_where_the_log_was(log: FakeLog) -> None:
@@ -142,19 +240,59 @@ def test_a_group_hears_of_every_batch_that_spark_has_committed(log: FakeLog) -> 
     assert log.committed == [{"0": 0, "1": 0}, {"0": 10, "1": 20}]
 
 
-def test_a_group_that_cannot_be_told_stops_nothing(log: FakeLog) -> None:
+def test_a_group_that_cannot_be_told_stops_nothing_and_is_left_alone_for_a_while(
+    log: FakeLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each try holds the micro-batch up until its time is over, and there are two of them for each."""
+    now_ms = 1_000_000
+    monkeypatch.setattr(stream_reader, "_now_ms", lambda: now_ms)
     source = reader(commitGroup="g")
+    start = source.initialOffset()
     log.commit_error = NetworkError()
-    source.commit(source.initialOffset())
+    source.commit(start)
+    end = source.latestOffset(start, ALL)
+    source.commit(end)
+    assert log.commit_tries == 1
     log.commit_error = None
-    source.commit(source.initialOffset())
-    assert log.committed == [{"0": 0, "1": 0}]
+    now_ms += 30_000
+    source.commit(end)
+    assert log.committed == [{"0": 10, "1": 20}]
 
 
 def test_without_a_group_nothing_is_committed(log: FakeLog) -> None:
     source = reader()
     source.commit(source.initialOffset())
     assert log.committed == []
+
+
+def test_a_topic_that_is_deleted_ends_a_query_only_if_it_may_lose_nothing(
+    log: FakeLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    start = reader().initialOffset()
+    log.is_deleted = True
+    with pytest.raises(UnknownTopicError):
+        reader().latestOffset(start, ALL)
+    source = reader(failOnDataLoss="false")
+    end = source.latestOffset(start, ALL)
+    assert end["topics"] == {}
+    assert source.partitions(start, end) == []
+    assert source.latestOffset(end, ALL) == end
+    assert caplog.text.count("no such topic: t; others are read") == 1
+    assert "topic t is no longer read, or was deleted" in caplog.text
+    source.prepareForTriggerAvailableNow()
+    with pytest.raises(UnknownTopicError):
+        reader(failOnDataLoss="false").initialOffset()
+
+
+def test_a_micro_batch_looks_at_the_cluster_once_and_again_only_when_it_runs_again(log: FakeLog) -> None:
+    source = reader()
+    start = source.initialOffset()
+    log.looks.clear()
+    end = source.latestOffset(start, ALL)
+    source.partitions(start, json.loads(json.dumps(end)))
+    assert log.looks == ["starts and ends"]
+    reader().partitions(start, end)
+    assert log.looks == ["starts and ends", "starts"]
 
 
 def test_a_start_beyond_the_end_is_a_wrong_option_and_no_lost_data(log: FakeLog) -> None:

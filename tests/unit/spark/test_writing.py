@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import pickle
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import StructType
 
 from oncelog.errors import (
     BatchRolledBackError,
@@ -18,6 +21,8 @@ from oncelog.errors import (
     UnknownTopicError,
 )
 from pyspark_oncelog import checks, committing, worker_client
+from pyspark_oncelog.batch_trace import BatchTrace
+from pyspark_oncelog.datasource import DefaultSource
 from pyspark_oncelog.identity import WriteIdentity
 from pyspark_oncelog.messages import TaskMessage, TaskResult
 from pyspark_oncelog.options import SinkOptions
@@ -59,7 +64,7 @@ def test_a_task_joins_by_its_names_writes_and_says_what_it_wrote(client: FakeCli
     assert participant.sent == [("t", {"value": [b"1", b"2", b"3"]})], "small batches are gathered"
     assert participant.is_closed
     assert message == TaskMessage(
-        IDENTITY, TaskResult.JOINED, 3, "42", 11, 5, (("id", 0, 3),), session_token=b"of the session"
+        IDENTITY, TaskResult.JOINED, 3, 11, 5, (("id", 0, 3),), session_token=b"of the session"
     )
 
 
@@ -156,6 +161,48 @@ def test_an_abort_names_the_transaction_and_never_raises(client: FakeClient) -> 
     assert client.aborts == [("spark-q", "run", "q", 7, 5)]
 
 
+def test_an_abort_does_not_raise_what_making_a_client_raises(
+    client: FakeClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without a trace, and with one, whose span asks for the client first."""
+    message = write(rows("1"))
+
+    def refuse(_connection: Any) -> Any:
+        raise ConfigError("option sslCafile: /ca cannot be read")
+
+    monkeypatch.setattr(committing, "client_for", refuse)
+    trace = BatchTrace(f"00-{1:032x}-{2:016x}-01", 5)
+    for failed in (message, dataclasses.replace(message, trace=trace)):
+        committing.abort_batch(options(otlpEndpoint="http://collector:4317"), [failed])
+    assert caplog.text.count("the abort of batch 7 was not answered; its lease ends it") == 2
+
+
+# ------------------------------------------------------------ where Spark makes a writer
+
+
+VALUE = StructType().add("value", "string")
+
+
+@pytest.mark.parametrize("kind", ["streamWriter", "writer"])
+def test_a_topic_that_is_gone_stops_the_plan_and_neither_commit_nor_abort(client: FakeClient, kind: str) -> None:
+    """Spark makes the writer anew to commit, from a data source that came by pickle: it raised there, before the abort."""
+    source = DefaultSource({"bootstrapServers": "a:1", "topic": "gone"})
+    with pytest.raises(UnknownTopicError, match="oncelog topic create gone"):
+        getattr(source, kind)(VALUE, False)
+    committer = pickle.loads(pickle.dumps(source))
+    message = write(rows("1"))
+    committer.streamWriter(schema=VALUE, overwrite=False).abort([message], 7)
+    committer.streamWriter(schema=VALUE, overwrite=False).commit([message], 7)
+    assert (len(client.aborts), len(client.commits)) == (1, 1)
+
+
+def test_a_stream_that_writes_says_what_has_no_effect(client: FakeClient) -> None:
+    given = {"bootstrapServers": "a:1", "topic": "t", "maxOffsetsPerTrigger": "5"}
+    DefaultSource(given).writer(VALUE, False)
+    with pytest.raises(ConfigError, match="option maxOffsetsPerTrigger is for a read"):
+        DefaultSource(given).streamWriter(VALUE, False)
+
+
 def test_the_driver_shows_the_token_of_its_tasks_and_prints_it_nowhere(client: FakeClient) -> None:
     message = write(rows("1"))
     committing.commit_batch(options(), [message], 7)
@@ -177,6 +224,23 @@ def test_a_known_topic_is_asked_for_once(client: FakeClient) -> None:
     checks.require_topic(options())
     client.topics.clear()
     checks.require_topic(options())
+
+
+@pytest.mark.parametrize("identity", [IDENTITY, None], ids=["in a transaction", "at least once"])
+def test_a_topic_that_was_deleted_since_is_created_again_or_named(
+    client: FakeClient, identity: WriteIdentity | None
+) -> None:
+    """A worker remembered it, and option createTopicPartitions had no effect until the worker ended."""
+    row = rows("1", topic=["new"])
+    creates = {"topic": "", "createTopicPartitions": "3"}
+    write(row, identity=identity, **creates)
+    client.topics.remove("new")
+    write(row, identity=identity, **creates)
+    assert client.created == [("new", 3)] * 2
+    assert client.participants[-1].sent == [("new", {"value": [b"1"]})]
+    client.topics.remove("new")
+    with pytest.raises(UnknownTopicError, match=r"oncelog topic create new .* or set option createTopicPartitions"):
+        write(row, identity=identity, topic="")
 
 
 def test_a_python_that_lacks_a_package_is_named() -> None:

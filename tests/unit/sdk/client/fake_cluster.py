@@ -57,6 +57,7 @@ class Log:
     sequences: dict[tuple[int, int, int], list[tuple[int, int, int]]] = field(default_factory=dict)
     fenced: dict[int, int] = field(default_factory=dict)
     end: int = 0
+    start: int = 0
 
     def append(self, batch: bytes) -> tuple[int, bool]:
         """Base offset, and whether it was there before. Raises as a leader does."""
@@ -259,8 +260,8 @@ class FakeCluster:
                 gone = reply.partitions.add(topic_id=item.topic_id, partition=item.partition)
                 gone.error.CopyFrom(to_detail(errors.UnknownTopicError()))
                 continue
-            end = self.logs[PartitionId(item.topic_id, item.partition)].end
-            offset = {-1: end, -2: 0}.get(item.timestamp_ms, -1)
+            log = self.logs[PartitionId(item.topic_id, item.partition)]
+            offset = {-1: log.end, -2: log.start}.get(item.timestamp_ms, -1)
             reply.partitions.add(topic_id=item.topic_id, partition=item.partition, offset=offset, timestamp_ms=-1)
         return reply, b""
 
@@ -293,7 +294,7 @@ class FakeCluster:
             if self.leaders[item.partition] != address:
                 found.error.CopyFrom(to_detail(errors.NotLeaderError()))
                 continue
-            if item.fetch_offset > log.end:
+            if not log.start <= item.fetch_offset <= log.end:
                 found.error.CopyFrom(to_detail(errors.OffsetOutOfRangeError()))
                 continue
             data = b"".join(b for b in log.batches if hd.read_header(b).next_offset > item.fetch_offset)

@@ -6,7 +6,8 @@ import pytest
 
 from oncelog import errors
 from oncelog.client.offset_lookup import EARLIEST, LATEST
-from tests.unit.sdk.client.fake_cluster import TOPIC, TOPIC_ID, FakeCluster
+from oncelog.types import PartitionId
+from tests.unit.sdk.client.fake_cluster import LATENCY_S, TOPIC, TOPIC_ID, FakeCluster
 from tests.unit.sdk.client.test_following import append
 
 
@@ -42,5 +43,34 @@ def test_a_topic_that_is_there_no_more_is_not_answered_for_by_its_successor(clus
             with pytest.raises(errors.UnknownTopicError, match="deleted and created again"):
                 await client.admin.end_of_epoch(TOPIC, 0, 0, TOPIC_ID)
             assert await client.admin.end_of_epoch(TOPIC, 0, 0) == 1
+
+    cluster.run(work)
+
+
+def test_many_topics_are_described_in_one_call_and_those_that_do_not_exist_are_left_out(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            before = cluster.count("GetMetadata")
+            found = await client.admin.describe_topics(["nowhere", TOPIC, TOPIC])
+            assert [(name, topic.topic_id) for name, topic in found.items()] == [(TOPIC, TOPIC_ID)]
+            assert await client.admin.describe_topics([]) == {}
+            assert cluster.count("GetMetadata") == before + 1
+
+    cluster.run(work)
+
+
+def test_several_questions_about_offsets_are_asked_at_the_same_time(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            both = [PartitionId(TOPIC_ID, number) for number in range(2)]
+            asked = [dict.fromkeys(both, LATEST), dict.fromkeys(both, EARLIEST)]
+            await client.admin.offsets_of_topics({TOPIC: TOPIC_ID}, *asked)
+            begun = cluster.loop.time()
+            last, first = await client.admin.offsets_of_topics({TOPIC: TOPIC_ID}, *asked)
+            assert cluster.loop.time() - begun == pytest.approx(LATENCY_S), "four calls to two leaders"
+            assert [[found[key].offset for key in both] for found in (last, first)] == [[3, 0], [0, 0]]
+            cluster.create_again()
+            with pytest.raises(errors.UnknownTopicError):
+                await client.admin.offsets_of_topics({TOPIC: TOPIC_ID}, *asked)
 
     cluster.run(work)
