@@ -97,6 +97,7 @@ class FakeCluster:
         self.ended: dict[int, int] = {}
         self.end_requests: list[co.EndTransactionRequest] = []
         self.aborted: list[types_pb2.AbortedTransaction] = []
+        self.committed: dict[tuple[str, int], int] = {}  # rows of each batch, by application and number
         self.offsets: dict[tuple[str, int], int] = {}  # by topic id and partition, as the coordinator keeps them
         self.topic_exists = True
         self.late: set[str] = set()  # brokers that have not heard of the topic
@@ -336,6 +337,9 @@ class FakeCluster:
         return reply, b""
 
     async def _JoinTransaction(self, address: str, request: co.JoinTransactionRequest, _: bytes) -> tuple[Any, bytes]:
+        token = (request.token.app_id, request.token.batch_id)
+        if token in self.committed:
+            return co.JoinTransactionReply(already_committed=True, committed_rows=self.committed[token]), b""
         self.next_producer_id += 1
         reply = co.JoinTransactionReply(
             producer_id=self.next_producer_id, producer_epoch=2, txn_producer_id=1, txn_no=9, txn_shard=0
@@ -349,4 +353,5 @@ class FakeCluster:
         self, address: str, request: co.CommitTransactionRequest, _: bytes
     ) -> tuple[Any, bytes]:
         rows = sum(winner.rows for winner in request.winners)
+        self.committed[request.token.app_id, request.token.batch_id] = rows
         return co.CommitTransactionReply(committed_rows=rows, txn_no=request.txn_no), b""
