@@ -21,6 +21,7 @@ SAME: Final[Mapping[str, str]] = {
     "compression.type": "compressionType",
     "default.api.timeout.ms": "requestTimeoutMs",
     "isolation.level": "isolation",
+    "max.request.size": "maxRequestBytes",
     "security.protocol": "securityProtocol",
 }
 """Properties of Kafka's clients that mean what an option of ours means."""

@@ -45,7 +45,11 @@ _FORGETS: Final = (
 _SASL: Final = "who the job is, is said by options username and passwordFile, or tokenFile, with SSL"
 _DEFAULT_BATCH_BYTES: Final = 3 << 20
 _LARGEST_BATCH_BYTES: Final = 7 << 20
-"""What a topic takes by default is 8 MiB."""
+_DEFAULT_REQUEST_BYTES: Final = 8 << 20
+"""What a topic takes by default."""
+_SMALLEST_REQUEST_BYTES: Final = 1 << 20
+_LARGEST_REQUEST_BYTES: Final = 32 << 20
+"""Brokers take and give messages of 64 MiB by default, and a producer keeps so much of what it has sent: two of these."""
 _DEFAULT_ROWS_PER_TASK: Final = 50_000
 _DEFAULT_TRIGGER_DELAY: Final = "15m"
 _TRACE_SAMPLERS: Final = tuple(dict.fromkeys(("parentbased_always_on", *SAMPLERS)))
@@ -317,12 +321,28 @@ class SourceOptions:
         )
 
 
+def _sizes(options: Mapping[str, str]) -> tuple[int, int]:
+    """Bytes of a batch and of a request. What stands beside the rows of a batch fits into an eighth of a request."""
+    request_bytes = _integer(
+        options, "maxRequestBytes", _DEFAULT_REQUEST_BYTES, _SMALLEST_REQUEST_BYTES, _LARGEST_REQUEST_BYTES
+    )
+    room = request_bytes // 8 * 7
+    batch_bytes = _integer(options, "batchBytes", min(_DEFAULT_BATCH_BYTES, room), 1 << 10, _LARGEST_BATCH_BYTES)
+    if batch_bytes > room:
+        raise ConfigError(
+            "option batchBytes is above seven eighths of option maxRequestBytes: make it smaller, or leave it out",
+            given=batch_bytes,
+            largest=room,
+        )
+    return batch_bytes, request_bytes
+
+
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
     """Options of a write. `topic` empty = the `topic` column decides; `create_topic_partitions` 0 = never create.
 
     `batch_bytes`: rows of one partition that travel as one message, before compression; a topic with a smaller
-    `max_message_bytes` wants it smaller.
+    `max_message_bytes` wants it smaller. `max_request_bytes`: the largest message, and so the largest row.
     """
 
     connection: ConnectionOptions
@@ -335,6 +355,7 @@ class SinkOptions:
     partitioner: str
     compression_type: str
     batch_bytes: int
+    max_request_bytes: int
     lease_ms: int
     max_duration_ms: int
     skip_rolled_back: bool
@@ -350,6 +371,7 @@ class SinkOptions:
         options = _normalise(raw, CONNECTION + SINK)
         if ("txnAppId" in options) != ("txnVersion" in options):
             raise ConfigError("options txnAppId and txnVersion are given together, or neither")
+        batch_bytes, max_request_bytes = _sizes(options)
         guarantee = _choice(options, "deliveryGuarantee", ("exactly_once", "at_least_once"))
         if guarantee != "exactly_once" and "txnAppId" in options:
             raise ConfigError("txnAppId needs deliveryGuarantee exactly_once")
@@ -363,7 +385,8 @@ class SinkOptions:
             txn_version=_integer(options, "txnVersion", -1, 0),
             partitioner=_choice(options, "partitioner", KEY_HASHES),
             compression_type=_choice(options, "compressionType", ("zstd", "lz4", "none")),
-            batch_bytes=_integer(options, "batchBytes", _DEFAULT_BATCH_BYTES, 1 << 10, _LARGEST_BATCH_BYTES),
+            batch_bytes=batch_bytes,
+            max_request_bytes=max_request_bytes,
             lease_ms=_integer(options, "leaseMs", 60_000, 1_000),
             max_duration_ms=_integer(options, "maxDurationMs", 3_600_000, 1_000),
             skip_rolled_back=_choice(options, "onRolledBackBatch", ("fail", "skip")) == "skip",
