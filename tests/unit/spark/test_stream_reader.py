@@ -158,7 +158,7 @@ def test_without_a_group_nothing_is_committed(log: FakeLog) -> None:
 
 
 def test_a_start_beyond_the_end_is_a_wrong_option_and_no_lost_data(log: FakeLog) -> None:
-    """new_user.md bug 14: a typo was told as "was cut to offset 3342, below 999999, which was read"."""
+    """new_user.md 6, bug 14: a typo was told as "was cut to offset 3342, below 999999, which was read"."""
     beyond = {"startingOffsets": '{"t":{"0":999999,"1":0}}'}
     with pytest.raises(OffsetOutOfRangeError) as caught:
         reader(**beyond).initialOffset()

@@ -476,7 +476,7 @@ def test_what_may_be_in_the_old_topic_never_reaches_the_new_one(cluster: FakeClu
     cluster.run(work)
 
 
-# ---------------------------------------------------------------- at most once (new_user.md, bug 1)
+# ---------------------------------------------------------------- at most once (new_user.md 6, bug 1)
 
 
 def careless(**options: Any) -> dict[str, Any]:
@@ -484,6 +484,8 @@ def careless(**options: Any) -> dict[str, Any]:
 
 
 def test_without_acknowledgements_a_record_is_sent_once(cluster: FakeCluster) -> None:
+    """new_user.md 6, bug 1: one record was written 31 times."""
+
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client, client.producer(**careless()) as producer:
             assert (await producer.send_and_wait(TOPIC, b"v", partition=0)).offset == -1
