@@ -28,6 +28,7 @@ MENU: Final[Mapping[str, tuple[str, ...]]] = {
         *(
             "spark",
             "transactions",
+            "two-phase-sink",
             "consumer",
             "processes",
             "partitioner",

@@ -134,6 +134,10 @@ class _Writes(Wrapper[A], Generic[A, Key, Value]):
             self._run(self._handover.put(given))
         return Delivery(given, self._thread)
 
+    def send_many(self, topic: str, rows: Iterable[Value | tuple[Key, Value] | Message[Key, Value]]) -> BatchDelivery:
+        """Queues many records: values, `(key, value)` pairs, or `Message`s. See `oncelog.Producer.send_many`."""
+        return BatchDelivery(self._run(self._inner.send_many(topic, list(several(rows)))), self._thread)
+
     def send_batch(self, topic: str, data: Any, partition: int | None = None) -> BatchDelivery:
         """Queues Arrow data without work per row. See `oncelog.Producer.send_batch`."""
         return BatchDelivery(self._run(self._inner.send_batch(topic, data, partition)), self._thread)
@@ -165,10 +169,6 @@ class Transaction(_Writes[AsyncTransaction[Key, Value], Key, Value]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._run(self._inner.__aexit__(kind, error, trace))
-
-    def send_many(self, topic: str, rows: Iterable[Value | tuple[Key, Value] | Message[Key, Value]]) -> BatchDelivery:
-        """Queues many records."""
-        return BatchDelivery(self._run(self._inner.send_many(topic, list(several(rows)))), self._thread)
 
     def send_offsets(self, read: Any, group: GroupMetadata | None = None) -> None:
         """Commits offsets with this transaction."""
@@ -222,10 +222,6 @@ class Producer(_Writes[AsyncProducer[Key, Value], Key, Value]):
         work = self._inner.send_and_wait(topic, value, key, partition, timestamp_ms, headers)
         metadata: RecordMetadata = self._run(work)
         return metadata
-
-    def send_many(self, topic: str, rows: Iterable[Value | tuple[Key, Value] | Message[Key, Value]]) -> BatchDelivery:
-        """Queues many records: values, `(key, value)` pairs, or `Message`s."""
-        return BatchDelivery(self._run(self._inner.send_many(topic, list(several(rows)))), self._thread)
 
     def flush(self) -> None:
         """Waits until everything is acknowledged. Raises the first failure that nobody awaited."""

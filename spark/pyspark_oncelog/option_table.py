@@ -169,6 +169,12 @@ SINK: Final[dict[str, Option]] = {
         "3145728",
         "kafka.batch.size",
     ),
+    "maxRequestBytes": Option(
+        "The most bytes of one row, and of one request; a topic takes a larger row only if its `max_message_bytes` is raised, "
+        "too.",
+        "8388608",
+        "kafka.max.request.size",
+    ),
     "leaseMs": Option("A transaction that no task has renewed for so long is aborted: the job is gone.", "60000"),
     "maxDurationMs": Option(
         "A transaction that is open for longer is aborted.", "3600000", "kafka.transaction.timeout.ms"

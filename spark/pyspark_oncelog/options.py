@@ -55,6 +55,11 @@ _LONGEST_LEASE_MS: Final = 86_400_000
 _LONGEST_DURATION_MS: Final = 7 * 86_400_000
 _APP_ID_CHARACTERS: Final = 256
 """What coordinators take."""
+_DEFAULT_REQUEST_BYTES: Final = 8 << 20
+"""What a topic takes by default."""
+_SMALLEST_REQUEST_BYTES: Final = 1 << 20
+_LARGEST_REQUEST_BYTES: Final = 32 << 20
+"""Brokers take and give messages of 64 MiB by default, and a producer keeps so much of what it has sent: two of these."""
 _DEFAULT_ROWS_PER_TASK: Final = 50_000
 _DEFAULT_TRIGGER_DELAY: Final = "15m"
 _TRACE_SAMPLERS: Final = tuple(dict.fromkeys(("parentbased_always_on", *SAMPLERS)))
@@ -353,12 +358,28 @@ def _check_ids(options: Mapping[str, str]) -> None:
         raise ConfigError(f"option {option}: {error.message}", given=ascii(name[:64])) from None
 
 
+def _sizes(options: Mapping[str, str]) -> tuple[int, int]:
+    """Bytes of a batch and of a request. What stands beside the rows of a batch fits into an eighth of a request."""
+    request_bytes = _integer(
+        options, "maxRequestBytes", _DEFAULT_REQUEST_BYTES, _SMALLEST_REQUEST_BYTES, _LARGEST_REQUEST_BYTES
+    )
+    room = request_bytes // 8 * 7
+    batch_bytes = _integer(options, "batchBytes", min(_DEFAULT_BATCH_BYTES, room), 1 << 10, _LARGEST_BATCH_BYTES)
+    if batch_bytes > room:
+        raise ConfigError(
+            "option batchBytes is above seven eighths of option maxRequestBytes: make it smaller, or leave it out",
+            given=batch_bytes,
+            largest=room,
+        )
+    return batch_bytes, request_bytes
+
+
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
     """Options of a write. `topic` empty = the `topic` column decides; `create_topic_partitions` 0 = never create.
 
     `batch_bytes`: rows of one partition that travel as one message, before compression; a topic with a smaller
-    `max_message_bytes` wants it smaller.
+    `max_message_bytes` wants it smaller. `max_request_bytes`: the largest message, and so the largest row.
     """
 
     connection: ConnectionOptions
@@ -371,6 +392,7 @@ class SinkOptions:
     partitioner: str
     compression_type: str
     batch_bytes: int
+    max_request_bytes: int
     lease_ms: int
     max_duration_ms: int
     skip_rolled_back: bool
@@ -386,6 +408,7 @@ class SinkOptions:
         options = _normalise(raw, is_read=False, streaming=streaming)
         if ("txnAppId" in options) != ("txnVersion" in options):
             raise ConfigError("options txnAppId and txnVersion are given together, or neither")
+        batch_bytes, max_request_bytes = _sizes(options)
         guarantee = _choice(options, "deliveryGuarantee", ("exactly_once", "at_least_once"))
         if guarantee != "exactly_once" and "txnAppId" in options:
             raise ConfigError("txnAppId needs deliveryGuarantee exactly_once")
@@ -400,7 +423,8 @@ class SinkOptions:
             txn_version=_integer(options, "txnVersion", -1, 0),
             partitioner=_choice(options, "partitioner", KEY_HASHES),
             compression_type=_choice(options, "compressionType", ("zstd", "lz4", "none")),
-            batch_bytes=_integer(options, "batchBytes", _DEFAULT_BATCH_BYTES, 1 << 10, _LARGEST_BATCH_BYTES),
+            batch_bytes=batch_bytes,
+            max_request_bytes=max_request_bytes,
             lease_ms=_integer(options, "leaseMs", 60_000, 1_000, _LONGEST_LEASE_MS),
             max_duration_ms=_integer(options, "maxDurationMs", 3_600_000, 1_000, _LONGEST_DURATION_MS),
             skip_rolled_back=_choice(options, "onRolledBackBatch", ("fail", "skip")) == "skip",

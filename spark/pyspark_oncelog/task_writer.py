@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from oncelog import span_names
 from oncelog.errors import BatchRolledBackError, IllegalStateError, MessageTooLargeError, UnknownTopicError
@@ -26,6 +26,18 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
 
     from oncelog.sync import Client
+
+
+_RAISE_TOPICS: Final = "oncelog topic alter-config TOPIC --set max_message_bytes=N"
+_SPLIT: Final = "Or split the row, or write a reference to where its content is"
+_MORE_THAN_THE_SINK_SENDS: Final = (
+    "a row is larger than option maxRequestBytes: raise that, and max_message_bytes of the topic if it is below "
+    f"({_RAISE_TOPICS}). {_SPLIT}"
+)
+_MORE_THAN_THE_TOPIC_TAKES: Final = (
+    "a row, or a batch of rows, is larger than the topic's max_message_bytes: raise that, up to option maxRequestBytes "
+    f"({_RAISE_TOPICS}), or, for a batch of small rows, make option batchBytes smaller. {_SPLIT}"
+)
 
 
 class ArrowWriter(Protocol):
@@ -138,6 +150,7 @@ def _producer_options(options: SinkOptions) -> dict[str, Any]:
         "partitioner": options.partitioner,
         "compression_type": options.compression_type,
         "batch_size": options.batch_bytes,
+        "max_request_size": options.max_request_bytes,
         "max_block_ms": options.connection.request_timeout_ms,
     }
 
@@ -168,13 +181,12 @@ def _send_all(client: Client, options: SinkOptions, writer: ArrowWriter, batches
 
 
 def too_large(error: MessageTooLargeError) -> MessageTooLargeError:
-    """The error in the words of somebody who runs a query, and has no `max_request_size` to set."""
+    """The error in the words of somebody who runs a query: which limit it was, and by which option that is raised."""
     named: dict[str, Any] = dict(error.context)
-    return MessageTooLargeError(
-        "a row is larger than a request may be, and no option of the sink raises that: split the row, or write a reference "
-        "to where its content is. Option batchBytes is about many rows together",
-        **named,
-    )
+    if "max_request_size" not in named:
+        return MessageTooLargeError(_MORE_THAN_THE_TOPIC_TAKES, **named)
+    limit = named.pop("max_request_size")
+    return MessageTooLargeError(_MORE_THAN_THE_SINK_SENDS, **named, maxRequestBytes=limit)
 
 
 def rolled_back(error: BatchRolledBackError) -> BatchRolledBackError:

@@ -59,7 +59,16 @@ def _changing(title: str, *names: str) -> Case:
     return Case(title, tuple(f"conformance/test_changing_topics.py::{name}" for name in names))
 
 
+def _preferred(title: str, *names: str) -> Case:
+    return Case(title, tuple(f"conformance/test_preferred_leaders.py::{name}" for name in names))
+
+
 OPERATIONS: Final[dict[str, Case]] = {
+    "preferred 1": _preferred(
+        "leadership goes back to the preferred replica soon after its return",
+        "test_the_preferred_replica_leads_again_within_a_minute",
+        "test_the_time_is_an_option_of_brokers",
+    ),
     "at most once 1": _careless(
         "acks=0: what may have arrived is never sent again, what certainly did not is",
         "test_without_acknowledgements_every_record_is_there_once",

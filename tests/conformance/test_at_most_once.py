@@ -1,4 +1,5 @@
-"""`acks=0` is at most once: what may have arrived is not sent again, what certainly did not is (new_user.md, bugs 1 and 10)."""
+"""`acks=0` is at most once: what may have arrived is not sent again, what certainly did not is (new_user.md 6, bugs 1
+and 10)."""
 
 from __future__ import annotations
 
@@ -75,7 +76,9 @@ async def test_without_acknowledgements_a_leader_that_leads_no_more_is_left(s: S
 
 
 async def test_plain_records_without_acks_are_acknowledged_by_all(s: Script) -> None:
-    """Callers with stubs alone that leave `acks` (and the time-out) out do not ask for records to be lost."""
+    """new_user.md 2 and 6, bug 10: callers with stubs alone that leave `acks` (and the time-out) out do not ask for records
+    to be lost.
+    """
     place = await s.place()
     request = pa.ProduceRecordsRequest(topic=place.topic, partition=0, records=[types_pb2.Record(value=b"x")])
     for node in ("broker-0", "broker-1", "broker-2"):

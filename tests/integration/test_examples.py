@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 
@@ -43,9 +44,11 @@ def values(cluster: LocalCluster, topic: str, isolation_level: str = "read_commi
 
 
 def test_every_example_is_run_here() -> None:
+    """new_user.md 1: there was no folder of examples."""
     assert {path.name for path in EXAMPLES.glob("*.py")} == {
         "produce_and_consume.py",
         "transaction.py",
+        "two_phase_sink.py",
         "spark_write.py",
     }
 
@@ -65,6 +68,18 @@ def test_the_wrong_transaction_leaves_nothing_and_the_right_one_all(cluster: Loc
     assert sorted(line[len("read  ")] for line in lines[2:]) == ["0", "1", "2"]
     assert values(cluster, "example-transfers") == [b"right"] * 3
     assert sorted(values(cluster, "example-transfers", "read_uncommitted")) == [b"right"] * 3 + [b"wrong"] * 3
+
+
+def test_a_batch_of_many_processes_of_which_one_dies_is_there_once(cluster: LocalCluster) -> None:
+    """new_user.md 3, "two-phase sink": no example, and no word of `write_attempt`."""
+    topic = "example-sink"
+    rows = sorted(f"part {part}, row {i}".encode() for part in range(3) for i in range(100))
+    said = run("two_phase_sink.py", cluster, topic)
+    assert said == ["attempt 1: a worker died", "is committed: 300 rows", "read 300 rows, 300 different ones"]
+    assert sorted(values(cluster, topic)) == rows
+    aborted = Counter(values(cluster, topic, "read_uncommitted")) - Counter(rows)
+    assert len(aborted) >= 50, "the half part of the worker that died, at least"
+    assert run("two_phase_sink.py", cluster, topic) == ["was committed: 300 rows", said[-1]]
 
 
 @pytest.mark.spark

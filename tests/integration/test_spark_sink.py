@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -59,6 +60,25 @@ def failing_first_attempt(frame: Any, fails_at: str) -> Any:
 
 
 # ------------------------------------------------------------ batch writes
+
+
+def test_a_row_of_nine_mebibytes_is_written_when_sink_and_topic_take_it(
+    spark: SparkSession, cluster: LocalCluster, new_topic: NewTopic
+) -> None:
+    """new_user.md 4: "9 MB: names an SDK option that Spark users cannot set"; there was no way to write it."""
+    topic, value = new_topic(1), os.urandom(9 << 20)  # random, so that no compression makes it small
+    frame = spark.createDataFrame([(bytearray(value),)], "value binary")
+    with pytest.raises(Exception, match="a row is larger than option maxRequestBytes"):
+        write(frame, cluster, topic=topic)
+    larger = {"kafka.max.request.size": str(16 << 20)}
+    with pytest.raises(Exception, match="larger than the topic's max_message_bytes"):
+        write(frame, cluster, topic=topic, **larger)
+    with Client(cluster.bootstrap_servers) as client:
+        client.admin.alter_topic(topic, config={"max_message_bytes": str(16 << 20)})
+    write(frame, cluster, topic=topic, **larger)
+    reader = spark.read.format("oncelog").option("bootstrapServers", cluster.bootstrap_servers)
+    [row] = reader.option("subscribe", topic).load().select("value").collect()
+    assert bytes(row.value) == value
 
 
 def test_a_job_is_written_once_and_its_rerun_changes_nothing(
@@ -256,7 +276,7 @@ def test_foreach_batch_with_tokens_is_written_once(pipeline: Pipeline) -> None:
 
 
 def test_the_guides_aggregation_in_update_mode_is_written_once(pipeline: Pipeline) -> None:
-    """new_user.md section 4: Spark refuses update mode for sinks in Python, and nothing said what to do."""
+    """new_user.md 4: Spark refuses update mode for sinks in Python, and nothing said what to do."""
     page = (Path(__file__).resolve().parents[2] / "docs" / "spark.md").read_text()
     (code,) = re.findall(r"^## An aggregation in update mode\n.*?^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     for told, here in {
@@ -283,6 +303,7 @@ def test_the_guides_aggregation_in_update_mode_is_written_once(pipeline: Pipelin
 
 
 def test_complete_mode_is_refused_or_appends_by_option(pipeline: Pipeline) -> None:
+    """new_user.md 4, "windowed aggregation complete"."""
     pipeline.add("a", ["x", "x"])
     counted = pipeline.frame().groupBy("value").count().selectExpr("CONCAT(value, count) AS value")
 

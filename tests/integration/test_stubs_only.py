@@ -130,6 +130,19 @@ def records(*values: bytes) -> list[types_pb2.Record]:
     return [types_pb2.Record(key=b"k", value=value, timestamp_ms=NOW_MS) for value in values]
 
 
+def test_records_without_acks_are_acknowledged_not_thrown_at_the_cluster(
+    caller: Caller, new_topic: Callable[..., str]
+) -> None:
+    """new_user.md 2 and 6, bug 10: `acks` left unset was 0, so each answer said base_offset -1, and a record could be lost."""
+    topic = new_topic(1)
+    request = pb.ProduceRecordsRequest(topic=topic, partition=0, records=records(b"a", b"b"))
+    assert not request.HasField("acks")
+    assert [caller.broker("ProduceRecords", request).base_offset for _ in range(2)] == [0, 2]
+    assert caller.read(topic, 0) == [b"a", b"b", b"a", b"b"]
+    request.acks = 0
+    assert caller.broker("ProduceRecords", request).base_offset == -1, "who asks for it is not told an offset"
+
+
 def in_transaction(topic: str, partition: int, name: str, session: co.InitProducerIdReply) -> pb.ProduceRecordsRequest:
     return pb.ProduceRecordsRequest(
         topic=topic,
@@ -220,7 +233,9 @@ def test_offsets_of_many_groups_are_found_whoever_owns_their_shards(
 
 
 def test_a_coordinator_sends_on_to_the_other_one(caller: Caller) -> None:
-    """A caller that keeps the address of one coordinator for every name is sent on, too."""
+    """A caller that keeps the address of one coordinator for every name is sent on, too. new_user.md 2, "which
+    coordinator?": the error named the shard and no address.
+    """
     caller.session("warm-up")
     one = caller.went_to[-1]
     astray = Caller(one)
@@ -233,6 +248,7 @@ def test_a_coordinator_sends_on_to_the_other_one(caller: Caller) -> None:
 
 
 def test_topics_are_administered_through_any_broker(caller: Caller) -> None:
+    """new_user.md 2: CreateTopic and ListOffsets were refused without the address of who serves them."""
     topic = f"administered-{caller.first.replace(':', '-')}"
     created = caller.broker("CreateTopic", pb.CreateTopicRequest(topic=topic, partitions=1, timeout_ms=10_000))
     assert created.created
@@ -271,6 +287,21 @@ def test_an_error_comes_as_a_status_with_its_detail_in_the_trailer(caller: Calle
     assert raised.value.code() is grpc.StatusCode.NOT_FOUND
     detail = detail_of(raised.value)
     assert (detail.code, detail.go_to) == (err.ERROR_CODE_UNKNOWN_TOPIC_OR_PARTITION, "")
+
+
+def test_what_the_contract_limits_is_refused_with_what_to_do(caller: Caller, new_topic: Callable[..., str]) -> None:
+    """new_user.md 2: 1 MiB for ProduceRecords, and a topic's id for CommitOffsets, of which the contract said nothing."""
+    topic = new_topic(1)
+    with pytest.raises(grpc.RpcError, match="above 1 MiB: use Produce") as too_large:
+        caller.broker("ProduceRecords", pb.ProduceRecordsRequest(topic=topic, records=records(bytes(1 << 20))))
+    assert detail_of(too_large.value).code == err.ERROR_CODE_MESSAGE_TOO_LARGE
+    by_name = co.CommitOffsetsRequest(
+        member=co.GroupMember(group_id="by-name", member_epoch=-1),
+        offsets=[co.OffsetEntry(topic=topic, partition=0, offset=1, leader_epoch=-1)],
+    )
+    (refused,) = caller.coordinator("CommitOffsets", by_name).errors
+    assert refused.error.code == err.ERROR_CODE_INVALID_REQUEST
+    assert "a topic id of 32 hex digits" in refused.error.message
 
 
 def test_people_see_the_address_in_the_text(caller: Caller) -> None:

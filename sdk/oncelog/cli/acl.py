@@ -54,27 +54,27 @@ def add_parser(commands: Commands) -> None:
     check = noun.verb(
         "check",
         _check,
-        "would this be allowed, and why; exit code 1 when not",
+        "say whether something is allowed, and why; exit code 1 when it is not",
         ("oncelog acl check READ --topic orders", "oncelog acl check ALTER --cluster --principal User:web"),
     )
     check.add_argument("operation", type=str.upper)
-    check.add_argument("--principal", default="", help="whom to ask about (default: who I am)")
-    check.add_argument("--host", default="", help="IP address from which he comes")
+    check.add_argument("--principal", default="", help="the principal to ask about (default: yours)")
+    check.add_argument("--host", default="", help="IP address that the principal calls from")
     _resource_flags(check, prefixes=False)
 
 
 def _rule_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--principal", required=True, action="append", help="User:NAME; User:* = everybody; again for more"
+        "--principal", required=True, action="append", help="User:NAME; User:* = everybody; may be repeated"
     )
     parser.add_argument(
-        "--operation", action="append", type=str.upper, default=[], help="READ, WRITE, ...; again for more"
+        "--operation", action="append", type=str.upper, default=[], help="READ, WRITE, ...; may be repeated"
     )
     parser.add_argument("--role", help="a bundle of operations")
     parser.add_argument("--on", default="", metavar="NAME", help="resources on which the role holds")
     parser.add_argument("--on-prefix", default="", metavar="PREFIX", help="the same, all that begin alike")
     parser.add_argument("--host", default="*", help="only from this IP address")
-    parser.add_argument("--deny", action="store_true", help="forbid, whatever else allows it")
+    parser.add_argument("--deny", action="store_true", help="forbid it, even where another rule allows it")
     _resource_flags(parser, prefixes=True)
 
 

@@ -117,7 +117,7 @@ ADVICE: Final[Mapping[C, str]] = {
     C.MISDIRECTED_BATCH: _ITS_OWN,
     C.FORKED_CLIENT: "Make the client after the fork, or start processes with spawn: docs/processes.md tells how, also with "
     "gunicorn, Celery and Airflow.",
-    C.BUFFER_EXHAUSTED: "Wait for deliveries, or raise `buffer_memory` or `max_block_ms`; look why brokers are slow.",
+    C.BUFFER_EXHAUSTED: "Wait for deliveries, or raise `buffer_memory` or `max_block_ms`; find out why brokers are slow.",
     C.COMMIT_OUTCOME_UNKNOWN: "Call `commit()` again; or ask `client.get_outcome` later.",
     C.OFFSET_COMMIT_STALE: "Nothing: a newer commit counts.",
     C.SHUTTING_DOWN: "Wait: others take over.",

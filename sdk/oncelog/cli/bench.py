@@ -14,7 +14,7 @@ from oncelog.cli.words import milliseconds
 COLUMNS: Final = (
     "bench", "records", "mb", "seconds", "records_per_s", "mb_per_s", "p50_ms", "p99_ms", "max_ms", "errors",
 )  # fmt: skip
-_DETAILS: Final = """The topic is one of its own, and deleted at the end, unless --topic names another.
+_DETAILS: Final = """It makes a topic for itself and deletes it at the end, unless --topic names one.
 Latency is from the send to the acknowledgement (produce), from begin to the decided commit (txn), of one fetch (consume)."""
 
 
@@ -24,7 +24,7 @@ def add_parser(commands: Commands) -> None:
     produce = noun.verb(
         "produce",
         _run,
-        "write as fast as it goes",
+        "write as fast as possible",
         (
             "oncelog bench produce --records 1000000 --record-size 1000",
             "oncelog bench produce --duration 30s --producers 4",
@@ -37,7 +37,7 @@ def add_parser(commands: Commands) -> None:
         "consume", _run, "read from the beginning", ("oncelog bench consume --topic orders --duration 30s",), _DETAILS
     )
     _add_load(consume, records=100_000)
-    consume.add_argument("--consumers", type=positive, default=1, help="readers side by side (default 1)")
+    consume.add_argument("--consumers", type=positive, default=1, help="readers at the same time (default 1)")
     txn = noun.verb(
         "txn", _run, "transactions, one after the other", ("oncelog bench txn --producers 8 --txn-size 100",), _DETAILS
     )
@@ -48,10 +48,10 @@ def add_parser(commands: Commands) -> None:
 
 
 def _add_load(parser: Parser, records: int) -> None:
-    parser.add_argument("--records", type=positive, help=f"stop after so many (default {records}, or --duration)")
-    parser.add_argument("--duration", type=seconds, help="stop after so long: 30s, 5m")
+    parser.add_argument("--records", type=positive, help=f"stop after this many (default {records}, or --duration)")
+    parser.add_argument("--duration", type=seconds, help="stop after this time: 30s, 5m")
     parser.add_argument("--record-size", type=size, default=100, help="bytes of a value (default 100)")
-    parser.add_argument("--producers", type=positive, default=1, help="writers side by side (default 1)")
+    parser.add_argument("--producers", type=positive, default=1, help="writers at the same time (default 1)")
     parser.add_argument("--batch-size", type=size, default=262_144, help="bytes of a batch (default 256KiB)")
     parser.add_argument("--linger-ms", type=milliseconds, default=0, help="how long a batch waits for more (default 0)")
     parser.add_argument("--compression", choices=("none", "lz4", "zstd"), default="none")

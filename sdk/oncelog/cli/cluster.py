@@ -25,10 +25,11 @@ def add_parser(commands: Commands) -> None:
     health = noun.verb(
         "health",
         _health,
-        "what is not as it should be",
+        "what is wrong with the cluster, if anything",
         ("oncelog cluster health", "oncelog cluster health --watch --exit-when-healthy --timeout-ms 120000"),
-        "Exit code 0: every partition has a leader and all its replicas in sync, every coordinator shard an owner\n"
-        "under whom it lives, and there are a controller and a service for producer ids. 1: not so, or nobody answers.",
+        "Exit code 0: every partition has a leader and all its replicas in sync, every coordinator shard has an owner\n"
+        "that serves it, and there are a controller and a service for producer ids. 1: some of that is missing,\n"
+        "or nobody answers.",
     )
     add_watch(health)
     health.add_argument(
@@ -79,7 +80,7 @@ def _show(health: dict[str, Any], printer: Printer) -> None:
             more = f" and {len(found) - _SHOWN_MAX} more" if len(found) > _SHOWN_MAX else ""
             printer.text(f"  {what.replace('_', '-')}: {', '.join(names)}{more}")
     for shard, error in health.get("troubled_shards", ())[:_SHOWN_MAX]:
-        printer.text(f"  shard {shard} does not come to life: {error}")
+        printer.text(f"  shard {shard} is not served: {error}")
 
 
 def _sentence(health: dict[str, Any]) -> str:

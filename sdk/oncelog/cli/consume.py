@@ -72,7 +72,7 @@ def add_parser(commands: Commands) -> None:
     consume.add_argument("--regex", "-r", action="store_true", help="the names are regular expressions")
     consume.add_argument("--offset", "-o", "--from", dest="start", metavar="PLACE", help="default start")
     consume.add_argument("--partition", "-p", type=id_of, action="append", help="may be repeated; default: all")
-    consume.add_argument("--num", "-n", "--max-records", type=int, default=0, help="stop after so many; 0 = never")
+    consume.add_argument("--num", "-n", "--max-records", type=int, default=0, help="stop after this many; 0 = never")
     consume.add_argument("--until-end", action="store_true", help="stop at the end as it is now")
     consume.add_argument("--line-format", "-f", metavar="FORMAT", help="how a record is printed")
     consume.add_argument("--group", "-g", help="begin where this group stands, and commit what was printed")
@@ -130,7 +130,7 @@ async def _topics(client: Client, args: argparse.Namespace) -> list[TopicDescrip
     if not args.regex:
         for name in args.topic:
             if _PATTERN & set(name):
-                raise UsageError(f"{name!r} is no name of a topic; if it is a pattern, say --regex")
+                raise UsageError(f"{name!r} is not the name of a topic; if it is a pattern, give --regex")
         return [await client.admin.describe_topic(name) for name in args.topic]
     topics = {topic.name: topic for topic in await client.admin.list_topics()}
     names = matching(args.topic, topics)

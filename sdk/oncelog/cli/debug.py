@@ -15,7 +15,7 @@ from oncelog.errors import ConfigError
 
 _DETAILS: Final = """It holds versions, settings, health, topics with their options, partitions, transactions, groups, and what
 --logs and --metrics name. Secrets are masked by name and by looks; records are never read. It is made also when the cluster
-does not answer: manifest.json says what could not be had."""
+does not answer: manifest.json says what is missing."""
 
 
 def add_parser(commands: Commands) -> None:

@@ -47,7 +47,7 @@ def add_parser(commands: Commands) -> None:
         _down,
         "stop the local cluster",
         ("oncelog down", "oncelog down --data-dir /tmp/try"),
-        "The data stay; `oncelog up` with the same data directory goes on with them.",
+        "The data is kept: `oncelog up` with the same data directory goes on with them.",
     )
     add_data_dir(down)
     down.add_argument("--timeout", type=seconds, default=_STOP_S, help="give up after this long (default 60s)")

@@ -94,12 +94,15 @@ async def reporting(line: Callable[[], str], *, shown: bool = True, interval_s: 
 
 def add_topic_flags(parser: argparse.ArgumentParser) -> None:
     """`--topic`, or how to make one."""
-    parser.add_argument("--topic", help="an existing topic; default: one of its own, deleted at the end")
-    parser.add_argument("--partitions", type=id_of, default=6, help="of its own topic (default 6)")
+    parser.add_argument("--topic", help="an existing topic; default: it makes one, and deletes it at the end")
+    parser.add_argument("--partitions", type=id_of, default=6, help="partitions of the topic that it makes (default 6)")
     parser.add_argument(
-        "--replication-factor", type=id_of, default=0, help="of its own topic; 0 = the cluster's default"
+        "--replication-factor",
+        type=id_of,
+        default=0,
+        help="replicas of the topic that it makes; 0 = the cluster's default",
     )
-    parser.add_argument("--keep-topic", action="store_true", help="do not delete its own topic")
+    parser.add_argument("--keep-topic", action="store_true", help="do not delete the topic that it made")
 
 
 @contextlib.asynccontextmanager

@@ -35,7 +35,7 @@ def add_parser(commands: Commands) -> None:
         f"{_WHICH} Waits in line while another node of its kind drains. Exit code 3: not in time.",
     )
     _add_node(drain, required=True)
-    drain.add_argument("--timeout", type=seconds, default=60.0, metavar="SPAN", help="wait so long (default 60s)")
+    drain.add_argument("--timeout", type=seconds, default=60.0, metavar="SPAN", help="how long to wait (default 60s)")
     undrain = noun.verb(
         "undrain", _run_undrain, "end a drain: the node takes work again", ("oncelog node undrain --node 2",), _WHICH
     )
@@ -43,7 +43,7 @@ def add_parser(commands: Commands) -> None:
     status = noun.verb(
         "status",
         _run_status,
-        "what each node would take with it",
+        "what each node does that would be missing without it",
         ("oncelog node status", "oncelog node status --node 2"),
     )
     _add_node(status, required=False)
@@ -56,12 +56,14 @@ def _add_loads(noun: Noun) -> None:
         _run_decommission,
         "take brokers out of use: all their replicas move away, and then they may be stopped for good",
         ("oncelog node decommission 3", "oncelog node decommission 3 4 --timeout 0"),
-        "Returns when the brokers hold nothing. Exit code 3: not in time; the moves go on, ask again.",
+        "Returns when the brokers hold nothing. Exit code 3: not in time; the moves go on, so run it again.",
     )
     out.add_argument("broker", type=id_of, nargs="+", help="ids of brokers")
-    wait = "wait so long (default 600s; 0 = not at all)"
+    wait = "how long to wait (default 600s; 0 = not at all)"
     out.add_argument("--timeout", type=seconds, default=600.0, metavar="SPAN", help=wait)
-    out.add_argument("--missing-ok", action="store_true", help="brokers that nobody knows (any more) are fine")
+    out.add_argument(
+        "--missing-ok", action="store_true", help="do not fail for brokers that are not registered (any more)"
+    )
     back = noun.verb("recommission", _run_recommission, "brokers take part again", ("oncelog node recommission 3",))
     back.add_argument("broker", type=id_of, nargs="+", help="ids of brokers")
     noun.verb("loads", _run_loads, "replicas and leaderships of each broker", ("oncelog node loads",))

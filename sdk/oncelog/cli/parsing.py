@@ -109,9 +109,17 @@ def _tls_flags(flags: argparse._ArgumentGroup, defaults: Defaults) -> None:
 
 def _identity_flags(flags: argparse._ArgumentGroup, defaults: Defaults) -> None:
     for name, metavar, about in (
-        ("token-file", "FILE", "bearer token that says who I am (environment: ONCELOG_TOKEN_FILE, or ONCELOG_TOKEN)"),
+        (
+            "token-file",
+            "FILE",
+            "file with a bearer token that says who you are (environment: ONCELOG_TOKEN_FILE, or ONCELOG_TOKEN)",
+        ),
         ("username", "NAME", "user with a password (environment: ONCELOG_USERNAME)"),
-        ("password-file", "FILE", "his password (environment: ONCELOG_PASSWORD_FILE, or ONCELOG_PASSWORD)"),
+        (
+            "password-file",
+            "FILE",
+            "file with the password of --username (environment: ONCELOG_PASSWORD_FILE, or ONCELOG_PASSWORD)",
+        ),
     ):
         default = defaults.of(name.replace("-", "_"))
         flags.add_argument(f"--{name}", default=default, metavar=metavar, help=about)

@@ -33,7 +33,7 @@ def add_parser(commands: Commands) -> None:
             "oncelog partition list --under-replicated --leaderless",
             "oncelog partition list --topic orders --format wide",
         ),
-        "Several filters: partitions to which one of them applies. Exit code 1 when a filter finds some.",
+        "With several filters: partitions to which any of them applies. Exit code 1 when a filter finds some.",
     )
     listing.add_argument("--topic", action="append", default=[], help="may be repeated; default: all, internal too")
     listing.add_argument("--under-replicated", action="store_true", help="a replica is not in sync")
@@ -91,7 +91,7 @@ def _add_moves(noun: Noun) -> None:
         _transfer,
         "let another in-sync replica lead",
         ("oncelog partition transfer-leadership orders/0 --to 2",),
-        "The leader goes back to the preferred replica (the first of REPLICAS) after a while; `reassign` changes the order.",
+        "The leader goes back to the preferred replica (the first of REPLICAS) within 30 s; `reassign` changes the order.",
     )
     transfer.add_argument("partition", nargs="+", metavar="TOPIC/PARTITION")
     transfer.add_argument("--to", type=id_of, required=True, metavar="NODE", help="id of the broker that is to lead")
@@ -107,7 +107,7 @@ def _add_moves(noun: Noun) -> None:
     )
     reassign.add_argument("move", nargs="+", metavar="TOPIC/PARTITION=NODE,...")
     reassign.add_argument(
-        "--cancel", action="store_true", help="go back to the replicas from before; no =NODE,... then"
+        "--cancel", action="store_true", help="go back to the replicas from before; give no =NODE,..."
     )
     reassign.add_argument("--wait", action="store_true", help="return when the moves are done")
     moves = noun.verb("moves", _moves, "moves of replicas that are under way", ("oncelog partition moves --watch",))

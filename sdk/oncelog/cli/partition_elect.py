@@ -35,7 +35,7 @@ def add_elect(noun: Noun) -> None:
         " Start brokers rather than electing: a partition leads again by itself as soon as nothing can be lost.",
     )
     elect.add_argument("partition", metavar="TOPIC/PARTITION")
-    elect.add_argument("--unclean", action="store_true", help="elect --to NODE, whatever is lost by that")
+    elect.add_argument("--unclean", action="store_true", help="elect --to NODE, even if records are lost")
     elect.add_argument("--to", type=id_of, metavar="NODE", help="id of the broker that is to lead")
     add_yes(elect)
 

@@ -11,9 +11,7 @@ from oncelog.cli.parsing import Commands, common_flags
 from oncelog.cli.profiles import Profiles, checked, settings_of
 from oncelog.errors import ConfigError
 
-_DETAILS: Final = (
-    "Flags stand above the environment, the environment above the profile, the profile above the defaults."
-)
+_DETAILS: Final = "A flag wins over the environment, the environment over the profile, the profile over the default."
 COLUMNS: Final = ("current", "name", "bootstrap_servers", "security_protocol")
 WIDE: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "timeout_ms")
 
@@ -24,7 +22,7 @@ def add_parser(commands: Commands) -> None:
     create = noun.verb(
         "create",
         _create,
-        "keep the common flags of this very command under a name",
+        "keep the common flags of this command under a name",
         ("oncelog profile create prod --bootstrap-servers kafka-0:9094,kafka-1:9094 --ssl-cafile ca.pem",
          "oncelog profile create local --set bootstrap_servers=127.0.0.1:9092"),
         _DETAILS + " The first profile becomes the current one.",

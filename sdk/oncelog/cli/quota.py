@@ -24,7 +24,7 @@ _KINDS: Final = {
 }
 _UNLIMITED: Final = "unlimited"
 _WORDS: Final = (
-    "A subject is User:NAME, or Address:IP for who did not say who he is; User:* and Address:* are the default for each of\n"
+    "A subject is User:NAME, or Address:IP for callers without an identity; User:* and Address:* are the default for each of\n"
     "them. Every broker and coordinator holds a quota for itself, as in Kafka. A limit is a number, a number with K, M or G\n"
     "(1024), or `unlimited`, which lifts the default."
 )
@@ -37,7 +37,7 @@ def add_parser(commands: Commands) -> None:
     setting = noun.verb(
         "set",
         _set,
-        "set limits; others of the subject stay",
+        "set limits; the subject's other limits stay as they are",
         (
             "oncelog quota set User:etl --produce-bytes-per-s 20M --fetch-bytes-per-s 50M",
             "oncelog quota set 'User:*' 'Address:*' --connections 100 --requests-per-s 2000",
@@ -56,15 +56,15 @@ def add_parser(commands: Commands) -> None:
     )
     remove.add_argument("subject", nargs="+")
     remove.add_argument(
-        "--kind", action="append", default=[], choices=tuple(_KINDS), help="only this one; again for more"
+        "--kind", action="append", default=[], choices=tuple(_KINDS), help="only this one; may be repeated"
     )
     describe = noun.verb(
         "describe",
         _describe,
-        "the limits that hold for somebody, and where they come from",
+        "the limits that apply to a subject, and where they come from",
         ("oncelog quota describe", "oncelog quota describe User:etl"),
     )
-    describe.add_argument("subject", nargs="?", default="", help="default: who I am")
+    describe.add_argument("subject", nargs="?", default="", help="default: your own principal")
 
 
 def _flag(kind: str) -> str:
@@ -141,7 +141,7 @@ def _describe(args: argparse.Namespace, printer: Printer) -> int:
         if not printer.is_text:
             printer.data({"subject": found.subject, "limits": rows})
             return 0
-        printer.text(found.subject or "one of the cluster's services: no quota counts for it")
+        printer.text(found.subject or "one of the cluster's services: no quota applies to it")
         printer.rows(rows, ("kind", "limit", "source"))
         return 0
 

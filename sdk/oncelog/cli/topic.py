@@ -110,7 +110,7 @@ def _add_changes(noun: Noun) -> None:
     )
     grow.add_argument("topic", nargs="+")
     grow.add_argument("--num", "-n", type=id_of, help="how many more")
-    grow.add_argument("--total", type=id_of, help="how many in all; safe to repeat")
+    grow.add_argument("--total", type=id_of, help="how many in total; safe to repeat")
     trim = noun.verb(
         "trim-prefix",
         _trim_prefix,
@@ -121,7 +121,7 @@ def _add_changes(noun: Noun) -> None:
         ),
     )
     trim.add_argument("topic")
-    trim.add_argument("--offset", "-o", required=True, help="first to stay: an offset, end, @TIME, +N or -N")
+    trim.add_argument("--offset", "-o", required=True, help="first record to keep: an offset, end, @TIME, +N or -N")
     trim.add_argument("--partitions", "-p", type=id_of, action="append", help="may be repeated; default: all")
     add_yes(trim)
 
@@ -305,7 +305,7 @@ def _alter_config(args: argparse.Namespace, printer: Printer) -> int:
             after = await client.admin.alter_topic(name, config=changes, unset=args.unset, validate_only=args.dry_run)
             verb = "would change" if args.dry_run else "changed"
             row = {"changed": after.changed and not args.dry_run, "dry_run": args.dry_run, "config": dict(after.config)}
-            return row, f"{name} {verb}" if after.changed else f"{name} is so already"
+            return row, f"{name} {verb}" if after.changed else f"{name} needs no change"
 
         return await each(args.topic, "topic", alter, printer)
 
@@ -331,7 +331,7 @@ def _add_partitions(args: argparse.Namespace, printer: Printer) -> int:
 def _trim_prefix(args: argparse.Namespace, printer: Printer) -> int:
     place = place_of(args.offset)
     if place.kind == "start":
-        raise UsageError("nothing lies before the start; name the first record to stay")
+        raise UsageError("nothing lies before the start; name the first record to keep")
 
     async def run(client: Client) -> int:
         from oncelog.cli.places import offsets_at

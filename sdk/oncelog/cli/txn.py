@@ -43,7 +43,7 @@ def add_parser(commands: Commands) -> None:
         _list,
         "transactional ids and their states",
         ("oncelog txn list --state ONGOING", "oncelog txn list --min-duration 5m --watch"),
-        "Complete: a shard that moves or loads is waited for; when one does not answer in time, that is an error.",
+        "The list is complete: it waits for shards that move or load, and one that does not answer in time is an error.",
     )
     listing.add_argument(
         "--state", action="append", type=str.upper, default=[], choices=_STATES, help="may be repeated"
@@ -58,9 +58,9 @@ def add_parser(commands: Commands) -> None:
         _outcome,
         "what became of transactions, by their numbers",
         ("oncelog txn outcome my-job 41", "oncelog txn outcome my-job 41 42 --format json"),
-        "Committed and aborted are for ever. Ongoing is decided one day: by its producer, its successor or the time-out.\n"
-        "Not begun: nothing was heard of this number so far. A new producer with the transactional id closes the next number\n"
-        "of the one before it, as aborted; higher ones were given to nobody yet.",
+        "Committed and aborted never change. An ongoing transaction is not decided yet: its producer, the next producer with\n"
+        "its id, or the time-out will do that. Not begun: the cluster has not heard of this number so far. A new producer\n"
+        "with the transactional id closes the number after the last one as aborted; higher ones have not been given out.",
     )
     outcome.add_argument("transactional_id")
     outcome.add_argument("txn_no", nargs="+", type=txn_no_of)
@@ -95,7 +95,7 @@ def _add_ends(noun: Any) -> None:
     abort = noun.verb(
         "abort",
         _abort,
-        "abort open transactions by an operator's word",
+        "abort open transactions without asking their producers",
         ("oncelog txn abort my-job",),
         "The producer may go on with its next transaction; `fence` ends the producer too.",
     )
@@ -105,7 +105,7 @@ def _add_ends(noun: Any) -> None:
         _fence,
         "end the sessions of transactional ids: their producers can write nothing more",
         ("oncelog txn fence my-job",),
-        "What is open is aborted. A producer or Spark run that starts afterwards works as ever.",
+        "What is open is aborted. A producer or Spark run that starts afterwards works as usual.",
     )
     fence.add_argument("transactional_id", nargs="+")
 

@@ -34,7 +34,7 @@ def add_parser(commands: Commands) -> None:
         )
         parser.add_argument("user")
         parser.add_argument("--new-password-file", metavar="FILE", help="the user's new password; - = standard input")
-    remove = noun.verb("remove", _remove, "remove users; what they have open ends", ("oncelog user remove ann",))
+    remove = noun.verb("remove", _remove, "remove users; their connections are closed", ("oncelog user remove ann",))
     remove.add_argument("user", nargs="+")
     add_yes(remove)
 
@@ -43,7 +43,9 @@ def _password(args: argparse.Namespace) -> str:
     """Raises `UsageError`."""
     if args.new_password_file is None:
         if not sys.stdin.isatty():
-            raise UsageError("nobody can be asked here: use --new-password-file FILE, or - for standard input")
+            raise UsageError(
+                "there is no terminal to ask for the password at: use --new-password-file FILE, or - for standard input"
+            )
         from getpass import getpass
 
         typed = getpass(f"new password of {args.user}: ")
@@ -82,7 +84,7 @@ def _passwd(args: argparse.Namespace, printer: Printer) -> int:
 
     async def run(client: Client) -> int:
         await client.admin.set_password(args.user, password)
-        printer.value({"user": args.user, "changed": True}, f"{args.user} has another password")
+        printer.value({"user": args.user, "changed": True}, f"the password of {args.user} was changed")
         return 0
 
     return with_client(args, run)

@@ -74,7 +74,7 @@ def sentence(result: dict[str, Any]) -> str:
     if result["anomalies"]:
         lines += [f"ANOMALY {a['name']}: {a['meaning']}: {a['detail']}" for a in result["anomalies"]]
     elif not result["committed"]:
-        lines.append("nothing was committed, so nothing is shown")
+        lines.append("nothing was committed, so nothing is proved")
     else:
         lines.append("exactly once")
     return "\n".join(lines)

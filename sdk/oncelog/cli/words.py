@@ -46,14 +46,14 @@ def id_of(text: str) -> int:
     For argparse: raises `ArgumentTypeError`.
     """
     if not re.fullmatch(r"[0-9]{1,10}", text) or int(text) > _ID_MAX:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 0 to {_ID_MAX}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to {_ID_MAX}")
     return int(text)
 
 
 def txn_no_of(text: str) -> int:
     """A transaction's number: 1 and up. For argparse: raises `ArgumentTypeError`."""
     if not re.fullmatch(r"[0-9]{1,19}", text) or not 1 <= int(text) <= _OFFSET_MAX:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 to {_OFFSET_MAX}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to {_OFFSET_MAX}")
     return int(text)
 
 
@@ -61,7 +61,7 @@ def span_ms(text: str) -> int:
     """`90s`, `1h30m`, `500ms`. For argparse: raises `ArgumentTypeError`."""
     parts = _SPAN.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise argparse.ArgumentTypeError(f"{text!r} is no span of time; write 90s, 20m or 1h30m")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a span of time; write 90s, 20m or 1h30m")
     return sum(int(number) * _UNITS_MS[unit] for number, unit in parts)
 
 
@@ -72,7 +72,7 @@ def milliseconds(text: str) -> int:
     try:
         return span_ms(text)
     except argparse.ArgumentTypeError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no span of time; write 5s, 1m30s, or milliseconds") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a span of time; write 5s, 1m30s, or milliseconds") from None
 
 
 def size_bytes(text: str) -> int:
@@ -80,7 +80,7 @@ def size_bytes(text: str) -> int:
     found = _SIZE.fullmatch(text)
     unit = _UNITS_BYTES.get(found[2].upper()) if found else None
     if found is None or unit is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no size; write 1GiB, 64KiB, 10M (1024 each), or bytes")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size; write 1GiB, 64KiB, 10M (1024 each), or bytes")
     return int(found[1]) * unit
 
 
@@ -159,7 +159,7 @@ def matching(patterns: Iterable[str], names: Iterable[str]) -> list[str]:
     try:
         compiled = [re.compile(pattern) for pattern in patterns]
     except re.error as error:
-        raise UsageError(f"{error.pattern!r} is no regular expression: {error}") from None
+        raise UsageError(f"{error.pattern!r} is not a regular expression: {error}") from None
     return [name for name in names if any(pattern.fullmatch(name) for pattern in compiled)]
 
 
@@ -168,7 +168,7 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise UsageError(f"{question} Nobody can answer here (standard input is no terminal); --yes answers yes")
+        raise UsageError(f"{question} There is no terminal to ask at: give --yes if you are sure")
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise UsageError("nothing was changed")

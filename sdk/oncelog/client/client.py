@@ -52,7 +52,7 @@ _SHARED = frozenset(item.name for item in dataclasses.fields(ClientConfig))
 class TransactionOutcome:
     """`outcome` is "committed", "aborted", "ongoing" or "not_begun"; `visible`: every partition has its marker.
 
-    The first two are for ever. "ongoing" is decided one day. "not_begun": nothing has been heard of this number; a late
+    The first two never change. "ongoing" is not decided yet. "not_begun": nothing has been heard of this number; a late
     message may still begin it. A new producer with the transactional id settles it for the numbers of the producer before it,
     also for the one after its last: they are "aborted". Higher ones were given to nobody yet, and may be anybody's.
     """

@@ -90,7 +90,7 @@ def _health(reply: pb.GetMetadataReply, topics: list[TopicDescription], minimum:
     if unowned or not reply.transaction_shard_count:
         problems.append(f"{unowned} coordinator shards have no owner")
     if troubled:
-        problems.append(f"{len(troubled)} coordinator shards do not come to life, see the coordinators' logs")
+        problems.append(f"{len(troubled)} coordinator shards are not served, see the coordinators' logs")
     if not reply.pid_allocators:
         problems.append("no service for producer ids is registered")
     return ClusterHealth(

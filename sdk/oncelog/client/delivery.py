@@ -25,7 +25,7 @@ class RecordMetadata(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WrittenRange:
-    """Where neighbouring rows of a `send_batch` are: `records` rows from `base_offset` (-1: no longer known) on."""
+    """Where neighbouring rows of many are: `records` rows from `base_offset` (-1: no longer known) on."""
 
     topic: str
     partition: int

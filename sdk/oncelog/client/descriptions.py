@@ -78,7 +78,7 @@ class TransactionDescription:
 
 @dataclass(frozen=True, slots=True)
 class ClusterHealth:
-    """`problems` is empty when all is as it should be."""
+    """`problems` is empty when nothing is wrong."""
 
     cluster_id: str
     controller: int | None
@@ -91,7 +91,7 @@ class ClusterHealth:
     missing_brokers: tuple[int, ...] = ()
     allocators: tuple[str, ...] = ()
     troubled_shards: tuple[tuple[str, str], ...] = ()
-    """Shards that are owned and do not come to life, each with its last error."""
+    """Shards that have an owner and are not served, each with its last error."""
 
     @property
     def healthy(self) -> bool:

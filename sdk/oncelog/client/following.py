@@ -82,8 +82,8 @@ class Following:
             else:
                 found = self._miss(topic, partition, cursor.is_paused)
             _log.warning(
-                "topic %s was deleted and created again: what was not read of partition %d of the old one (from offset %d)"
-                " is gone",
+                "topic %s was deleted and created again; records of the old topic that were not read are lost: partition %d,"
+                " from offset %d",
                 topic.name,
                 partition.partition,
                 cursor.position,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Generic
@@ -28,7 +28,7 @@ from oncelog.client.metadata import Metadata
 from oncelog.client.scope import Scope, inside
 from oncelog.client.sender import Sender
 from oncelog.client.txn_names import end_wait, name_of
-from oncelog.client.writer import Headers, Writer
+from oncelog.client.writer import Headers, Message, Writer
 from oncelog.config import ProducerConfig
 from oncelog.core.identity import Identity, believed
 from oncelog.core.names import check_transactional_id
@@ -228,6 +228,13 @@ class Participant(StaysHere, Generic[Key, Value]):
     def handover(self) -> Handover:
         """For `oncelog.sync`: takes single records from other threads once the transaction is joined."""
         return Handover(self._writer, self._sender, self._metadata, lambda: self._identity is not None, self._joined)
+
+    async def send_many(
+        self, topic: str, rows: Iterable[Value | tuple[Key, Value] | Message[Key, Value]]
+    ) -> BatchDelivery:
+        """As `Producer.send_many`, inside the joined transaction."""
+        self._joined()
+        return await self._writer.send_many(topic, rows)
 
     async def send_batch(self, topic: str, data: Any, partition: int | None = None) -> BatchDelivery:
         """As `Producer.send_batch`, inside the joined transaction."""

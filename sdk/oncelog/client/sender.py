@@ -408,7 +408,11 @@ class Sender:
                 batch.keys, batch.values, timestamps_ms=batch.timestamps_ms, headers=batch.headers, **where
             )
         if len(encoded) > self._config.max_request_size:
-            raise errors.MessageTooLargeError("the batch is larger than max_request_size", bytes=len(encoded))
+            raise errors.MessageTooLargeError(
+                "the batch is larger than max_request_size",
+                bytes=len(encoded),
+                max_request_size=self._config.max_request_size,
+            )
         return encoded
 
     # ------------------------------------------------------------ answers

@@ -82,7 +82,7 @@ class BrokerConfig(ServingConfig):
     reassignments_max: int = setting(8, "moves of replicas under way at the same time, in the whole cluster")
     replica_balance_enabled: bool = setting(True, "brokers that are new get their share of the replicas by themselves")
     replica_balance_delay_ms: int = setting(30_000, "how long the set of brokers must stand still before that")
-    leader_rebalance_interval_ms: int = setting(300_000, "how often leadership goes back to preferred replicas")
+    leader_rebalance_interval_ms: int = setting(30_000, "how often leadership goes back to preferred replicas")
 
     def __post_init__(self) -> None:
         ServingConfig.__post_init__(self)

@@ -447,7 +447,7 @@ def test_75_while_the_log_refuses_nobody_is_served_and_then_everybody_is(world: 
         with pytest.raises(errors.CoordinatorNotAvailableError, match="the shard starts anew: refused"):
             await host.shard.ask(cmd.End(name(session, 1), True))
         await asyncio.sleep(1)
-        # new_user.md bug 5: it said that it is replaying its log
+        # new_user.md 6, bug 5: it said that it is replaying its log
         with pytest.raises(errors.CoordinatorLoadInProgressError, match="cannot serve without its log: refused"):
             await host.shard.ask(INIT)
         host.partition.refuse = False

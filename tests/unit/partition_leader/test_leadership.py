@@ -249,7 +249,7 @@ def test_below_min_insync_nothing_is_written(run: Run) -> None:
         refused = answer.exception()
         assert isinstance(refused, NotEnoughReplicasError)
         assert told_of(refused, "orders", 3) == "NOT_ENOUGH_REPLICAS on orders-3: ISR 1 of 2 needed", (
-            "new_user.md bug 5"
+            "new_user.md 6, bug 5"
         )
         assert leading.log.log_end_offset == 0
 

@@ -1,4 +1,4 @@
-"""Section 6, bug 9: what the supervisor of `oncelog up` tells and writes down about processes, and about what it cannot do."""
+"""new_user.md 6, bug 9: what the supervisor of `oncelog up` tells and writes down about processes, and of what it cannot do."""
 
 from __future__ import annotations
 

@@ -38,7 +38,8 @@ config: oncelog.ProducerConfig = oncelog.ProducerConfig(linger_ms=5)
 print(oncelog.ClientConfig(), oncelog.ConsumerConfig())
 """
 IMPORTS = (
-    "import json, oncelog; from tests.unit.sdk.typed_orders import ORDERS, SYNC_ORDERS, Order, decode, decode_bytes"
+    "import json, oncelog; "
+    "from tests.unit.sdk.typed_orders import ORDERS, SYNC_ORDERS, SYNC_PART, Order, decode, decode_bytes"
 )
 BAD = (
     ("oncelog.Client('a:1').producer(lingr_ms=5)", 'Unexpected keyword argument "lingr_ms"'),
@@ -63,6 +64,7 @@ BAD = (
     ("SYNC_ORDERS.send('t', 3)", 'incompatible type "int"; expected "Order"'),
     ("SYNC_ORDERS.send_many('t', [3])", 'List item 0 has incompatible type "int"; expected "Order | '),
     ("SYNC_ORDERS.transaction().send('t', 3)", 'incompatible type "int"; expected "Order"'),
+    ("SYNC_PART.send_many('t', [3])", 'List item 0 has incompatible type "int"; expected "Order | '),
     ("oncelog.Client('a:1').producer().send('t', Order())", 'incompatible type "Order"; expected "bytes | '),
     ("oncelog.SyncClient('a:1').producer().send('t', {})", 'expected "bytes | '),
     ("oncelog.Client('a:1').producer(value_serializer=3)", 'incompatible type "int"'),
@@ -81,6 +83,7 @@ def test_the_types_are_those_of_the_configuration_classes() -> None:
 
 
 def test_a_type_checker_finds_each_mistake_and_nothing_else(tmp_path: Path) -> None:
+    """new_user.md 5, "types": `lingr_ms=5` passed, and values were Any."""
     good, bad = tmp_path / "good.py", tmp_path / "bad.py"
     good.write_text(GOOD)
     bad.write_text("\n".join([IMPORTS, *(line for line, _ in BAD)]) + "\n")

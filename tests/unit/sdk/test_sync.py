@@ -72,8 +72,10 @@ def test_a_transaction_block(client: sync.Client, cluster: FakeCluster) -> None:
 def test_a_participant(client: sync.Client) -> None:
     with client.join_transaction("t", "run", "app", 1) as participant:
         participant.send(TOPIC, b"a", partition=0)
+        many = participant.send_many(TOPIC, (value for value in (b"b", b"c")))
         result = participant.flush()
-    assert client.commit_transaction("t", "run", "app", 1, result.txn_no, [result]).committed_rows == 1
+    assert (many.rows, many.done(), sum(written.records for written in many.result())) == (2, True, 2)
+    assert client.commit_transaction("t", "run", "app", 1, result.txn_no, [result]).committed_rows == 3
 
 
 def test_any_thread_may_call(client: sync.Client, cluster: FakeCluster) -> None:

@@ -39,6 +39,7 @@ def with_indent(item: Order, indent: int) -> bytes:
 
 ORDERS = oncelog.Client("a:1").producer(value_serializer=encode)
 SYNC_ORDERS = oncelog.SyncClient("a:1").producer(value_serializer=encode)
+SYNC_PART: sync.Participant[Sendable, Order]
 
 
 async def read(client: oncelog.Client) -> None:
@@ -75,6 +76,7 @@ async def write(client: oncelog.Client) -> None:
         assert_type(await producer.begin_transaction(), oncelog.Transaction[Sendable, Order])
     joined = await client.join_transaction("t", "run", "app", 1, value_serializer=encode)
     assert_type(joined, oncelog.Participant[Sendable, Order])
+    await joined.send_many("t", [Order(), (b"7", Order()), oncelog.Message(Order(), "7")])
     assert_type(client.producer(key_serializer=str.encode), oncelog.Producer[str, Sendable])
     await client.producer(value_serializer=functools.partial(with_indent, indent=2)).send("t", Order())
     any_value = client.producer(value_serializer=lambda value: json.dumps(value).encode())
@@ -107,6 +109,7 @@ def without_a_loop(client: oncelog.SyncClient) -> None:
             txn.send_many("t", [Order()])
     joined = client.join_transaction("t", "run", "app", 1, value_serializer=encode)
     assert_type(joined, sync.Participant[Sendable, Order])
+    joined.send_many("t", [Order(), (b"7", Order())])
 
 
 def what_accepts_more_or_gives_less_fits(client: oncelog.Client, names: dict[str, Any]) -> None:

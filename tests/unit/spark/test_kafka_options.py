@@ -101,6 +101,7 @@ def test_what_means_the_same_is_taken_with_kafkas_name() -> None:
     assert source.connection.security_protocol == "SSL"
     sink = SinkOptions.parse({**WRITE, "kafka.compression.type": "lz4", "kafka.default.api.timeout.ms": "5000"})
     assert (sink.compression_type, sink.connection.request_timeout_ms) == ("lz4", 5000)
+    assert SinkOptions.parse({**WRITE, "kafka.max.request.size": "10485760"}).max_request_bytes == 10 << 20
     assert SinkOptions.parse({**WRITE, "kafka.isolation.level": "read_committed"}).topic == "t", "it is of the read"
 
 
@@ -126,7 +127,7 @@ def test_a_refusal_names_options_that_exist_or_says_that_it_can_go(name: str) ->
 
 
 def test_all_refusals_come_at_once() -> None:
-    """new_user.md section 4: a copied program is not to be tried once for each of its options."""
+    """new_user.md 4: a copied program is not to be tried once for each of its options."""
     given = {**READ, "kafka.group.id": "g", "fetchOffset.numRetries": "3", "startingOfsets": "earliest"}
     with pytest.raises(ConfigError) as caught:
         SourceOptions.parse(given, streaming=True)

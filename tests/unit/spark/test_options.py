@@ -136,6 +136,28 @@ def test_a_batch_has_a_sensible_size(text: str, says: str) -> None:
         SinkOptions.parse({**BASE, "topic": "t", "batchBytes": text})
 
 
+def test_a_batch_leaves_room_in_its_request() -> None:
+    def sizes(**more: str) -> tuple[int, int]:
+        parsed = SinkOptions.parse({**BASE, "topic": "t", **more})
+        return parsed.batch_bytes, parsed.max_request_bytes
+
+    assert sizes() == (3 << 20, 8 << 20)
+    assert sizes(maxRequestBytes=str(32 << 20)) == (3 << 20, 32 << 20)
+    assert sizes(maxRequestBytes=str(1 << 20)) == (7 << 17, 1 << 20), "the default batch is as large as fits"
+    assert sizes(**{"kafka.max.request.size": str(16 << 20)}) == (3 << 20, 16 << 20)
+    for request_bytes in range(1 << 20, 9 << 20, 333_333):
+        batch_bytes, _ = sizes(maxRequestBytes=str(request_bytes))
+        assert sizes(maxRequestBytes=str(request_bytes), batchBytes=str(batch_bytes)) == (batch_bytes, request_bytes)
+        with pytest.raises(ConfigError, match=r"batchBytes (is above seven eighths of|must be at most)"):
+            sizes(maxRequestBytes=str(request_bytes), batchBytes=str(request_bytes // 8 * 7 + 1))
+
+
+@pytest.mark.parametrize(("text", "says"), [("1000", "at least 1048576"), ("33554433", "at most 33554432")])
+def test_a_request_has_a_size_that_brokers_take(text: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=f"maxRequestBytes must be {says}"):
+        SinkOptions.parse({**BASE, "topic": "t", "maxRequestBytes": text})
+
+
 def test_tls_options_reach_the_connection() -> None:
     raw = {**BASE, "securityProtocol": "ssl", "sslCafile": "/ca", "sslCertfile": "/me.crt", "sslKeyfile": "/me.key"}
     connection = SourceOptions.parse(raw, streaming=True).connection

@@ -1,4 +1,4 @@
-"""Section 1 of a new user's diary, "Spark with venv/bin/python job.py": the driver hears that its workers find no oncelog."""
+"""new_user.md 1, "Spark with venv/bin/python job.py": the driver hears that its workers find no oncelog."""
 
 from __future__ import annotations
 

@@ -263,17 +263,46 @@ def test_this_python_has_what_a_worker_needs() -> None:
     require_worker_python(sys.executable)
 
 
+BY_THE_SDK = MessageTooLargeError(
+    "the record is larger than max_request_size", bytes=9_000_000, max_request_size=8 << 20
+)
+BY_THE_TOPIC = MessageTooLargeError(batch_bytes=9_000_000, max_message_bytes=8 << 20)
+
+
 @pytest.mark.parametrize("identity", [IDENTITY, None], ids=["in a transaction", "at least once"])
-def test_a_row_that_is_too_large_names_no_option_that_spark_does_not_have(
-    client: FakeClient, monkeypatch: pytest.MonkeyPatch, identity: WriteIdentity | None
+@pytest.mark.parametrize(
+    ("refusal", "says", "named"),
+    [
+        (
+            BY_THE_SDK,
+            "larger than option maxRequestBytes: raise that, and max_message_bytes",
+            ("bytes", "maxRequestBytes"),
+        ),
+        (BY_THE_TOPIC, "larger than the topic's max_message_bytes: raise that", ("batch_bytes", "max_message_bytes")),
+    ],
+)
+def test_a_row_that_is_too_large_names_the_limit_by_the_option_that_raises_it(
+    client: FakeClient,
+    monkeypatch: pytest.MonkeyPatch,
+    identity: WriteIdentity | None,
+    refusal: MessageTooLargeError,
+    says: str,
+    named: tuple[str, str],
 ) -> None:
-    """new_user.md bug 14: the advice was `max_request_size`, which is the SDK's."""
+    """new_user.md 6, bug 14: the advice was `max_request_size`, which is the SDK's."""
 
     def refuse(*_: Any) -> None:
-        raise MessageTooLargeError("the record is larger than max_request_size", bytes=9_000_000)
+        raise refusal
 
     monkeypatch.setattr(FakeParticipant, "send_batch", refuse)
-    with pytest.raises(MessageTooLargeError, match="no option of the sink raises that: split the row") as caught:
+    with pytest.raises(MessageTooLargeError, match=says) as caught:
         write(rows("1"), identity=identity)
     assert "max_request_size" not in str(caught.value)
-    assert caught.value.context["bytes"] == "9000000"
+    assert caught.value.context == dict(zip(named, ("9000000", str(8 << 20)), strict=True))
+
+
+@pytest.mark.parametrize("identity", [IDENTITY, None], ids=["in a transaction", "at least once"])
+def test_the_largest_row_is_that_of_the_option(client: FakeClient, identity: WriteIdentity | None) -> None:
+    """new_user.md 4: rows of 9 MB could not be written at all."""
+    write(rows("1"), identity=identity, maxRequestBytes=str(16 << 20))
+    assert (client.options[0]["max_request_size"], client.options[0]["batch_size"]) == (16 << 20, 3 << 20)

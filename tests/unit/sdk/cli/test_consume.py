@@ -1,4 +1,4 @@
-"""Section 1 of a new user's diary, `consume orders -o 999999` and `consume 'multi-.*'`: records or an error, never silence."""
+"""new_user.md 1, `consume orders -o 999999` and `consume 'multi-.*'`: records or an error, never silence."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_pattern_names_topics_as_in_topic_list() -> None:
 
 
 def test_a_pattern_without_the_flag_is_told_of_it() -> None:
-    with pytest.raises(UsageError, match=r"'multi-.\*' is no name of a topic; if it is a pattern, say --regex"):
+    with pytest.raises(UsageError, match=r"'multi-.\*' is not the name of a topic; if it is a pattern, give --regex"):
         topics("multi-.*")
 
 
@@ -109,7 +109,7 @@ def test_a_group_looks_at_records_not_at_markers(capsys: pytest.CaptureFixture[s
 def test_partitions_that_are_added_are_printed_unless_some_were_named(
     chosen: list[int] | None, printed: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """new_user.md, bug 3."""
+    """new_user.md 6, bug 3."""
     cluster = FakeCluster(partitions=1)
 
     async def work(_: FakeCluster) -> None:

@@ -23,11 +23,11 @@ WRONG = [
     (("topic", "list", "--format", "xml"), "choose from text, json, yaml, wide"),
     (("cluster", "health", "surplus"), "unexpected argument 'surplus'"),
     ((), "VERB"),
-    (("topic", "create", "x", "--partitions", "99999999999"), "no whole number from 0 to 2147483647"),
-    (("topic", "add-partitions", "x", "--total", "99999999999"), "no whole number"),
-    (("partition", "transfer-leadership", "x/0", "--to", "99999999999"), "no whole number"),
-    (("node", "decommission", "99999999999"), "no whole number"),
-    (("bench", "produce", "--partitions", "99999999999"), "no whole number"),
+    (("topic", "create", "x", "--partitions", "99999999999"), "not a whole number from 0 to 2147483647"),
+    (("topic", "add-partitions", "x", "--total", "99999999999"), "not a whole number"),
+    (("partition", "transfer-leadership", "x/0", "--to", "99999999999"), "not a whole number"),
+    (("node", "decommission", "99999999999"), "not a whole number"),
+    (("bench", "produce", "--partitions", "99999999999"), "not a whole number"),
     (("verify", "--exporter", "70000"), "a port is 1 to 65535"),
     (("bench", "produce", "--duration", "nan"), "a duration is"),
     (("node", "drain", "--node", "1", "--timeout", "nan"), "a duration is"),
@@ -46,7 +46,7 @@ def test_a_wrong_word_is_exit_code_2_and_a_hint(
 
 
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    """Section 1 of a new user's diary: `oncelog --version` and `oncelog version` did not exist."""
+    """new_user.md 1: `oncelog --version` and `oncelog version` did not exist."""
     with pytest.raises(SystemExit) as ended:
         main(["--version"])
     assert (ended.value.code, capsys.readouterr().out) == (0, f"oncelog {oncelog.__version__}\n")

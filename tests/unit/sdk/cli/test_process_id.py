@@ -1,4 +1,4 @@
-"""Section 1 of a new user's diary, kill -9 one broker: a process is known by pid and start, and only it gets its signals."""
+"""new_user.md 1, kill -9 one broker: a process is known by pid and start, and only it gets its signals."""
 
 from __future__ import annotations
 

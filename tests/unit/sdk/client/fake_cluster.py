@@ -103,6 +103,7 @@ class FakeCluster:
         self.ended: dict[int, int] = {}
         self.end_requests: list[co.EndTransactionRequest] = []
         self.aborted: list[types_pb2.AbortedTransaction] = []
+        self.committed: dict[tuple[str, int], int] = {}  # rows of each batch, by application and number
         self.offsets: dict[tuple[str, int], int] = {}  # by topic id and partition, as the coordinator keeps them
         self.has_leaderless = False  # a partition of each transaction has no leader, so its marker is not written
         self.topic_exists = True
@@ -348,6 +349,9 @@ class FakeCluster:
         return reply, b""
 
     async def _JoinTransaction(self, address: str, request: co.JoinTransactionRequest, _: bytes) -> tuple[Any, bytes]:
+        token = (request.token.app_id, request.token.batch_id)
+        if token in self.committed:
+            return co.JoinTransactionReply(already_committed=True, committed_rows=self.committed[token]), b""
         self.next_producer_id += 1
         reply = co.JoinTransactionReply(
             producer_id=self.next_producer_id, producer_epoch=2, txn_producer_id=1, txn_no=9, txn_shard=0
@@ -362,4 +366,5 @@ class FakeCluster:
     ) -> tuple[Any, bytes]:
         rows = sum(winner.rows for winner in request.winners)
         await self._markers(request.wait)
+        self.committed[request.token.app_id, request.token.batch_id] = rows
         return co.CommitTransactionReply(committed_rows=rows, txn_no=request.txn_no), b""

@@ -319,6 +319,8 @@ def test_a_group_goes_on_where_it_committed(cluster: FakeCluster) -> None:
 
 
 def test_what_is_not_there_yet_says_so(cluster: FakeCluster) -> None:
+    """new_user.md 3, "groups"."""
+
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client, client.consumer() as consumer:
             with pytest.raises(errors.IllegalStateError, match="use assign"):
@@ -448,7 +450,7 @@ def test_a_deserializer_that_fails_loses_no_record() -> None:
 
 @pytest.mark.parametrize("how", ["getmany", "getone", "read_arrow"])
 def test_reading_starts_a_consumer_that_nobody_started(cluster: FakeCluster, how: str) -> None:
-    """new_user.md bug 7: it was an empty list, or a wait for ever."""
+    """new_user.md 6, bug 7: it was an empty list, or a wait for ever."""
 
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client:
@@ -460,7 +462,7 @@ def test_reading_starts_a_consumer_that_nobody_started(cluster: FakeCluster, how
 
 
 def test_a_consumer_with_nothing_to_read_says_so_instead_of_waiting(cluster: FakeCluster) -> None:
-    """new_user.md bug 7: `getmany()` without an assignment waited for ever."""
+    """new_user.md 6, bug 7: `getmany()` without an assignment waited for ever."""
 
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client, client.consumer() as consumer:
@@ -473,7 +475,7 @@ def test_a_consumer_with_nothing_to_read_says_so_instead_of_waiting(cluster: Fak
 
 
 def test_a_start_that_failed_is_made_again(cluster: FakeCluster) -> None:
-    """new_user.md bug 7: after a first failure the consumer counted as started, and read nothing for ever."""
+    """new_user.md 6, bug 7: after a first failure the consumer counted as started, and read nothing for ever."""
     cluster.topic_exists = False
 
     async def work(_: FakeCluster) -> None:

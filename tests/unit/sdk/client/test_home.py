@@ -223,7 +223,8 @@ def test_a_participant_in_another_loop_is_refused(cluster: FakeCluster) -> None:
     client = connected(cluster)
     with asyncio.Runner() as runner:
         participant = runner.run(client.join_transaction("t", "run", "app", 1))
-        for use in (lambda: participant.send(TOPIC, b"a"), participant.flush, participant.renew, participant.close):
+        many = [lambda: participant.send_many(TOPIC, [b"a"]), participant.flush, participant.renew, participant.close]
+        for use in (lambda: participant.send(TOPIC, b"a"), *many):
             with asyncio.Runner() as other, pytest.raises(errors.IllegalStateError, match=ELSEWHERE):
                 other.run(_awaited(use()))
         runner.run(client.close())
@@ -317,7 +318,8 @@ def test_what_a_closed_client_made_is_closed(cluster: FakeCluster) -> None:
             transactional.start, transactional.begin_transaction, txn.commit, lambda: txn.send(TOPIC, b"a"),
             consumer.getmany, consumer.getone, consumer.read_arrow, consumer.commit, consumer.committed,
             lambda: consumer.assign([(TOPIC, 0)]), lambda: consumer.position((TOPIC, 0)), consumer.seek_to_end,
-            lambda: participant.send(TOPIC, b"a"), participant.flush, participant.renew,
+            lambda: participant.send(TOPIC, b"a"), lambda: participant.send_many(TOPIC, [b"a"]),
+            participant.flush, participant.renew,
         ]  # fmt: skip
         for use in uses:
             with pytest.raises(errors.IllegalStateError):

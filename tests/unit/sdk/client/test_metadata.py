@@ -82,7 +82,7 @@ def test_why_there_is_no_connection_says_more_than_that_there_is_none(cluster: F
 
 
 def test_all_calls_of_a_program_that_runs_once_share_its_time(cluster: FakeCluster) -> None:
-    """new_user.md bug 5: three calls of 1 s each took 3 s."""
+    """new_user.md 6, bug 5: three calls of 1 s each took 3 s."""
 
     async def work(_: FakeCluster) -> None:
         async with cluster.client(request_timeout_ms=300) as client:

@@ -10,6 +10,7 @@ import pytest
 
 from oncelog import errors
 from oncelog.client.offsets import GroupMetadata
+from oncelog.client.writer import Message
 from oncelog.types import PartitionId, TopicPartition
 from oncelog.v1 import types_pb2
 from tests.unit.sdk.client.fake_cluster import TOPIC, TOPIC_ID, FakeCluster, Lost
@@ -420,6 +421,46 @@ def test_a_participant_writes_under_its_own_id_and_the_driver_commits(cluster: F
     cluster.run(work)
     header, _ = cluster.logs[PartitionId(TOPIC_ID, 0)].records[0]
     assert (header.producer_id != header.txn_producer_id, header.txn_producer_id, header.txn_no) == (True, 1, 9)
+
+
+def test_a_participant_writes_many_records_in_one_call(cluster: FakeCluster) -> None:
+    """new_user.md 3, "two-phase sink": the rows of a part went one `send` after the other."""
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            options: dict[str, Any] = {"value_serializer": lambda n: b"<%d>" % n, "partitioner": lambda key, count: 1}
+            async with await client.join_transaction("t", "run", "app", 4, **options) as participant:
+                sent = await participant.send_many(TOPIC, [1, ("k", 2), Message(3, partition=0)])
+                assert sent.rows == 3
+                result = await participant.flush()
+                assert [(written.partition, written.records) for written in await sent] == [(1, 2), (0, 1)]
+            assert (result.rows, result.counts) == (3, ((TOPIC_ID, 0, 1), (TOPIC_ID, 1, 2)))
+
+    cluster.run(work)
+    assert (cluster.values(0), cluster.values(1)) == ([b"<3>"], [b"<1>", b"<2>"])
+    header, _ = cluster.logs[PartitionId(TOPIC_ID, 0)].records[0]
+    assert (header.producer_id != header.txn_producer_id, header.txn_producer_id, header.txn_no) == (True, 1, 9)
+
+
+def test_many_records_of_a_participant_are_refused_as_one_is(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            participant = await client.join_transaction("t", "run", "app", 4, lease_ms=300)
+            with pytest.raises(errors.InvalidRecordError):
+                await participant.send_many(TOPIC, [7])
+            with pytest.raises(errors.UnknownTopicError):
+                await participant.send_many(TOPIC, [Message(b"a", partition=99)])
+            cluster.fail("RenewTransaction", errors.TxnEndedError())
+            await asyncio.sleep(0.5)
+            with pytest.raises(errors.TxnEndedError):
+                await participant.send_many(TOPIC, [b"a"])
+            await participant.close()
+            await client.commit_transaction("t", "run", "app", 4, 0, [])
+            late = await client.join_transaction("t", "run", "app", 4)
+            with pytest.raises(errors.IllegalStateError, match="committed already: write nothing"):
+                await late.send_many(TOPIC, [b"a"])
+
+    cluster.run(work)
 
 
 def test_a_participant_whose_transaction_ended_stops(cluster: FakeCluster) -> None:
