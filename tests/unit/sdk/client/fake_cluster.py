@@ -96,6 +96,7 @@ class FakeCluster:
         self.next_txn_no = 1
         self.ended: dict[int, int] = {}
         self.end_requests: list[co.EndTransactionRequest] = []
+        self.committed_tokens: list[co.CommitToken] = []
         self.aborted: list[types_pb2.AbortedTransaction] = []
         self.offsets: dict[tuple[str, int], int] = {}  # by topic id and partition, as the coordinator keeps them
         self.topic_exists = True
@@ -348,5 +349,6 @@ class FakeCluster:
     async def _CommitTransaction(
         self, address: str, request: co.CommitTransactionRequest, _: bytes
     ) -> tuple[Any, bytes]:
+        self.committed_tokens.append(request.token)
         rows = sum(winner.rows for winner in request.winners)
         return co.CommitTransactionReply(committed_rows=rows, txn_no=request.txn_no), b""
