@@ -60,6 +60,7 @@ def _commit(options: SinkOptions, connection: ConnectionOptions, batch: BatchMes
             _winners(batch),
             write_attempt=identity.write_attempt,
             wait="visible",  # so that whoever reads after this job sees it
+            token_expires=identity.is_only_run,  # else the coordinators keep an id for each job there ever was
         )
     except BatchRolledBackError as error:
         raise rolled_back(error) from None

@@ -23,13 +23,17 @@ RUN_ID_PROPERTY: Final = "spark.jobGroup.id"
 
 @dataclass(frozen=True, slots=True)
 class WriteIdentity:
-    """The batch `(app_id, batch_id)`, the run that owns the transactional id, and the attempt to write the batch."""
+    """The batch `(app_id, batch_id)`, the run that owns the transactional id, and the attempt to write the batch.
+
+    `is_only_run`: the transactional id was made up for this run, so no other one ever writes the batch.
+    """
 
     transactional_id: str
     owner_run: str
     app_id: str
     batch_id: int
     write_attempt: str
+    is_only_run: bool = False
 
 
 def write_attempt(now_ms: int, random_hex: str) -> str:
@@ -86,4 +90,4 @@ def batch_identity(
         return WriteIdentity(name, run, app_id, version, attempt)
     if transactional_id:
         return WriteIdentity(transactional_id, run, "spark-job", now_us, attempt)
-    return WriteIdentity(f"spark-{run}", run, "spark-job", 0, attempt)
+    return WriteIdentity(f"spark-{run}", run, "spark-job", 0, attempt, is_only_run=True)

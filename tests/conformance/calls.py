@@ -292,6 +292,8 @@ class Calls(Looking):
         batch: int = 0,
         attempt: str = "1",
         app: str = "app",
+        *,
+        expires: bool = False,
     ) -> co.CommitTransactionReply:
         """The driver commits."""
         winners = list(winners)
@@ -299,7 +301,7 @@ class Calls(Looking):
             transactional_id=tid,
             owner_run=run,
             txn_no=txn_no,
-            token=co.CommitToken(app_id=app, batch_id=batch),
+            token=co.CommitToken(app_id=app, batch_id=batch, expires=expires),
             winners=[joined.winner for joined in winners],
             write_attempt=attempt,
             session_token=next((joined.writer.token for joined in winners), b""),

@@ -11,6 +11,10 @@ def _outcome(title: str, *names: str) -> Case:
     return Case(title, tuple(f"conformance/test_outcomes.py::{name}" for name in names))
 
 
+def _removed(title: str, *names: str) -> Case:
+    return Case(title, tuple(f"conformance/test_removed_ids.py::{name}" for name in names))
+
+
 def _copies(title: str, *names: str) -> Case:
     return Case(title, tuple(f"conformance/test_copies.py::{name}" for name in names))
 
@@ -37,6 +41,18 @@ OUTCOMES: Final[dict[str, Case]] = {
         "a number that nobody began is not ongoing",
         "test_a_number_that_nobody_began_is_told_as_such_by_every_owner_of_the_shard",
         "test_a_number_that_was_not_begun_is_never_a_successors",
+    ),
+    "outcome 5": _removed(
+        "an id that nobody uses is removed, and nothing old in its name is taken for something new",
+        "test_a_zombie_of_a_removed_id_writes_nothing_also_when_the_id_is_used_again",
+        "test_the_outcome_of_a_removed_id_is_forgotten_for_ever",
+        "test_a_producer_that_slept_for_too_long_is_told_and_a_new_one_goes_on",
+    ),
+    "outcome 6": _removed(
+        "an id with something unfinished, or with a token that must last, is not removed",
+        "test_hole_16_an_id_with_a_token_stays_and_one_whose_token_expires_goes",
+        "test_an_id_whose_marker_does_not_arrive_is_not_removed",
+        "test_an_id_whose_participant_lives_is_not_removed",
     ),
     "copies 1": _copies(
         "a copy of a call that arrives late changes nothing of what came since",

@@ -1,4 +1,7 @@
-"""The transaction table under random commands: replay, compaction, one outcome for ever, tokens that never go back."""
+"""The transaction table under random commands: replay, compaction, one outcome for ever, tokens that never go back.
+
+The id expires and is removed now and then. A number is one transaction's all the same, whatever producer id it had.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,16 @@ from oncelog_coordinator.core import commands as cmd
 from oncelog_coordinator.core.limits import Limits
 from tests.unit.coordinator.driver import P0, P1, P2, Driver, name
 
-LIMITS = Limits(kept_outcomes=4, kept_nonces=2, fenced_runs=2, ended_attempts=2, aborted_ahead=3, expire_per_tick=3)
+LIMITS = Limits(
+    kept_outcomes=4,
+    kept_nonces=2,
+    fenced_runs=2,
+    ended_attempts=2,
+    aborted_ahead=3,
+    expire_per_tick=3,
+    transactional_id_expiration_ms=20_000,
+    transactional_id_retention_ms=30_000,
+)
 PARTITIONS = st.lists(st.sampled_from([P0, P1, P2]), max_size=3, unique=True).map(tuple)
 RUNS = st.sampled_from(["r1", "r2", "r3", "r4"])
 NUMBERS = st.sampled_from([0, 0, 0, 1, 1, 1, -1, -2, 2, 3])
@@ -37,6 +49,8 @@ class Table(RuleBasedStateMachine):
         """Number -> the session under which leaders may have opened it, and where."""
         self.marked: set[int] = set()
         self.attempt = 0
+        self.lasting: dict[str, int] = {}
+        """App -> its committed batch, whose token must last."""
 
     def send(self, command: Any) -> Any:
         """Runs a command that may be refused."""
@@ -45,13 +59,20 @@ class Table(RuleBasedStateMachine):
             reply = self.driver.do(command)
         except OncelogError:
             return None
-        if isinstance(command, cmd.Resolve) and reply.committed is not None:
-            self.told(command.txn_no, reply.committed)
+        record = self.driver.table.index.find("t")
+        if isinstance(command, cmd.Resolve):
+            if reply.committed is not None and record is not None and record.producer_id == command.txn_producer_id:
+                self.told(command.txn_no, reply.committed)
         elif isinstance(command, cmd.End):
             self.told(command.name.txn_no, reply.committed)
         elif isinstance(command, cmd.Commit) and not reply.already_committed:
             self.told(reply.txn_no, True)
+            self.lasting.pop(command.batch.app_id, None)
+            if not command.token_expires:
+                self.lasting[command.batch.app_id] = command.batch.batch_id
         elif isinstance(command, cmd.Enrol):
+            assert record is not None
+            assert record.producer_id == command.name.txn_producer_id, "enrolled for a producer id that nobody has"
             self.may_open(command)
         return reply
 
@@ -74,7 +95,7 @@ class Table(RuleBasedStateMachine):
 
     def last_no(self) -> int:
         record = self.driver.table.index.find("t")
-        return 0 if record is None else record.last_txn_no
+        return self.driver.table.index.removed.txn_no if record is None else record.last_txn_no
 
     @initialize()
     def begin(self) -> None:
@@ -127,15 +148,16 @@ class Table(RuleBasedStateMachine):
         self.send(cmd.Enrol(cmd.TxnName("t", reply.txn_producer_id, reply.txn_no, reply.producer_epoch), partitions))
 
     @precondition(lambda self: self.joined)
-    @rule(data=st.data(), rows=st.integers(0, 3), abort=st.booleans())
-    def finish(self, data: st.DataObject, rows: int, abort: bool) -> None:
+    @rule(data=st.data(), rows=st.integers(0, 3), abort=st.booleans(), expires=st.booleans())
+    def finish(self, data: st.DataObject, rows: int, abort: bool, expires: bool) -> None:
         reply, run, batch, named = data.draw(st.sampled_from(self.joined[-3:]))
         app, attempt = named[0], named[1:]
         if abort:
             self.send(cmd.Abort("t", run, reply.txn_no, app, batch))
         else:
             winners = (cmd.Winner(reply.producer_id, rows),)
-            self.send(cmd.Commit("t", run, reply.txn_no, cmd.BatchName(app, batch, attempt), winners))
+            batch_name = cmd.BatchName(app, batch, attempt)
+            self.send(cmd.Commit("t", run, reply.txn_no, batch_name, winners, token_expires=expires))
 
     @precondition(lambda self: any(self.owed.values()))
     @rule(data=st.data())
@@ -159,6 +181,15 @@ class Table(RuleBasedStateMachine):
 
     @rule(after_ms=st.sampled_from([1, 400, 1_000]))
     def tick(self, after_ms: int) -> None:
+        self.driver.tick(after_ms)
+
+    @rule(after_ms=st.sampled_from([1, 20_000, 30_000]), markers=st.booleans())
+    def idle(self, after_ms: int, markers: bool) -> None:
+        """Nobody needs the id for long; with all its markers in, it may expire, and one that has expired may go."""
+        self.look_at_effects()
+        for number, targets in list(self.owed.items()):
+            if markers and targets:
+                self.mark(number, *sorted(targets, key=str))
         self.driver.tick(after_ms)
 
     @rule(really=st.sampled_from([False, False, False, True]))
@@ -231,6 +262,21 @@ class Table(RuleBasedStateMachine):
                 answered = self.answered.get(number, (0, set()))[1]
                 assert number in self.owed or number in self.marked or not answered, "never marked"
                 self.visible.add(number)
+
+    @invariant()
+    def tokens_that_must_last_are_there(self) -> None:
+        record = self.driver.table.index.find("t")
+        for app, batch in self.lasting.items():
+            token = None if record is None else record.token_of(app)
+            assert token is not None, "a token was forgotten"
+            assert token.batch_id >= batch, "a token went back"
+
+    @invariant()
+    def what_was_removed_is_covered(self) -> None:
+        index = self.driver.table.index
+        if index.find("t") is None:
+            assert not any(self.owed.values()), "removed while markers are owed"
+            assert all(number <= index.removed.txn_no for number in self.outcomes), "a number could come again"
 
     @invariant()
     def replay_gives_the_same(self) -> None:

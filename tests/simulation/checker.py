@@ -311,8 +311,19 @@ def _fenced_sessions_act(tables: _Tables) -> Iterator[Anomaly]:
             continue
         if operation.status is not Status.OK:
             continue
+        own = next((init for init in begun if init.session == operation.session), None)
         for init in begun:
-            assert init.session is not None
-            same = init.session[0] == operation.session[0]
-            if same and init.session > operation.session and init.ended < operation.asked:
+            if init.ended < operation.asked and _is_newer(init, operation, own):
                 yield Anomaly("fenced-session-acted", f"{operation} was committed after {init} of {init.session}")
+
+
+def _is_newer(init: Operation, operation: Operation, own: Operation | None) -> bool:
+    """Whether this is a session after the one of the operation, which `own` has begun."""
+    assert init.session is not None
+    assert operation.session is not None
+    id_, producer_id, epoch = init.session
+    if id_ != operation.session[0]:
+        return False
+    if producer_id == operation.session[1]:
+        return epoch > operation.session[2]
+    return own is not None and init.began > own.ended  # the id was removed between the two

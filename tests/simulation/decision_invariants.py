@@ -7,6 +7,8 @@ Rule 2: a coordinator forgets a decision (COMPLETE) only when each of its partit
 Rule 3: a shard whose log cannot be read any more (rot) is passed over from then on.
 Rule 4: of a complete transaction only the outcome is remembered. Whoever asks then has the marker, or leads no more: what it
         appends without the counts is cut off (seed 920179).
+Rule 5: an id is removed when it has expired, with nothing open, with every marker in, and without a token that lasts; from then
+        on nothing is recorded, and no record of data is appended, under its producer id.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from oncelog.core.header import BatchHeader
 from oncelog.errors import OncelogError
 from oncelog.types import PartitionId
 from oncelog_coordinator.core.records import (
+    TRANSACTION_KEY,
     DecidedTransaction,
     OrphanRecord,
     TransactionRecord,
@@ -45,18 +48,29 @@ class Decisions:
     """What the committed records of all shards say."""
 
     decided: dict[Name, DecidedTransaction] = field(default_factory=dict)
+    removed: set[int] = field(default_factory=set)
+    """Producer ids of ids that were removed."""
     _newest: dict[int, TransactionRecord] = field(default_factory=dict)
+    _owners: dict[str, int] = field(default_factory=dict)
+    """Transactional id -> the producer id that it has now."""
     _orphans: set[Name] = field(default_factory=set)
     _complete: set[Name] = field(default_factory=set)
 
-    def take(self, key: str, value: bytes) -> list[Name]:
+    def take(self, key: str, value: bytes | None) -> list[Name]:
         """One more committed record; the transactions that are complete by it."""
+        if value is None:
+            self._remove(key.removeprefix(TRANSACTION_KEY))
+            return []
         record = decode_transaction_record(key, value)
         if isinstance(record, OrphanRecord):
             self._orphans.update((record.producer_id, number) for number in record.aborted)
         if not isinstance(record, TransactionRecord):
             return []
         producer_id, before = record.producer_id, self._newest.get(record.producer_id, record)
+        assert producer_id not in self.removed, f"recorded under the producer id of a removed id: {record}"
+        if self._owners.setdefault(record.transactional_id, producer_id) != producer_id:
+            self._remove(record.transactional_id)  # and made again in one append, where only the newer record stands
+            self._owners[record.transactional_id] = producer_id
         is_new_session = record.session_epoch > before.session_epoch
         assert not (is_new_session and record.expected), f"a new session begins with what another expected: {record}"
         self._newest[producer_id] = record
@@ -65,6 +79,15 @@ class Decisions:
         complete = [(producer_id, item.txn_no) for item in before.decided if item.txn_no not in left]
         self._complete.update(complete)
         return complete
+
+    def _remove(self, transactional_id: str) -> None:
+        producer_id = self._owners.pop(transactional_id)
+        record = self._newest[producer_id]
+        assert record.dead, f"removed before it had expired: {record}"
+        assert record.open is None, f"removed while it is open: {record}"
+        assert not record.decided, f"removed while markers are missing: {record}"
+        assert all(token.expires for token in record.tokens), f"a token was forgotten that lasts: {record}"
+        self.removed.add(producer_id)
 
     def problem(self, name: Name, where: PartitionId, marker: Marker) -> str:
         """Why this marker may not be; empty when it may."""
@@ -102,6 +125,11 @@ class MarkersFollowDecisions:
         self._marked: dict[PartitionId, dict[Name, int]] = {}
         self._reached: dict[PartitionId, int] = {}
 
+    @property
+    def removed(self) -> int:
+        """How many ids were removed."""
+        return len(self.decisions.removed)
+
     def see(self, before: Sight | None, now: Sight) -> None:
         """Reads what is committed of the decisions, and judges what is appended of the markers."""
         if now.partition.topic == TRANSACTION_TOPIC:
@@ -129,11 +157,11 @@ class MarkersFollowDecisions:
         for header, data in iter_batches(found):
             if not header.is_control:
                 for record in decode_batch(data, header):
-                    if record.key is not None and record.value is not None:
+                    if record.key is not None:
                         self._take(record.key.decode(), record.value)
         self._read[shard] = high_watermark
 
-    def _take(self, key: str, value: bytes) -> None:
+    def _take(self, key: str, value: bytes | None) -> None:
         for name in self.decisions.take(key, value):
             for target in self.decisions.decided[name].targets:
                 where = PartitionId(target.topic_id, target.partition)
@@ -150,6 +178,10 @@ class MarkersFollowDecisions:
                 name = (header.txn_producer_id, header.txn_no)
                 self._marked.setdefault(partition.id, {})[name] = header.base_offset
                 self._judge(header, name, marker, now)
+            elif not header.is_control:
+                assert header.txn_producer_id not in self.decisions.removed, (
+                    f"written for a removed id: {header}, {now}"
+                )
 
     def _judge(self, header: BatchHeader, name: Name, marker: Marker, now: Sight) -> None:
         problem = self.decisions.problem(name, now.partition.id, marker)
@@ -195,8 +227,10 @@ def _peek(log: PartitionLog, start: int, end: int) -> bytes | None:
     return data
 
 
-def watch_decisions(watcher: Watcher, cluster: SimCluster) -> Callable[[int, int, set[Key]], None]:
-    """Hooks this in; returns what is to be told of each visible transaction: its producer id, number and partitions."""
+def watch_decisions(
+    watcher: Watcher, cluster: SimCluster
+) -> tuple[MarkersFollowDecisions, Callable[[int, int, set[Key]], None]]:
+    """Hooks this in; returns it, and what is to be told of each visible transaction: its producer id, number and partitions."""
 
     def leading() -> Iterator[LocalPartition]:
         for _, broker in cluster.brokers():
@@ -209,4 +243,4 @@ def watch_decisions(watcher: Watcher, cluster: SimCluster) -> Callable[[int, int
 
     invariant = MarkersFollowDecisions(leading)
     watcher.add(invariant)
-    return became_visible
+    return invariant, became_visible

@@ -48,7 +48,8 @@ class Operation:
     read_ends: dict[Key, int] = field(default_factory=dict)
     """Of a snapshot: where each partition ended when it began, as its reader was told."""
     session: tuple[str, int, int] | None = None
-    """Of a transaction and of an `init`: the transactional id, producer id and producer epoch; newer ones are greater."""
+    """Of a transaction and of an `init`: the transactional id, producer id and producer epoch. Newer ones of one producer id
+    are greater; an id that was removed comes back with another producer id, greater or not."""
     asked: int = NEVER
     """Of a transaction: the moment in which its commit was asked for."""
     is_visible: bool = False

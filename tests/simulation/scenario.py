@@ -19,8 +19,9 @@ from random import Random
 from typing import Any, Final
 
 from oncelog import errors, methods
+from oncelog.client.descriptions import TransactionDescription
 from oncelog_runtime.sim.faults import FaultPlan
-from tests.simulation import availability, hard_plan, measurements, topics
+from tests.simulation import availability, hard_plan, measurements, passing_ids, topics
 from tests.simulation.availability import PROBE, Availability, Measured
 from tests.simulation.blackout import Blackout
 from tests.simulation.block_watch import watch_blocks
@@ -29,7 +30,7 @@ from tests.simulation.checker import check
 from tests.simulation.cluster import SimCluster
 from tests.simulation.cluster_faults import ClusterFaults
 from tests.simulation.copier import Copier, differences
-from tests.simulation.decision_invariants import watch_decisions
+from tests.simulation.decision_invariants import MarkersFollowDecisions, watch_decisions
 from tests.simulation.disk_claims import watch_disks
 from tests.simulation.group_work import GroupWork
 from tests.simulation.history import Operation
@@ -40,12 +41,14 @@ from tests.simulation.losses import LossBudget
 from tests.simulation.measurements import Measurements
 from tests.simulation.opened_logs import watch_openings
 from tests.simulation.operator import Operator
+from tests.simulation.passing_ids import PassingIds
 from tests.simulation.replicas import differing, leaders_of, settled
 from tests.simulation.side_work import PASSING, TRIMMED, TRIMMED_CONFIG, TRIMMED_PARTITIONS, SideWork
 from tests.simulation.spark_job import SparkJob
 from tests.simulation.topics import COPY, PARTITIONS, WORK, SimTopic
 from tests.simulation.workload import Workload, final_read, hasty
 
+_JOB: Final = "spark"
 _WORK_S: Final = (6.0, 12.0)
 _HEAL_MS: Final = 60_000
 _SCRUB_MS: Final = 3_000
@@ -132,6 +135,10 @@ class Scenario:
         has_rot = self.hard.rot_every_ms > 0  # a rotten log is set aside, with what it alone had kept
         self.ends_dark = bool(seed) and not has_rot and Random(f"{seed}:blackout").random() < _DARK_SHARE
         self.measures = bool(seed) and Random(f"{seed}:measurements").random() < measurements.SHARE
+        passing = Random(f"{seed}:passing-ids")
+        self.has_passing_ids = bool(seed) and passing.random() < passing_ids.SHARE
+        if self.has_passing_ids:
+            self.coordinator |= passing_ids.settings(passing)
         self.faster = draw.choice([2, 4, 8])
         self.cancel_handler = 0.3 if draw.random() < 0.2 else 0.0  # as grpc.aio does to handlers of unary calls
         more = Random(f"{seed}:operations")
@@ -176,10 +183,11 @@ class Scenario:
         watch_logs(watcher, cluster, budget.written_off)
         watch_disks(watcher, cluster)
         watch_openings(watcher, cluster)
-        workload = Workload(cluster, self.topics, watcher.acknowledged, watch_decisions(watcher, cluster))
-        job, copier = SparkJob(workload, "spark"), Copier(workload)
-        side = SideWork(workload, budget.is_written_off, watcher.reached)
-        group = GroupWork(workload)
+        decisions, became_visible = watch_decisions(watcher, cluster)
+        workload = Workload(cluster, self.topics, watcher.acknowledged, became_visible)
+        job, copier = SparkJob(workload, _JOB), Copier(workload)
+        side = SideWork(workload, budget.is_written_off, watcher.reached, self._stays_listed)
+        group, passing = GroupWork(workload), PassingIds(workload)
         hostile = Hostile(workload, self.hard.hostile_every_ms)
         faults = ClusterFaults(
             cluster,
@@ -199,6 +207,8 @@ class Scenario:
         running += [cluster.world.spawn(probing.prober(p)) for p in range(availability.PARTITIONS)]
         if self.has_group:
             running.append(cluster.world.spawn(group.main("mixer")))
+        if self.has_passing_ids:
+            running += [cluster.world.spawn(passing.main(f"passing-{i}")) for i in range(2)]
         if self.hard.hostile_every_ms:
             running.append(cluster.world.spawn(hostile.main()))
         watching = cluster.world.spawn(probing.watch())
@@ -227,11 +237,16 @@ class Scenario:
         await self._judge(cluster, workload, copier, copying)
         if self.trims:
             self.verdict.violations.extend(await side.check(leaders_of(cluster, TRIMMED)))
-        self.verdict.violations.extend([*side.problems, *group.problems])
+        self.verdict.violations.extend([*side.problems, *group.problems, *passing.problems])
         self.verdict.operations["group's rounds"] += group.rounds
+        self._count_ids(passing, decisions)
         if self.ends_dark:
             await self._end_dark(cluster, budget, watcher)
         self._count(workload, job, copier, side, watcher)
+
+    def _stays_listed(self, transaction: TransactionDescription) -> bool:
+        """Where ids are removed soon, only one with a token that must last is sure to stay."""
+        return not self.has_passing_ids or (transaction.transactional_id == _JOB and bool(transaction.tokens))
 
     async def _end_dark(self, cluster: SimCluster, budget: LossBudget, watcher: Watcher) -> None:
         """Nothing that is judged by the history happens after this."""
@@ -324,6 +339,12 @@ class Scenario:
         found.extend(differing(cluster))
         for name in sorted(cluster.services):
             Watcher.check(cluster.services[name])
+
+    def _count_ids(self, passing: PassingIds, decisions: MarkersFollowDecisions) -> None:
+        count = self.verdict.operations
+        count["ids made for once"] += passing.made
+        count["ids removed"] += decisions.removed
+        count["late ones refused"] += passing.refused
 
     def _count(self, workload: Workload, job: SparkJob, copier: Copier, side: SideWork, watcher: Watcher) -> None:
         count = self.verdict.operations

@@ -14,6 +14,7 @@ from typing import Any, Final
 from oncelog import errors
 from oncelog.client.client import Client
 from oncelog.client.delivery import RecordMetadata
+from oncelog.client.descriptions import TransactionDescription
 from oncelog_partition_leader.storage import PartitionLog
 from tests.simulation.history import Key, Records, Value
 from tests.simulation.recorded import encode, read_to
@@ -46,11 +47,15 @@ class SideWork:
     """`written` counts the records that were acknowledged, `operated` the rounds of the operator.
 
     `is_written_off(topic_id)`: the topic may have lost what it had. `reached(key)`: how far a partition is committed.
-    `problems` grows.
+    `stays(transaction)`: a transactional id that was listed once is listed for ever. `problems` grows.
     """
 
     def __init__(
-        self, workload: Workload, is_written_off: Callable[[str], bool], reached: Callable[[Key], int]
+        self,
+        workload: Workload,
+        is_written_off: Callable[[str], bool],
+        reached: Callable[[Key], int],
+        stays: Callable[[TransactionDescription], bool],
     ) -> None:
         self.written = 0
         self.operated = 0
@@ -58,6 +63,7 @@ class SideWork:
         self._workload = workload
         self._is_written_off = is_written_off
         self._reached = reached
+        self._stays = stays
         self._topics = 0
         self._listed: set[str] = set()
         self._acknowledged: dict[Key, dict[int, Value]] = {(TRIMMED, p): {} for p in range(TRIMMED_PARTITIONS)}
@@ -225,9 +231,10 @@ class SideWork:
             await admin.fence_producer("trimmer")
         if random.random() < 0.3:
             await self._delete_records(client, random.randrange(TRIMMED_PARTITIONS), random)
-        known = {transaction.transactional_id for transaction in await admin.list_transactions()}
+        listed = await admin.list_transactions()
+        known = {item.transactional_id for item in listed}
         assert self._listed <= known, f"a list has forgotten {sorted(self._listed - known)}"
-        self._listed = known
+        self._listed = {item.transactional_id for item in listed if self._stays(item)}
         await admin.find_hanging([await admin.describe_topic(TRIMMED)])
         self.operated += 1
         await asyncio.sleep(random.random())

@@ -172,9 +172,9 @@ def test_a_look_at_everything_misses_no_acknowledged_record() -> None:
     assert names(h, {A: [(5, 1)]}) == {"stale-read"}
 
 
-def session(history: History, epoch: int) -> Operation:
+def session(history: History, epoch: int, producer_id: int = 7) -> Operation:
     operation = history.invoke("p", "init", 0)
-    operation.session = ("id", 7, epoch)
+    operation.session = ("id", producer_id, epoch)
     history.complete(operation, Status.OK, 1)
     return operation
 
@@ -192,6 +192,24 @@ def test_a_session_that_commits_after_a_newer_one_began() -> None:
             old.asked = h.moment()
         h.complete(old, Status.OK, 1)
         assert names(h, {A: [(0, 1)]}) == expected
+
+
+@pytest.mark.parametrize("producer_id", [3, 11])
+def test_a_session_of_a_removed_id_that_commits_after_the_id_was_made_again(producer_id: int) -> None:
+    """Producer ids have no order in time, so the sessions have that in which they began."""
+    h = History()
+    session(h, 5)
+    old = h.invoke("p", "txn", 0)
+    old.session, old.writes = ("id", 7, 5), [(A, 1)]
+    session(h, 0, producer_id)
+    young = h.invoke("q", "txn", 0)
+    young.session, young.writes, young.asked = ("id", producer_id, 0), [(B, 2)], h.moment()
+    h.complete(young, Status.OK, 1)
+    final = {A: [(0, 1)], B: [(0, 2)]}
+    assert names(h, final) == set()
+    old.asked = h.moment()
+    h.complete(old, Status.OK, 1)
+    assert names(h, final) == {"fenced-session-acted"}
 
 
 def test_transactions_that_read_each_other() -> None:

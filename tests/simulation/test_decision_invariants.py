@@ -8,7 +8,15 @@ import pytest
 
 from oncelog.core.control import Marker
 from oncelog.types import PartitionId
-from oncelog_coordinator.core.records import DecidedTransaction, Expected, OrphanRecord, Target, TransactionRecord
+from oncelog_coordinator.core.records import (
+    DecidedTransaction,
+    Expected,
+    OpenTransaction,
+    OrphanRecord,
+    Target,
+    Token,
+    TransactionRecord,
+)
 from oncelog_coordinator.core.states import Outcome
 from tests.simulation.decision_invariants import Decisions
 
@@ -46,6 +54,35 @@ def test_a_transaction_is_complete_when_its_record_no_longer_has_it() -> None:
     assert found.problem((9, 4), HERE, Marker(True, 1, 2, None, 7)) == "", "a leader that lost it gets it again"
     assert found.problem((9, 4), HERE, Marker(True, 1, 2, None, -1)) == "", "the counts are forgotten"
     assert "expects 7" in found.problem((9, 4), HERE, Marker(True, 1, 2, None, 6))
+
+
+def test_an_id_goes_when_nothing_of_it_is_needed() -> None:
+    done = replace(RECORD, decided=())
+    dead = replace(done, dead=True, outcomes="")
+    found = decisions(RECORD, done, dead)
+    found.take(dead.key, None)
+    assert found.removed == {9}
+    with pytest.raises(AssertionError, match="of a removed id"):
+        found.take(dead.key, dead.encode())
+    again = replace(dead, producer_id=10, dead=False)
+    found.take(again.key, again.encode())
+
+
+@pytest.mark.parametrize(
+    ("last", "why"),
+    [
+        (RECORD, "before it had expired"),
+        (replace(RECORD, dead=True), "markers are missing"),
+        (replace(RECORD, dead=True, decided=(), open=OpenTransaction(5, 0, 1)), "while it is open"),
+        (replace(RECORD, dead=True, decided=(), tokens=(Token("a", 1, 1),)), "a token was forgotten"),
+    ],
+)
+def test_an_id_that_is_needed_stays(last: TransactionRecord, why: str) -> None:
+    with pytest.raises(AssertionError, match=why):
+        decisions(last).take(last.key, None)
+    again = replace(RECORD, producer_id=10)
+    with pytest.raises(AssertionError, match=why):
+        decisions(last).take(again.key, again.encode())
 
 
 def test_a_new_session_expects_nothing() -> None:

@@ -124,7 +124,7 @@ class Workload(RecordedLoad):
                 transaction_timeout_ms=4_000,
                 **options,
             ) as producer:
-                init.session = _session_of(producer, id_)
+                init.session = session_of(producer, id_)
                 self.end(init, Status.OK)
                 for _ in range(random.randint(1, 12)):
                     if self.stopping:
@@ -138,7 +138,7 @@ class Workload(RecordedLoad):
     async def _transaction(self, producer: Any, consumer: Any, name: str, id_: str, random: Random) -> bool:
         """False: this session is of no use any more."""
         operation = self.begin(name, "txn")
-        operation.session = _session_of(producer, id_)
+        operation.session = session_of(producer, id_)
         self._draw_writes(operation, random)
         wants_abort = random.random() < 0.2
         txn = producer.transaction()
@@ -189,7 +189,7 @@ class Workload(RecordedLoad):
 
     async def _abandoned(self, producer: Any, name: str, id_: str, random: Random) -> None:
         operation = self.begin(name, "txn")
-        operation.session = _session_of(producer, id_)
+        operation.session = session_of(producer, id_)
         self.new_writes(random, operation, 2)
         txn = producer.transaction()
         try:
@@ -237,7 +237,8 @@ class Workload(RecordedLoad):
             self.end(operation, Status.OK)
 
 
-def _session_of(producer: Any, id_: str) -> tuple[str, int, int]:
+def session_of(producer: Any, id_: str) -> tuple[str, int, int]:
+    """Transactional id, producer id and epoch, as they go into the history."""
     session = producer._session
     return id_, session.producer_id, session.producer_epoch
 

@@ -94,6 +94,7 @@ def test_defaults_are_those_that_it_tells() -> None:
     assert producer.transaction_timeout_ms == 60_000
     assert BrokerConfig().min_insync_replicas == 2
     assert CoordinatorConfig().transactional_id_expiration_ms == 7 * 86_400_000
+    assert CoordinatorConfig().transactional_id_retention_ms == 7 * 86_400_000
     assert COMPRESSION_TYPES == ("none", "lz4", "zstd")
 
 

@@ -285,12 +285,17 @@ class Client(StaysHere):
         write_attempt: str = "",
         wait: str = "decided",
         timeout_ms: int | None = None,
+        token_expires: bool = False,
     ) -> BatchCommit:
-        """Commits what the winners wrote, with the batch's token, in one decision; see `Batches.commit`."""
+        """Commits what the winners wrote, with the batch's token, in one decision; see `Batches.commit`.
+
+        The token is kept for ever, and the transactional id with it. `token_expires`: nobody ever writes this batch again,
+        since the id was made for one job, so both go when the id has not been used for long.
+        """
         return await Batches(self._context, self._caller).commit(
             transactional_id,
             owner_run,
-            BatchToken(app_id, batch_id),
+            BatchToken(app_id, batch_id, token_expires),
             txn_no,
             winners,
             write_attempt=write_attempt,

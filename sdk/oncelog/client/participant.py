@@ -41,14 +41,18 @@ _CLOSED = "the participant is closed: join the transaction again to write"
 
 @dataclass(frozen=True, slots=True)
 class BatchToken:
-    """Which batch of which application: Spark's query id and batch id, or Delta's `txnAppId` and `txnVersion`."""
+    """Which batch of which application: Spark's query id and batch id, or Delta's `txnAppId` and `txnVersion`.
+
+    `expires`, in a commit: nobody ever writes this batch again, so its token goes with its transactional id.
+    """
 
     app_id: str
     batch_id: int
+    expires: bool = False
 
     def to_proto(self) -> co.CommitToken:
         """As it travels."""
-        return co.CommitToken(app_id=self.app_id, batch_id=self.batch_id)
+        return co.CommitToken(app_id=self.app_id, batch_id=self.batch_id, expires=self.expires)
 
 
 @dataclass(frozen=True, slots=True)

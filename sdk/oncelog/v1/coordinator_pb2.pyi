@@ -125,12 +125,14 @@ class GetOutcomeReply(_message.Message):
     def __init__(self, outcome: _Optional[_Union[_types_pb2.TransactionOutcome, str]] = ..., visible: bool = ...) -> None: ...
 
 class CommitToken(_message.Message):
-    __slots__ = ("app_id", "batch_id")
+    __slots__ = ("app_id", "batch_id", "expires")
     APP_ID_FIELD_NUMBER: _ClassVar[int]
     BATCH_ID_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_FIELD_NUMBER: _ClassVar[int]
     app_id: str
     batch_id: int
-    def __init__(self, app_id: _Optional[str] = ..., batch_id: _Optional[int] = ...) -> None: ...
+    expires: bool
+    def __init__(self, app_id: _Optional[str] = ..., batch_id: _Optional[int] = ..., expires: bool = ...) -> None: ...
 
 class JoinTransactionRequest(_message.Message):
     __slots__ = ("transactional_id", "owner_run", "token", "write_attempt", "task_attempt", "lease_ms", "max_duration_ms")

@@ -52,6 +52,9 @@ class CoordinatorConfig(ServingConfig):
     tick_ms: int = setting(100, "how often time-outs are looked for")
     transaction_max_timeout_ms: int = setting(900_000, "largest transaction time-out that a client may ask for")
     transactional_id_expiration_ms: int = setting(7 * 86_400_000, "idle ids forget outcomes and nonces after this")
+    transactional_id_retention_ms: int = setting(
+        7 * 86_400_000, "expired ids are removed after this, unless they hold a commit token that must last"
+    )
     kept_outcomes: int = setting(100, "outcomes kept per transactional id after completion")
     group_resolve_after_ms: int = setting(15_000, "pending transactional offsets older than this are asked about")
     producer_ids_prefetch: int = setting(100, "producer ids kept in stock, 1 to 1000")
@@ -84,6 +87,7 @@ class CoordinatorConfig(ServingConfig):
             return Limits(
                 transaction_max_timeout_ms=self.transaction_max_timeout_ms,
                 transactional_id_expiration_ms=self.transactional_id_expiration_ms,
+                transactional_id_retention_ms=self.transactional_id_retention_ms,
                 kept_outcomes=self.kept_outcomes,
                 group_resolve_after_ms=self.group_resolve_after_ms,
             )

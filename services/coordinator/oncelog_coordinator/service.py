@@ -242,6 +242,7 @@ class TransactionService:
             txn_no=request.txn_no,
             batch=wire.batch_name(request.token, request.write_attempt),
             winners=tuple(wire.winner(item) for item in request.winners),
+            token_expires=request.token.expires,
         )
         asked = shard.ask(command) if request.txn_no else self._ask_with_id(shard, command)
         reply: cmd.CommitReply = await asked

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from oncelog_coordinator.core import healing_decisions, offsets, transaction_state
+from oncelog_coordinator.core import healing_decisions, offsets, timeouts, transaction_state
+from oncelog_coordinator.core.records import TransactionRecord
+from oncelog_coordinator.core.transaction import TransactionTable
 from oncelog_coordinator.core.transaction_index import Entry
 from oncelog_coordinator.marker_courier import MarkerCourier
 from oncelog_coordinator.shard_life import ShardLife
@@ -80,6 +82,41 @@ PLANTS = [
         "what was enrolled ahead belongs to one session: the next one begins with nothing",
         edit(transaction_state, "new_session", ("expected=NOTHING_EXPECTED", "expected=closed.expected")),
         "unit/coordinator/test_enrolled_ahead.py::test_a_session_of_the_same_life_sends_no_markers_for_the_number_that_nobody_opened",
+    ),
+    without(
+        "removes-tokens",
+        "an id that holds a token which must last is never removed",
+        [
+            edit(timeouts, "idle_deadline_ms", ("return None if record.is_lasting else ", "return ")),
+            edit(
+                TransactionTable, "_remove", ("_assert_may_go(record, self.index.removed)", "pass")
+            ),  # it asserts just this
+        ],
+        "unit/coordinator/test_removed_ids.py::test_16_an_id_with_a_token_is_never_removed",
+        "conformance/test_removed_ids.py::test_hole_16_an_id_with_a_token_stays_and_one_whose_token_expires_goes",
+    ),
+    without(
+        "numbers-begin-again",
+        "the numbers of a new id begin above those of all removed ones",
+        edit(transaction_state, "new_id", ("last_txn_no=removed.txn_no", "last_txn_no=0")),
+        "unit/coordinator/test_removed_ids.py::test_a_the_numbers_of_a_removed_id_are_nobody_elses",
+        "conformance/test_removed_ids.py::test_the_outcome_of_a_removed_id_is_forgotten_for_ever",
+    ),
+    without(
+        "removed-is-aborted",
+        "a leader that asks about a removed id is not told that its transaction was aborted",
+        edit(
+            healing_decisions,
+            "_resolve_orphan",
+            ("if index.removed.covers(command.txn_producer_id, command.txn_no):", "if False:"),
+        ),
+        "unit/coordinator/test_removed_ids.py::test_a_a_leader_that_asks_is_not_told_that_it_was_aborted",
+    ),
+    without(
+        "removed-while-healing",
+        "an id is kept when healing told a leader that a number which is still to come is aborted",
+        edit(TransactionRecord, "is_lasting", ("return is_healed or not all(", "return not all(")),
+        "unit/coordinator/test_removed_ids.py::test_c_what_healing_was_told_of_a_number_to_come_is_kept",
     ),
     without(
         "offset-order",

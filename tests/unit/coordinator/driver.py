@@ -74,7 +74,8 @@ class Driver:
         """All records as bytes, by key, but for what was visible: a life hears that and logs it with the next record."""
         found = {e.record.key: _without_visible(e.record).encode() for e in self.table.index.entries.values()}
         found.update({o.key: o.encode() for o in self.table.index.orphans.values()})
-        return found
+        removed = self.table.index.removed
+        return {**found, removed.key: removed.encode()} if removed.txn_no else found
 
     def as_a_later_life_sees_it(self) -> dict[str, bytes]:
         """`durable`, with the doubt of a life that does not know what this one has answered."""

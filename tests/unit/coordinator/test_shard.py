@@ -12,8 +12,10 @@ from oncelog import errors
 from oncelog_coordinator.config import ShardConfig
 from oncelog_coordinator.core import commands as cmd
 from oncelog_coordinator.core.decision import TransactionEnded
+from oncelog_coordinator.core.limits import Limits
 from oncelog_coordinator.core.records import EPOCH_KEY, EpochRecord, TransactionRecord
 from oncelog_coordinator.core.transaction import TransactionTable
+from oncelog_coordinator.core.transaction_state import ProducerIdNeededError
 from oncelog_coordinator.shard import Shard
 from oncelog_coordinator.shard_life import ShardLife
 from oncelog_coordinator.steady_clock import SteadyClock
@@ -25,6 +27,7 @@ from tests.unit.coordinator.driver import P0
 from tests.unit.coordinator.fake_log import FakePartition
 
 INIT = cmd.InitProducerId("t", 60_000, "", 7)
+SOON = Limits(transactional_id_expiration_ms=100_000, transactional_id_retention_ms=50_000)
 
 
 class Effects:
@@ -77,7 +80,7 @@ class Host:
             number=3,
             config=ShardConfig(check_invariants=True, **config),
             clock=SteadyClock(self.clock),
-            make_table=TransactionTable,
+            make_table=lambda: TransactionTable(SOON),
             open_log=lambda kind, number, epoch: partition.open(epoch),
             make_runner=self._runner,
             next_epoch=self._next_epoch,
@@ -517,3 +520,59 @@ def test_complete_waits_for_company_and_is_logged_after_a_while(world: SimWorld)
     record = TransactionTable().decode(key, value)
     assert isinstance(record, TransactionRecord)
     assert (record.decided, record.outcomes) == ((), "CC")
+
+
+# ---------------------------------------------------------------- removal of ids
+
+
+async def until_removal_is_due(host: Host) -> None:
+    """The id has committed number 1, is idle, expires, and nobody has looked at the clock since."""
+    session = await host.shard.ask(INIT)
+    await host.shard.ask(cmd.End(name(session, 1), True))
+    await asyncio.sleep(100.1)
+    host.shard.look_at_clock()
+    await asyncio.sleep(50.1)
+
+
+def test_a_session_that_comes_with_the_removal_gets_another_producer_id(world: SimWorld) -> None:
+    """Who saw the id brought no producer id, and is told to bring one; whoever does begins above the numbers of the old one."""
+
+    async def scenario(host: Host) -> None:
+        await until_removal_is_due(host)
+        saw_it = host.shard.life.submit(cmd.InitProducerId("t", 60_000, "", 0))
+        brought_one = host.shard.life.submit(cmd.InitProducerId("t", 60_000, "", 9))
+        with pytest.raises(ProducerIdNeededError):
+            await saw_it
+        assert await brought_one == cmd.SessionReply(9, 0, 3)
+        _, items = host.partition.batches[-1]
+        assert [key for key, _ in items] == ["orphan:0", "txn:t"], "one append, and the newest record of a key"
+        await host.end()
+        later = await Host(world, host.partition, "b").begin(2)
+        with pytest.raises(errors.OutcomeForgottenError):
+            await later.shard.ask(cmd.GetOutcome("t", 1))
+        assert (await later.shard.ask(cmd.Describe("t"))).producer_id == 9
+        await later.end()
+
+    run(world, scenario)
+
+
+@pytest.mark.parametrize("landed", [True, False])
+def test_a_life_that_ends_while_it_removes_has_removed_or_the_next_one_does(world: SimWorld, landed: bool) -> None:
+    async def scenario(host: Host) -> None:
+        await until_removal_is_due(host)
+        host.partition.lose_answers, host.partition.refuse = landed, not landed
+        host.shard.look_at_clock()
+        await asyncio.sleep(0.01)
+        host.partition.refuse = False
+        await host.serving()
+        assert host.shard.epoch > 1
+        with pytest.raises(errors.OutcomeForgottenError):
+            await host.shard.ask(cmd.GetOutcome("t", 1))
+        with pytest.raises(errors.OutcomeForgottenError):
+            await host.shard.ask(cmd.End(cmd.TxnName("t", 7, 1, 0), True))
+        session = await host.shard.ask(cmd.InitProducerId("t", 60_000, "", 9))
+        assert (session.producer_id, session.next_txn_no) == (9, 3)
+        removals = [epoch for epoch, items in host.partition.batches if ("txn:t", None) in items]
+        assert removals == ([1] if landed else [2]), "once, by this life or by the next one"
+
+    run(world, scenario)

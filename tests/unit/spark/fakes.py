@@ -51,6 +51,7 @@ class FakeClient:
         self.participants: list[FakeParticipant] = []
         self.options: list[dict[str, Any]] = []
         self.commits: list[tuple[Any, ...]] = []
+        self.tokens_expire: list[bool] = []
         self.aborts: list[tuple[Any, ...]] = []
         self.abort_tokens: list[bytes] = []
         self.created: list[tuple[str, int]] = []
@@ -71,8 +72,9 @@ class FakeClient:
         self.participants.append(FakeParticipant(self))
         return self.participants[-1]
 
-    def commit_transaction(self, *given: Any, **_more: Any) -> BatchCommit:
+    def commit_transaction(self, *given: Any, token_expires: bool = False, **_more: Any) -> BatchCommit:
         self.commits.append(given)
+        self.tokens_expire.append(token_expires)
         if self.commit_error is not None:
             raise self.commit_error
         rows = sum(winner.rows for winner in given[5])

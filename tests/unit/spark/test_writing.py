@@ -130,6 +130,13 @@ def test_the_winners_of_a_batch_are_committed_in_one_call(client: FakeClient) ->
     assert [(w.producer_id, w.rows, w.counts) for w in winners] == [(11, 2, (("id", 0, 2),)), (11, 1, (("id", 0, 1),))]
 
 
+@pytest.mark.parametrize("is_only_run", [False, True])
+def test_the_token_of_a_batch_that_nobody_writes_again_may_be_forgotten(client: FakeClient, is_only_run: bool) -> None:
+    identity = dataclasses.replace(IDENTITY, is_only_run=is_only_run)
+    committing.commit_batch(options(), [write(rows("1"), identity=identity)], None)
+    assert client.tokens_expire == [is_only_run]
+
+
 def test_a_replay_commits_nothing_and_must_have_the_same_rows(client: FakeClient) -> None:
     client.committed_rows = 3
     committing.commit_batch(options(), [write(rows("1", "2")), write(rows("3"))], 7)

@@ -47,8 +47,9 @@ def init_producer_id(index: TransactionIndex, command: InitProducerId, now_ms: i
         )
     record = index.find(command.transactional_id)
     if record is None:
+        _require_nothing_expected(command)
         require_room_for_id(index)
-        record = state.new_id(command.transactional_id, command.fresh_producer_id, now_ms)
+        record = state.new_id(command.transactional_id, command.fresh_producer_id, now_ms, index.removed)
     else:
         known = _same_nonce(record, command.nonce)
         if known is not None:
@@ -64,7 +65,13 @@ def require_room_for_id(index: TransactionIndex) -> None:
     """Raises `ResourceExhaustedError` when the shard has as many ids as it may."""
     if len(index.entries) >= index.limits.max_ids:
         raise ResourceExhaustedError(
-            "this shard knows too many transactional ids", retry_after_ms=1_000, limit=index.limits.max_ids
+            f"this shard knows too many transactional ids. {len(index.lasting)} of them are kept for ever, since they hold the "
+            "token of a committed batch: use an id again instead of a new one for each run (Spark: option transactionalId). "
+            "The others are removed some time after their last use; transactional_id_expiration_ms and "
+            "transactional_id_retention_ms of the coordinators say when",
+            retry_after_ms=1_000,
+            limit=index.limits.max_ids,
+            kept_for_ever=len(index.lasting),
         )
 
 
@@ -73,6 +80,16 @@ def _same_nonce(record: TransactionRecord, nonce: str) -> SessionReply | None:
         if nonce and session.nonce == nonce:
             return SessionReply(record.producer_id, session.producer_epoch, session.next_txn_no)
     return None
+
+
+def _require_nothing_expected(command: InitProducerId) -> None:
+    """Whoever goes on with a session finds none, so the id was removed: it is not silently given another producer id."""
+    if command.expected_producer_id > 0:
+        raise InvalidPidMappingError(
+            "no such transactional id is known (any more); begin a new session, without an expected producer id",
+            transactional_id=command.transactional_id,
+            producer_id=command.expected_producer_id,
+        )
 
 
 def _require_expected(record: TransactionRecord, command: InitProducerId) -> None:
@@ -136,6 +153,7 @@ def _require_no_owner(record: TransactionRecord) -> None:
 def end(index: TransactionIndex, command: End, now_ms: int) -> Decision:
     """Decides n. Repeated: the first outcome, for ever. A transaction that enrolled nothing is closed too (hole 20)."""
     name = command.name
+    parts.require_remembered(index, name)
     record = index.named(name.transactional_id, name.txn_producer_id).record
     parts.require_txn_no(name.txn_no)
     if name.txn_no <= record.last_decided or name.txn_no in record.aborted_ahead:
@@ -188,6 +206,8 @@ def get_outcome(index: TransactionIndex, command: GetOutcome) -> Decision:
     """
     record = index.find(command.transactional_id)
     if record is None:
+        if index.removed.had_number(command.txn_no):
+            raise parts.removed_error(command.transactional_id, command.txn_no)
         raise InvalidPidMappingError("no such transactional id", transactional_id=command.transactional_id)
     parts.require_txn_no(command.txn_no)
     if record.is_forgotten(command.txn_no):

@@ -146,7 +146,7 @@ class Commit:
     """One decision for all participants of n.
 
     `txn_no` 0 without winners: a batch that nobody joined (no rows, no tasks), whose token must be stored all the same;
-    `fresh_producer_id` is for an id that is not known yet.
+    `fresh_producer_id` is for an id that is not known yet. `token_expires`: nobody ever writes this batch again.
     """
 
     transactional_id: str
@@ -155,6 +155,7 @@ class Commit:
     batch: BatchName
     winners: tuple[Winner, ...] = ()
     fresh_producer_id: int = 0
+    token_expires: bool = False
 
 
 @dataclass(frozen=True, slots=True)

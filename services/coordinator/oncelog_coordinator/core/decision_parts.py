@@ -19,7 +19,7 @@ from oncelog.errors import (
 from oncelog.types import PartitionId
 from oncelog_coordinator.core import sizes
 from oncelog_coordinator.core import transaction_state as state
-from oncelog_coordinator.core.commands import BecameVisible, SendMarkers
+from oncelog_coordinator.core.commands import BecameVisible, SendMarkers, TxnName
 from oncelog_coordinator.core.decision import Decision, TransactionEnded
 from oncelog_coordinator.core.limits import Limits
 from oncelog_coordinator.core.records import DecidedTransaction, OpenTransaction, TransactionRecord
@@ -56,6 +56,28 @@ def forgotten_error(record: TransactionRecord, txn_no: int) -> OncelogError:
         transactional_id=record.transactional_id,
         txn_no=txn_no,
     )
+
+
+def removed_error(transactional_id: str, txn_no: int) -> OncelogError:
+    """The id is not there, and may have had this number before it was removed."""
+    return OutcomeForgottenError(
+        "no such transactional id is known (any more), so nobody knows the outcome; read the topic to learn it",
+        transactional_id=transactional_id,
+        txn_no=txn_no,
+    )
+
+
+def require_remembered(index: TransactionIndex, name: TxnName) -> None:
+    """Raises `OutcomeForgottenError` about a number of an expired or removed id: it may have been committed, so whoever repeats
+    its commit must not hear, as of an id that is no longer its own, that a new one is all that is needed.
+    """
+    owner = index.ids.get(name.txn_producer_id)
+    record = None if owner is None else index.find(owner)
+    if record is None:
+        if index.removed.covers(name.txn_producer_id, name.txn_no):
+            raise removed_error(name.transactional_id, name.txn_no)
+    elif record.dead and record.is_forgotten(name.txn_no) and name.transactional_id in ("", owner):
+        raise forgotten_error(record, name.txn_no)
 
 
 def not_next_error(record: TransactionRecord, txn_no: int) -> OncelogError:

@@ -71,11 +71,18 @@ def _resolved(decided: DecidedTransaction, command: Resolve) -> ResolveReply:
 
 
 def _resolve_orphan(index: TransactionIndex, command: Resolve) -> Decision:
-    """A producer id that no transactional id has: its numbers are recorded as aborted under the producer id."""
+    """A producer id that no transactional id has: its numbers are recorded as aborted under the producer id.
+
+    But not what a removed id may have committed: that has its marker on disk wherever it was enrolled.
+    """
+    if command.txn_producer_id < 1:
+        raise InvalidPidMappingError("no transaction has such a producer id", producer_id=command.txn_producer_id)
     reply = ResolveReply(False, 0)
     known = index.orphans.get(command.txn_producer_id, OrphanRecord(command.txn_producer_id, ()))
     if command.txn_no in known.aborted:
         return Decision(reply=reply)
+    if index.removed.covers(command.txn_producer_id, command.txn_no):
+        raise parts.removed_error("", command.txn_no)
     if len(known.aborted) >= index.limits.aborted_ahead:
         raise ResourceExhaustedError("too many unknown transactions of this producer id", retry_after_ms=60_000)
     record = OrphanRecord(command.txn_producer_id, tuple(sorted((*known.aborted, command.txn_no))))

@@ -49,8 +49,10 @@ class Limits:
     max_max_duration_ms: int = 7 * 86_400_000
     transactional_id_expiration_ms: int = 7 * 86_400_000
     """An id idle for this long forgets outcomes and nonces; its producer id, last number and tokens stay."""
+    transactional_id_retention_ms: int = 7 * 86_400_000
+    """An id that has expired is removed after this, unless it must last (`TransactionRecord.is_lasting`)."""
     max_ids: int = 1_000_000
-    """Transactional ids of one shard; above: ResourceExhaustedError."""
+    """Transactional ids of one shard, expired ones too; above: ResourceExhaustedError."""
     force_abort_repeat_ms: int = 600_000
     """A ForceAbort without a number is taken for a copy of one that came within this time."""
     expire_per_tick: int = 200

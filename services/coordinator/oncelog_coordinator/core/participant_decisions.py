@@ -62,7 +62,7 @@ def join(index: TransactionIndex, command: Join, now_ms: int) -> Decision:
     record = index.find(command.transactional_id)
     if record is None:
         require_room_for_id(index)
-        record = state.new_id(command.transactional_id, command.fresh_producer_id, now_ms)
+        record = state.new_id(command.transactional_id, command.fresh_producer_id, now_ms, index.removed)
     committed = _committed_token(record, command.batch)
     if committed is not None:
         return Decision(reply=JoinReply(already_committed=True, committed_rows=committed.rows))
@@ -224,7 +224,7 @@ def commit(index: TransactionIndex, command: Commit, now_ms: int) -> Decision:
     rows = sum(winner.rows for winner in command.winners)
     winners = tuple(sorted(winner.producer_id for winner in command.winners))
     decided = state.decide_open(before, Outcome.COMMITTED_WINNERS, now_ms, index.limits, counts, winners)
-    after = state.with_token(decided, Token(command.batch.app_id, command.batch.batch_id, rows))
+    after = state.with_token(decided, Token(command.batch.app_id, command.batch.batch_id, rows, command.token_expires))
     visible = all(item.txn_no != before.last_txn_no for item in after.decided)
     waits_for = () if visible else (before.last_txn_no,)
     return parts.decided_now(old, after, CommitReply(False, rows, before.last_txn_no, visible, waits_for))
@@ -247,6 +247,8 @@ def _require_open(index: TransactionIndex, command: Commit) -> TransactionRecord
     """Checks 2 to 4 and 6 of a named transaction; a decided one is answered by its outcome."""
     entry = index.entry(command.transactional_id)
     if entry is None:
+        if index.removed.had_number(command.txn_no):
+            raise parts.removed_error(command.transactional_id, command.txn_no)
         raise InvalidTxnStateError("no such transactional id", transactional_id=command.transactional_id)
     record = entry.record
     if record.owner.run != command.owner_run:
@@ -274,7 +276,7 @@ def _open_empty(
         raise InvalidRequestError("winners belong to a transaction: name it")
     if record is None:
         require_room_for_id(index)
-        record = state.new_id(command.transactional_id, command.fresh_producer_id, now_ms)
+        record = state.new_id(command.transactional_id, command.fresh_producer_id, now_ms, index.removed)
     batch = command.batch
     _require_may_write(record, command.owner_run, batch, index.limits)
     opened = record.open

@@ -20,6 +20,8 @@ from oncelog_coordinator.core.states import Outcome, TxnState, complete, prepare
 
 VERSION: Final = 1
 EPOCH_KEY: Final = "epoch"
+TRANSACTION_KEY: Final = "txn:"
+_REMOVED_KEY: Final = "orphan:0"
 NOT_COUNTED: Final = -1
 """Expected records of a partition when the client counted none."""
 
@@ -186,11 +188,16 @@ class DecidedTransaction:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """The last committed batch of an application, and its rows. Never expires (hole 16)."""
+    """The last committed batch of an application, and its rows.
+
+    It lasts for ever (hole 16), unless whoever committed it said that nobody ever writes this batch again: then it `expires`,
+    which means that it goes when its transactional id is removed, and not before.
+    """
 
     app_id: str
     batch_id: int
     rows: int
+    expires: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,12 +318,17 @@ class TransactionRecord:
     @property
     def key(self) -> str:
         """One key per transactional id."""
-        return f"txn:{self.transactional_id}"
+        return f"{TRANSACTION_KEY}{self.transactional_id}"
 
     @property
     def last_decided(self) -> int:
         """The newest number with an outcome; 0 = none."""
         return self.last_txn_no if self.open is None else self.last_txn_no - 1
+
+    @property
+    def last_given(self) -> int:
+        """The newest number that anybody was given: a client's session is told the next one, a run only what it opened."""
+        return self.last_txn_no if self.owner.run or self.open is not None else self.last_txn_no + 1
 
     def outcome_of(self, txn_no: int) -> Outcome | None:
         """The outcome of a number; None when it is open, above the last one, or forgotten (`is_forgotten`)."""
@@ -356,12 +368,21 @@ class TransactionRecord:
         """The last committed token of an application."""
         return next((token for token in self.tokens if token.app_id == app_id), None)
 
+    @property
+    def is_lasting(self) -> bool:
+        """Never removed: it holds a token that must last (hole 16), or an answer of healing about a number never begun."""
+        is_healed = bool(self.aborted_ahead) or (self.dead and bool(self.outcomes))
+        return is_healed or not all(token.expires for token in self.tokens)
+
     def encode(self) -> bytes:
         """The value."""
         more: dict[str, Any] = {"expected": self.expected.to_json()} if self.expected else {}
         visible = [item.to_json() for item in self.decided if item.was_visible]
         if visible:
             more["visible"] = visible
+        expiring = [place for place, token in enumerate(self.tokens) if token.expires]
+        if expiring:  # a version that does not know it keeps these tokens for ever
+            more["expiring"] = expiring
         return dump(
             {
                 **more,
@@ -385,7 +406,7 @@ class TransactionRecord:
     @staticmethod
     def decode(value: dict[str, Any]) -> TransactionRecord:
         """From `parse`."""
-        opened = value["open"]
+        opened, expiring = value["open"], value.get("expiring", ())
         return TransactionRecord(
             transactional_id=value["id"],
             producer_id=value["pid"],
@@ -400,7 +421,9 @@ class TransactionRecord:
             aborted_ahead=tuple(value["ahead"]),
             sessions=tuple(Session(*item) for item in value["sessions"]),
             owner=Ownership.from_json(value["owner"]),
-            tokens=tuple(Token(*item) for item in value["tokens"]),
+            tokens=tuple(
+                Token(app, batch, rows, place in expiring) for place, (app, batch, rows) in enumerate(value["tokens"])
+            ),
             expected=Expected.from_json(value["expected"]) if "expected" in value else NOTHING_EXPECTED,
         )
 
@@ -434,13 +457,56 @@ class OrphanRecord:
         return OrphanRecord(value["pid"], tuple(value["aborted"]))
 
 
-TransactionLogRecord = EpochRecord | TransactionRecord | OrphanRecord
+@dataclass(frozen=True, slots=True)
+class RemovedIds:
+    """All that is kept of removed transactional ids: no producer id, and no number that anybody was given, was above these.
+
+    So nothing is ever said of a number that a removed id may have had, and no id that comes later has such a number.
+    In the log it looks like an `OrphanRecord` of the producer id 0, which nobody has: an older version reads it as that.
+    """
+
+    producer_id: int = 0
+    txn_no: int = 0
+
+    @property
+    def key(self) -> str:
+        """One key for all of them."""
+        return _REMOVED_KEY
+
+    def had_number(self, txn_no: int) -> bool:
+        """True when a removed id may have had a transaction with this number."""
+        return 0 < txn_no <= self.txn_no
+
+    def covers(self, producer_id: int, txn_no: int) -> bool:
+        """True when this may be the name of a transaction of a removed id."""
+        return 0 < producer_id <= self.producer_id and self.had_number(txn_no)
+
+    def with_id(self, record: TransactionRecord) -> RemovedIds:
+        """One more id is removed."""
+        return RemovedIds(max(self.producer_id, record.producer_id), max(self.txn_no, record.last_given))
+
+    def encode(self) -> bytes:
+        """The value."""
+        return dump({"pid": 0, "aborted": [], "removed": [self.producer_id, self.txn_no]})
+
+    @staticmethod
+    def decode(value: dict[str, Any]) -> RemovedIds:
+        """From `parse`."""
+        producer_id, txn_no = value["removed"]
+        return RemovedIds(int(producer_id), int(txn_no))
+
+
+def _orphan_or_removed(value: dict[str, Any]) -> OrphanRecord | RemovedIds:
+    return RemovedIds.decode(value) if "removed" in value else OrphanRecord.decode(value)
+
+
+TransactionLogRecord = EpochRecord | TransactionRecord | OrphanRecord | RemovedIds | Tombstone
 
 
 def decode_transaction_record(key: str, value: bytes) -> TransactionLogRecord:
     """A record of a transaction shard's log. Raises `CorruptMessageError` for what this version cannot read."""
     kind = key.partition(":")[0]
-    decoder = {"epoch": EpochRecord.decode, "txn": TransactionRecord.decode, "orphan": OrphanRecord.decode}.get(kind)
+    decoder = {"epoch": EpochRecord.decode, "txn": TransactionRecord.decode, "orphan": _orphan_or_removed}.get(kind)
     if decoder is None:
         raise CorruptMessageError("a record of the shard's log has an unknown kind", kind=kind)
     try:

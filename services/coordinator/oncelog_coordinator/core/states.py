@@ -11,6 +11,9 @@ Numbers are never reused, so a state only moves down this list:
     COMPLETE_ABORT
     DEAD             the id expired: its outcomes are forgotten, its producer id, last number and tokens are not
 
+An id that stays DEAD is removed wholly in the end, unless it must last.  Its numbers stay forgotten all the same: the next
+producer id under that name begins above every number that a removed id of the shard had (`records.RemovedIds`).
+
 Differs from Kafka (KIP-98, KIP-890) in two ways.  A number that enrolled nothing goes to COMPLETE in one record, and it
 does so for a commit too, so that END(n) always closes n (a late message of n can then never join n+1).  A new session
 does not wait: it aborts the open number, or the one that the session before it was given and never used, and goes on
@@ -47,6 +50,7 @@ class Trigger(StrEnum):
     RESOLVE = "ResolveTransaction of a name that was never recorded"
     MARKERS = "the last marker is in"
     EXPIRY = "id idle for transactional_id_expiration_ms"
+    REMOVAL = "id expired for transactional_id_retention_ms, without a token that lasts"
 
 
 class Outcome(StrEnum):
@@ -81,9 +85,9 @@ TRANSITIONS: Final[dict[tuple[TxnState, TxnState], tuple[Trigger, ...]]] = {
     (_S.COMPLETE_COMMIT, _S.DEAD): (_T.EXPIRY,),
     (_S.COMPLETE_ABORT, _S.DEAD): (_T.EXPIRY,),
     (_S.EMPTY, _S.DEAD): (_T.EXPIRY,),
-    (_S.DEAD, _S.EMPTY): (_T.TAKE_OVER,),
+    (_S.DEAD, _S.EMPTY): (_T.TAKE_OVER, _T.REMOVAL),
 }
-"""From, to -> who. DEAD -> EMPTY is the id coming back: a new session, the next number."""
+"""From, to -> who. DEAD -> EMPTY is the id coming back (a new session, the next number), or its removal: nothing is left."""
 
 
 def is_legal(old: TxnState, new: TxnState) -> bool:

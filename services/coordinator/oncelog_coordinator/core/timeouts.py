@@ -4,6 +4,9 @@ Rule 1: `now_ms` is a wall clock that never steps back within one life of the sh
         it may.  So what began in an earlier life is counted from the later of nothing and the earlier of (its own start,
         the end of this life's replay): a clock that went back cannot keep a transaction open for longer than its time-out.
 Rule 2: a lease begins anew at fail-over, since signs of life are volatile; the hard cap does not.
+Rule 3: an id is removed only after it has expired, and what makes it expire says when that was.  So a clock that went forward
+        expires an id that was used a moment ago, and does not remove it; one that went back makes either come later.
+Rule 4: an expired id has nothing open and nothing that waits for a marker: no leader, group or participant works for it.
 """
 
 from __future__ import annotations
@@ -13,7 +16,8 @@ import heapq
 from oncelog_coordinator.core import decision_parts as parts
 from oncelog_coordinator.core import transaction_state as state
 from oncelog_coordinator.core.decision import Decision, LogRecord, TransactionEnded
-from oncelog_coordinator.core.records import TransactionRecord
+from oncelog_coordinator.core.limits import Limits
+from oncelog_coordinator.core.records import Tombstone, TransactionRecord
 from oncelog_coordinator.core.transaction_index import Entry, LookedAt, TransactionIndex
 
 
@@ -75,16 +79,17 @@ def open_deadline_ms(entry: Entry, loaded_at_ms: int | None) -> int | None:
     return min(hard_cap_ms, max(entry.touched_ms, started_ms) + opened.lease_ms)
 
 
-def expiry_ms(entry: Entry, idle_ms: int) -> int | None:
-    """When the id expires; None while it is open, waits for markers, or is dead already."""
-    record = entry.record
-    if record.dead or record.open is not None or record.decided:
+def idle_deadline_ms(record: TransactionRecord, limits: Limits) -> int | None:
+    """When the id expires or, having expired, is removed; None while it is open or waits for markers, or when it must last."""
+    if record.open is not None or record.decided:
         return None
-    return record.updated_ms + idle_ms
+    if not record.dead:
+        return record.updated_ms + limits.transactional_id_expiration_ms
+    return None if record.is_lasting else record.updated_ms + limits.transactional_id_retention_ms
 
 
 def tick(index: TransactionIndex, open_ids: list[str], idle_ids: list[str], now_ms: int) -> Decision:
-    """Aborts what is over its time, and lets idle ids expire."""
+    """Aborts what is over its time, lets idle ids expire, and removes those that expired long ago."""
     records: list[LogRecord] = []
     effects: list[object] = []
     ended: list[TransactionEnded] = []
@@ -97,21 +102,41 @@ def tick(index: TransactionIndex, open_ids: list[str], idle_ids: list[str], now_
             records += decision.records
             effects += decision.effects
             ended += decision.ended
-    for name in idle_ids:
-        entry = index.entry(name)
-        due_ms = None if entry is None else expiry_ms(entry, index.limits.transactional_id_expiration_ms)
-        if entry is not None and due_ms is not None and due_ms <= now_ms:
-            decision = _expired(entry.record, index, now_ms)
+    idle = _overdue(index, idle_ids, now_ms)
+    for record in idle:
+        if not record.dead:
+            decision = _expired(record, index, now_ms)
             records += decision.records
             effects += decision.effects
             ended += decision.ended
+    records += _removal(index, [record for record in idle if record.dead])
     note = LookedAt(tuple(open_ids), tuple(idle_ids), now_ms)
     return Decision(records=tuple(records), notes=(note,), effects=tuple(effects), ended=tuple(ended))
+
+
+def _overdue(index: TransactionIndex, names: list[str], now_ms: int) -> list[TransactionRecord]:
+    """Each once, whatever the heap says: those whose idle time is over."""
+    found: list[TransactionRecord] = []
+    for name in dict.fromkeys(names):
+        record = index.find(name)
+        due_ms = None if record is None else idle_deadline_ms(record, index.limits)
+        if record is not None and due_ms is not None and due_ms <= now_ms:
+            found.append(record)
+    return found
+
+
+def _removal(index: TransactionIndex, gone: list[TransactionRecord]) -> list[LogRecord]:
+    """What is kept of these ids comes before what removes them: in the same append, and in the same order in every replay."""
+    removed = index.removed
+    for record in gone:
+        removed = removed.with_id(record)
+    kept: list[LogRecord] = [] if removed == index.removed else [removed]
+    return kept + [Tombstone(record.key) for record in gone]
 
 
 def _expired(record: TransactionRecord, index: TransactionIndex, now_ms: int) -> Decision:
     """Forgets an idle id; one whose next number may be open on a partition that was away is first rid of that number."""
     opened = state.assume_opened(record, now_ms)
     if opened is record:
-        return Decision(records=(state.expire(record),))
+        return Decision(records=(state.expire(record, now_ms),))
     return parts.decided_now(record, state.abort_open(opened, now_ms, index.limits), None, timed_out=True)

@@ -23,13 +23,16 @@ from oncelog_coordinator.core.decision import Decision
 from oncelog_coordinator.core.decision_parts import send_markers
 from oncelog_coordinator.core.limits import Limits
 from oncelog_coordinator.core.records import (
+    TRANSACTION_KEY,
     EpochRecord,
     OrphanRecord,
+    RemovedIds,
+    Tombstone,
     TransactionLogRecord,
     TransactionRecord,
     decode_transaction_record,
 )
-from oncelog_coordinator.core.states import TxnState, is_legal
+from oncelog_coordinator.core.states import Outcome, TxnState, is_legal
 from oncelog_coordinator.core.transaction_index import (
     Entry,
     ForcedAbort,
@@ -93,9 +96,9 @@ class TransactionTable:
 
     # ------------------------------------------------------------ writing
 
-    def decode(self, key: str, value: bytes | None) -> TransactionLogRecord | None:
-        """A record of the log, for `apply`; None for a tombstone (this table writes none)."""
-        return None if value is None else decode_transaction_record(key, value)
+    def decode(self, key: str, value: bytes | None) -> TransactionLogRecord:
+        """A record of the log, for `apply`; without a value it removes its key."""
+        return Tombstone(key) if value is None else decode_transaction_record(key, value)
 
     def loaded(self, now_ms: int) -> None:
         """The replay is complete: leases begin anew."""
@@ -110,6 +113,10 @@ class TransactionTable:
             self._apply_transaction(record)
         elif isinstance(record, OrphanRecord):
             self.index.orphans[record.producer_id] = record
+        elif isinstance(record, RemovedIds):
+            self.index.removed = record
+        elif isinstance(record, Tombstone):
+            self._remove(record.key)
         elif isinstance(record, EpochRecord):
             pass
         else:
@@ -120,6 +127,9 @@ class TransactionTable:
         record = with_what_leaders_heard(record)
         entry = self.index.entries.get(name)
         live = self.index.loaded_at_ms is not None
+        if entry is not None and not live and entry.record.producer_id != record.producer_id:
+            self.index.remove(name)  # removed and made again in one append, where only the newer record stands
+            entry = None
         if entry is None:
             entry = self.index.entries[name] = Entry(record)
             self.index.ids[record.producer_id] = name
@@ -142,11 +152,20 @@ class TransactionTable:
         if live:
             self._watch(name, entry)
 
+    def _remove(self, key: str) -> None:
+        if not key.startswith(TRANSACTION_KEY):
+            return
+        name = key.removeprefix(TRANSACTION_KEY)
+        record = self.index.find(name)
+        if record is not None and self.index.loaded_at_ms is not None:
+            _assert_may_go(record, self.index.removed)
+        self.index.remove(name)
+
     def _watch(self, name: str, entry: Entry) -> None:
         due_ms = timeouts.open_deadline_ms(entry, self.index.loaded_at_ms)
         if due_ms is not None:
             self._open_deadlines.watch(name, due_ms)
-        due_ms = timeouts.expiry_ms(entry, self.index.limits.transactional_id_expiration_ms)
+        due_ms = timeouts.idle_deadline_ms(entry.record, self.index.limits)
         if due_ms is not None:
             self._expiries.watch(name, due_ms)
 
@@ -155,7 +174,9 @@ class TransactionTable:
             self._open_deadlines.looked(note.open_ids, note.now_ms)
             self._expiries.looked(note.idle_ids, note.now_ms)
             for name in (*note.open_ids, *note.idle_ids):
-                self._watch(name, self.index.entries[name])
+                looked_at = self.index.entry(name)
+                if looked_at is not None:
+                    self._watch(name, looked_at)
             return
         assert isinstance(note, ParticipantJoined | SignOfLife | MarkersIn | ForcedAbort), f"unknown note {note!r}"
         entry = self.index.entries[note.transactional_id]
@@ -190,6 +211,7 @@ class TransactionTable:
         records = [entry.record for entry in self.index.entries.values()]
         assert set(self.index.open) == {record.transactional_id for record in records if record.open is not None}
         assert set(self.index.completing) == {record.transactional_id for record in records if record.decided}
+        assert set(self.index.lasting) == {record.transactional_id for record in records if record.is_lasting}
 
 
 def check_record(record: TransactionRecord, limits: Limits) -> None:
@@ -216,10 +238,23 @@ def check_record(record: TransactionRecord, limits: Limits) -> None:
     if record.dead:
         assert not record.decided
         assert not record.expected
-        assert record.outcomes == ""
+        assert not record.outcomes.strip(Outcome.ABORTED), (
+            "outcomes of a dead id, other than what healing has closed since"
+        )
     for item in record.decided:
         index = len(record.outcomes) - 1 - (record.last_decided - item.txn_no)
         assert index < 0 or record.outcomes[index] == item.outcome.value, "two outcomes of one number"
+
+
+def _assert_may_go(record: TransactionRecord, removed: RemovedIds) -> None:
+    """Nothing that anybody may need is removed, and what is said of removed ids in general covers this one."""
+    assert record.dead, f"{record.transactional_id} has not expired"
+    assert record.open is None, f"{record.transactional_id} has an open transaction"
+    assert not record.decided, f"{record.transactional_id} waits for markers"
+    assert not record.is_lasting, f"{record.transactional_id} holds a token that is never forgotten"
+    assert removed.with_id(record) == removed, (
+        f"{record.transactional_id} had higher numbers than removed ids are said to have"
+    )
 
 
 def _assert_legal(old: TransactionRecord, new: TransactionRecord) -> None:

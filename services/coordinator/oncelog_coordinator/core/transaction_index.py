@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from oncelog.errors import InvalidPidMappingError
 from oncelog.types import PartitionId
 from oncelog_coordinator.core.limits import Limits
-from oncelog_coordinator.core.records import DecidedTransaction, OrphanRecord, TransactionRecord
+from oncelog_coordinator.core.records import DecidedTransaction, OrphanRecord, RemovedIds, TransactionRecord
 
 MarkerTarget = PartitionId | str
 """Who gets a marker: a partition, or a group by its id."""
@@ -120,17 +120,35 @@ class TransactionIndex:
         """Ids with decided transactions whose markers are not all on disk."""
         self.ids: dict[int, str] = {}
         """Producer id -> transactional id."""
+        self.lasting: dict[str, None] = {}
+        """Ids that are never removed."""
+        self.removed = RemovedIds()
+        """What is kept of those that were."""
         self.loaded_at_ms: int | None = None
         """When this life ended its replay; None during it."""
 
     def note(self, record: TransactionRecord) -> None:
-        """`record` is the newest of its id: keeps `open` and `completing`."""
+        """`record` is the newest of its id: keeps `open`, `completing` and `lasting`."""
         name = record.transactional_id
-        for place, belongs in ((self.open, record.open is not None), (self.completing, bool(record.decided))):
+        places = (
+            (self.open, record.open is not None),
+            (self.completing, bool(record.decided)),
+            (self.lasting, record.is_lasting),
+        )
+        for place, belongs in places:
             if belongs:
                 place[name] = None
             else:
                 place.pop(name, None)
+
+    def remove(self, transactional_id: str) -> None:
+        """Nothing is known of this id any more, but for what `removed` says of all of them."""
+        entry = self.entries.pop(transactional_id, None)
+        if entry is None:
+            return
+        del self.ids[entry.record.producer_id]
+        for place in (self.open, self.completing, self.lasting):
+            place.pop(transactional_id, None)
 
     def entry(self, transactional_id: str) -> Entry | None:
         """The entry of an id."""

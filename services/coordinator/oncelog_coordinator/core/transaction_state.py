@@ -20,6 +20,7 @@ from oncelog_coordinator.core.records import (
     Expected,
     OpenTransaction,
     Ownership,
+    RemovedIds,
     Session,
     Target,
     Token,
@@ -38,11 +39,14 @@ class ProducerIdNeededError(CoordinatorNotAvailableError):
     """
 
 
-def new_id(transactional_id: str, producer_id: int, now_ms: int) -> TransactionRecord:
-    """An id that nobody used before. Raises `ProducerIdNeededError` without a producer id: two ids never share one."""
+def new_id(transactional_id: str, producer_id: int, now_ms: int, removed: RemovedIds) -> TransactionRecord:
+    """An id that nobody uses. Raises `ProducerIdNeededError` without a producer id: two ids never share one.
+
+    It may have been used and removed, so its numbers begin above all of those: a number is never one of two transactions.
+    """
     if producer_id <= 0:
         raise ProducerIdNeededError(transactional_id=transactional_id)
-    return TransactionRecord(transactional_id, producer_id, updated_ms=now_ms)
+    return TransactionRecord(transactional_id, producer_id, updated_ms=now_ms, last_txn_no=removed.txn_no)
 
 
 def new_session(
@@ -88,7 +92,7 @@ def _closed_for_successor(record: TransactionRecord, now_ms: int, limits: Limits
 
 def _is_unused(record: TransactionRecord) -> bool:
     """Nobody ever had a session or a run of this id."""
-    return record.last_txn_no == 0 and not record.sessions and not record.owner.number and not record.dead
+    return not (record.sessions or record.session_epoch or record.owner.number or record.dead)
 
 
 def _fence_owner(owner: Ownership, limits: Limits) -> Ownership:
@@ -241,8 +245,8 @@ def complete(record: TransactionRecord, txn_no: int, now_ms: int) -> Transaction
     return replace(record, decided=left, updated_ms=now_ms)
 
 
-def expire(record: TransactionRecord) -> TransactionRecord:
+def expire(record: TransactionRecord, now_ms: int) -> TransactionRecord:
     """The id was idle too long: keeps producer id, session epoch, last number, tokens and fences; forgets the rest."""
     assert record.open is None
     assert not record.decided
-    return replace(record, dead=True, outcomes="", sessions=(), expected=NOTHING_EXPECTED)
+    return replace(record, dead=True, outcomes="", sessions=(), expected=NOTHING_EXPECTED, updated_ms=now_ms)

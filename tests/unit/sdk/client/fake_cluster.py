@@ -102,6 +102,7 @@ class FakeCluster:
         self.next_txn_no = 1
         self.ended: dict[int, int] = {}
         self.end_requests: list[co.EndTransactionRequest] = []
+        self.committed_tokens: list[co.CommitToken] = []
         self.aborted: list[types_pb2.AbortedTransaction] = []
         self.committed: dict[tuple[str, int], int] = {}  # rows of each batch, by application and number
         self.offsets: dict[tuple[str, int], int] = {}  # by topic id and partition, as the coordinator keeps them
@@ -364,6 +365,7 @@ class FakeCluster:
     async def _CommitTransaction(
         self, address: str, request: co.CommitTransactionRequest, _: bytes
     ) -> tuple[Any, bytes]:
+        self.committed_tokens.append(request.token)
         rows = sum(winner.rows for winner in request.winners)
         await self._markers(request.wait)
         self.committed[request.token.app_id, request.token.batch_id] = rows

@@ -417,8 +417,10 @@ def test_a_participant_writes_under_its_own_id_and_the_driver_commits(cluster: F
             assert result.counts == ((TOPIC_ID, 0, 3), (TOPIC_ID, 1, 1))
             commit = await client.commit_transaction("t", "run", "app", 4, result.txn_no, [result])
             assert (commit.already_committed, commit.committed_rows) == (False, 4)
+            await client.commit_transaction("t", "run", "app", 5, result.txn_no, [result], token_expires=True)
 
     cluster.run(work)
+    assert [(token.batch_id, token.expires) for token in cluster.committed_tokens] == [(4, False), (5, True)]
     header, _ = cluster.logs[PartitionId(TOPIC_ID, 0)].records[0]
     assert (header.producer_id != header.txn_producer_id, header.txn_producer_id, header.txn_no) == (True, 1, 9)
 
