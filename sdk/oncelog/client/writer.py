@@ -371,7 +371,7 @@ def _whole(number: Any, name: str) -> int:
     try:
         return operator.index(number)
     except TypeError:
-        raise InvalidRecordError(f"{name} is no whole number", given=repr(number)[:64]) from None
+        raise InvalidRecordError(f"{name} is not a whole number", given=repr(number)[:64]) from None
 
 
 def _chunks(data: Any) -> Iterable[Any]:

@@ -122,7 +122,7 @@ def test_what_can_be_taken_is_taken(cluster: FakeCluster) -> None:
 def test_a_partitioner_that_returns_no_number_fails_its_caller(cluster: FakeCluster, returned: Any) -> None:
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client, client.producer(partitioner=lambda key, count: returned) as producer:
-            with pytest.raises(errors.InvalidRecordError, match="what the partitioner returned is no whole number"):
+            with pytest.raises(errors.InvalidRecordError, match="what the partitioner returned is not a whole number"):
                 await producer.send(TOPIC, b"v")
 
     cluster.run(work)
