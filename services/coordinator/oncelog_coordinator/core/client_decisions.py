@@ -47,7 +47,6 @@ def init_producer_id(index: TransactionIndex, command: InitProducerId, now_ms: i
         )
     record = index.find(command.transactional_id)
     if record is None:
-        _require_nothing_expected(command)
         require_room_for_id(index)
         record = state.new_id(command.transactional_id, command.fresh_producer_id, now_ms, index.removed)
     else:
@@ -80,16 +79,6 @@ def _same_nonce(record: TransactionRecord, nonce: str) -> SessionReply | None:
         if nonce and session.nonce == nonce:
             return SessionReply(record.producer_id, session.producer_epoch, session.next_txn_no)
     return None
-
-
-def _require_nothing_expected(command: InitProducerId) -> None:
-    """Whoever goes on with a session finds none, so the id was removed: it is not silently given another producer id."""
-    if command.expected_producer_id > 0:
-        raise InvalidPidMappingError(
-            "no such transactional id is known (any more); begin a new session, without an expected producer id",
-            transactional_id=command.transactional_id,
-            producer_id=command.expected_producer_id,
-        )
 
 
 def _require_expected(record: TransactionRecord, command: InitProducerId) -> None:
