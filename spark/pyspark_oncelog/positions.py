@@ -9,7 +9,7 @@ Rule 4: a position goes back only where the log was cut: an end that is seen low
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -151,11 +151,18 @@ def fallen(start: Position, available: Position) -> dict[tuple[str, int], int]:
     return found
 
 
-def held(start: Position, available: Position, view: View, epoch_ends: EpochEnds = MappingProxyType({})) -> Position:
+def held(
+    start: Position,
+    available: Position,
+    view: View,
+    epoch_ends: EpochEnds = MappingProxyType({}),
+    missing: Set[str] = frozenset(),
+) -> Position:
     """`available`, but not below `start`, except where `epoch_ends` says that a log of `fallen` was cut.
 
     An end is seen below a start when a query that read open transactions no longer does, or when a run ends by itself at a
-    place that was looked up before its start. A topic that is there and has no end yet stays where it is, too.
+    place that was looked up before its start. A topic that is there and has no end yet stays where it is, too, and so does one
+    that is `missing`: if it is there again, it would be read again from its beginning.
     """
     topics: dict[str, TopicPosition] = {}
     for name, topic in available.topics.items():
@@ -170,7 +177,8 @@ def held(start: Position, available: Position, view: View, epoch_ends: EpochEnds
             },
         )
     for name, topic in start.topics.items():
-        if name not in topics and name in view and view[name].topic_id == topic.topic_id:
+        is_there = name in view and view[name].topic_id == topic.topic_id
+        if name not in topics and (is_there or name in missing):
             topics[name] = topic
     return Position(topics)
 
@@ -287,7 +295,8 @@ def _lost_topics(start: Position, end: Position, view: View) -> list[str]:
             losses.append(
                 f"topic {name} was deleted and created again: records of the deleted one that had not been read are lost"
             )
-        if name not in view or view[name].topic_id != topic.topic_id:
+        is_there = name in view and view[name].topic_id == topic.topic_id
+        if not is_there and before != topic:
             losses.append(f"topic {name} was deleted before it was read to its end")
     gone = [name for name in start.topics if name not in end.topics]
     return losses + [f"topic {name} is no longer read, or was deleted" for name in gone]

@@ -90,7 +90,7 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         latest = positions.latest(view)
         available = latest if self._target is None else positions.capped(latest, self._target)
         fallen = positions.fallen(begin, available)
-        return positions.held(begin, available, view, self._epoch_ends(fallen, view))
+        return positions.held(begin, available, view, self._epoch_ends(fallen, view), self._missing)
 
     def _waits_for_more(self, begin: Position, available: Position, view: positions.View) -> bool:
         """minOffsetsPerTrigger, bounded by maxTriggerDelay; a run that ends by itself never waits."""
@@ -146,7 +146,10 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         view = load_view(self._options, may_miss)
         missing = frozenset(self._options.subscription.topics).difference(view)
         if missing - self._missing:
-            _log.warning("failOnDataLoss=false: no such topic: %s; others are read", ", ".join(sorted(missing)))
+            _log.warning(
+                "failOnDataLoss=false: no such topic: %s; what was not read of it is lost, and others are read",
+                ", ".join(sorted(missing)),
+            )
         self._missing = missing
         return view
 
@@ -169,8 +172,9 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return
         from pyspark_oncelog.cluster_view import commit_group
 
+        there = Position({name: topic for name, topic in at.topics.items() if name not in self._missing})
         try:
-            commit_group(self._options, at)
+            commit_group(self._options, there)
             self._group_at = at
         except OncelogError as error:
             self._group_again_ms = _now_ms() + _GROUP_PAUSE_MS

@@ -314,6 +314,26 @@ def test_a_topic_created_again_is_loss_not_silence(stream: Stream, client: Any) 
     assert stream.seen() == once(*range(15))
 
 
+def test_a_stream_that_may_lose_data_goes_on_without_a_topic_that_is_deleted(
+    stream: Stream, client: Any, new_topic: NewTopic
+) -> None:
+    gone = new_topic()
+    both = {"subscribe": f"{stream.topic},{gone}", "failOnDataLoss": "false"}
+    produce(client, stream.topic, range(5))
+    produce(client, gone, range(5, 10))
+    stream.run(**both)
+    client.admin.delete_topic(gone)
+    produce(client, stream.topic, range(10, 15))
+    with pytest.raises(Exception, match=f"topic {gone} does not exist"):
+        stream.run(subscribe=both["subscribe"])
+    stream.run(**both)
+    client.admin.create_topic(gone, partitions=4)
+    with Client(stream.cluster.bootstrap_servers) as fresh:
+        produce(fresh, gone, range(15, 20))
+    stream.run(**both)
+    assert stream.seen() == once(*range(20))
+
+
 def test_a_running_stream_reads_partitions_that_are_added(stream: Stream, client: Any) -> None:
     """new_user.md 6, bug 2: the client of a reused Python worker had old metadata, and the query died."""
     produce(client, stream.topic, range(40))

@@ -213,7 +213,13 @@ def test_under_another_leader_an_end_goes_back_only_if_the_log_was_cut() -> None
 def test_a_topic_that_came_after_the_target_of_a_run_stays_at_its_start() -> None:
     start, now = position(3), view((0, 8))
     assert held(start, capped(latest(now), Position({})), now) == start
-    assert held(start, Position({}), {}) == Position({}), "it is gone"
+    assert held(start, Position({}), {}) == Position({}), "it is read no more"
+
+
+def test_a_topic_that_is_missing_stays_at_its_start_without_a_word_of_its_own() -> None:
+    start = position(3)
+    assert held(start, Position({}), {}, missing={"t"}) == start
+    assert ranges(start, start, {}) == ([], [])
 
 
 def test_a_read_that_ends_before_it_begins_is_named() -> None:

@@ -33,6 +33,7 @@ class FakeLog:
         self.committed: list[dict[str, Any]] = []
         self.commit_error: NetworkError | None = None
         self.commit_tries = 0
+        self.topics_told: list[list[str]] = []
         self.is_deleted = False
         self.looks: list[str] = []
 
@@ -52,7 +53,9 @@ class FakeLog:
         self.commit_tries += 1
         if self.commit_error is not None:
             raise self.commit_error
-        self.committed.append(offsets_of(at.to_json()))
+        self.topics_told.append(sorted(at.topics))
+        if "t" in at.topics:
+            self.committed.append(offsets_of(at.to_json()))
 
 
 @pytest.fixture
@@ -272,16 +275,34 @@ def test_a_topic_that_is_deleted_ends_a_query_only_if_it_may_lose_nothing(
     log.is_deleted = True
     with pytest.raises(UnknownTopicError):
         reader().latestOffset(start, ALL)
-    source = reader(failOnDataLoss="false")
-    end = source.latestOffset(start, ALL)
-    assert end["topics"] == {}
-    assert source.partitions(start, end) == []
-    assert source.latestOffset(end, ALL) == end
-    assert caplog.text.count("no such topic: t; others are read") == 1
-    assert "topic t is no longer read, or was deleted" in caplog.text
+    source = reader(failOnDataLoss="false", commitGroup="g")
+    assert source.latestOffset(start, ALL) == start, "others would be read"
+    assert source.latestOffset(start, ALL) == start
+    assert caplog.text.count("no such topic: t; what was not read of it is lost, and others are read") == 1
     source.prepareForTriggerAvailableNow()
     with pytest.raises(UnknownTopicError):
         reader(failOnDataLoss="false").initialOffset()
+
+
+def test_a_topic_that_is_seen_again_is_read_where_it_was_left(log: FakeLog) -> None:
+    """Were its place forgotten, all of it would be read twice."""
+    source = reader(failOnDataLoss="false")
+    end = source.latestOffset(source.initialOffset(), ALL)
+    log.is_deleted = True
+    assert source.latestOffset(end, ALL) == end
+    log.is_deleted, log.ends = False, [11, 20]
+    later = source.latestOffset(end, ALL)
+    [task] = source.partitions(end, later)
+    assert [(r.partition, r.start, r.end) for r in task.value] == [(0, 10, 11)]
+
+
+def test_a_group_is_not_told_of_a_topic_that_is_gone(log: FakeLog) -> None:
+    source = reader(failOnDataLoss="false", commitGroup="g")
+    end = source.latestOffset(source.initialOffset(), ALL)
+    log.is_deleted = True
+    source.latestOffset(end, ALL)
+    source.commit({**end, "topics": {**end["topics"], "u": {"id": "other", "p": {"0": [5, 1]}}}})
+    assert log.topics_told[-1] == ["u"]
 
 
 def test_a_micro_batch_looks_at_the_cluster_once_and_again_only_when_it_runs_again(log: FakeLog) -> None:
