@@ -128,8 +128,8 @@ class Delivery(StaysHere):
         It asks `result()` for the outcome; a failure is the callback's, `flush` and `close` do not raise it. What the function
         itself raises goes to the loop's exception handler.
         """
-        self._observe()
         _call_when_done([self._batch], lambda: function(self))
+        self._observe()
 
     def result(self) -> RecordMetadata:
         """The metadata. Raises the record's error, or `IllegalStateError` before the outcome is known."""
@@ -208,8 +208,8 @@ class BatchDelivery(StaysHere):
 
     def add_done_callback(self, function: Callable[[BatchDelivery], object]) -> None:
         """As `Delivery.add_done_callback`, when every outcome is known."""
-        self._observe()
         _call_when_done(self._batches(), lambda: function(self))
+        self._observe()
 
     def done(self) -> bool:
         """True when every outcome is known."""
