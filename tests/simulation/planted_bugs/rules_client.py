@@ -135,15 +135,21 @@ PLANTS = [
     without(
         "commit-without-flush",
         "a transaction in which a send failed is not committed",
-        edit(
-            Transaction,
-            "_commit",
-            ("if core.state is TransactionState.OPEN and self._sender.failure is not None:", "if False:"),
-            (
-                "flush()\n    if self._sender.failure is not None:",
-                "flush()\n    if False:",
+        [
+            edit(
+                Transaction,
+                "commit",
+                ("if core.state is TransactionState.OPEN and self._sender.failure is not None:", "if False:"),
             ),
-        ),
+            edit(
+                Transaction,
+                "_commit",
+                (
+                    "flush()\n    if self._sender.failure is not None:",
+                    "flush()\n    if False:",
+                ),
+            ),
+        ],
         "unit/sdk/client/test_transaction.py::test_a_failed_send_that_nobody_awaited_fails_the_commit",
     ),
 ]
