@@ -141,6 +141,26 @@ def test_a_token_lasts_when_a_later_commit_of_its_app_says_so(driver: Driver) ->
     assert is_known(driver)
 
 
+def test_16_a_token_that_must_last_still_does_when_a_later_batch_of_its_app_may_expire(driver: Driver) -> None:
+    """Else both go with the id, and a replay of the first batch is taken for new."""
+    driver.do(cmd.Commit("t", "r1", 0, cmd.BatchName("a", 1, "1"), (), driver.fresh()))
+    driver.do(cmd.Commit("t", "r1", 0, cmd.BatchName("a", 2, "2"), (), 0, True))
+    pass_time(driver)
+    assert list(driver.table.index.lasting) == ["t"]
+    with pytest.raises(errors.BatchRolledBackError):
+        driver.do(cmd.Commit("t", "r9", 0, cmd.BatchName("a", 1, "9"), (), driver.fresh()))
+    assert driver.do(cmd.Commit("t", "r9", 0, cmd.BatchName("a", 2, "9"))).already_committed
+
+
+def test_16_to_let_a_lasting_token_expire_is_a_broken_invariant() -> None:
+    driver = Driver(LIMITS)
+    driver.do(cmd.Commit("t", "r1", 0, cmd.BatchName("a", 1, "1"), (), driver.fresh()))
+    record = driver.table.index.find("t")
+    assert record is not None
+    with pytest.raises(AssertionError, match="must last"):
+        driver.table.apply(replace(record, tokens=(rec.Token("a", 1, 0, expires=True),)))
+
+
 def test_what_comes_back_before_the_end_is_not_removed(driver: Driver) -> None:
     session = used_once(driver)
     driver.tick(IDLE_MS)

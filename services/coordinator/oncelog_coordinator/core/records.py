@@ -191,7 +191,8 @@ class Token:
     """The last committed batch of an application, and its rows.
 
     It lasts for ever (hole 16), unless whoever committed it said that nobody ever writes this batch again: then it `expires`,
-    which means that it goes when its transactional id is removed, and not before.
+    which means that it goes when its transactional id is removed, and not before.  A later batch of the application takes its
+    place; after one that must last that one lasts, too, since it is all that tells that the earlier one was committed.
     """
 
     app_id: str

@@ -267,6 +267,7 @@ def _assert_legal(old: TransactionRecord, new: TransactionRecord) -> None:
         after = new.token_of(token.app_id)
         assert after is not None, "a token is never forgotten"
         assert after.batch_id >= token.batch_id, "a token never goes back"
+        assert token.expires or not after.expires, "a token that must last never expires"
     stays = {item.txn_no: item for item in new.decided}
     moved = {item.txn_no for item in old.decided if stays.get(item.txn_no) is not item}
     for number in sorted(moved | set(range(max(1, old.last_txn_no), new.last_txn_no + 1))):
