@@ -127,9 +127,6 @@ class TransactionTable:
         record = with_what_leaders_heard(record)
         entry = self.index.entries.get(name)
         live = self.index.loaded_at_ms is not None
-        if entry is not None and not live and entry.record.producer_id != record.producer_id:
-            self.index.remove(name)  # removed and made again in one append, where only the newer record stands
-            entry = None
         if entry is None:
             entry = self.index.entries[name] = Entry(record)
             self.index.ids[record.producer_id] = name
