@@ -117,7 +117,7 @@ PLANTS = [
         edit(
             healing_decisions,
             "_resolve_orphan",
-            ("if index.removed.covers(command.txn_producer_id, command.txn_no):", "if False:"),
+            ("parts.require_not_removed(index, command.txn_no, txn_producer_id=command.txn_producer_id)", "pass"),
         ),
         "unit/coordinator/test_removed_ids.py::test_a_a_leader_that_asks_is_not_told_that_it_was_aborted",
     ),

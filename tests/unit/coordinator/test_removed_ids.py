@@ -1,4 +1,7 @@
-"""Ids that are removed: which, when, what is still refused in their name, what a later life and an older version see."""
+"""Ids that are removed: which, when, what is still refused in their name, what a later life and an older version see.
+
+new_user.md 6, bug 13.
+"""
 
 from __future__ import annotations
 
@@ -208,7 +211,7 @@ def test_a_nobody_is_told_that_a_removed_transaction_never_began(driver: Driver)
     used_once(driver, transactions=3)
     pass_time(driver)
     for n in (1, 3):
-        with pytest.raises(errors.OutcomeForgottenError):
+        with pytest.raises(errors.OutcomeForgottenError, match="or it was never begun"):
             driver.outcome(n)
     with pytest.raises(errors.InvalidPidMappingError):
         driver.outcome(5)
@@ -221,7 +224,7 @@ def test_a_the_numbers_of_a_removed_id_are_nobody_elses(driver: Driver) -> None:
     assert again.next_txn_no == 5, "4 is the number that the session before was given, and may have noted"
     assert again.producer_epoch == 0, "a first session"
     for n in (1, 2, 3, 4):
-        with pytest.raises(errors.OutcomeForgottenError):
+        with pytest.raises(errors.OutcomeForgottenError, match="or it was never begun"):
             driver.outcome(n)
     assert not driver.outcome(5).begun
     driver.enrol(again, 5, P0)
@@ -269,6 +272,18 @@ def test_a_a_producer_that_repeats_its_commit_much_later_is_told_to_look(driver:
         driver.end(session, 1)
     with pytest.raises(errors.InvalidPidMappingError):
         driver.end(session, 3)
+
+
+@pytest.mark.parametrize("removed", [False, True])
+def test_a_a_producer_that_aborts_much_later_hears_that_its_session_is_over(driver: Driver, removed: bool) -> None:
+    """It does not ask what became of it, and the number that it was given may never have been begun."""
+    session = used_once(driver)
+    driver.tick(IDLE_MS)
+    if removed:
+        driver.tick(KEPT_MS)
+    for n in (1, 2, 3):
+        with pytest.raises(errors.InvalidPidMappingError):
+            driver.end(session, n, commit=False)
 
 
 def test_a_a_leader_that_asks_is_not_told_that_it_was_aborted(driver: Driver) -> None:
