@@ -69,8 +69,12 @@ def test_the_previous_version_goes_on_with_a_log_from_which_ids_were_removed(tmp
     assert told["ids"] == ["job-2", "kept", "t"], "a removed id is not there until somebody asks for it"
     assert told["orphans"] == [0], "what is kept of removed ids is a name that nobody has"
 
-    table = TransactionTable()
+    newest: dict[str, str | None] = {}
     for key, value in [*log, *told["written"]]:
+        newest.pop(key, None)
+        newest[key] = value
+    table = TransactionTable()
+    for key, value in newest.items():
         table.apply(table.decode(key, None if value is None else value.encode()))
     table.loaded(4_000_000)
     table.check()

@@ -67,8 +67,7 @@ class Table(RuleBasedStateMachine):
             self.told(command.name.txn_no, reply.committed)
         elif isinstance(command, cmd.Commit) and not reply.already_committed:
             self.told(reply.txn_no, True)
-            self.lasting.pop(command.batch.app_id, None)
-            if not command.token_expires:
+            if command.batch.app_id in self.lasting or not command.token_expires:
                 self.lasting[command.batch.app_id] = command.batch.batch_id
         elif isinstance(command, cmd.Enrol):
             assert record is not None

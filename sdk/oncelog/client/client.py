@@ -290,7 +290,8 @@ class Client(StaysHere):
         """Commits what the winners wrote, with the batch's token, in one decision; see `Batches.commit`.
 
         The token is kept for ever, and the transactional id with it. `token_expires`: nobody ever writes this batch again,
-        since the id was made for one job, so both go when the id has not been used for long.
+        since the id was made for one job, so both go when the id has not been used for long. An `app_id` that has
+        committed a batch without it keeps its token for ever all the same.
         """
         return await Batches(self._context, self._caller).commit(
             transactional_id,

@@ -151,7 +151,7 @@ class InvalidRecordError(CallerError):
 
 
 class OutcomeForgottenError(CallerError):
-    """The transaction is complete and its outcome no longer kept; read the topic to learn it."""
+    """The transaction is complete and its outcome no longer kept, or it was never begun; read the topic to learn it."""
 
     code = ErrorCode.OUTCOME_FORGOTTEN
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oncelog_coordinator.core import healing_decisions, offsets, timeouts, transaction_state
+from oncelog_coordinator.core import healing_decisions, offsets, timeouts, transaction, transaction_state
 from oncelog_coordinator.core.records import TransactionRecord
 from oncelog_coordinator.core.transaction import TransactionTable
 from oncelog_coordinator.core.transaction_index import Entry
@@ -96,6 +96,15 @@ PLANTS = [
         "conformance/test_removed_ids.py::test_hole_16_an_id_with_a_token_stays_and_one_whose_token_expires_goes",
     ),
     without(
+        "token-begins-to-expire",
+        "a later batch does not make a token expire that must last",
+        [
+            edit(transaction_state, "with_token", ("and (before is None or before.expires)", "")),
+            edit(transaction, "_assert_legal", ("assert token.expires or not after.expires", "assert True")),
+        ],  # it asserts just this
+        "unit/coordinator/test_removed_ids.py::test_16_a_token_that_must_last_still_does_when_a_later_batch_of_its_app_may_expire",
+    ),
+    without(
         "numbers-begin-again",
         "the numbers of a new id begin above those of all removed ones",
         edit(transaction_state, "new_id", ("last_txn_no=removed.txn_no", "last_txn_no=0")),
@@ -108,7 +117,7 @@ PLANTS = [
         edit(
             healing_decisions,
             "_resolve_orphan",
-            ("if index.removed.covers(command.txn_producer_id, command.txn_no):", "if False:"),
+            ("parts.require_not_removed(index, command.txn_no, txn_producer_id=command.txn_producer_id)", "pass"),
         ),
         "unit/coordinator/test_removed_ids.py::test_a_a_leader_that_asks_is_not_told_that_it_was_aborted",
     ),

@@ -1,4 +1,7 @@
-"""Ids that are removed: which, when, what is still refused in their name, what a later life and an older version see."""
+"""Ids that are removed: which, when, what is still refused in their name, what a later life and an older version see.
+
+new_user.md 6, bug 13.
+"""
 
 from __future__ import annotations
 
@@ -141,6 +144,26 @@ def test_a_token_lasts_when_a_later_commit_of_its_app_says_so(driver: Driver) ->
     assert is_known(driver)
 
 
+def test_16_a_token_that_must_last_still_does_when_a_later_batch_of_its_app_may_expire(driver: Driver) -> None:
+    """Else both go with the id, and a replay of the first batch is taken for new."""
+    driver.do(cmd.Commit("t", "r1", 0, cmd.BatchName("a", 1, "1"), (), driver.fresh()))
+    driver.do(cmd.Commit("t", "r1", 0, cmd.BatchName("a", 2, "2"), (), 0, True))
+    pass_time(driver)
+    assert list(driver.table.index.lasting) == ["t"]
+    with pytest.raises(errors.BatchRolledBackError):
+        driver.do(cmd.Commit("t", "r9", 0, cmd.BatchName("a", 1, "9"), (), driver.fresh()))
+    assert driver.do(cmd.Commit("t", "r9", 0, cmd.BatchName("a", 2, "9"))).already_committed
+
+
+def test_16_to_let_a_lasting_token_expire_is_a_broken_invariant() -> None:
+    driver = Driver(LIMITS)
+    driver.do(cmd.Commit("t", "r1", 0, cmd.BatchName("a", 1, "1"), (), driver.fresh()))
+    record = driver.table.index.find("t")
+    assert record is not None
+    with pytest.raises(AssertionError, match="must last"):
+        driver.table.apply(replace(record, tokens=(rec.Token("a", 1, 0, expires=True),)))
+
+
 def test_what_comes_back_before_the_end_is_not_removed(driver: Driver) -> None:
     session = used_once(driver)
     driver.tick(IDLE_MS)
@@ -188,7 +211,7 @@ def test_a_nobody_is_told_that_a_removed_transaction_never_began(driver: Driver)
     used_once(driver, transactions=3)
     pass_time(driver)
     for n in (1, 3):
-        with pytest.raises(errors.OutcomeForgottenError):
+        with pytest.raises(errors.OutcomeForgottenError, match="or it was never begun"):
             driver.outcome(n)
     with pytest.raises(errors.InvalidPidMappingError):
         driver.outcome(5)
@@ -201,7 +224,7 @@ def test_a_the_numbers_of_a_removed_id_are_nobody_elses(driver: Driver) -> None:
     assert again.next_txn_no == 5, "4 is the number that the session before was given, and may have noted"
     assert again.producer_epoch == 0, "a first session"
     for n in (1, 2, 3, 4):
-        with pytest.raises(errors.OutcomeForgottenError):
+        with pytest.raises(errors.OutcomeForgottenError, match="or it was never begun"):
             driver.outcome(n)
     assert not driver.outcome(5).begun
     driver.enrol(again, 5, P0)
@@ -249,6 +272,18 @@ def test_a_a_producer_that_repeats_its_commit_much_later_is_told_to_look(driver:
         driver.end(session, 1)
     with pytest.raises(errors.InvalidPidMappingError):
         driver.end(session, 3)
+
+
+@pytest.mark.parametrize("removed", [False, True])
+def test_a_a_producer_that_aborts_much_later_hears_that_its_session_is_over(driver: Driver, removed: bool) -> None:
+    """It does not ask what became of it, and the number that it was given may never have been begun."""
+    session = used_once(driver)
+    driver.tick(IDLE_MS)
+    if removed:
+        driver.tick(KEPT_MS)
+    for n in (1, 2, 3):
+        with pytest.raises(errors.InvalidPidMappingError):
+            driver.end(session, n, commit=False)
 
 
 def test_a_a_leader_that_asks_is_not_told_that_it_was_aborted(driver: Driver) -> None:
@@ -446,13 +481,14 @@ def test_e_a_life_that_dies_while_it_removes_leaves_all_or_nothing(lost: int) ->
     assert later.replayed(compacted=True).durable() == later.durable()
 
 
-def test_e_a_record_that_took_the_tombstones_place_in_one_append_is_the_ids(driver: Driver) -> None:
-    """The newest record of a key replaces older ones of the same append."""
+def test_e_a_record_that_took_the_tombstones_place_in_one_append_is_the_ids() -> None:
+    """The newest record of a key replaces older ones of the same append, and a load takes the newest of each key alone."""
+    driver = Driver(LIMITS)
     old = used_once(driver)
     pass_time(driver)
     young = driver.init()
     driver.log = [(key, value) for key, value in driver.log if value is not None]
-    later = driver.replayed()
+    later = driver.replayed(compacted=True)
     assert later.table.index.ids == {young.producer_id: "t"}
     assert old.producer_id not in later.table.index.ids
 

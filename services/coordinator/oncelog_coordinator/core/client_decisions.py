@@ -142,7 +142,8 @@ def _require_no_owner(record: TransactionRecord) -> None:
 def end(index: TransactionIndex, command: End, now_ms: int) -> Decision:
     """Decides n. Repeated: the first outcome, for ever. A transaction that enrolled nothing is closed too (hole 20)."""
     name = command.name
-    parts.require_remembered(index, name)
+    if command.commit:
+        parts.require_remembered(index, name)
     record = index.named(name.transactional_id, name.txn_producer_id).record
     parts.require_txn_no(name.txn_no)
     if name.txn_no <= record.last_decided or name.txn_no in record.aborted_ahead:
@@ -195,8 +196,7 @@ def get_outcome(index: TransactionIndex, command: GetOutcome) -> Decision:
     """
     record = index.find(command.transactional_id)
     if record is None:
-        if index.removed.had_number(command.txn_no):
-            raise parts.removed_error(command.transactional_id, command.txn_no)
+        parts.require_not_removed(index, command.txn_no, transactional_id=command.transactional_id)
         raise InvalidPidMappingError("no such transactional id", transactional_id=command.transactional_id)
     parts.require_txn_no(command.txn_no)
     if record.is_forgotten(command.txn_no):

@@ -52,19 +52,23 @@ def ended_error(record: TransactionRecord, txn_no: int) -> OncelogError:
 def forgotten_error(record: TransactionRecord, txn_no: int) -> OncelogError:
     """The outcome is no longer kept: never a guess (hole 15)."""
     return OutcomeForgottenError(
-        "the transaction is complete and its outcome is no longer kept; read the topic to learn it",
+        "the transaction is complete and its outcome is no longer kept, or it was never begun; read the topic to learn it",
         transactional_id=record.transactional_id,
         txn_no=txn_no,
     )
 
 
-def removed_error(transactional_id: str, txn_no: int) -> OncelogError:
-    """The id is not there, and may have had this number before it was removed."""
-    return OutcomeForgottenError(
-        "no such transactional id is known (any more), so nobody knows the outcome; read the topic to learn it",
-        transactional_id=transactional_id,
-        txn_no=txn_no,
-    )
+def require_not_removed(
+    index: TransactionIndex, txn_no: int, *, transactional_id: str = "", txn_producer_id: int | None = None
+) -> None:
+    """About an id that is not there: raises `OutcomeForgottenError` when it may have had this number before it was removed."""
+    if index.removed.may_have_had(txn_no, txn_producer_id):
+        raise OutcomeForgottenError(
+            "no such transactional id is known (any more), so nobody knows the outcome, or it was never begun; "
+            "read the topic to learn it",
+            transactional_id=transactional_id,
+            txn_no=txn_no,
+        )
 
 
 def require_remembered(index: TransactionIndex, name: TxnName) -> None:
@@ -74,8 +78,9 @@ def require_remembered(index: TransactionIndex, name: TxnName) -> None:
     owner = index.ids.get(name.txn_producer_id)
     record = None if owner is None else index.find(owner)
     if record is None:
-        if index.removed.covers(name.txn_producer_id, name.txn_no):
-            raise removed_error(name.transactional_id, name.txn_no)
+        require_not_removed(
+            index, name.txn_no, transactional_id=name.transactional_id, txn_producer_id=name.txn_producer_id
+        )
     elif record.dead and record.is_forgotten(name.txn_no) and name.transactional_id in ("", owner):
         raise forgotten_error(record, name.txn_no)
 

@@ -81,8 +81,7 @@ def _resolve_orphan(index: TransactionIndex, command: Resolve) -> Decision:
     known = index.orphans.get(command.txn_producer_id, OrphanRecord(command.txn_producer_id, ()))
     if command.txn_no in known.aborted:
         return Decision(reply=reply)
-    if index.removed.covers(command.txn_producer_id, command.txn_no):
-        raise parts.removed_error("", command.txn_no)
+    parts.require_not_removed(index, command.txn_no, txn_producer_id=command.txn_producer_id)
     if len(known.aborted) >= index.limits.aborted_ahead:
         raise ResourceExhaustedError("too many unknown transactions of this producer id", retry_after_ms=60_000)
     record = OrphanRecord(command.txn_producer_id, tuple(sorted((*known.aborted, command.txn_no))))

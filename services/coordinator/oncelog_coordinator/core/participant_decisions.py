@@ -247,8 +247,7 @@ def _require_open(index: TransactionIndex, command: Commit) -> TransactionRecord
     """Checks 2 to 4 and 6 of a named transaction; a decided one is answered by its outcome."""
     entry = index.entry(command.transactional_id)
     if entry is None:
-        if index.removed.had_number(command.txn_no):
-            raise parts.removed_error(command.transactional_id, command.txn_no)
+        parts.require_not_removed(index, command.txn_no, transactional_id=command.transactional_id)
         raise InvalidTxnStateError("no such transactional id", transactional_id=command.transactional_id)
     record = entry.record
     if record.owner.run != command.owner_run:

@@ -191,7 +191,8 @@ class Token:
     """The last committed batch of an application, and its rows.
 
     It lasts for ever (hole 16), unless whoever committed it said that nobody ever writes this batch again: then it `expires`,
-    which means that it goes when its transactional id is removed, and not before.
+    which means that it goes when its transactional id is removed, and not before.  A later batch of the application takes its
+    place; after one that must last that one lasts, too, since it is all that tells that the earlier one was committed.
     """
 
     app_id: str
@@ -473,13 +474,9 @@ class RemovedIds:
         """One key for all of them."""
         return _REMOVED_KEY
 
-    def had_number(self, txn_no: int) -> bool:
-        """True when a removed id may have had a transaction with this number."""
-        return 0 < txn_no <= self.txn_no
-
-    def covers(self, producer_id: int, txn_no: int) -> bool:
-        """True when this may be the name of a transaction of a removed id."""
-        return 0 < producer_id <= self.producer_id and self.had_number(txn_no)
+    def may_have_had(self, txn_no: int, producer_id: int | None = None) -> bool:
+        """True when a removed id, with this producer id or any, may have had a transaction with this number."""
+        return 0 < txn_no <= self.txn_no and (producer_id is None or 0 < producer_id <= self.producer_id)
 
     def with_id(self, record: TransactionRecord) -> RemovedIds:
         """One more id is removed."""

@@ -41,28 +41,28 @@ class Deadlines:
         return self._heap[0][0] if self._heap else None
 
     def due(self, now_ms: int, limit: int) -> list[str]:
-        """About `limit` ids to look at, without taking them: only the due part of the heap is walked."""
+        """The `limit` entries that are due first, in order and without taking them: the rest of the heap is not walked."""
         found: list[str] = []
-        places = [0]
-        while places and len(found) < limit:
-            place = places.pop()
-            if place < len(self._heap) and self._heap[place][0] <= now_ms:
-                found.append(self._heap[place][1])
-                places += [2 * place + 2, 2 * place + 1]
+        next_ones = [(entry, 0) for entry in self._heap[:1]]
+        while next_ones and len(found) < limit:
+            (due_ms, name), place = heapq.heappop(next_ones)
+            if due_ms > now_ms:
+                break
+            found.append(name)
+            for child in range(2 * place + 1, min(2 * place + 3, len(self._heap))):
+                heapq.heappush(next_ones, (self._heap[child], child))
         return found
 
     def looked(self, names: tuple[str, ...], now_ms: int) -> None:
-        """Forgets what was noted for these ids; whoever still has something due is to be watched again."""
+        """Forgets what was noted for these ids, which `due` gave; whoever still has something due is to be watched again.
+
+        They come first in the heap.  What was noted before them since then ends this early: the next look begins with it.
+        """
         chosen = set(names)
-        kept: list[tuple[int, str]] = []
-        while self._heap and self._heap[0][0] <= now_ms:
-            item = heapq.heappop(self._heap)
-            if item[1] not in chosen:
-                kept.append(item)
-            elif self._noted.get(item[1]) == item[0]:
-                del self._noted[item[1]]
-        for item in kept:
-            heapq.heappush(self._heap, item)
+        while self._heap and self._heap[0][0] <= now_ms and self._heap[0][1] in chosen:
+            due_ms, name = heapq.heappop(self._heap)
+            if self._noted.get(name) == due_ms:
+                del self._noted[name]
 
 
 def open_deadline_ms(entry: Entry, loaded_at_ms: int | None) -> int | None:

@@ -127,9 +127,6 @@ class TransactionTable:
         record = with_what_leaders_heard(record)
         entry = self.index.entries.get(name)
         live = self.index.loaded_at_ms is not None
-        if entry is not None and not live and entry.record.producer_id != record.producer_id:
-            self.index.remove(name)  # removed and made again in one append, where only the newer record stands
-            entry = None
         if entry is None:
             entry = self.index.entries[name] = Entry(record)
             self.index.ids[record.producer_id] = name
@@ -267,6 +264,7 @@ def _assert_legal(old: TransactionRecord, new: TransactionRecord) -> None:
         after = new.token_of(token.app_id)
         assert after is not None, "a token is never forgotten"
         assert after.batch_id >= token.batch_id, "a token never goes back"
+        assert token.expires or not after.expires, "a token that must last never expires"
     stays = {item.txn_no: item for item in new.decided}
     moved = {item.txn_no for item in old.decided if stays.get(item.txn_no) is not item}
     for number in sorted(moved | set(range(max(1, old.last_txn_no), new.last_txn_no + 1))):

@@ -228,7 +228,9 @@ def _absorb_ahead(record: TransactionRecord, limits: Limits) -> TransactionRecor
 
 
 def with_token(record: TransactionRecord, token: Token) -> TransactionRecord:
-    """Stores the committed token of one application, beside those of all others."""
+    """Stores the committed token of one application, beside those of all others. What must last is never made to expire."""
+    before = record.token_of(token.app_id)
+    token = replace(token, expires=token.expires and (before is None or before.expires))
     others = tuple(t for t in record.tokens if t.app_id != token.app_id)
     return replace(record, tokens=tuple(sorted((*others, token), key=lambda t: t.app_id)))
 
