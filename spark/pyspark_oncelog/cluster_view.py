@@ -97,7 +97,7 @@ def _view_of(admin: Admin, topics: Sequence[TopicDescription], options: SourceOp
 
     def partition(where: PartitionId) -> PartitionView:
         first, *ends = (offsets[where] for offsets in found)
-        end = max(*ends, first, key=lambda at: at.offset) if ends else first
+        end = max((*ends, first), key=lambda at: at.offset)
         return PartitionView(first.offset, end.offset if ends else NOT_ASKED, end.leader_epoch)
 
     return {
