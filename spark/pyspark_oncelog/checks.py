@@ -15,7 +15,7 @@ from oncelog.errors import ConfigError, UnknownTopicError
 from pyspark_oncelog.options import SinkOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from oncelog.sync import Client
 
@@ -84,6 +84,16 @@ def _key(options: SinkOptions, topic: str) -> tuple[int, str, str]:
 def unknown_topic_to_write(options: SinkOptions, topic: str) -> UnknownTopicError:
     """The error with the command that creates the topic, and the option that does."""
     return unknown_topic(topic, options.connection.bootstrap_servers, ", or set option createTopicPartitions")
+
+
+def no_longer_found(topics: Sequence[str]) -> UnknownTopicError:
+    """The error of a stream whose pattern matches a topic that it has read and that is not listed any more."""
+    return UnknownTopicError(
+        f"option subscribePattern no longer finds {', '.join(topics)}, which this query has read: deleted, or no longer "
+        "shown to this user. If it is there again, start the query again; to go on with the other topics, set option "
+        "failOnDataLoss=false",
+        topic=topics[0],
+    )
 
 
 def unknown_topic(topic: str, bootstrap_servers: str, otherwise: str = "") -> UnknownTopicError:

@@ -47,13 +47,17 @@ def load_view(options: SourceOptions, missing_topics: bool = False, with_ends: b
 def start_of(options: SourceOptions, view: View) -> tuple[Position, list[str]]:
     """Where a query begins, and what of it lies beyond the end, where the end is put in its place.
 
+    A subscribed topic that `view` leaves out is left out here, too, with the offsets that were given for it.
     Raises `OffsetOutOfRangeError` for an offset that an open transaction holds back: from the stable end on, records would be
     read that were to be left out.
     """
-    start = resolve(options, options.starting, view)
+    missing = set(options.subscription.topics).difference(view)
+    start = resolve(options, options.starting.without(missing), view)
     clamped, beyond = positions.clamp(start, view)
     if beyond and options.read_committed:
-        _, beyond_all = positions.clamp(start, load_view(dataclasses.replace(options, read_committed=False)))
+        same = dataclasses.replace(options.subscription, topics=tuple(view), pattern="")
+        open_too = load_view(dataclasses.replace(options, subscription=same, read_committed=False))
+        _, beyond_all = positions.clamp(start, open_too)
         if len(beyond_all) < len(beyond):
             raise OffsetOutOfRangeError(
                 "option startingOffsets lies behind the start of an open transaction, and a query would begin before it: "
@@ -78,12 +82,12 @@ def _topics(admin: Admin, options: SourceOptions, missing_topics: bool) -> list[
 
 
 def _view_of(admin: Admin, topics: Sequence[TopicDescription], options: SourceOptions, with_ends: bool) -> View:
-    """The epochs were read before the ends, so that no end is newer than its epoch says."""
+    """The leader epoch is that of the answer which carries the end: another leader may have come since the description."""
     from oncelog.client.offset_lookup import EARLIEST, LATEST
     from oncelog.types import PartitionId
 
-    epochs = {topic.name: _epochs(topic, options.subscription) for topic in topics}
-    asked = [PartitionId(topic.topic_id, number) for topic in topics for number in epochs[topic.name]]
+    numbers = {topic.name: _numbers(topic, options.subscription) for topic in topics}
+    asked = [PartitionId(topic.topic_id, number) for topic in topics for number in numbers[topic.name]]
     places = (EARLIEST, LATEST) if with_ends else (EARLIEST,)
     found = admin.offsets_of_topics(
         {topic.name: topic.topic_id for topic in topics},
@@ -91,28 +95,29 @@ def _view_of(admin: Admin, topics: Sequence[TopicDescription], options: SourceOp
         isolation_level=_level(options),
     )
 
-    def partition(topic_id: str, number: int, epoch: int) -> PartitionView:
-        first, *last = (offsets[PartitionId(topic_id, number)].offset for offsets in found)
-        return PartitionView(first, max(first, *last) if last else NOT_ASKED, epoch)
+    def partition(where: PartitionId) -> PartitionView:
+        first, *ends = (offsets[where] for offsets in found)
+        end = max((*ends, first), key=lambda at: at.offset)
+        return PartitionView(first.offset, end.offset if ends else NOT_ASKED, end.leader_epoch)
 
     return {
         topic.name: TopicView(
             topic.topic_id,
-            {number: partition(topic.topic_id, number, epoch) for number, epoch in epochs[topic.name].items()},
+            {number: partition(PartitionId(topic.topic_id, number)) for number in numbers[topic.name]},
         )
         for topic in topics
     }
 
 
-def _epochs(topic: TopicDescription, subscription: Subscription) -> dict[int, int]:
-    """The leader epoch of each partition that is read."""
-    epochs = {p.partition: p.leader_epoch for p in topic.partitions}
-    for number in (chosen := subscription.partitions.get(topic.name, tuple(epochs))):
-        if number not in epochs:
+def _numbers(topic: TopicDescription, subscription: Subscription) -> tuple[int, ...]:
+    """The partitions that are read."""
+    known = tuple(p.partition for p in topic.partitions)
+    for number in (chosen := subscription.partitions.get(topic.name, known)):
+        if number not in known:
             raise ConfigError(
                 "option assign names a partition that the topic does not have", topic=topic.name, partition=number
             )
-    return {number: epochs[number] for number in chosen}
+    return chosen
 
 
 def _level(options: SourceOptions) -> str:

@@ -10,8 +10,9 @@ that is its own `from` is where a query begins. Versions that know no `from` pas
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -103,6 +104,12 @@ class StartingOffsets:
     time_ms: int | None = None
     times_ms: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     latest_if_none: bool = False
+
+    def without(self, topics: Collection[str]) -> StartingOffsets:
+        """The same, with nothing said of these topics."""
+        explicit = {name: at for name, at in self.explicit.items() if name not in topics}
+        times_ms = {name: at for name, at in self.times_ms.items() if name not in topics}
+        return dataclasses.replace(self, explicit=explicit, times_ms=times_ms)
 
     def names(self, special: int) -> bool:
         """True if any partition is to be read from (or to) this special offset."""

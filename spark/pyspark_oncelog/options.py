@@ -10,12 +10,12 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from oncelog.config import KEY_HASHES
-from oncelog.core.names import check_transactional_id
+from oncelog.core.names import TOPIC_NAMES, check_transactional_id, is_topic_name
 from oncelog.errors import ConfigError, InvalidRequestError
 from oncelog.tracing import SAMPLERS
 from pyspark_oncelog import kafka_options, option_table
@@ -242,6 +242,12 @@ class Subscription:
     pattern: str = ""
     partitions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
+    def expected(self, read: Iterable[str]) -> frozenset[str]:
+        """Names of topics that are to be there: those of the options, or what a pattern matches of those that were `read`."""
+        if not self.pattern:
+            return frozenset(self.topics)
+        return frozenset(name for name in read if re.fullmatch(self.pattern, name))
+
     @staticmethod
     def parse(options: Mapping[str, str]) -> Subscription:
         """Raises `ConfigError` unless exactly one of subscribe, subscribePattern and assign is given."""
@@ -344,13 +350,17 @@ class SourceOptions:
 
 
 def _check_ids(options: Mapping[str, str]) -> None:
-    """Raises `ConfigError` for names that no coordinator takes."""
-    app_id, given = options.get("txnAppId"), options.get("transactionalId", "")
+    """Raises `ConfigError` for names that no coordinator takes, and for a topic that cannot be."""
+    app_id, given, topic = options.get("txnAppId"), options.get("transactionalId", ""), options.get("topic", "")
+    if topic and not is_topic_name(topic):
+        raise ConfigError(f"option topic: {TOPIC_NAMES}", given=ascii(topic[:64]))
     if app_id is not None and not (app_id.isprintable() and 0 < len(app_id) <= _APP_ID_CHARACTERS):
         raise ConfigError(
             f"option txnAppId is 1-{_APP_ID_CHARACTERS} characters of printable text", given=ascii(app_id[:64])
         )
-    name = given or transactional_id_of(app_id or "", options.get("topic", ""))
+    if not given and app_id is None:
+        return  # the name is made of the query's id or of a random number then, and is always a legal one
+    name = given or transactional_id_of(app_id or "", topic)
     try:
         check_transactional_id(name)
     except InvalidRequestError as error:

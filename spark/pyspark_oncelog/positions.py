@@ -158,7 +158,7 @@ def held(
     epoch_ends: EpochEnds = MappingProxyType({}),
     missing: Set[str] = frozenset(),
 ) -> Position:
-    """`available`, but not below `start`, except where `epoch_ends` says that a log of `fallen` was cut.
+    """`available`, but not below `start`, or, where `epoch_ends` says that a log of `fallen` was cut, not below the cut.
 
     An end is seen below a start when a query that read open transactions no longer does, or when a run ends by itself at a
     place that was looked up before its start. A topic that is there and has no end yet stays where it is, too, and so does one
@@ -170,9 +170,7 @@ def held(
         topics[name] = TopicPosition(
             topic.topic_id,
             {
-                number: before[number]
-                if at.offset < before[number].offset <= epoch_ends.get((name, number), before[number].offset)
-                else at
+                number: _held(at, before[number], epoch_ends.get((name, number), before[number].offset))
                 for number, at in topic.partitions.items()
             },
         )
@@ -181,6 +179,13 @@ def held(
         if name not in topics and (is_there or name in missing):
             topics[name] = topic
     return Position(topics)
+
+
+def _held(at: PartitionPosition, before: PartitionPosition, cut: int) -> PartitionPosition:
+    """What was read below the cut is still there, also when the new leader does not give it out yet."""
+    if at.offset < before.offset <= cut:
+        return before
+    return PartitionPosition(max(at.offset, min(before.offset, cut)), at.leader_epoch)
 
 
 def next_end(start: Position, available: Position, view: View, max_rows: int | None) -> Position:

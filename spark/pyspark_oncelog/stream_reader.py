@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -23,8 +23,9 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from oncelog.errors import ConfigError, OncelogError
+from oncelog.errors import ConfigError, OncelogError, UnknownTopicError
 from pyspark_oncelog import positions
+from pyspark_oncelog.checks import no_longer_found
 from pyspark_oncelog.offsets import Position
 from pyspark_oncelog.options import SourceOptions
 
@@ -59,7 +60,7 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             from pyspark_oncelog.cluster_view import start_of
             from pyspark_oncelog.losses import report_beyond
 
-            start, beyond = start_of(self._options, self._view(missing_topics=False))
+            start, beyond = start_of(self._options, self._first_view())
             report_beyond(self._options, "starting", beyond)
             self._initial = start.as_origin()
         return self._initial.to_json()
@@ -74,7 +75,7 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The end of the next micro-batch. `start` is the end of a batch that Spark has committed."""
         begin = Position.from_json(start)
         self._commit_group(begin)
-        view = self._view()
+        view = self._view_from(begin)
         self._reported = positions.latest(view)
         available = self._available(begin, view)
         if self._waits_for_more(begin, available, view):
@@ -138,14 +139,32 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # ------------------------------------------------------------ the cluster
 
-    def _view(self, missing_topics: bool | None = None) -> positions.View:
-        """Also of a query that may lose data, and whose topic was deleted: of the others then."""
+    def _first_view(self) -> positions.View:
+        """Before the first end: a topic may have been deleted since the query was started, but not all of them."""
+        try:
+            return self._view(missing_topics=False)
+        except UnknownTopicError:
+            if self._options.fail_on_data_loss or not (view := self._view()):
+                raise
+            return view
+
+    def _view_from(self, begin: Position) -> positions.View:
+        """Raises `UnknownTopicError` where a topic is missing and nothing may be lost: its place would be forgotten."""
+        view = self._view(read=begin.topics)
+        if self._missing and self._options.fail_on_data_loss:
+            view = self._view(read=begin.topics)  # a broker may hear of a topic late
+        if self._missing and self._options.fail_on_data_loss:
+            raise no_longer_found(sorted(self._missing))
+        return view
+
+    def _view(self, missing_topics: bool | None = None, read: Collection[str] = ()) -> positions.View:
+        """Also of a query that may lose data, and whose topic was deleted: of the others then. `read`: topics known so far."""
         from pyspark_oncelog.cluster_view import load_view
 
         may_miss = not self._options.fail_on_data_loss if missing_topics is None else missing_topics
         view = load_view(self._options, may_miss)
-        missing = frozenset(self._options.subscription.topics).difference(view)
-        if missing - self._missing:
+        missing = self._options.subscription.expected(read).difference(view)
+        if not self._options.fail_on_data_loss and missing - self._missing:
             _log.warning(
                 "failOnDataLoss=false: no such topic: %s; what was not read of it is lost, and others are read",
                 ", ".join(sorted(missing)),

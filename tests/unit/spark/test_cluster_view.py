@@ -16,7 +16,7 @@ from oncelog.errors import ConfigError, UnknownTopicError
 from pyspark_oncelog import cluster_view, worker_client
 from pyspark_oncelog.offsets import PartitionPosition, Position, TopicPosition
 from pyspark_oncelog.options import SourceOptions
-from pyspark_oncelog.positions import PartitionView, TopicView
+from pyspark_oncelog.positions import NOT_ASKED, PartitionView, TopicView
 from pyspark_oncelog.stream_reader import OncelogStreamReader
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, TOPIC_ID, FakeCluster
 from tests.unit.sdk.client.test_following import append
@@ -149,6 +149,25 @@ def test_an_end_that_was_looked_up_before_records_were_deleted_is_not_below_the_
     assert cluster_view.load_view(options())[TOPIC].partitions[0] == PartitionView(7, 7, 0)
 
 
+@pytest.mark.parametrize(("starts_at", "end", "epoch"), [(0, 200, 5), (200, 200, 5), (210, 210, 4)])
+def test_an_end_has_the_epoch_of_the_leader_that_told_it(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, starts_at: int, end: int, epoch: int
+) -> None:
+    """The description is older: with its epoch, 0, an end that the next leader told looks like one that was cut."""
+    ends_of = cluster._ListOffsets
+
+    async def led_by_another_one(address: str, request: Any, payload: bytes) -> Any:
+        reply, bulk = await ends_of(address, request, payload)
+        for item in reply.partitions:
+            item.offset, item.leader_epoch = {-2: (starts_at, 4), -1: (200, 5)}[request.partitions[0].timestamp_ms]
+        return reply, bulk
+
+    monkeypatch.setattr(cluster, "_ListOffsets", led_by_another_one)
+    assert cluster_view.load_view(options())[TOPIC].partitions[0] == PartitionView(starts_at, end, epoch)
+    only_starts = cluster_view.load_view(options(), with_ends=False)
+    assert only_starts[TOPIC].partitions[0] == PartitionView(starts_at, NOT_ASKED, 4)
+
+
 @pytest.mark.parametrize(("timeout_ms", "waits_ms"), [("60000", 3_000), ("50", 50)])
 def test_a_group_is_not_waited_for_longer_than_seconds(
     cluster: FakeCluster, client: sync.Client, monkeypatch: pytest.MonkeyPatch, timeout_ms: str, waits_ms: int
@@ -166,6 +185,24 @@ def test_a_topic_that_does_not_exist_is_an_error_or_left_out(cluster: FakeCluste
     with pytest.raises(UnknownTopicError, match="oncelog topic create nowhere"):
         cluster_view.load_view(given)
     assert list(cluster_view.load_view(given, missing_topics=True)) == [TOPIC]
+
+
+def test_a_query_that_may_lose_data_begins_with_the_topics_that_are_there(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One that was deleted before the first micro-batch was committed kept the others from being read."""
+    given = {
+        "subscribe": f"{TOPIC},nowhere",
+        "startingOffsets": f'{{"{TOPIC}":{{"0":9}},"nowhere":{{"0":1}}}}',
+        "failOnDataLoss": "false",
+    }
+    start = OncelogStreamReader(options(**given), StructType()).initialOffset()
+    assert start["topics"] == {TOPIC: {"id": TOPIC_ID, "p": {"0": [3, 0], "1": [0, 0]}}}
+    assert "no such topic: nowhere" in caplog.text
+    with pytest.raises(UnknownTopicError, match="oncelog topic create nowhere"):
+        OncelogStreamReader(options(subscribe=f"{TOPIC},nowhere"), StructType()).initialOffset()
+    with pytest.raises(UnknownTopicError, match="oncelog topic create nowhere"):
+        OncelogStreamReader(options(subscribe="nowhere", failOnDataLoss="false"), StructType()).initialOffset()
 
 
 def test_a_partition_that_is_assigned_and_not_there_is_named() -> None:

@@ -65,6 +65,9 @@ def test_a_bad_source_option_is_named(raw: dict[str, str], streaming: bool, says
         ({"topic": "t", "txnAppId": "x" * 257, "txnVersion": "1"}, "option txnAppId is 1-256 characters"),
         ({"topic": "t", "txnAppId": "", "txnVersion": "1"}, "option txnAppId is 1-256 characters"),
         ({"topic": "t", "txnAppId": "\U0001f300" * 256, "txnVersion": "1"}, "option txnAppId: a transactional id is"),
+        ({"topic": "a\tb"}, "option topic: topic names are 1-249 characters"),
+        ({"topic": "x" * 250, "txnAppId": "a", "txnVersion": "1"}, "option topic: topic names are 1-249 characters"),
+        ({"topic": "a b", "transactionalId": "job"}, "option topic: topic names are 1-249 characters"),
     ],
 )
 def test_a_bad_sink_option_is_named(raw: dict[str, str], says: str) -> None:

@@ -210,6 +210,17 @@ def test_under_another_leader_an_end_goes_back_only_if_the_log_was_cut() -> None
     assert held(start, latest(now), now, {("t", 0): 6}) == position(6, epoch=2)
 
 
+def test_after_a_cut_a_position_goes_back_to_the_cut_and_not_below() -> None:
+    """What lies below the cut was read, and is still there: the new leader does not give it out yet."""
+    start, now = position(9, epoch=1), view((0, 6), epoch=2)
+    end = held(start, latest(now), now, {("t", 0): 8})
+    assert end == position(8, epoch=2)
+    found, lost = ranges(start, end, now, {("t", 0): 8})
+    assert (found, len(lost)) == ([], 1)
+    grown = view((0, 12), epoch=2)
+    assert read(end, held(end, latest(grown), grown), grown) == [(0, 8, 12)]
+
+
 def test_a_topic_that_came_after_the_target_of_a_run_stays_at_its_start() -> None:
     start, now = position(3), view((0, 8))
     assert held(start, capped(latest(now), Position({})), now) == start

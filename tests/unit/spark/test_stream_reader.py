@@ -42,7 +42,7 @@ class FakeLog:
     ) -> dict[str, TopicView]:
         self.looks.append("starts and ends" if with_ends else "starts")
         if self.is_deleted:
-            if not missing_topics:
+            if not missing_topics and not options.subscription.pattern:
                 raise UnknownTopicError(topic="t")
             return {}
         ends = self.ends if options.read_committed else self.log_ends or self.ends
@@ -171,7 +171,7 @@ def test_a_query_that_no_longer_reads_open_transactions_waits_for_them(log: Fake
     assert offsets_of(restarted.latestOffset(later, ALL)) == {"0": 17, "1": 21}
 
 
-@pytest.mark.parametrize(("cut", "offset"), [(10, 10), (8, 9)], ids=["late", "cut"])
+@pytest.mark.parametrize(("cut", "offset"), [(10, 10), (8, 9), (9, 9)], ids=["late", "cut", "cut there"])
 def test_an_end_below_the_start_under_another_leader_is_a_cut_if_the_log_says_so(
     log: FakeLog, cut: int, offset: int
 ) -> None:
@@ -294,6 +294,47 @@ def test_a_topic_that_is_seen_again_is_read_where_it_was_left(log: FakeLog) -> N
     later = source.latestOffset(end, ALL)
     [task] = source.partitions(end, later)
     assert [(r.partition, r.start, r.end) for r in task.value] == [(0, 10, 11)]
+
+
+def by_pattern(lossy: str, pattern: str = "t.*") -> OncelogStreamReader:
+    given = {"bootstrapServers": "a:1", "subscribePattern": pattern, "startingOffsets": "earliest"}
+    return OncelogStreamReader(SourceOptions.parse({**given, "failOnDataLoss": lossy}, streaming=True), StructType())
+
+
+def test_a_topic_of_a_pattern_that_is_not_listed_for_a_moment_is_read_where_it_was_left(
+    log: FakeLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All of it was read again from its beginning."""
+    source = by_pattern("false")
+    end = source.latestOffset(source.initialOffset(), ALL)
+    log.is_deleted = True
+    assert source.latestOffset(end, ALL) == end
+    assert "no such topic: t" in caplog.text
+    log.is_deleted, log.ends = False, [11, 20]
+    [task] = source.partitions(end, source.latestOffset(end, ALL))
+    assert [(r.partition, r.start, r.end) for r in task.value] == [(0, 10, 11)]
+    log.is_deleted = True
+    assert by_pattern("false", "u.*").latestOffset(end, ALL)["topics"] == {}, "the pattern was changed"
+
+
+def test_a_topic_of_a_pattern_that_is_gone_ends_a_query_before_its_place_is_forgotten(log: FakeLog) -> None:
+    source = by_pattern("true")
+    end = source.latestOffset(source.initialOffset(), ALL)
+    log.is_deleted = True
+    with pytest.raises(UnknownTopicError, match=r"no longer finds t, .*failOnDataLoss=false"):
+        source.latestOffset(end, ALL)
+    log.is_deleted = False
+    assert source.latestOffset(end, ALL) == end
+
+
+def test_a_topic_of_a_pattern_that_one_look_misses_is_looked_for_once_more(
+    log: FakeLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = by_pattern("true")
+    end = source.latestOffset(source.initialOffset(), ALL)
+    answers = iter([{}, log.view(SourceOptions.parse({"bootstrapServers": "a:1", "subscribe": "t"}, streaming=True))])
+    monkeypatch.setattr(cluster_view, "load_view", lambda *_given, **_more: next(answers))
+    assert source.latestOffset(end, ALL) == end
 
 
 def test_a_group_is_not_told_of_a_topic_that_is_gone(log: FakeLog) -> None:
