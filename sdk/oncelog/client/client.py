@@ -162,7 +162,7 @@ class Client(StaysHere):
         for item in list(self._made.values()):
             if not item.is_closed:  # else somebody else closes it, and has the time that he gave it
                 with contextlib.suppress(OncelogError):
-                    await (item.close(timeout_ms=0) if isinstance(item, Producer) else item.close())
+                    await (item._drop() if isinstance(item, Producer) else item.close())
 
     def give_up_after(self, timeout_ms: int) -> None:
         """From now on all calls together have this long (ms), not each one alone; a later call of this sets it anew.

@@ -197,8 +197,11 @@ def test_a_cancelled_close_of_a_client_leaves_nothing_that_writes_later(cluster:
         led_again(cluster)
         await asyncio.sleep(100)
         assert (len(cluster.calls), cluster.values(0)) == (before, [])
+        for producer in producers:
+            with pytest.raises(errors.DeliveryTimedOutError, match="closed before the acknowledgement"):
+                await producer.close()  # once more: nothing, but for what was lost
         for made in (*producers, consumer, participant, client):
-            await made.close()  # once more: nothing, but for what was lost
+            await made.close()
         with pytest.raises(errors.OncelogError):
             deliveries[1].result()
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import traceback
 from collections.abc import Iterator
 from random import Random
 from typing import Any, NamedTuple
@@ -297,3 +298,38 @@ def test_what_a_defect_drops_after_it_was_sent_is_not_told_as_certainly_failed(
 
     cluster.run(work)
     assert (cluster.values(0), cluster.values(1)) == ([b"written"], [])
+
+
+def functions_of(error: BaseException) -> list[str]:
+    """Names of the functions through which it was raised, as its traceback has them."""
+    return [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+
+
+def test_a_failure_does_not_grow_with_each_flush_of_a_participant(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, await client.join_transaction("t", "run", "app", 1) as participant:
+            cluster.fail("append", errors.InvalidRecordError())
+            await participant.send(TOPIC, b"a", partition=0)
+            told = []
+            for _ in range(3):
+                with pytest.raises(errors.InvalidRecordError) as raised:
+                    await participant.flush()
+                told.append(functions_of(raised.value))
+            assert told == [told[0]] * 3
+
+    cluster.run(work)
+
+
+def test_a_failure_that_a_delivery_has_raised_does_not_grow_with_the_flush_that_raises_it(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(linger_ms=50) as producer:
+            first = await producer.send(TOPIC, b"a", partition=0)
+            await producer.send(TOPIC, b"b", partition=1)
+            producer._sender._crashed(ZeroDivisionError("a defect"))
+            with pytest.raises(errors.IllegalStateError):
+                first.result()
+            with pytest.raises(errors.IllegalStateError) as raised:
+                await producer.flush()
+            assert "result" not in functions_of(raised.value)
+
+    cluster.run(work)
