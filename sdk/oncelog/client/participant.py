@@ -123,7 +123,8 @@ class Participant(StaysHere, Generic[Key, Value]):
     async def join(self) -> Participant[Key, Value]:
         """Joins; look at `already_committed` before you write.
 
-        Raises `ProducerFencedError` (a newer run owns the id), `BatchRolledBackError`, `TxnEndedError`.
+        Raises `ProducerFencedError` (a newer run owns the id), `BatchRolledBackError`, `TxnEndedError`, and
+        `IllegalStateError` when it is closed meanwhile.
         """
         if self._context.tracer is not None:
             self._scope = Scope(self._context.tracer, span_names.TXN_PARTICIPANT)
