@@ -68,7 +68,7 @@ class Consumer(StaysHere, Generic[K, V]):
         self._handout: Handout | None = None
         self._starting = asyncio.Lock()
         self._is_started = False
-        self._closing = Closing()
+        self._closing = Closing(context.home)
         self._traces = None if context.tracer is None else ReadTraces(context.tracer, config, context.config.client_id)
         self._offsets = GroupOffsets(context, metadata, caller, config.group_id, self._traces)
 
@@ -110,9 +110,7 @@ class Consumer(StaysHere, Generic[K, V]):
 
     async def close(self) -> None:
         """Stops reading; commits nothing. Idempotent."""
-        if not self._closing.is_over:
-            self._context.home.check()
-            await self._closing.once(self._close)
+        await self._closing.once(self._close)
 
     async def _close(self) -> None:
         self.take_back()

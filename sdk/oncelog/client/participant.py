@@ -114,7 +114,7 @@ class Participant(StaysHere, Generic[Key, Value]):
         self._sender = Sender(context, metadata, caller, config, None)
         self._writer = Writer(context, metadata, config, self._sender)
         self._identity: Identity | None = None
-        self._closing = Closing()
+        self._closing = Closing(context.home)
         self._renewing: asyncio.Task[None] | None = None
         self._scope: Scope | None = None
 
@@ -187,9 +187,7 @@ class Participant(StaysHere, Generic[Key, Value]):
 
     async def close(self) -> None:
         """Stops renewing and drops what was not flushed; the transaction itself stays as it is. Idempotent."""
-        if not self._closing.is_over:
-            self._context.home.check()
-            await self._closing.once(self._close)
+        await self._closing.once(self._close)
 
     async def _close(self) -> None:
         self._sender.drop(errors.IllegalStateError(_CLOSED))

@@ -61,7 +61,7 @@ class Producer(StaysHere, Generic[Key, Value]):
         self._next_txn_no = 0
         self._current: Transaction | None = None
         self._fatal: errors.OncelogError | None = None
-        self._closing = Closing()
+        self._closing = Closing(context.home)
         self.watched_in = 0
         """Id of the process in which something is said if this is never closed; 0: in none (`oncelog.client.unclosed`)."""
 
@@ -131,10 +131,8 @@ class Producer(StaysHere, Generic[Key, Value]):
         same close. A cancellation drops what is still on its way. With `timeout_ms=0` nothing is asked for or waited for: an
         open transaction is not aborted, its time-out or the next producer of its transactional id does that.
         """
-        if not self._closing.is_over:
-            self._context.home.check()
-            patience_ms = self._context.config.close_timeout_ms if timeout_ms is None else timeout_ms
-            await self._closing.once(partial(self._close, patience_ms))
+        patience_ms = self._context.config.close_timeout_ms if timeout_ms is None else timeout_ms
+        await self._closing.once(partial(self._close, patience_ms))
         self._raise_unseen()
 
     async def _drop(self) -> None:
