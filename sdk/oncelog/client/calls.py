@@ -20,6 +20,7 @@ from oncelog.core.causes import because, is_silence
 from oncelog.methods import MethodSpec
 from oncelog.types import PartitionId
 from oncelog.v1 import coordinator_pb2 as co
+from oncelog.v1 import types_pb2
 
 End = TypeVar("End", co.EndTransactionRequest, co.CommitTransactionRequest)
 Req = TypeVar("Req", bound=Message)
@@ -49,8 +50,22 @@ class Caller:
 
         With wait=VISIBLE half of the time is for the markers. Then the decision is asked for alone: a partition without a
         leader gets no marker, and whoever waits for that would never hear that the commit is durable.
+
+        Raises `CommitOutcomeUnknownError` for a commit that may have reached the coordinator and was not answered, also because
+        the client was closed meanwhile.
         """
         deadline_ms = self._context.deadline_ms(timeout_ms)
+        try:
+            return await self._end_until(deadline_ms, transactional_id, spec, request)
+        except errors.OncelogError as error:
+            is_closed = isinstance(error, errors.IllegalStateError) and self._context.home.is_closed
+            if not _is_commit(request) or not (error.retriable or is_closed):
+                raise
+            raise _unknown(request, error, is_closed) from error
+
+    async def _end_until(
+        self, deadline_ms: int, transactional_id: str, spec: MethodSpec[End, Rep], request: End
+    ) -> Rep:
         if request.wait == co.END_WAIT_VISIBLE:
             half_ms = max(1, (deadline_ms - now_ms()) // 2)
             try:
@@ -174,6 +189,23 @@ class Caller:
             except errors.ClusterUnreachableError as lost:
                 raise lost from told or error
         return True
+
+
+def _is_commit(request: co.EndTransactionRequest | co.CommitTransactionRequest) -> bool:
+    if isinstance(request, co.EndTransactionRequest):
+        return request.outcome == types_pb2.TRANSACTION_OUTCOME_COMMITTED
+    return True
+
+
+def _unknown(
+    request: co.EndTransactionRequest | co.CommitTransactionRequest, error: errors.OncelogError, is_closed: bool
+) -> errors.CommitOutcomeUnknownError:
+    txn_no = request.name.txn_no if isinstance(request, co.EndTransactionRequest) else request.txn_no
+    if is_closed:
+        message = "the client was closed before the commit was answered: get_outcome() tells what became of it"
+    else:
+        message = f"no answer to the commit; commit again, it is idempotent: {error}"
+    return errors.CommitOutcomeUnknownError(message, txn_no=txn_no)
 
 
 def _after(last: errors.OncelogError, told: errors.OncelogError | None) -> errors.OncelogError:

@@ -90,7 +90,7 @@ class Client(StaysHere):
         self._metadata = Metadata(self._context)
         self._caller = Caller(self._context, self._metadata)
         self._made: dict[int, Producer | Consumer | Participant] = {}
-        self._closing = Closing()
+        self._closing = Closing(self._context.home)
         self.admin = Admin(self._context, self._metadata, self._caller)
         """Topics, groups, transactions, the health of the cluster: an `Admin`."""
 
@@ -122,10 +122,6 @@ class Client(StaysHere):
         What it made, and `admin`, raise `IllegalStateError` from then on. Raises the first failure of a producer that nobody
         awaited, when all is closed. A cancellation closes the rest without waiting for what is on its way.
         """
-        if self._closing.is_over:
-            return
-        if not self._context.home.is_closed:  # else this waits for the last of the close that is under way
-            self._context.home.check()
         await self._closing.once(self._close)
 
     async def _close(self) -> None:
@@ -162,7 +158,7 @@ class Client(StaysHere):
         for item in list(self._made.values()):
             if not item.is_closed:  # else somebody else closes it, and has the time that he gave it
                 with contextlib.suppress(OncelogError):
-                    await (item.close(timeout_ms=0) if isinstance(item, Producer) else item.close())
+                    await (item._drop() if isinstance(item, Producer) else item.close())
 
     def give_up_after(self, timeout_ms: int) -> None:
         """From now on all calls together have this long (ms), not each one alone; a later call of this sets it anew.

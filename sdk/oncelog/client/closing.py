@@ -1,7 +1,8 @@
 """A close that is done once, however often and by however many it is asked for.
 
 Rule 1: the first caller closes. Who calls while that is under way waits for the same close, and cuts nothing short.
-Rule 2: only the first caller can cut it short, by being cancelled. However it ends, it is over then, and all who wait go on.
+Rule 2: whoever calls in another event loop is refused, unless the work is over: then there is nothing to wait for.
+Rule 3: only the first caller can cut it short, by being cancelled. However it ends, it is over then, and all who wait go on.
 """
 
 from __future__ import annotations
@@ -10,13 +11,16 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from oncelog.client.home import Home
+
 
 class Closing:
     """See the module. One per thing that is closed."""
 
-    __slots__ = ("_ended",)
+    __slots__ = ("_ended", "_home")
 
-    def __init__(self) -> None:
+    def __init__(self, home: Home) -> None:
+        self._home = home
         self._ended: asyncio.Future[None] | None = None
 
     @property
@@ -30,7 +34,14 @@ class Closing:
         return self._ended is not None and self._ended.done()
 
     async def once(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Does the work, or waits for the one who does. Raises what it raised, to the one who did it."""
+        """Does the work, or waits for the one who does. Raises what it raised, to the one who did it.
+
+        Raises as `Home.check` before; not in a client that is closed: there this waits for the last of the work.
+        """
+        if self.is_over:
+            return
+        if not self._home.is_closed:
+            self._home.check()
         if self._ended is not None:
             await asyncio.wait((self._ended,))  # whose cancellation leaves the future alone
             return

@@ -68,8 +68,7 @@ class Consumer(StaysHere, Generic[K, V]):
         self._handout: Handout | None = None
         self._starting = asyncio.Lock()
         self._is_started = False
-        self._closing = Closing()
-        self._is_closed = False
+        self._closing = Closing(context.home)
         self._traces = None if context.tracer is None else ReadTraces(context.tracer, config, context.config.client_id)
         self._offsets = GroupOffsets(context, metadata, caller, config.group_id, self._traces)
 
@@ -107,16 +106,13 @@ class Consumer(StaysHere, Generic[K, V]):
     @property
     def is_closed(self) -> bool:
         """True from `close` on."""
-        return self._is_closed
+        return self._closing.is_begun
 
     async def close(self) -> None:
         """Stops reading; commits nothing. Idempotent."""
-        if not self._closing.is_over:
-            self._context.home.check()
-            await self._closing.once(self._close)
+        await self._closing.once(self._close)
 
     async def _close(self) -> None:
-        self._is_closed = True
         self.take_back()
         self._leftover = None
         await self._fetcher.close()
@@ -126,7 +122,7 @@ class Consumer(StaysHere, Generic[K, V]):
         self._check_not_closed()
 
     def _check_not_closed(self) -> None:
-        if self._is_closed:
+        if self._closing.is_begun:
             raise errors.IllegalStateError("the consumer is closed: make another one with client.consumer(...)")
 
     # ------------------------------------------------------------ assignment
@@ -305,7 +301,7 @@ class Consumer(StaysHere, Generic[K, V]):
                 self._give_back(records)
                 raise
             left_ms = _FOREVER_MS if deadline_ms is None else deadline_ms - now_ms()
-            if records or self._is_closed or left_ms <= 0:
+            if records or self._closing.is_begun or left_ms <= 0:
                 return records
             await self._fetcher.wait(self._following.wait_ms(left_ms))
 
@@ -378,7 +374,7 @@ class Consumer(StaysHere, Generic[K, V]):
     async def __anext__(self) -> ConsumerRecord[K, V]:
         if self._traces is None and self._leftover is not None and (following := self._leftover.next_row()) is not None:
             return following  # no poll for each record
-        while not self._is_closed:
+        while not self._closing.is_begun:
             record = await self.getone()
             if record is not None:
                 return record
@@ -389,7 +385,7 @@ class Consumer(StaysHere, Generic[K, V]):
 
         Whatever else needs the position, or moves it, takes back what is left. Raises as `getone`; nothing comes after `close`.
         """
-        if self._is_closed:
+        if self._closing.is_begun:
             return None, None
         record = await self.getone(timeout_ms)
         if record is None or self._leftover is None or self._traces is not None:
@@ -410,7 +406,7 @@ class Consumer(StaysHere, Generic[K, V]):
 
     async def batches(self, max_records: int | None = None, timeout_ms: int = 1_000) -> AsyncIterator[Records[K, V]]:
         """Lists of records for ever, none of them empty; `timeout_ms` is only how often it looks whether to stop."""
-        while not self._is_closed:
+        while not self._closing.is_begun:
             records = await self.getmany(timeout_ms, max_records)
             if records:
                 yield records
@@ -442,7 +438,7 @@ class Consumer(StaysHere, Generic[K, V]):
                     return rows
                 continue
             left_ms = _FOREVER_MS if deadline_ms is None else deadline_ms - now_ms()
-            if self._is_closed or left_ms <= 0:
+            if self._closing.is_begun or left_ms <= 0:
                 return None
             await self._fetcher.wait(self._following.wait_ms(left_ms))
 
@@ -471,7 +467,7 @@ class Consumer(StaysHere, Generic[K, V]):
 
     async def arrow_batches(self, include_headers: bool = False) -> AsyncIterator[Any]:
         """`read_arrow` for ever. The fast path: no work per row."""
-        while not self._is_closed:
+        while not self._closing.is_begun:
             rows = await self.read_arrow(1_000, include_headers)
             if rows is not None:
                 yield rows

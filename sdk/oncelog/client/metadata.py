@@ -227,6 +227,9 @@ class Metadata:
         done, _ = await asyncio.wait((task,), timeout=timeout_ms / 1000)
         if not done:
             raise errors.ClusterUnreachableError(f"no broker answered within {timeout_ms} ms: {self._story()}")
+        if task.cancelled():  # by `close`: whoever waits here was not cancelled, and is told why it ended
+            self._context.home.check_open()
+            raise errors.ClusterUnreachableError("the question for metadata was given up: the client is being closed")
         task.result()
 
     def request_refresh(self) -> asyncio.Task[None]:

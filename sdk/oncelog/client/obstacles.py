@@ -32,6 +32,14 @@ def closed_too_early(batch: Batch, obstacle: errors.OncelogError | None) -> erro
     return because(errors.DeliveryTimedOutError(message), cause)
 
 
+def crashed(batch: Batch, defect: errors.OncelogError) -> errors.OncelogError:
+    """For what a defect of the producer drops: what was sent may be written, only what never was has certainly failed."""
+    if batch.attempts == 0:
+        return defect
+    message = f"no acknowledgement came, and it is not known whether the records were written: {defect}"
+    return because(errors.DeliveryTimedOutError(message, attempts=batch.attempts), defect)
+
+
 def no_room(
     max_block_ms: int, buffer_memory: int, oldest: Batch | None, obstacle: errors.OncelogError | None
 ) -> errors.BufferExhaustedError:

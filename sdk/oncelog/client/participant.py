@@ -114,7 +114,7 @@ class Participant(StaysHere, Generic[Key, Value]):
         self._sender = Sender(context, metadata, caller, config, None)
         self._writer = Writer(context, metadata, config, self._sender)
         self._identity: Identity | None = None
-        self._closing = Closing()
+        self._closing = Closing(context.home)
         self._renewing: asyncio.Task[None] | None = None
         self._scope: Scope | None = None
 
@@ -123,7 +123,8 @@ class Participant(StaysHere, Generic[Key, Value]):
     async def join(self) -> Participant[Key, Value]:
         """Joins; look at `already_committed` before you write.
 
-        Raises `ProducerFencedError` (a newer run owns the id), `BatchRolledBackError`, `TxnEndedError`.
+        Raises `ProducerFencedError` (a newer run owns the id), `BatchRolledBackError`, `TxnEndedError`, and
+        `IllegalStateError` when it is closed meanwhile.
         """
         if self._context.tracer is not None:
             self._scope = Scope(self._context.tracer, span_names.TXN_PARTICIPANT)
@@ -147,6 +148,8 @@ class Participant(StaysHere, Generic[Key, Value]):
             max_duration_ms=options.max_duration_ms,
         )
         reply = await self._caller.to_txn_coordinator(options.transactional_id, methods.JOIN_TRANSACTION, request)
+        if self._closing.is_begun:  # it would renew the lease for ever: nobody closes it once more
+            raise errors.IllegalStateError(_CLOSED)
         self.already_committed = reply.already_committed
         self.committed_rows = reply.committed_rows
         if not reply.already_committed:
@@ -184,9 +187,7 @@ class Participant(StaysHere, Generic[Key, Value]):
 
     async def close(self) -> None:
         """Stops renewing and drops what was not flushed; the transaction itself stays as it is. Idempotent."""
-        if not self._closing.is_over:
-            self._context.home.check()
-            await self._closing.once(self._close)
+        await self._closing.once(self._close)
 
     async def _close(self) -> None:
         self._sender.drop(errors.IllegalStateError(_CLOSED))
@@ -255,7 +256,7 @@ class Participant(StaysHere, Generic[Key, Value]):
             raise errors.IllegalStateError(_CLOSED)
         await self._sender.flush()
         if self._sender.failure is not None:
-            raise self._sender.failure
+            raise self._sender.failure.with_traceback(None)  # each flush raises it: it must not grow
         counts = tuple((p.topic_id, p.partition, records) for p, records in sorted(self._sender.acked.items()))
         rows = sum(records for _, _, records in counts)
         return ParticipantResult(identity.txn_no, identity.producer_id, rows, counts, identity.session_token)
@@ -313,7 +314,8 @@ class Batches:
         `wait` is as in `Transaction.commit`: "visible" gives up the markers, and not the commit, after half of the time.
 
         Asks until the answer is definite. Raises `ProducerFencedError`, `UnknownParticipantError`, `TxnAbortedError`,
-        `BatchRolledBackError`, or `CommitOutcomeUnknownError` at the deadline (repeat it: it is idempotent).
+        `BatchRolledBackError`, or `CommitOutcomeUnknownError` at the deadline, or when the client is closed meanwhile
+        (repeat it: it is idempotent).
         """
         request = co.CommitTransactionRequest(
             transactional_id=check_transactional_id(transactional_id),
@@ -325,15 +327,10 @@ class Batches:
             write_attempt=write_attempt,
             session_token=next((result.session_token for result in winners), b""),
         )
-        try:
-            with self._traced(span_names.TXN_COMMIT, transactional_id, txn_no):
-                reply = await self._caller.end_at_txn_coordinator(
-                    transactional_id, methods.COMMIT_TRANSACTION, request, timeout_ms
-                )
-        except errors.OncelogError as error:
-            if error.retriable:
-                raise errors.CommitOutcomeUnknownError(f"no answer to the commit: {error}", txn_no=txn_no) from error
-            raise
+        with self._traced(span_names.TXN_COMMIT, transactional_id, txn_no):
+            reply = await self._caller.end_at_txn_coordinator(
+                transactional_id, methods.COMMIT_TRANSACTION, request, timeout_ms
+            )
         return BatchCommit(reply.already_committed, reply.committed_rows, reply.txn_no)
 
     async def abort(

@@ -61,7 +61,7 @@ class Producer(StaysHere, Generic[Key, Value]):
         self._next_txn_no = 0
         self._current: Transaction | None = None
         self._fatal: errors.OncelogError | None = None
-        self._closing = Closing()
+        self._closing = Closing(context.home)
         self.watched_in = 0
         """Id of the process in which something is said if this is never closed; 0: in none (`oncelog.client.unclosed`)."""
 
@@ -128,19 +128,21 @@ class Producer(StaysHere, Generic[Key, Value]):
         """Aborts an open transaction, waits for what is on its way, at most `timeout_ms` (None = `close_timeout_ms`).
 
         Nothing is taken from now on. Raises the first failure that nobody awaited. Idempotent: a further call waits for the
-        same close. A cancellation drops what is still on its way.
+        same close. A cancellation drops what is still on its way. With `timeout_ms=0` nothing is asked for or waited for: an
+        open transaction is not aborted, its time-out or the next producer of its transactional id does that.
         """
-        if self._closing.is_over:
-            return
-        self._context.home.check()
         patience_ms = self._context.config.close_timeout_ms if timeout_ms is None else timeout_ms
         await self._closing.once(partial(self._close, patience_ms))
         self._raise_unseen()
 
+    async def _drop(self) -> None:
+        """For a client whose close was cancelled: as `close(timeout_ms=0)`, but the next `close` raises the failure."""
+        await self._closing.once(partial(self._close, 0))
+
     async def _close(self, timeout_ms: int) -> None:
         try:
             deadline_ms = now_ms() + timeout_ms
-            if self._current is not None and timeout_ms > 0:
+            if self._current is not None:
                 await self._current._leave(timeout_ms)
             await self._sender.close(max(0, deadline_ms - now_ms()))
         finally:
@@ -149,7 +151,7 @@ class Producer(StaysHere, Generic[Key, Value]):
     def _raise_unseen(self) -> None:
         failure = self._sender.failures.take()
         if failure is not None and self.config.transactional_id is None:
-            raise failure
+            raise failure.with_traceback(None)  # its delivery raises it as well: it must not grow
 
     # ------------------------------------------------------------ writing
 

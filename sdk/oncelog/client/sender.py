@@ -237,9 +237,10 @@ class Sender:
 
         None: each batch fails with what stood in its way.
         """
-        failed = [
-            (batch, error or obstacles.closed_too_early(batch, self._obstacle(batch))) for batch in self._outstanding
-        ]
+        self._drop(lambda batch: error or obstacles.closed_too_early(batch, self._obstacle(batch)))
+
+    def _drop(self, why: Callable[[Batch], errors.OncelogError]) -> None:
+        failed = [(batch, why(batch)) for batch in self._outstanding]
         self._calls.cancel_all()
         for task in list(self._tasks):
             task.cancel()
@@ -477,8 +478,8 @@ class Sender:
         """A defect of ours: nothing that waits may hang because of it."""
         kind = errors.InvalidTxnStateError if self._is_in_transaction() else errors.IllegalStateError
         message = f"the producer failed, and writes nothing more: close it, make a new one, and report this: {error!r}"
-        self.failure = because(kind(message), error)
-        self.drop(self.failure)
+        defect = self.failure = because(kind(message), error)
+        self._drop(lambda batch: obstacles.crashed(batch, defect))
 
     # ------------------------------------------------------------ identity
 

@@ -72,6 +72,7 @@ class Transaction(StaysHere, Generic[Key, Value]):
         self._core: TransactionCore | None = None
         self._identity = Identity()
         self._visible = False
+        self._is_given_up = False  # its caller called abort()
         self._ending: asyncio.Task[None] | None = None
         self._waiting = 0  # for the end that is under way
         self._begun_ms = 0
@@ -153,8 +154,13 @@ class Transaction(StaysHere, Generic[Key, Value]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Commits, or aborts when the block raised. An error of that abort does not hide the block's."""
+        """Commits, or aborts when the block raised. An error of that abort does not hide the block's.
+
+        Raises why nothing is committed, also when somebody else ended it while the block ran: as a close of the producer does.
+        """
         if self._begun().is_over:
+            if error is None:
+                self._refuse_loss()
             return
         if error is None:
             try:
@@ -166,6 +172,12 @@ class Transaction(StaysHere, Generic[Key, Value]):
                 raise
         elif self._begun().state is not TransactionState.COMMITTING:
             await self._abort_quietly()
+
+    def _refuse_loss(self) -> None:
+        """Raises why it is not committed, unless its caller aborted it."""
+        core = self._begun()
+        if core.state is not TransactionState.COMMITTED and not self._is_given_up and core.error is not None:
+            raise core.error.with_traceback(None)
 
     async def _abort_quietly(self) -> None:
         try:
@@ -231,6 +243,7 @@ class Transaction(StaysHere, Generic[Key, Value]):
             return
         sequence = core.next_offset_sequence(found.group_id)
         entries, outdated = await offset_entries(self._metadata, offsets, self._context.deadline_ms())
+        core = self._touch()  # it may have ended while this waited
         if outdated:  # none of these offsets is sent, so what was written for them must not be committed
             again = created_again(*outdated[0], "abort, and go on with what the consumer returns next")
             core.fail(again)
@@ -334,28 +347,35 @@ class Transaction(StaysHere, Generic[Key, Value]):
         try:
             reply = await self._end(self._commit_request(wait))
         except errors.TxnAbortedError as error:
-            self._finished(is_committed=False)
             told = self._explained(error)
+            core.fail(told)
+            self._finished(is_committed=False)
             raise told from told.__cause__
-        except errors.OncelogError as error:
-            if error.retriable:
-                raise errors.CommitOutcomeUnknownError(
-                    f"no answer to the commit; call commit() again, it is idempotent: {error}", txn_no=core.txn_no
-                ) from error
-            raise
         self._visible = reply.visible
         self._finished(is_committed=reply.outcome == types_pb2.TRANSACTION_OUTCOME_COMMITTED)
         if reply.outcome != types_pb2.TRANSACTION_OUTCOME_COMMITTED:
             aborted = errors.TxnAbortedError("the coordinator had aborted the transaction", txn_no=core.txn_no)
-            raise self._explained(aborted)
+            told = self._explained(aborted)
+            core.fail(told)
+            raise told
 
     async def _wait_visible(self) -> None:
-        """It is committed, by a call that may not have waited for the markers: asked again, it changes nothing but waits."""
+        """It is committed, by a call that may not have waited for the markers: asked again, it changes nothing but waits.
+
+        Raises why nobody said that they are in; the message says that it is committed.
+        """
         request = co.EndTransactionRequest(
             name=name_of(self._identity), outcome=types_pb2.TRANSACTION_OUTCOME_COMMITTED, wait=co.END_WAIT_VISIBLE
         )
         transactional_id = self._identity.transactional_id
-        reply = await self._caller.end_at_txn_coordinator(transactional_id, methods.END_TRANSACTION, request)
+        try:
+            reply = await self._caller.to_txn_coordinator(transactional_id, methods.END_TRANSACTION, request)
+        except errors.OncelogError as error:
+            told = type(error)(
+                f"the transaction is committed, but nobody said that all markers are in: {error.message}"
+            )
+            told.context = dict(error.context)
+            raise because(told, error) from error
         self._visible = reply.visible
 
     def _commit_request(self, wait: co.EndWait) -> co.EndTransactionRequest:
@@ -372,6 +392,7 @@ class Transaction(StaysHere, Generic[Key, Value]):
 
     async def abort(self) -> None:
         """Aborts; once it is aborted this does nothing. Raises `IllegalStateError` once a commit was asked for."""
+        self._is_given_up = True
         if self._begun().state is TransactionState.ABORTED:
             return
         self._context.home.check()
@@ -379,16 +400,23 @@ class Transaction(StaysHere, Generic[Key, Value]):
         await self._finish(span_names.TXN_ABORT, self._abort)
 
     async def _leave(self, timeout_ms: int) -> None:
-        """For `Producer.close`: aborts it where it can, and waits for its end, at most this long. Raises nothing of that."""
+        """For `Producer.close`: aborts it where it can, and waits for its end, at most this long. Raises nothing of that.
+
+        Without time it begins no abort, and still gives up the end that is under way: whoever waits for it is told so.
+        """
         core = self._begun()
-        if core.state in (TransactionState.OPEN, TransactionState.FAILED, TransactionState.ABORTING):
+        can_abort = core.state in (TransactionState.OPEN, TransactionState.FAILED, TransactionState.ABORTING)
+        if can_abort and timeout_ms > 0:
+            if core.state is TransactionState.OPEN:  # the block that is in it must not end as if it were committed
+                core.fail(errors.IllegalStateError("the producer was closed: its transaction was aborted"))
             core.begin_abort()
             self._started(span_names.TXN_ABORT, self._abort)
         task = self._ending
         if task is None:
             return
         try:
-            await asyncio.wait((task,), timeout=timeout_ms / 1000)
+            if timeout_ms > 0:
+                await asyncio.wait((task,), timeout=timeout_ms / 1000)
         finally:
             task.cancel()  # if it runs still: the coordinator's time-out ends an abort, and keeps a commit that it heard of
 
@@ -470,10 +498,14 @@ class Transaction(StaysHere, Generic[Key, Value]):
         except errors.TxnAbortedError:
             raise
         except errors.OncelogError as error:
-            if not error.retriable:
+            if not error.retriable and not self._is_of_closed_client(error):
                 self._begun().die(error)
                 self._producer._transaction_over(self, error)
             raise
+
+    def _is_of_closed_client(self, error: errors.OncelogError) -> bool:
+        """It is no word of the coordinator's."""
+        return isinstance(error, errors.IllegalStateError) and self._context.home.is_closed
 
     def _finished(self, is_committed: bool) -> None:
         self._begun().decided(is_committed)

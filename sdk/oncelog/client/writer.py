@@ -22,14 +22,13 @@ from oncelog.client.sender import Sender
 from oncelog.config import ProducerConfig
 from oncelog.core.accumulator import Batch, Row, row_bytes
 from oncelog.core.hashing import partition_for_key
-from oncelog.core.record import MAX_RECORD_HEADERS, HeaderList
-from oncelog.errors import InvalidRecordError, InvalidTimestampError, UnknownTopicError
+from oncelog.core.record import MAX_RECORD_HEADERS, TIMESTAMP_MAX_MS, HeaderList, not_milliseconds
+from oncelog.errors import InvalidRecordError, UnknownTopicError
 from oncelog.types import PartitionId
 from oncelog.value_types import NULL, K, Serializer, V, fills_up
 
 T = TypeVar("T")
 _CHUNK_BYTES = 16 << 20
-_TIMESTAMP_MAX_MS = (1 << 63) - 1
 Headers = Mapping[str, bytes | str | None] | Sequence[tuple[str, bytes | str | None]]
 Enrol = Callable[[list[PartitionId]], Awaitable[None]]
 
@@ -199,6 +198,8 @@ class Writer:
         """Queues Arrow data (`RecordBatch` or `Table`): columns `value`, and optionally `key`, `headers`, `timestamp`,
         `partition`. No work per row; waits for room as it goes.
         """
+        if partition is not None:
+            partition = _whole(partition, "partition")
         created = self._created(topic)
         error: BaseException | None = None
         batches: list[Batch] = []
@@ -219,10 +220,12 @@ class Writer:
     async def _send_chunk(
         self, topic: Topic, chunk: Any, partition: int | None, created: Created | None
     ) -> list[Batch]:
+        from oncelog.core import batch as codec
         from oncelog.core import partitioner
 
         if "value" not in chunk.schema.names:
             raise InvalidRecordError("the Arrow data has no column `value`", columns=", ".join(chunk.schema.names))
+        codec.check_columns(chunk)  # here it is the caller's mistake; at the encoding it would fail a transaction
         if partition is None:
             if (highest := partitioner.highest_named(chunk)) >= topic.partitions:
                 with contextlib.suppress(UnknownTopicError):  # `route` says which rows are wrong
@@ -359,19 +362,17 @@ def _utf8(text: str, what: str) -> bytes:
 def _timestamp(given: Any) -> int:
     """Raises `InvalidRecordError` or `InvalidTimestampError`."""
     timestamp_ms = _whole(given, "timestamp_ms")
-    if not 0 <= timestamp_ms <= _TIMESTAMP_MAX_MS:
-        raise InvalidTimestampError(
-            "a timestamp lies before 1970, or needs more than 64 bits", timestamp_ms=timestamp_ms
-        )
+    if not 0 <= timestamp_ms <= TIMESTAMP_MAX_MS:
+        raise not_milliseconds(timestamp_ms)
     return timestamp_ms
 
 
 def _whole(number: Any, name: str) -> int:
     """The number, which is whole. Raises `InvalidRecordError`."""
-    try:
-        return operator.index(number)
-    except TypeError:
-        raise InvalidRecordError(f"{name} is not a whole number", given=repr(number)[:64]) from None
+    with contextlib.suppress(TypeError):
+        if not isinstance(number, bool):  # a partition True is another argument in the wrong place
+            return operator.index(number)
+    raise InvalidRecordError(f"{name} is not a whole number", given=repr(number)[:64])
 
 
 def _chunks(data: Any) -> Iterable[Any]:

@@ -25,8 +25,15 @@ import pyarrow as pa
 
 from oncelog.core import header as hd
 from oncelog.core.header import CODEC_LZ4, CODEC_NONE, CODEC_ZSTD, BatchHeader
-from oncelog.core.record import MAX_RECORD_HEADERS, DecodedHeaders, HeaderList, Record
-from oncelog.errors import CorruptMessageError, InvalidRecordError, InvalidTimestampError, UnsupportedCompressionError
+from oncelog.core.record import (
+    MAX_RECORD_HEADERS,
+    TIMESTAMP_MAX_MS,
+    DecodedHeaders,
+    HeaderList,
+    Record,
+    not_milliseconds,
+)
+from oncelog.errors import CorruptMessageError, InvalidRecordError, UnsupportedCompressionError
 from oncelog.types import Buffer
 
 MAX_UNCOMPRESSED_BYTES: Final = 64 << 20
@@ -203,8 +210,7 @@ def _payload_columns(batch: Any, timestamp_ms: int) -> tuple[Any, int, int]:
     value = _to_binary(batch.column("value"))
     if "timestamp" in names:
         times = _to_milliseconds(batch.column("timestamp"), timestamp_ms)
-        limits = pc.min_max(times)
-        base, last = limits["min"].as_py(), limits["max"].as_py()
+        base, last = _time_limits(times)
         deltas = pc.subtract(times, base)
     else:
         base = last = timestamp_ms
@@ -214,6 +220,30 @@ def _payload_columns(batch: Any, timestamp_ms: int) -> tuple[Any, int, int]:
         columns.append(_to_headers(batch.column("headers")))
         schema = HEADERS_SCHEMA
     return pa.RecordBatch.from_arrays(columns, schema=schema), base, last
+
+
+def check_columns(batch: Any) -> None:
+    """Raises what `encode_arrow` would raise because of the columns `timestamp` and `headers`."""
+    names = batch.schema.names
+    if batch.num_rows and "timestamp" in names:
+        _time_limits(_to_milliseconds(batch.column("timestamp"), 0))
+    if "headers" in names and not _no_headers(batch.column("headers")):
+        _to_headers(batch.column("headers"))
+
+
+def _time_limits(times: Any) -> tuple[int, int]:
+    """The smallest and the largest. Raises `InvalidTimestampError`."""
+    import pyarrow.compute as pc
+
+    limits = pc.min_max(times)
+    base, last = limits["min"].as_py(), limits["max"].as_py()
+    _check_times(base, last)
+    return base, last
+
+
+def _check_times(smallest_ms: int, largest_ms: int) -> None:
+    if smallest_ms < 0 or largest_ms > TIMESTAMP_MAX_MS:
+        raise not_milliseconds(smallest_ms if smallest_ms < 0 else largest_ms)
 
 
 def _zeros(count: int) -> Any:
@@ -242,7 +272,9 @@ def _to_milliseconds(column: Any, default_ms: int) -> Any:
 
 
 def _no_headers(column: Any) -> bool:
-    return bool(column.null_count == len(column)) or len(column.flatten()) == 0
+    if column.null_count == len(column):
+        return True
+    return hasattr(column, "flatten") and len(column.flatten()) == 0
 
 
 def _to_headers(column: Any) -> Any:
@@ -269,8 +301,7 @@ def _seal(
     tag: int,
     control: bool,
 ) -> bytes:
-    if base_timestamp_ms < 0:
-        raise InvalidTimestampError("a timestamp lies before 1970", timestamp_ms=base_timestamp_ms)
+    _check_times(base_timestamp_ms, max_timestamp_ms)
     message = batch.serialize()
     if message.size > MAX_UNCOMPRESSED_BYTES:
         raise InvalidRecordError("the batch is too large", bytes=message.size, limit=MAX_UNCOMPRESSED_BYTES)

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from oncelog.errors import InvalidTimestampError
+
 MAX_RECORD_HEADERS: Final = 1_000
 """Headers of one record."""
+TIMESTAMP_MAX_MS: Final = (1 << 63) // 1000 - 1
+"""Readers have Arrow timestamps, whose 64 bits hold no later time in microseconds; a time in nanoseconds lies far above it."""
 HeaderList = Sequence[tuple[str, bytes | None]]
 """Headers in order; names may repeat, values may be null."""
 DecodedHeaders = tuple[tuple[str, bytes | None], ...]
@@ -21,3 +25,14 @@ class Record(NamedTuple):
     timestamp_ms: int
     offset: int
     headers: DecodedHeaders = ()
+
+
+def not_milliseconds(timestamp_ms: int) -> InvalidTimestampError:
+    """The error of a time below 0 or above `TIMESTAMP_MAX_MS`."""
+    if timestamp_ms < 0:
+        return InvalidTimestampError("a timestamp lies before 1970", timestamp_ms=timestamp_ms)
+    return InvalidTimestampError(
+        "a timestamp lies too far ahead: give milliseconds since 1970, not microseconds or nanoseconds",
+        timestamp_ms=timestamp_ms,
+        limit=TIMESTAMP_MAX_MS,
+    )

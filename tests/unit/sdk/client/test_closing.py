@@ -14,6 +14,7 @@ from oncelog import errors
 from oncelog.client.client import Client
 from oncelog.client.closing import Closing
 from oncelog.client.defaults import LazyGrpcTransport, SystemClock
+from oncelog.client.home import Home
 from oncelog.types import Buffer
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, FakeCluster
 
@@ -49,7 +50,7 @@ async def settled() -> None:
 
 def test_the_first_one_closes_and_the_others_wait(cluster: FakeCluster) -> None:
     async def work(_: FakeCluster) -> None:
-        closing, free, done = Closing(), asyncio.Event(), []
+        closing, free, done = Closing(Home()), asyncio.Event(), []
 
         async def close() -> None:
             await free.wait()
@@ -75,7 +76,7 @@ def test_the_first_one_closes_and_the_others_wait(cluster: FakeCluster) -> None:
 
 def test_a_close_that_is_cancelled_is_over(cluster: FakeCluster) -> None:
     async def work(_: FakeCluster) -> None:
-        closing = Closing()
+        closing = Closing(Home())
         first = started(closing.once(partial(asyncio.sleep, 1_000)))
         await settled()
         second = started(closing.once(partial(asyncio.sleep, 1_000)))
@@ -84,6 +85,22 @@ def test_a_close_that_is_cancelled_is_over(cluster: FakeCluster) -> None:
         assert closing.is_over
 
     cluster.run(work)
+
+
+def test_another_event_loop_is_refused_until_the_close_is_over() -> None:
+    closing, free = Closing(Home()), asyncio.Event()
+
+    async def close() -> None:
+        await free.wait()
+
+    with asyncio.Runner() as runner, asyncio.Runner() as other:
+        first = runner.get_loop().create_task(closing.once(close))
+        runner.run(asyncio.sleep(0))
+        with pytest.raises(errors.IllegalStateError, match="another event loop"):
+            other.run(closing.once(close))
+        free.set()
+        runner.run(asyncio.wait_for(first, 1))
+        other.run(closing.once(close))
 
 
 # ---------------------------------------------------------------- producers
@@ -197,8 +214,11 @@ def test_a_cancelled_close_of_a_client_leaves_nothing_that_writes_later(cluster:
         led_again(cluster)
         await asyncio.sleep(100)
         assert (len(cluster.calls), cluster.values(0)) == (before, [])
+        for producer in producers:
+            with pytest.raises(errors.DeliveryTimedOutError, match="closed before the acknowledgement"):
+                await producer.close()  # once more: nothing, but for what was lost
         for made in (*producers, consumer, participant, client):
-            await made.close()  # once more: nothing, but for what was lost
+            await made.close()
         with pytest.raises(errors.OncelogError):
             deliveries[1].result()
 

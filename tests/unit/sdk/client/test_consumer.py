@@ -585,7 +585,7 @@ def test_a_wait_for_ever_does_not_turn_round_after_an_hour(how: str, monkeypatch
             async def counted(timeout_ms: int) -> None:
                 waits.append(timeout_ms)
                 if len(waits) > 50:
-                    consumer._is_closed = True  # or this would never end
+                    await consumer.close()  # or this would never end
                 await wait(timeout_ms)
 
             monkeypatch.setattr(consumer._fetcher, "wait", counted)

@@ -6,10 +6,13 @@ What nobody foresaw and only the encoding meets fails the batch in which it is, 
 from __future__ import annotations
 
 import asyncio
+import time
+import traceback
 from collections.abc import Iterator
 from random import Random
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pytest
 
 from oncelog import errors, sync
@@ -17,7 +20,7 @@ from oncelog.client.defaults import SystemClock
 from oncelog.client.writer import Message
 from oncelog.core import batch as codec
 from oncelog.types import PartitionId
-from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, TOPIC_ID, FakeCluster
+from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, TOPIC_ID, FakeCluster, Lost
 
 
 @pytest.fixture
@@ -43,10 +46,15 @@ MISTAKES: dict[str, tuple[dict[str, Any], type[errors.OncelogError], str]] = {
         "timestamp_ms is not a whole",
     ),
     "a time as text": ({"timestamp_ms": "5"}, errors.InvalidRecordError, "timestamp_ms is not a whole"),
-    "a time in nanoseconds": ({"timestamp_ms": 1 << 63}, errors.InvalidTimestampError, "more than 64 bits"),
+    "a time in nanoseconds": (
+        {"timestamp_ms": time.time_ns()},
+        errors.InvalidTimestampError,
+        "not microseconds or nanosec",
+    ),
     "a time before 1970": ({"timestamp_ms": -1}, errors.InvalidTimestampError, "before 1970"),
     "a partition in fractions": ({"partition": 0.5}, errors.InvalidRecordError, "partition is not a whole"),
     "a partition as text": ({"partition": "0"}, errors.InvalidRecordError, "partition is not a whole"),
+    "a truth as a partition": ({"partition": True}, errors.InvalidRecordError, "partition is not a whole"),
     "a number in a header": ({"headers": {"retries": 0}}, errors.InvalidRecordError, "of type int; .*header=retries"),
     "a truth in a header": ({"headers": {"is_new": False}}, errors.InvalidRecordError, "of type bool"),
     "a list in a header": ({"headers": {"h": [1, 2]}}, errors.InvalidRecordError, "of type list"),
@@ -91,6 +99,49 @@ def test_a_mistake_is_raised_by_the_call_that_makes_it(cluster: FakeCluster, nam
 
     cluster.run(work)
     assert cluster.values(0) == [b"before", b"after"]
+
+
+def arrow(**columns: Any) -> Any:
+    return pa.record_batch({"value": pa.array([b"wrong"]), **columns})
+
+
+ARROW_MISTAKES: dict[str, tuple[Any, Any, type[errors.OncelogError], str]] = {
+    **{
+        f"the partition {wrong!r}": (arrow(), wrong, errors.InvalidRecordError, "partition is not a whole")
+        for wrong in (1.0, 1.5, "0", True)
+    },
+    "a time before 1970": (arrow(timestamp=pa.array([-1])), 0, errors.InvalidTimestampError, "before 1970"),
+    "a time in nanoseconds": (
+        arrow(timestamp=pa.array([time.time_ns()])),
+        0,
+        errors.InvalidTimestampError,
+        "not microseconds or nanosec",
+    ),
+    "a time that is none": (arrow(timestamp=pa.array(["x"])), 0, errors.InvalidRecordError, "timestamp column"),
+    "numbers as headers": (arrow(headers=pa.array([1])), 0, errors.InvalidRecordError, "headers column is not list"),
+    "text as headers": (arrow(headers=pa.array(["a"])), None, errors.InvalidRecordError, "headers column is not list"),
+}
+
+
+@pytest.mark.parametrize("name", ARROW_MISTAKES)
+def test_a_mistake_in_arrow_data_is_raised_by_the_call_and_harms_no_transaction(
+    cluster: FakeCluster, name: str
+) -> None:
+    """The delivery told of it, when the transaction had failed; a wrong partition ended the whole producer."""
+    rows, partition, error, words = ARROW_MISTAKES[name]
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(transactional_id="t", linger_ms=50) as producer:
+            async with producer.transaction() as txn:
+                before = await txn.send(TOPIC, b"before", partition=0)
+                with pytest.raises(error, match=words):
+                    await txn.send_batch(TOPIC, rows, partition)
+                await asyncio.sleep(1)
+                assert before.offset == 0
+            assert txn.outcome == "committed"
+
+    cluster.run(work)
+    assert cluster.values(0) + cluster.values(1) == [b"before"]
 
 
 def test_what_can_be_taken_is_taken(cluster: FakeCluster) -> None:
@@ -221,5 +272,64 @@ def test_a_defect_of_a_producer_is_told_in_its_own_words(cluster: FakeCluster, t
                 producer._sender.refuse_when_over()
             assert isinstance(raised.value, errors.IllegalStateError if txn is None else errors.InvalidTxnStateError)
             await producer.close()
+
+    cluster.run(work)
+
+
+@pytest.mark.parametrize("txn", [None, "t"])
+def test_what_a_defect_drops_after_it_was_sent_is_not_told_as_certainly_failed(
+    cluster: FakeCluster, txn: str | None
+) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            producer = await client.producer(transactional_id=txn, linger_ms=50).start()
+            writes: Any = producer if txn is None else await producer.begin_transaction()
+            cluster.fail("Produce", Lost())
+            sent = await writes.send(TOPIC, b"written", partition=0)
+            await asyncio.sleep(0.1)
+            queued = await writes.send(TOPIC, b"never sent", partition=1)
+            producer._sender._crashed(ZeroDivisionError("a defect"))
+            with pytest.raises(errors.DeliveryTimedOutError, match=r"not known whether .* were written: .*a defect"):
+                sent.result()
+            with pytest.raises(errors.OncelogError, match="a defect") as told:
+                queued.result()
+            assert not isinstance(told.value, errors.DeliveryTimedOutError)
+            await producer.close()
+
+    cluster.run(work)
+    assert (cluster.values(0), cluster.values(1)) == ([b"written"], [])
+
+
+def functions_of(error: BaseException) -> list[str]:
+    """Names of the functions through which it was raised, as its traceback has them."""
+    return [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+
+
+def test_a_failure_does_not_grow_with_each_flush_of_a_participant(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, await client.join_transaction("t", "run", "app", 1) as participant:
+            cluster.fail("append", errors.InvalidRecordError())
+            await participant.send(TOPIC, b"a", partition=0)
+            told = []
+            for _ in range(3):
+                with pytest.raises(errors.InvalidRecordError) as raised:
+                    await participant.flush()
+                told.append(functions_of(raised.value))
+            assert told == [told[0]] * 3
+
+    cluster.run(work)
+
+
+def test_a_failure_that_a_delivery_has_raised_does_not_grow_with_the_flush_that_raises_it(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(linger_ms=50) as producer:
+            first = await producer.send(TOPIC, b"a", partition=0)
+            await producer.send(TOPIC, b"b", partition=1)
+            producer._sender._crashed(ZeroDivisionError("a defect"))
+            with pytest.raises(errors.IllegalStateError):
+                first.result()
+            with pytest.raises(errors.IllegalStateError) as raised:
+                await producer.flush()
+            assert "result" not in functions_of(raised.value)
 
     cluster.run(work)
