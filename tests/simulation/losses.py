@@ -8,6 +8,8 @@ met yet is not over.
 Rule 1: only who holds everything committed can lose it: the members of the ISR and the eligible replicas.
 Rule 2: a fault that would break the budget of a judged partition is not injected. Other partitions (topics that come
         and go, with one replica) are written off: what they lose is no violation.
+Rule 3: what a backup of etcd says of a partition is old. Until the partition is written again, those hold everything who did
+        right before the restore (seed 997019: two of two holders lost their volumes, and one was none in the backup).
 """
 
 from __future__ import annotations
@@ -18,13 +20,17 @@ from oncelog.types import PartitionId
 from oncelog_partition_leader.topic_config import TopicConfig, effective
 from oncelog_runtime.cluster import INTERNAL_TOPICS, PARTITIONS, Partition, Topic, partition_key, topic_key
 from oncelog_runtime.cluster_view import partition_of
-from oncelog_runtime.sim.metadata import SimMetadata
+from oncelog_runtime.ports import KeyValue
+from oncelog_runtime.sim.metadata import SimMetadata, Snapshot
 
 _FSYNC_INTERNAL = TopicConfig(min_insync_replicas=2)
 
 
 class LossBudget:
-    """`is_judged(topic)`: what is lost of it counts. `may_soften(topic)`: its flush mode changes on the way."""
+    """`is_judged(topic)`: what is lost of it counts. `may_soften(topic)`: its flush mode changes on the way.
+
+    Stands before the store, where it notices restores.
+    """
 
     def __init__(
         self,
@@ -40,6 +46,12 @@ class LossBudget:
         """By partition: the brokers whose replica lost something, and the revision at which it did."""
         self._rot: dict[tuple[PartitionId, int], list[Callable[[], bool]]] = {}
         """By partition and broker: whether what rotted there is still in its log."""
+        self._before_restore: dict[PartitionId, Partition] = {}
+        self._backup_revision = 0
+        """Of the backup that etcd was restored from last: what is not newer than that is old."""
+        self._revision_before_restore = 0
+        self._restore = store.restore
+        store.restore = self._restored  # type: ignore[method-assign]
 
     def may_cut_power(self, broker_id: int) -> bool:
         """Whether a power cut of this broker breaks no promise; partitions that are not judged are no reason."""
@@ -52,7 +64,7 @@ class LossBudget:
     def may_rot(self, partition: PartitionId) -> bool:
         """The same for one replica, in the ISR or not: one that is outside may join with the rot in its log."""
         item = self._store.get(partition_key(*partition))
-        return item is None or self._is_allowed(partition, Partition.decode(item.value))
+        return item is None or self._is_allowed(partition, self._state_of(item))
 
     def power_was_cut(self, broker_id: int) -> None:
         """Call it with the cut."""
@@ -67,7 +79,7 @@ class LossBudget:
 
         A restart that does not read the rotten part brings the replica back into the ISR with it: `is_there` tells.
         """
-        self._lost.setdefault(partition, {})[broker_id] = self._store.revision
+        self._lost.setdefault(partition, {})[broker_id] = self._revision()
         self._rot.setdefault((partition, broker_id), []).append(is_there)
 
     def is_written_off(self, topic_id: str) -> bool:
@@ -80,6 +92,22 @@ class LossBudget:
         return [ref.broker_id for ref in (*state.isr, *state.eligible) if ref.broker_id not in outstanding]
 
     # ------------------------------------------------------------ inside
+
+    def _state_of(self, item: KeyValue) -> Partition:
+        """What is so of a partition, whose value in etcd this is (rule 3)."""
+        is_old = item.mod_revision <= self._backup_revision
+        known = self._before_restore.get(partition_of(item.key)) if is_old else None
+        return known or Partition.decode(item.value)
+
+    def _restored(self, snapshot: Snapshot, bump_revision: int = 0) -> None:
+        states = {partition_of(item.key): self._state_of(item) for item in self._store.list(PARTITIONS).items}
+        self._before_restore, self._backup_revision = states, snapshot.revision
+        self._revision_before_restore = self._revision()
+        self._restore(snapshot, bump_revision)
+
+    def _revision(self) -> int:
+        """Every incarnation so far is at most this: a restore lowers etcd's revision, until somebody notices and lifts it."""
+        return max(self._store.revision, self._revision_before_restore)
 
     def _may_lose(self, broker_id: int, is_hit: Callable[[Partition], bool], *, spares_all: bool = False) -> bool:
         return all(
@@ -99,12 +127,12 @@ class LossBudget:
             if is_hit(state):
                 if not self._is_allowed(partition, state):
                     self.written_off[partition] = None
-                self._lost.setdefault(partition, {})[broker_id] = self._store.revision
+                self._lost.setdefault(partition, {})[broker_id] = self._revision()
 
     def _held(self, broker_id: int) -> Iterator[tuple[PartitionId, Partition]]:
         """The partitions of which this broker holds everything now."""
         for item in self._store.list(PARTITIONS).items:
-            partition, state = partition_of(item.key), Partition.decode(item.value)
+            partition, state = partition_of(item.key), self._state_of(item)
             if broker_id in self.holders(partition, state):
                 yield partition, state
 

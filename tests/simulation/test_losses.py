@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from oncelog.types import BrokerRef, PartitionId
 from oncelog_runtime.cluster import Partition, Topic, partition_key, topic_key
 from oncelog_runtime.ports import Put
@@ -110,3 +112,53 @@ def test_rot_that_a_restart_did_not_read_counts_on() -> None:
     assert not budget.may_rot(WHERE), "its replica is in the ISR with the rot in it"
     rot.clear()
     assert budget.may_rot(WHERE)
+
+
+@pytest.mark.parametrize("bump", [0, 1_000_000])
+def test_after_a_restore_of_etcd_those_hold_everything_who_did_right_before_it(bump: int) -> None:
+    store = store_with("fsync")
+    budget = budget_of(store)
+    put_isr(store, (0, 1), (2, 1))
+    backup = store.snapshot()
+    put_isr(store, (1, 1), (0, 1))
+    store.restore(backup, bump)
+    assert budget.may_lose_volume(2), "only the backup names it"
+    budget.volume_was_lost(0)
+    assert not budget.may_lose_volume(1), "nobody else holds everything, whatever the backup says"
+
+
+@pytest.mark.parametrize("bump", [0, 1_000_000])
+def test_what_is_written_after_a_restore_is_believed_again(bump: int) -> None:
+    store = store_with("fsync")
+    budget = budget_of(store)
+    put_isr(store, (0, 1), (2, 1))
+    backup = store.snapshot()
+    put_isr(store, (1, 1), (0, 1))
+    store.restore(backup, bump)
+    put_isr(store, (1, store.revision))
+    assert not budget.may_lose_volume(1)
+    assert budget.may_lose_volume(0)
+    put_isr(store, (1, store.revision), (2, store.revision))
+    assert budget.may_lose_volume(1)
+
+
+def test_a_second_restore_does_not_bring_the_first_backup_back() -> None:
+    store = store_with("fsync")
+    budget = budget_of(store)
+    put_isr(store, (0, 1), (2, 1))
+    backup = store.snapshot()
+    put_isr(store, (1, 1), (0, 1))
+    store.restore(backup, 1_000_000)
+    store.restore(store.snapshot())
+    budget.volume_was_lost(0)
+    assert not budget.may_lose_volume(1)
+
+
+def test_a_loss_right_after_a_restore_is_newer_than_all_incarnations_before_it() -> None:
+    store = store_with("fsync")
+    budget, backup = budget_of(store), store.snapshot()
+    put_isr(store, (0, 1), (1, 1))
+    put_isr(store, (0, store.revision), (1, store.revision))
+    store.restore(backup)
+    budget.volume_was_lost(0)
+    assert not budget.may_lose_volume(1), "etcd's revision is below the incarnation that lost its volume"
