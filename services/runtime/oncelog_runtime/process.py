@@ -87,7 +87,7 @@ def run_service(
 def _settle() -> None:
     """What is loaded stays for the life of the process, so the garbage collector need not walk through it again.
 
-    With the modules of a broker that took 20 to 50 ms each time, in which it served nobody.
+    With the modules of a broker that took some 20 ms each time, in which it served nobody.
     """
     gc.collect()
     gc.freeze()

@@ -78,7 +78,7 @@ def test_sigterm_lets_running_requests_finish() -> None:
 
 
 def test_the_garbage_collector_leaves_out_what_was_loaded() -> None:
-    """A full collection went through all modules, for tens of milliseconds in which nobody was served."""
+    """A full collection went through all modules, for some 20 ms in which nobody was served."""
     with toy() as process:
         frozen, seen = map(int, ping(line(process.stdout), b"collected").split())
         assert frozen > 20_000 > seen

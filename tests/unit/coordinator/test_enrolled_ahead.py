@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from oncelog import errors
@@ -13,15 +11,6 @@ from oncelog_coordinator.core.limits import Limits
 from oncelog_coordinator.core.records import Expected, TransactionRecord, parse
 from oncelog_coordinator.core.states import TxnState
 from tests.unit.coordinator.driver import P0, P1, P2, TOPIC, Driver, name
-
-
-@pytest.fixture
-def driver() -> Iterator[Driver]:
-    one = Driver()
-    yield one
-    one.table.check()
-    for compacted in (False, True):
-        assert one.replayed(compacted=compacted).durable() == one.as_a_later_life_sees_it()
 
 
 def commit(driver: Driver, session: cmd.SessionReply, n: int, *partitions: PartitionId) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from oncelog import errors
@@ -12,17 +10,6 @@ from oncelog_coordinator.core.limits import Limits
 from oncelog_coordinator.core.records import Target
 from oncelog_coordinator.core.states import TxnState
 from tests.unit.coordinator.driver import P0, P1, P2, Driver, participant
-
-
-@pytest.fixture
-def driver() -> Iterator[Driver]:
-    one = Driver()
-    yield one
-    one.table.check()
-    for compacted in (False, True):
-        assert one.replayed(compacted=compacted).durable() == one.as_a_later_life_sees_it(), (
-            "replay gives another state"
-        )
 
 
 def winner(joined: cmd.JoinReply, rows: int = 1, **counts: int) -> cmd.Winner:

@@ -10,32 +10,11 @@ import pytest
 
 from oncelog import errors
 from oncelog.client.consumer import Consumer
-from oncelog.client.fetched_records import Records
 from oncelog.core.batch import encode_batch
-from oncelog.types import PartitionId, TopicPartition
+from oncelog.types import PartitionId
 from oncelog.v1 import types_pb2
 from tests.unit.sdk.client.fake_cluster import BROKERS, LATENCY_S, TOPIC, TOPIC_ID, FakeCluster
-
-P0, P1 = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
-EARLIEST: dict[str, Any] = {"auto_offset_reset": "earliest", "fetch_max_wait_ms": 50}
-
-
-def append(
-    cluster: FakeCluster,
-    values: list[bytes],
-    partition: int = 0,
-    keys: list[bytes | None] | None = None,
-    **header: Any,
-) -> None:
-    batch = encode_batch(
-        keys or [None] * len(values),
-        values,
-        timestamps_ms=[5] * len(values),
-        topic_id=TOPIC_ID,
-        partition=partition,
-        **header,
-    )
-    cluster.logs[PartitionId(TOPIC_ID, partition)].append(batch)
+from tests.unit.sdk.client.reading import EARLIEST, P0, P1, append, values
 
 
 @pytest.fixture
@@ -45,10 +24,6 @@ def cluster() -> FakeCluster:
     append(made, [b"3", b"4"])
     append(made, [b"x"], partition=1)
     return made
-
-
-def values(records: Records) -> list[bytes]:
-    return [record.value for record in records]
 
 
 def test_all_partitions_of_a_topic_are_read_from_the_beginning(cluster: FakeCluster) -> None:
@@ -427,27 +402,6 @@ def test_a_batch_that_unpacks_to_more_than_allowed_says_where_it_lies_and_can_be
     cluster.run(work)
 
 
-def test_a_deserializer_that_fails_loses_no_record() -> None:
-    cluster = FakeCluster()
-    append(cluster, [b"1", b"2"])
-    calls: list[bytes] = []
-
-    def once(value: bytes | None) -> bytes | None:
-        calls.append(value or b"")
-        if len(calls) == 1:
-            raise ValueError("not yet")
-        return value
-
-    async def work(_: FakeCluster) -> None:
-        async with cluster.client() as client, client.consumer(**EARLIEST, value_deserializer=once) as consumer:
-            await consumer.assign([P0])
-            with pytest.raises(ValueError, match="not yet"):
-                await consumer.getmany()
-            assert values(await consumer.getmany()) == [b"1", b"2"]
-
-    cluster.run(work)
-
-
 @pytest.mark.parametrize("how", ["getmany", "getone", "read_arrow"])
 def test_reading_starts_a_consumer_that_nobody_started(cluster: FakeCluster, how: str) -> None:
     """new_user.md 6, bug 7: it was an empty list, or a wait for ever."""
@@ -485,87 +439,6 @@ def test_a_start_that_failed_is_made_again(cluster: FakeCluster) -> None:
                 await consumer.getmany(timeout_ms=10)
             cluster.topic_exists = True
             assert await consumer.getmany(timeout_ms=1_000)
-
-    cluster.run(work)
-
-
-@pytest.mark.parametrize("what", ["key_deserializer", "value_deserializer"])
-def test_a_deserializer_that_ends_an_iterator_ends_no_batch(what: str) -> None:
-    cluster = FakeCluster()
-    append(cluster, [b"a", b"", b"c"], keys=[b"a", b"", b"c"])
-    is_mended = False
-
-    def first_letter(value: bytes) -> str:
-        letters = iter(value.decode())
-        return next(letters, "none") if is_mended else next(letters)
-
-    async def work(_: FakeCluster) -> None:
-        nonlocal is_mended
-        options = EARLIEST | {what: first_letter}
-        async with cluster.client() as client, client.consumer(**options) as consumer:
-            await consumer.assign([P0])
-            for _ in range(2):
-                with pytest.raises(RuntimeError, match="StopIteration"):
-                    await consumer.getmany()
-                assert await consumer.position(P0) == 0
-            is_mended = True
-            assert [record.offset for record in await consumer.getmany()] == [0, 1, 2]
-
-    cluster.run(work)
-
-
-class Stopping:
-    """A deserializer that raises at its first sights of b"!", so many `times`."""
-
-    def __init__(self, error: BaseException, times: int = 1) -> None:
-        self._error = error
-        self._left = times
-
-    def __call__(self, value: bytes) -> bytes:
-        if value == b"!" and self._left:
-            self._left -= 1
-            raise self._error
-        return value
-
-
-@pytest.mark.parametrize("second", [0, 1])
-@pytest.mark.parametrize("times", [1, 2])
-def test_records_before_one_that_a_deserializer_refuses_come_first(second: int, times: int) -> None:
-    cluster = FakeCluster()
-    append(cluster, [b"1", b"2"])
-    append(cluster, [b"3", b"!"], partition=second)
-
-    async def work(_: FakeCluster) -> None:
-        options = EARLIEST | {"value_deserializer": Stopping(ValueError("not yet"), times)}
-        async with cluster.client() as client, client.consumer(TOPIC, **options) as consumer:
-            await consumer.getmany(timeout_ms=0)
-            await asyncio.sleep(1)
-            assert values(await consumer.getmany()) == [b"1", b"2"]
-            assert await consumer.position(P0) == 2
-            if times == 2:
-                with pytest.raises(ValueError, match="not yet"):
-                    await consumer.getmany()
-            assert values(await consumer.getmany()) == [b"3", b"!"]
-
-    cluster.run(work)
-
-
-@pytest.mark.parametrize("second", [0, 1])
-def test_an_interrupt_in_a_deserializer_loses_no_record(second: int) -> None:
-    cluster = FakeCluster()
-    append(cluster, [b"1", b"2"])
-    append(cluster, [b"3", b"!"], partition=second)
-
-    async def work(_: FakeCluster) -> None:
-        options = EARLIEST | {"value_deserializer": Stopping(asyncio.CancelledError())}
-        async with cluster.client() as client, client.consumer(TOPIC, **options) as consumer:
-            assert values(await consumer.getmany(max_records=1)) == [b"1"]
-            await asyncio.sleep(1)
-            with pytest.raises(asyncio.CancelledError):
-                await consumer.getmany()
-            assert await consumer.position(P0) == 1
-            found = [value for _ in range(3) for value in values(await consumer.getmany(timeout_ms=1_000))]
-            assert sorted(found) == [b"!", b"2", b"3"]
 
     cluster.run(work)
 
