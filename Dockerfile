@@ -41,7 +41,7 @@ RUN /build/bin/pip wheel --quiet --no-index --no-deps --no-build-isolation --whe
 RUN cp -a /application/. / && cd / \
  && for command in oncelog oncelog-partition-leader oncelog-coordinator oncelog-pid-allocator; do \
       /opt/oncelog/bin/$command --help >/dev/null || exit 1; done \
- && /opt/oncelog/bin/python -c "import pyarrow.compute, oncelog.client.client, oncelog.core.batch, oncelog_runtime.process" \
+ && /opt/oncelog/bin/python -c "import pyarrow.compute, oncelog.client.client, oncelog.core.batch.batch, oncelog_runtime.process.process" \
  && /opt/oncelog/bin/python -c "import oncelog_partition_leader.broker, oncelog_coordinator.coordinator, oncelog_pid_allocator.service"
 
 # ---------------------------------------------------------------- the image

@@ -16,10 +16,10 @@ from typing import Any, Final
 import jwt
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from oncelog.client.quota_admin import Quota
-from oncelog.client.security_admin import RoleBinding
+from oncelog.client.admin.quota_admin import Quota
+from oncelog.client.admin.security_admin import RoleBinding
 from oncelog.sync import Client
-from oncelog_runtime.local import LocalCluster, LocalTls
+from oncelog_cli.laptop.local_cluster import LocalCluster, LocalTls
 from tests.certificates import Authority
 
 TLS: Final = "tls"

@@ -18,13 +18,13 @@ from typing import Any, cast
 import prometheus_client
 
 from oncelog.types import Buffer, PartitionId
-from oncelog_partition_leader.broker_collector import BrokerCollector
-from oncelog_partition_leader.broker_metrics import BrokerMetrics
 from oncelog_partition_leader.config import BrokerConfig
-from oncelog_runtime import metric_names as names
-from oncelog_runtime.cluster_view import ClusterView
-from oncelog_runtime.exposition import TEXT, render
-from oncelog_runtime.metrics import NodeMetrics
+from oncelog_partition_leader.partition.broker_metrics import BrokerMetrics
+from oncelog_partition_leader.rpc.broker_collector import BrokerCollector
+from oncelog_runtime.metadata.cluster_view import ClusterView
+from oncelog_runtime.observability import metric_names as names
+from oncelog_runtime.observability.exposition import TEXT, render
+from oncelog_runtime.observability.metrics import NodeMetrics
 from oncelog_runtime.ports import DiskSpace
 
 PARTITIONS = 10_000

@@ -24,9 +24,8 @@ import uvloop
 from bench.loops import LOOPS, create
 from bench.produce import single_records, throughput
 from bench.transactions import back_to_back
-from oncelog.malloc import tune_malloc
+from bench.trees import LocalCluster, tune_malloc
 from oncelog.sync import Client
-from oncelog_runtime.local import LocalCluster
 
 _BATCH_BYTES: Final = {"batches": 64 << 10, "large": 1 << 20}
 _TRANSACTIONS: Final = {"transaction": (1, "decided"), "visible": (1, "visible"), "hundred": (100, "decided")}

@@ -33,9 +33,9 @@ import uvloop
 
 from bench.produce import IN_FLIGHT, RECORD_BYTES, rows_of
 from oncelog.client.client import Client
-from oncelog.malloc import tune_malloc
+from oncelog.link.malloc import tune_malloc
 from oncelog.sync import Client as SyncClient
-from oncelog_runtime.local import LocalCluster
+from oncelog_cli.laptop.local_cluster import LocalCluster
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 SAMPLER: Final = "parentbased_traceidratio"

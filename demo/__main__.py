@@ -24,9 +24,9 @@ from typing import Any, Final
 from demo.corpus import FileDigest, stage
 from demo.jaeger import Jaeger, NoJaeger, find_jaeger
 from demo.processes import MARK, end_marked, kill_all, marked
-from oncelog import span_names
 from oncelog.errors import OncelogError
-from oncelog_runtime.local import LocalCluster
+from oncelog.trace import span_names
+from oncelog_cli.laptop.local_cluster import LocalCluster
 
 TOPIC: Final = "stdlib"
 PARTITIONS: Final = 6

@@ -24,7 +24,7 @@ import yaml
 from oncelog_coordinator.config import CoordinatorConfig
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_pid_allocator.config import PidAllocatorConfig
-from oncelog_runtime.config import NodeConfig, Setting
+from oncelog_runtime.config.settings import NodeConfig, Setting
 
 CHART: Final = Path(__file__).resolve().parents[1] / "helm" / "oncelog"
 COMPONENTS: Final[Mapping[str, type[NodeConfig]]] = {

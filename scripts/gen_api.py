@@ -22,11 +22,11 @@ from typing import Any, Final, NamedTuple
 import oncelog
 import pyspark_oncelog
 from oncelog import errors, sync
-from oncelog.cli.advice import ADVICE, INSTEAD, WHAT_TO_DO
-from oncelog.client.admin import Admin
-from oncelog.client.offset_lookup import FoundOffset
-from oncelog.core.transaction import TransactionState
+from oncelog.client.admin.admin import Admin
+from oncelog.client.routing.offset_lookup import FoundOffset
+from oncelog.core.produce.transaction import TransactionState
 from oncelog.types import PartitionId
+from oncelog_cli.support.advice import ADVICE, INSTEAD, WHAT_TO_DO
 from scripts import api_reader
 from scripts.gen_reference import table
 from scripts.markdown import slug

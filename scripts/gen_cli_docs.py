@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from oncelog.cli.main import build_parser
-from oncelog.cli.parsing import common_flags
+from oncelog_cli.main import build_parser
+from oncelog_cli.terminal.parsing import common_flags
 
 PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "cli.md"
 _HEAD: Final = """# The command line

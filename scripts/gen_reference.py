@@ -3,7 +3,8 @@
     python scripts/gen_reference.py [--check]
 
 Rule 1: names, types, defaults and meanings stand where the options are defined: docstrings below the fields of
-        `oncelog.config` (read with `ast`), `pyspark_oncelog.option_table`, `setting(...)` of the services, `topic_config`.
+        `oncelog.config` (read with `ast`), `pyspark_oncelog.options.option_table`, `setting(...)` of the services,
+        `topic_config`.
 Rule 2: the legal values are what the program itself says: illegal ones are tried, and the errors are read.
 Rule 3: units are the endings of names (`_ms`, `_bytes`), unless a docstring says `Unit: ...`.
 `--check` writes nothing and exits 1 when a page is not what would be written.
@@ -23,12 +24,12 @@ from typing import Any, Final, NamedTuple
 from oncelog import config as sdk
 from oncelog.errors import OncelogError
 from oncelog_coordinator.config import CoordinatorConfig
-from oncelog_partition_leader import topic_config
 from oncelog_partition_leader.config import BrokerConfig
+from oncelog_partition_leader.log import topic_config
 from oncelog_pid_allocator.config import PidAllocatorConfig
-from oncelog_runtime.config import NodeConfig
-from oncelog_runtime.serving_config import ServingConfig
-from pyspark_oncelog import kafka_options, option_table, options
+from oncelog_runtime.config.serving_config import ServingConfig
+from oncelog_runtime.config.settings import NodeConfig
+from pyspark_oncelog.options import kafka_options, option_table, read_write_options
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 FOLDER: Final = ROOT / "docs" / "reference"
@@ -197,13 +198,13 @@ def spark_rows(of: Mapping[str, option_table.Option], parse: Callable[[dict[str,
 def parse_source(given: dict[str, str]) -> object:
     """Options of a batch read. Raises `ConfigError`."""
     chosen = {} if given.keys() & {"subscribePattern", "assign"} else {"subscribe": "t"}
-    return options.SourceOptions.parse({"bootstrapServers": "a:1", **chosen, **given}, streaming=False)
+    return read_write_options.SourceOptions.parse({"bootstrapServers": "a:1", **chosen, **given}, streaming=False)
 
 
 def parse_sink(given: dict[str, str]) -> object:
     """Options of a write. Raises `ConfigError`."""
     pair = {"txnAppId": "a", "txnVersion": "1"} if given.keys() & {"txnAppId", "txnVersion"} else {}
-    return options.SinkOptions.parse({"bootstrapServers": "a:1", **pair, **given})
+    return read_write_options.SinkOptions.parse({"bootstrapServers": "a:1", **pair, **given})
 
 
 def _spark_page() -> str:
@@ -231,7 +232,13 @@ def _instead_in_spark() -> Iterator[Row]:
     named: dict[str, list[str]] = {}
     for name, text in kafka_options.INSTEAD.items():
         named.setdefault(text, []).append(_code(name))
-    ours = "|".join(sorted((*options.CONNECTION, *options.SOURCE, *options.SINK), key=len, reverse=True))
+    ours = "|".join(
+        sorted(
+            (*read_write_options.CONNECTION, *read_write_options.SOURCE, *read_write_options.SINK),
+            key=len,
+            reverse=True,
+        )
+    )
     for text, names in named.items():
         yield ", ".join(names), re.sub(rf"(?<=option )({ours})\b|\b((?=\w*[A-Z])(?:{ours}))\b", r"`\1\2`", text)
 

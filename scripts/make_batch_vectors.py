@@ -11,10 +11,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from oncelog.core import header as hd
-from oncelog.core.batch import decode_batch, encode_batch
-from oncelog.core.control import Marker, control_of, seal_fence, seal_marker
-from oncelog.core.header import CODECS
+from oncelog.core.batch import header as hd
+from oncelog.core.batch.batch import decode_batch, encode_batch
+from oncelog.core.batch.control import Marker, control_of, seal_fence, seal_marker
+from oncelog.core.batch.header import CODECS
 
 HOME = Path(__file__).resolve().parents[1] / "tests" / "vectors"
 TOPIC_ID = "00112233445566778899aabbccddeeff"

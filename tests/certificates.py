@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from oncelog.client.tls_check import PemPaths
+from oncelog.link.tls_check import PemPaths
 
 HOUR = timedelta(hours=1)
 

@@ -8,9 +8,9 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import StatusCode
 
-from oncelog import span_names
-from oncelog.client.otel_tracer import ChosenIds, OtelTracer
-from oncelog.tracing import Sampler
+from oncelog.trace import span_names
+from oncelog.trace.otel_tracer import ChosenIds, OtelTracer
+from oncelog.trace.tracing import Sampler
 
 
 class Recorder(SpanProcessor):

@@ -15,7 +15,7 @@ _held: list[tuple[Any, str, Any]] = []
 
 
 def _find() -> None:
-    from oncelog.client.otel_tracer import OtelTracer
+    from oncelog.trace.otel_tracer import OtelTracer
 
     for thing in gc.get_objects():
         if isinstance(thing, type | OtelTracer):

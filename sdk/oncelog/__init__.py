@@ -20,16 +20,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from oncelog import errors, sync
-    from oncelog.client.admin import ClusterHealth, PartitionOffsets, TopicDescription, TransactionDescription
+    from oncelog.client.admin.admin import ClusterHealth, PartitionOffsets, TopicDescription, TransactionDescription
     from oncelog.client.client import Client, TransactionOutcome
-    from oncelog.client.consumer import Consumer
-    from oncelog.client.delivery import BatchDelivery, Delivery, RecordMetadata, WrittenRange
-    from oncelog.client.fetched_records import ConsumerRecord, Records
-    from oncelog.client.offsets import GroupMetadata, OffsetAndMetadata
-    from oncelog.client.participant import BatchCommit, Participant, ParticipantResult
-    from oncelog.client.producer import Producer
-    from oncelog.client.transaction import Transaction
-    from oncelog.client.writer import Message
+    from oncelog.client.consume.consumer import Consumer
+    from oncelog.client.consume.fetched_records import ConsumerRecord, Records
+    from oncelog.client.consume.offsets import GroupMetadata, OffsetAndMetadata
+    from oncelog.client.produce.delivery import BatchDelivery, Delivery, RecordMetadata, WrittenRange
+    from oncelog.client.produce.participant import BatchCommit, Participant, ParticipantResult
+    from oncelog.client.produce.producer import Producer
+    from oncelog.client.produce.transaction import Transaction
+    from oncelog.client.produce.writer import Message
     from oncelog.config import ClientConfig, ConsumerConfig, ProducerConfig
     from oncelog.errors import (
         AbortableTransactionError,
@@ -54,16 +54,16 @@ if TYPE_CHECKING:
     from oncelog.types import TopicPartition
 
 _HOMES = {
-    "oncelog.client.admin": ("ClusterHealth", "PartitionOffsets", "TopicDescription", "TransactionDescription"),
+    "oncelog.client.admin.admin": ("ClusterHealth", "PartitionOffsets", "TopicDescription", "TransactionDescription"),
     "oncelog.client.client": ("Client", "TransactionOutcome"),
-    "oncelog.client.consumer": ("Consumer",),
-    "oncelog.client.delivery": ("BatchDelivery", "Delivery", "RecordMetadata", "WrittenRange"),
-    "oncelog.client.fetched_records": ("ConsumerRecord", "Records"),
-    "oncelog.client.offsets": ("GroupMetadata", "OffsetAndMetadata"),
-    "oncelog.client.participant": ("BatchCommit", "Participant", "ParticipantResult"),
-    "oncelog.client.producer": ("Producer",),
-    "oncelog.client.transaction": ("Transaction",),
-    "oncelog.client.writer": ("Message",),
+    "oncelog.client.consume.consumer": ("Consumer",),
+    "oncelog.client.produce.delivery": ("BatchDelivery", "Delivery", "RecordMetadata", "WrittenRange"),
+    "oncelog.client.consume.fetched_records": ("ConsumerRecord", "Records"),
+    "oncelog.client.consume.offsets": ("GroupMetadata", "OffsetAndMetadata"),
+    "oncelog.client.produce.participant": ("BatchCommit", "Participant", "ParticipantResult"),
+    "oncelog.client.produce.producer": ("Producer",),
+    "oncelog.client.produce.transaction": ("Transaction",),
+    "oncelog.client.produce.writer": ("Message",),
     "oncelog.config": ("ClientConfig", "ConsumerConfig", "ProducerConfig"),
     "oncelog.errors": (
         "AbortableTransactionError",

@@ -20,7 +20,7 @@ class Transport(Protocol):
     ) -> tuple[bytes, Buffer]:
         """Sends one request and waits for its answer.
 
-        `method` is `Service.Method` of `oncelog.methods`; `header` is the encoded request message without its
+        `method` is `Service.Method` of `oncelog.wire.methods`; `header` is the encoded request message without its
         bulk bytes, `payload` the bulk bytes.  Calls made one after the other to one address are handed to the peer's
         handler in that order while the link lives; answers may come out of order.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark_oncelog.worker_python import warn_of_other_python
+from pyspark_oncelog.worker.worker_python import warn_of_other_python
 
 if TYPE_CHECKING:
     from pyspark_oncelog.datasource import DefaultSource as DefaultSource

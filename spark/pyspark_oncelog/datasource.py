@@ -15,20 +15,20 @@ import pyspark
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 
 from oncelog.errors import ConfigError
-from pyspark_oncelog.batch_trace import BatchTrace, begin
-from pyspark_oncelog.columns import check_write_schema
-from pyspark_oncelog.identity import batch_identity, write_attempt
-from pyspark_oncelog.options import SinkOptions, SourceOptions, check_names
-from pyspark_oncelog.read_schema import READ_SCHEMA, READ_SCHEMA_WITH_HEADERS, check_read_schema
-from pyspark_oncelog.spark_version import NEEDED_MODULES, require_spark
-from pyspark_oncelog.worker_memory import freeze_modules
+from pyspark_oncelog.options.identity import batch_identity, write_attempt
+from pyspark_oncelog.options.read_write_options import SinkOptions, SourceOptions, check_names
+from pyspark_oncelog.sink.batch_trace import BatchTrace, begin
+from pyspark_oncelog.sink.columns import check_write_schema
+from pyspark_oncelog.source.read_schema import READ_SCHEMA, READ_SCHEMA_WITH_HEADERS, check_read_schema
+from pyspark_oncelog.worker.spark_version import NEEDED_MODULES, require_spark
+from pyspark_oncelog.worker.worker_memory import freeze_modules
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from pyspark_oncelog.batch_reader import OncelogBatchReader
-    from pyspark_oncelog.batch_writer import OncelogBatchWriter
-    from pyspark_oncelog.stream_writer import OncelogStreamWriter
+    from pyspark_oncelog.sink.batch_writer import OncelogBatchWriter
+    from pyspark_oncelog.sink.stream_writer import OncelogStreamWriter
+    from pyspark_oncelog.source.batch_reader import OncelogBatchReader
 
 _RANDOM_BYTES = 8
 
@@ -64,14 +64,14 @@ class DefaultSource(DataSource):
 
     def reader(self, schema: StructType) -> OncelogBatchReader:
         """A batch read. Raises `ConfigError` or `UnknownTopicError`."""
-        from pyspark_oncelog.batch_reader import OncelogBatchReader
+        from pyspark_oncelog.source.batch_reader import OncelogBatchReader
 
         check_read_schema(_types_of(schema))
         return OncelogBatchReader(SourceOptions.parse(self.options, streaming=False), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A streaming read. What is wrong is raised by the first call of what is returned."""
-        from pyspark_oncelog.stream_reader import OncelogStreamReader, RefusedStreamReader
+        from pyspark_oncelog.source.stream_reader import OncelogStreamReader, RefusedStreamReader
 
         try:
             check_read_schema(_types_of(schema))
@@ -83,7 +83,7 @@ class DefaultSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> OncelogBatchWriter:
         """A batch write: called once per job, on the driver; its names reach tasks, commit and abort."""
-        from pyspark_oncelog.batch_writer import OncelogBatchWriter
+        from pyspark_oncelog.sink.batch_writer import OncelogBatchWriter
 
         options = self._sink_options(schema, overwrite)
         identity = None
@@ -101,7 +101,7 @@ class DefaultSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> OncelogStreamWriter:
         """A streaming write: called for every micro-batch, and once more in the process that commits it."""
-        from pyspark_oncelog.stream_writer import OncelogStreamWriter
+        from pyspark_oncelog.sink.stream_writer import OncelogStreamWriter
 
         options = self._sink_options(schema, overwrite, streaming=True)
         if options.txn_app_id:
@@ -114,7 +114,7 @@ class DefaultSource(DataSource):
 
         Without its topic a batch can still be aborted, and one that is decided be found committed.
         """
-        from pyspark_oncelog import checks
+        from pyspark_oncelog import preflight
 
         options = SinkOptions.parse(self.options, streaming)
         if overwrite and not options.overwrite_appends:
@@ -123,9 +123,9 @@ class DefaultSource(DataSource):
                 "result to the topic"
             )
         check_write_schema(_types_of(schema), options.topic)
-        checks.require_python()
+        preflight.require_python()
         if self._plans:
-            checks.require_topic(options)
+            preflight.require_topic(options)
         freeze_modules()
         return options
 

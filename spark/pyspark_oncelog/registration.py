@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from oncelog.errors import ConfigError
-from pyspark_oncelog.checks import NEEDED, wrong_python
+from pyspark_oncelog.preflight import NEEDED, wrong_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

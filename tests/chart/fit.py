@@ -15,7 +15,7 @@ from oncelog.errors import ConfigError
 from oncelog_coordinator.config import CoordinatorConfig
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_pid_allocator.config import PidAllocatorConfig
-from oncelog_runtime.config import NodeConfig, load
+from oncelog_runtime.config.settings import NodeConfig, load
 from tests.chart import pods
 from tests.chart.tools import Document, label
 

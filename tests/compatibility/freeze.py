@@ -106,8 +106,8 @@ def main() -> None:
 
 async def _etcd(cluster: MixedCluster) -> dict[str, str]:
     """Every key of ours and its value."""
-    from oncelog_runtime.adapters.etcd import EtcdMetadata
-    from oncelog_runtime.cluster import ROOT
+    from oncelog_runtime.adapters.etcd.metadata_store import EtcdMetadata
+    from oncelog_runtime.metadata.cluster_keys import ROOT
 
     store: Any = EtcdMetadata([cluster.local.processes["etcd"].address])
     try:

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from oncelog.core.batch import decode_batch, iter_batches
+from oncelog.core.batch.batch import decode_batch, iter_batches
 from oncelog_coordinator.config import CoordinatorConfig
-from oncelog_coordinator.core.offsets import OffsetTable
-from oncelog_coordinator.core.transaction import TransactionTable
-from oncelog_partition_leader.log_config import LogConfig
-from oncelog_partition_leader.storage import PartitionLog
-from oncelog_runtime import cluster
-from oncelog_runtime.adapters.os_disk import OsDisk
+from oncelog_coordinator.core.offsets.offset_table import OffsetTable
+from oncelog_coordinator.core.transactions.transaction_table import TransactionTable
+from oncelog_partition_leader.log.log_config import LogConfig
+from oncelog_partition_leader.log.partition_log import PartitionLog
+from oncelog_runtime.adapters.files.os_disk import OsDisk
+from oncelog_runtime.metadata import cluster_keys
 from tests import archives
 from tests.compatibility.freeze import ETCD, EXPECTED, LOGS, TOPIC
 
@@ -125,21 +125,21 @@ def tables(folder: Path, topic: str, make: Callable[[], Any]) -> Iterator[tuple[
 
 def test_the_coordinators_records(logs: Path) -> None:
     limits = CoordinatorConfig().limits()
-    transactions = list(tables(logs, cluster.TRANSACTION_TOPIC, lambda: TransactionTable(limits)))
+    transactions = list(tables(logs, cluster_keys.TRANSACTION_TOPIC, lambda: TransactionTable(limits)))
     assert sum(taken for _, taken in transactions) > 5
     known = [table.index.find("golden-txn") for table, _ in transactions]
     (record,) = [found for found in known if found is not None]
     assert record.last_txn_no >= 5
-    groups = list(tables(logs, cluster.OFFSETS_TOPIC, lambda: OffsetTable(limits)))
+    groups = list(tables(logs, cluster_keys.OFFSETS_TOPIC, lambda: OffsetTable(limits)))
     assert sum(taken for _, taken in groups) > 0
 
 
 DECODERS: list[tuple[str, Callable[[bytes], Any]]] = [
-    (cluster.CLUSTER_KEY, cluster.Cluster.decode),
-    (cluster.BROKERS, cluster.Broker.decode),
-    (cluster.CONTROLLER_KEY, cluster.decode_ref),
-    (cluster.TOPICS, cluster.Topic.decode),
-    (cluster.PARTITIONS, cluster.Partition.decode),
+    (cluster_keys.CLUSTER_KEY, cluster_keys.Cluster.decode),
+    (cluster_keys.BROKERS, cluster_keys.Broker.decode),
+    (cluster_keys.CONTROLLER_KEY, cluster_keys.decode_ref),
+    (cluster_keys.TOPICS, cluster_keys.Topic.decode),
+    (cluster_keys.PARTITIONS, cluster_keys.Partition.decode),
 ]
 
 
@@ -158,7 +158,7 @@ def test_the_keys_of_etcd(prefix: str, decode: Callable[[bytes], Any]) -> None:
 
 def test_a_view_of_all_of_it_knows_who_leads() -> None:
     from oncelog.types import PartitionId
-    from oncelog_runtime.cluster_view import ClusterView
+    from oncelog_runtime.metadata.cluster_view import ClusterView
     from oncelog_runtime.ports import KeyValue
 
     view = ClusterView()
@@ -167,23 +167,23 @@ def test_a_view_of_all_of_it_knows_who_leads() -> None:
     assert topic.partitions == 2
     assert all(PartitionId(topic.topic_id, number) in view.partitions for number in range(2))
     assert view.cluster is not None
-    assert {kind for kind, _ in view.shard_owners} == {cluster.KIND_TXN, cluster.KIND_GROUP}
+    assert {kind for kind, _ in view.shard_owners} == {cluster_keys.KIND_TXN, cluster_keys.KIND_GROUP}
 
 
-@pytest.mark.parametrize("kind", [cluster.Topic, cluster.Partition, cluster.Cluster])
+@pytest.mark.parametrize("kind", [cluster_keys.Topic, cluster_keys.Partition, cluster_keys.Cluster])
 def test_what_a_newer_peer_wrote_survives_a_change_by_this_version(kind: Any) -> None:
     """A rolling upgrade to N+1: this version rewrites a value and must not lose what it does not know."""
     import dataclasses
 
     prefix = {
-        cluster.Topic: cluster.TOPICS,
-        cluster.Partition: cluster.PARTITIONS,
-        cluster.Cluster: cluster.CLUSTER_KEY,
+        cluster_keys.Topic: cluster_keys.TOPICS,
+        cluster_keys.Partition: cluster_keys.PARTITIONS,
+        cluster_keys.Cluster: cluster_keys.CLUSTER_KEY,
     }[kind]
     value = next(json.loads(value) for key, value in stored().items() if key.startswith(prefix))
     newer = {**value, "version": 2, "from_the_future": {"a": [1]}}
     decoded = kind.decode(json.dumps(newer).encode())
-    changes = {"leader_epoch": 99} if kind is cluster.Partition else {}
+    changes = {"leader_epoch": 99} if kind is cluster_keys.Partition else {}
     rewritten = json.loads(dataclasses.replace(decoded, **changes).encode())
     assert rewritten["from_the_future"] == {"a": [1]}
     assert rewritten["version"] == 2

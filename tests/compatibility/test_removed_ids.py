@@ -7,16 +7,21 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from oncelog_coordinator.core import commands as cmd
 from oncelog_coordinator.core.limits import Limits
-from oncelog_coordinator.core.transaction import TransactionTable
+from oncelog_coordinator.core.transactions import commands as cmd
+from oncelog_coordinator.core.transactions.transaction_table import TransactionTable
 from tests.compatibility.previous_version import needs_previous, unpack, with_sources
 from tests.unit.coordinator.driver import Driver
 
 _A_LIFE: Final = """
 import json, sys
-from oncelog_coordinator.core import commands as cmd
-from oncelog_coordinator.core.transaction import TransactionTable
+
+try:
+    from oncelog_coordinator.core.transactions import commands as cmd
+    from oncelog_coordinator.core.transactions.transaction_table import TransactionTable
+except ModuleNotFoundError:  # a version in which the core had no folders
+    from oncelog_coordinator.core import commands as cmd
+    from oncelog_coordinator.core.transaction import TransactionTable
 
 log = json.load(sys.stdin)
 newest = {}

@@ -20,8 +20,7 @@ import oncelog.core
 
 
 async def main(settings: dict[str, Any]) -> dict[str, Any]:
-    from oncelog.cli.verify_load import Verification
-    from oncelog.client.client import Client
+    from oncelog_cli.load.verify_load import Verification
 
     args = argparse.Namespace(
         topic=None,
@@ -35,7 +34,7 @@ async def main(settings: dict[str, Any]) -> dict[str, Any]:
     )
     stop = Path(settings["stop_file"])
     topic = f"compat-{stop.name}"
-    client = Client(settings["bootstrap_servers"], default_api_timeout_ms=60_000)
+    client = oncelog.Client(settings["bootstrap_servers"], default_api_timeout_ms=60_000)
     try:
         await client.start()
         await client.admin.create_topic(topic, partitions=4)
@@ -49,10 +48,10 @@ async def main(settings: dict[str, Any]) -> dict[str, Any]:
 
 def with_checker_of(newest: Path) -> None:
     """The whole command line of N, and what its core has that the older one has not."""
-    command_line = types.ModuleType("oncelog.cli")
-    command_line.__path__ = [str(newest / "cli")]
-    sys.modules["oncelog.cli"] = command_line
-    oncelog.core.__path__.append(str(newest / "core"))
+    command_line = types.ModuleType("oncelog_cli")
+    command_line.__path__ = [str(newest / "oncelog_cli")]
+    sys.modules["oncelog_cli"] = command_line
+    oncelog.core.__path__.append(str(newest / "oncelog" / "core"))
 
 
 def end_when(stop: Path, verification: Any) -> None:
@@ -62,5 +61,5 @@ def end_when(stop: Path, verification: Any) -> None:
 
 
 if __name__ == "__main__":
-    with_checker_of(Path(sys.argv[1]) / "oncelog")
+    with_checker_of(Path(sys.argv[1]))
     print(json.dumps(asyncio.run(main(json.loads(sys.argv[2])))))

@@ -7,16 +7,17 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from oncelog import errors, methods
-from oncelog.core.batch import MAX_UNCOMPRESSED_BYTES, encode_batch
-from oncelog.core.header import CODEC_ZSTD, NO_SHARD, partition_tag, seal
-from oncelog.methods import MethodSpec
+from oncelog import errors
+from oncelog.core.batch.batch import MAX_UNCOMPRESSED_BYTES, encode_batch
+from oncelog.core.batch.header import CODEC_ZSTD, NO_SHARD, partition_tag, seal
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pa
-from oncelog.wire_errors import from_detail
-from oncelog_partition_leader import service
-from oncelog_partition_leader.core.batch_check import RECORD_BYTES_MIN
-from oncelog_runtime import cluster as keys
+from oncelog.wire import methods
+from oncelog.wire.methods import MethodSpec
+from oncelog.wire.wire_errors import from_detail
+from oncelog_partition_leader.core.log.batch_check import RECORD_BYTES_MIN
+from oncelog_partition_leader.rpc import service
+from oncelog_runtime.metadata import cluster_keys as keys
 from tests.conformance.looking import Looking
 from tests.conformance.names import ABORTED, ALL, COMMITTED, TIMEOUT_MS, Joined, Place, Writer, counts_of
 from tests.simulation.cluster import SimCluster

@@ -51,12 +51,12 @@ def _producers(title: str, *names: str) -> Case:
     return _in("conformance/test_holes_producers.py", title, *names)
 
 
-_STATE: Final = "unit/partition_leader/core/test_producer_state.py::"
-_CLIENT: Final = "unit/coordinator/test_client_transactions.py::"
-_PARTICIPANTS: Final = "unit/coordinator/test_participants.py::"
-_BLOCKS: Final = "unit/pid_allocator/test_blocks.py::"
-_SHARD: Final = "unit/coordinator/test_shard.py::"
-_MARKERS: Final = "unit/coordinator/test_markers.py::"
+_STATE: Final = "unit/partition_leader/core/producers/test_producer_state.py::"
+_CLIENT: Final = "unit/coordinator/core/transactions/test_client_decisions.py::"
+_PARTICIPANTS: Final = "unit/coordinator/core/transactions/test_participant_decisions.py::"
+_BLOCKS: Final = "unit/pid_allocator/core/test_blocks.py::"
+_SHARD: Final = "unit/coordinator/shard/test_shard.py::"
+_MARKERS: Final = "unit/coordinator/effects/test_markers.py::"
 _NO_EPOCH_LIMIT: Final = (
     "session epochs have 32 bits and only fence sessions; no epoch is used up by transactions, none is reserved, and a "
     "producer id is never rotated"
@@ -178,7 +178,7 @@ HOLES: Final[dict[int, Case]] = {
         "which acknowledgements count",
         "test_hole_24_a_late_message_of_an_older_session_counts_for_nothing",
         "test_hole_24_a_late_copy_of_a_cut_cuts_nothing_that_came_since",
-        "unit/partition_leader/core/test_replica_set.py::"
+        "unit/partition_leader/core/replication/test_replica_set.py::"
         "test_acknowledgements_of_an_older_session_or_incarnation_do_not_count",
     ),
     25: _producers(
@@ -260,7 +260,8 @@ CASES: Final[dict[str, Case]] = {
         (_STATE + "test_40_a_producer_of_an_open_transaction_does_not_expire",),
     ),
     "B41": Case(
-        "the last data deleted", ("unit/partition_leader/test_storage.py::test_41_producers_outlive_their_segments",)
+        "the last data deleted",
+        ("unit/partition_leader/log/test_partition_log.py::test_41_producers_outlive_their_segments",),
     ),
     "B42": _append("an append that fails", "test_b42_a_refused_append_leaves_no_trace"),
     "B43": _append("several producers in one request", "test_b43_one_batch_per_partition_and_request"),
@@ -321,7 +322,7 @@ CASES: Final[dict[str, Case]] = {
     "C76": _coordinator(
         "an append after the epoch changed",
         "test_hole_01_an_append_of_a_deposed_coordinator_never_lands",
-        "unit/coordinator/test_shard_log.py::test_76_a_newer_owner_fences_this_one",
+        "unit/coordinator/shard/test_shard_log.py::test_76_a_newer_owner_fences_this_one",
     ),
     "C77": _txn(
         "id expiry",
@@ -366,22 +367,22 @@ CASES: Final[dict[str, Case]] = {
         "a marker with an older producer epoch",
         reason="a marker names its transaction, so the session's epoch in it refuses nothing: a decision of an earlier "
         "session must still be marked after the next one began (A21). It only raises the fence for data "
-        "(unit/partition_leader/core/test_producer_state.py::test_a_marker_raises_the_session)",
+        "(unit/partition_leader/core/producers/test_producer_state.py::test_a_marker_raises_the_session)",
     ),
     "D99": _marker("a plain batch in a transaction", "test_d99_no_plain_batch_while_the_producers_transaction_is_open"),
     "D100": Case("empty transactions", (_STATE + "test_100_empty_transactions_leave_no_entries",)),
     "D101": _marker("aborts under a reader", "test_d101_a_reader_never_sees_what_is_aborted"),
     "D102": Case(
         "the write of the aborted index fails",
-        ("unit/partition_leader/test_storage_crashes.py::test_after_any_crash_a_log_is_a_sound_prefix_of_itself",),
+        ("unit/partition_leader/log/test_storage_crashes.py::test_after_any_crash_a_log_is_a_sound_prefix_of_itself",),
         reason="the index lives in memory as a function of the log; its file is a checkpoint, and recovery rebuilds it",
     ),
     "D104": _marker("an abort over segments", "test_d104_an_abort_over_many_segments_is_told_from_each_of_them"),
     "D105": Case(
         "marker offsets grow, truncation removes entries",
         (
-            "unit/partition_leader/core/test_aborted_index.py::test_105_marker_offsets_grow",
-            "unit/partition_leader/core/test_aborted_index.py::test_truncation_and_bytes",
+            "unit/partition_leader/core/log/test_aborted_index.py::test_105_marker_offsets_grow",
+            "unit/partition_leader/core/log/test_aborted_index.py::test_truncation_and_bytes",
         ),
     ),
     "D106": _marker("readers and an open transaction", "test_d106_a_reader_ends_before_the_first_open_record"),

@@ -16,10 +16,10 @@ _BOUNDS: Final = "conformance/test_bounds.py::"
 _BUDGETS: Final = "integration/runtime/test_grpc_budgets.py::"
 _CONTAINED: Final = "unit/partition_leader/test_contained_faults.py::"
 _FAILED: Final = "conformance/test_failed_logs.py::"
-_STORAGE: Final = "unit/partition_leader/test_storage_cases.py::"
+_STORAGE: Final = "unit/partition_leader/log/test_storage_cases.py::"
 _LIES: Final = "unit/sdk/client/test_lying_servers.py::"
 _LINKS: Final = "integration/runtime/test_lying_servers.py::"
-_CONSUMER: Final = "unit/sdk/client/test_consumer.py::"
+_CONSUMER: Final = "unit/sdk/client/consume/test_consumer.py::"
 
 ATTACKS: Final[dict[str, Case]] = {
     "a request that a broker passes on": Case(
@@ -42,7 +42,7 @@ ATTACKS: Final[dict[str, Case]] = {
         "stopped all coordinators",
         (
             _OWN + "test_a_transaction_over_partitions_that_do_not_exist_is_refused_before_it_begins",
-            "unit/coordinator/test_known_topics.py::test_a_crowd_of_strangers_costs_two_looks_and_a_pause",
+            "unit/coordinator/effects/test_known_topics.py::test_a_crowd_of_strangers_costs_two_looks_and_a_pause",
         ),
     ),
     "batches of 2 KB that unpack to 60 MiB, read by FetchRecords or a consumer": Case(
@@ -106,8 +106,8 @@ ATTACKS: Final[dict[str, Case]] = {
     "a fetch of one partition 100,000 times": Case(
         "took the broker from everybody else for seconds",
         (
-            "unit/partition_leader/test_reading.py::test_a_partition_that_stands_twice_is_refused",
-            "unit/partition_leader/test_reading.py::test_more_partitions_than_are_allowed_are_refused",
+            "unit/partition_leader/rpc/test_fetch.py::test_a_partition_that_stands_twice_is_refused",
+            "unit/partition_leader/rpc/test_fetch.py::test_more_partitions_than_are_allowed_are_refused",
         ),
     ),
     "a commit of offsets that is within its limits and above the log's": Case(

@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.conformance.cases import Case
 
-_CHECK: Final = "unit/partition_leader/core/test_batch_check.py::"
+_CHECK: Final = "unit/partition_leader/core/log/test_batch_check.py::"
 _BY_NAME: Final = f"{_CHECK}test_bad_batches_are_refused_by_name"
 
 
@@ -26,9 +26,9 @@ HOSTILE: Final[dict[str, Case]] = {
     "input 57, 58, 60": _input(
         "payloads that nobody can decode",
         "test_58_a_payload_that_would_stop_every_consumer_is_refused",
-        "unit/partition_leader/core/test_payload_check.py::test_a_payload_that_nobody_can_decode_is_refused",
-        "unit/partition_leader/core/test_payload_check.py::test_another_number_of_rows_than_the_header_says_is_refused",
-        "unit/partition_leader/core/test_payload_check.py::test_a_header_without_a_name_is_refused",
+        "unit/partition_leader/core/log/test_payload_check.py::test_a_payload_that_nobody_can_decode_is_refused",
+        "unit/partition_leader/core/log/test_payload_check.py::test_another_number_of_rows_than_the_header_says_is_refused",
+        "unit/partition_leader/core/log/test_payload_check.py::test_a_header_without_a_name_is_refused",
     ),
     "input 9, 10, 14, 15, 18, 26": _input("batches, producers and epochs that cannot be", _BY_NAME),
     "input 11": _input("what only a leader writes", f"{_CHECK}test_11_what_the_leader_writes_is_ignored"),

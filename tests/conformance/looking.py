@@ -8,15 +8,15 @@ from typing import Any, TypeVar
 
 from oncelog import errors
 from oncelog.client.client import Client
-from oncelog.core.hashing import shard_for
+from oncelog.core.batch.hashing import shard_for
 from oncelog.types import BrokerRef
 from oncelog_coordinator.coordinator import CoordinatorNode
-from oncelog_coordinator.shard import Shard
+from oncelog_coordinator.shard.shard import Shard
 from oncelog_partition_leader.broker import Broker
-from oncelog_partition_leader.partition import LocalPartition
-from oncelog_runtime import cluster as keys
-from oncelog_runtime.cluster import KIND_GROUP, KIND_TXN
-from oncelog_runtime.cluster import Partition as PartitionState
+from oncelog_partition_leader.partition.partition import LocalPartition
+from oncelog_runtime.metadata import cluster_keys as keys
+from oncelog_runtime.metadata.cluster_keys import KIND_GROUP, KIND_TXN
+from oncelog_runtime.metadata.cluster_keys import Partition as PartitionState
 from tests.conformance.names import Place
 from tests.simulation.cluster import SHARDS, SimCluster
 

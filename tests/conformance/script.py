@@ -11,17 +11,18 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from oncelog import errors, methods
-from oncelog.core.batch import iter_batches
-from oncelog.core.header import BatchHeader
+from oncelog import errors
+from oncelog.core.batch.batch import iter_batches
+from oncelog.core.batch.header import BatchHeader
 from oncelog.types import TopicPartition
 from oncelog.v1 import partition_pb2 as pa
 from oncelog.v1 import types_pb2
-from oncelog.wire_errors import from_detail
+from oncelog.wire import methods
+from oncelog.wire.wire_errors import from_detail
 from oncelog_coordinator.config import CoordinatorConfig
 from oncelog_coordinator.coordinator import CoordinatorNode
 from oncelog_partition_leader.broker import Broker
-from oncelog_runtime.ports import NodePorts
+from oncelog_runtime.node_ports import NodePorts
 from tests.conformance.calls import Calls
 from tests.conformance.names import ABORTED, ALL, COMMITTED, ONGOING, TIMEOUT_MS, Joined, Place, Writer, about
 from tests.conformance.trouble import Trouble

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from oncelog import errors
-from oncelog.methods import MethodSpec
+from oncelog.wire.methods import MethodSpec
 from oncelog_runtime.sim.network import SimNetwork, SimServer, SimTransport, host_of
 
 Match = Callable[[Any, bytes], bool]

@@ -6,13 +6,14 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from oncelog import errors, methods
-from oncelog.client.admin import AccessRule
+from oncelog import errors
+from oncelog.client.admin.admin import AccessRule
 from oncelog.v1 import partition_pb2 as pa
 from oncelog.v1 import types_pb2
+from oncelog.wire import methods
 from oncelog_partition_leader.broker import Broker
-from oncelog_runtime.cluster import INTERNAL_TOPICS
-from oncelog_runtime.security.core.matcher import Matcher
+from oncelog_runtime.core.security.matcher import Matcher
+from oncelog_runtime.metadata.cluster_keys import INTERNAL_TOPICS
 from oncelog_runtime.security.stored import ACLS
 from tests.conformance.script import COMMITTED, Place, Script, Writer, cluster
 from tests.conformance.test_internal_topics import by_records, forged, knock, questions

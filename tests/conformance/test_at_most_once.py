@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from oncelog import errors, methods
+from oncelog import errors
 from oncelog.v1 import partition_pb2 as pa
 from oncelog.v1 import types_pb2
+from oncelog.wire import methods
 from tests.conformance.script import Place, Script
 
 CARELESS: dict[str, Any] = {"acks": 0, "enable_idempotence": False, "request_timeout_ms": 500}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog import errors, methods
-from oncelog.core.batch import encode_batch
+from oncelog import errors
+from oncelog.core.batch.batch import encode_batch
 from oncelog.v1 import partition_pb2 as pa
 from oncelog.v1 import types_pb2
+from oncelog.wire import methods
 from tests.conformance.script import Place, Script, cluster
 
 MIB = 1 << 20

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog import errors, methods
+from oncelog import errors
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import pid_allocator_pb2 as al
-from oncelog_runtime import cluster as keys
+from oncelog.wire import methods
+from oncelog_runtime.metadata import cluster_keys as keys
 from tests.conformance.script import COMMITTED, Script
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog import errors, methods
+from oncelog import errors
 from oncelog.v1 import coordinator_pb2 as co
-from oncelog_partition_leader.core.transactions import TxnSession
+from oncelog.wire import methods
+from oncelog_partition_leader.core.producers.transactions import TxnSession
 from tests.conformance.script import ABORTED, COMMITTED, ONGOING, Script, cluster
 
 

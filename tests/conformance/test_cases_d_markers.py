@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
-from oncelog import errors, methods
+from oncelog import errors
 from oncelog.types import TopicPartition
+from oncelog.wire import methods
 from tests.conformance.script import ABORTED, Script, about
 
 

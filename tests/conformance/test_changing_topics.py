@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from oncelog import errors
-from oncelog.client.consumer import Consumer
-from oncelog_runtime import cluster as keys
+from oncelog.client.consume.consumer import Consumer
+from oncelog_runtime.metadata import cluster_keys as keys
 from tests.conformance.script import Script, cluster
 
 SOON: dict[str, Any] = {"metadata_max_age_ms": 1_000}

@@ -9,18 +9,19 @@ from typing import Any, Final
 
 import pytest
 
-from oncelog import errors, methods
-from oncelog.cli.draining import BROKER, COORDINATOR, Node
-from oncelog.client.admin import AccessRule
+from oncelog import errors
+from oncelog.client.admin.admin import AccessRule
 from oncelog.client.client import Client
-from oncelog.client.offsets import GroupMetadata
-from oncelog.methods import MethodSpec
+from oncelog.client.consume.offsets import GroupMetadata
 from oncelog.types import TopicPartition
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pa
 from oncelog.v1 import security_pb2 as se
 from oncelog.v1 import types_pb2
-from oncelog_runtime import cluster as keys
+from oncelog.wire import methods
+from oncelog.wire.methods import MethodSpec
+from oncelog_cli.cluster.node_drain import BROKER, COORDINATOR, Node
+from oncelog_runtime.metadata import cluster_keys as keys
 from tests.conformance.copies import COPIES, READS
 from tests.conformance.script import Script, cluster
 

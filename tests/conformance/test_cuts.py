@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from oncelog_runtime import cluster as keys
+from oncelog_runtime.metadata import cluster_keys as keys
 from tests.conformance.availability import Availability, measure
 from tests.conformance.script import Place, Script, cluster
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from oncelog_partition_leader.core.folders import folder_name
-from oncelog_runtime import cluster as keys
+from oncelog_partition_leader.core.log.folders import folder_name
+from oncelog_runtime.metadata import cluster_keys as keys
 from tests.conformance.script import Place, Script, cluster
 
 NODES = ("broker-0", "broker-1", "broker-2")

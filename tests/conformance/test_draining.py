@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from oncelog import errors, methods
+from oncelog import errors
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pa
 from oncelog.v1 import types_pb2
+from oncelog.wire import methods
 from oncelog_coordinator.coordinator import CoordinatorNode
-from oncelog_runtime import cluster as keys
-from oncelog_runtime import health
+from oncelog_runtime.metadata import cluster_keys as keys
+from oncelog_runtime.observability import health
 from tests.conformance.script import Place, Script, cluster
 
 START, CANCEL, STATUS = types_pb2.DRAIN_ACTION_START, types_pb2.DRAIN_ACTION_CANCEL, types_pb2.DRAIN_ACTION_STATUS

@@ -9,8 +9,8 @@ import pytest
 
 from oncelog import errors
 from oncelog.types import BrokerRef
-from oncelog_runtime import cluster as keys
-from oncelog_runtime.cluster import Partition
+from oncelog_runtime.metadata import cluster_keys as keys
+from oncelog_runtime.metadata.cluster_keys import Partition
 from tests.conformance.script import Place, Script
 
 VALUES = [f"v{i}" for i in range(5)]

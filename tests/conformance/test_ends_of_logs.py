@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 
-from oncelog import errors, methods
+from oncelog import errors
 from oncelog.v1 import partition_pb2 as pa
 from oncelog.v1 import types_pb2
-from oncelog.wire_errors import from_detail
-from oncelog_partition_leader.confirming import CONFIRM_MS
+from oncelog.wire import methods
+from oncelog.wire.wire_errors import from_detail
+from oncelog_partition_leader.partition.leadership_confirmation import CONFIRM_MS
 from tests.conformance.script import Place, Script, cluster
 
 REFUSALS = (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog import errors, methods
+from oncelog import errors
+from oncelog.wire import methods
 from tests.conformance.script import ABORTED, COMMITTED, ONGOING, Place, Script, Writer
 
 

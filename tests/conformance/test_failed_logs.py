@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from oncelog import errors, methods
-from oncelog_partition_leader.core.folders import folder_name
-from oncelog_runtime import cluster as keys
+from oncelog import errors
+from oncelog.wire import methods
+from oncelog_partition_leader.core.log.folders import folder_name
+from oncelog_runtime.metadata import cluster_keys as keys
 from tests.conformance.script import Place, Script, cluster
 
 

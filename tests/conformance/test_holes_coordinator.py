@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog import errors, methods
-from oncelog.core.header import read_header
+from oncelog import errors
+from oncelog.core.batch.header import read_header
 from oncelog.v1 import coordinator_pb2 as co
-from oncelog_runtime import cluster as keys
+from oncelog.wire import methods
+from oncelog_runtime.metadata import cluster_keys as keys
 from tests.conformance.script import ABORTED, COMMITTED, ONGOING, Script
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog import errors, methods
+from oncelog import errors
 from oncelog.v1 import partition_pb2 as pa
+from oncelog.wire import methods
 from tests.conformance.script import Script
 
 

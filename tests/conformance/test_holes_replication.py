@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from oncelog import errors, methods
+from oncelog import errors
 from oncelog.v1 import partition_pb2 as pa
-from oncelog_runtime import cluster as keys
+from oncelog.wire import methods
+from oncelog_runtime.metadata import cluster_keys as keys
 from oncelog_runtime.ports import Put
 from oncelog_runtime.sim.disk import SimDisk
 from tests.conformance.script import Place, Script, cluster

@@ -9,16 +9,17 @@ from typing import Any
 
 import pytest
 
-from oncelog import errors, methods
-from oncelog.core.batch import MAX_UNCOMPRESSED_BYTES
-from oncelog.core.header import BatchHeader, partition_tag
+from oncelog import errors
+from oncelog.core.batch.batch import MAX_UNCOMPRESSED_BYTES
+from oncelog.core.batch.header import BatchHeader, partition_tag
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pa
-from oncelog_coordinator.core.transaction import TransactionTable
-from oncelog_coordinator.log_port import LogLostError
-from oncelog_partition_leader.core.batch_check import RECORD_BYTES_MIN
-from oncelog_partition_leader.core.producer_state import ProducerStates
-from oncelog_runtime.cluster import shard_writer_id
+from oncelog.wire import methods
+from oncelog_coordinator.core.transactions.transaction_table import TransactionTable
+from oncelog_coordinator.shard.log_port import LogLostError
+from oncelog_partition_leader.core.log.batch_check import RECORD_BYTES_MIN
+from oncelog_partition_leader.core.producers.producer_state import ProducerStates
+from oncelog_runtime.metadata.cluster_keys import shard_writer_id
 from tests.conformance.calls import unread_payloads
 from tests.conformance.script import COMMITTED, Place, Script, Writer, cluster
 

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from oncelog import errors, methods
-from oncelog.methods import MethodSpec
+from oncelog import errors
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pa
 from oncelog.v1 import types_pb2
-from oncelog.wire_errors import from_detail
-from oncelog_runtime.cluster import INTERNAL_TOPICS, TOPICS, shard_writer_id
+from oncelog.wire import methods
+from oncelog.wire.methods import MethodSpec
+from oncelog.wire.wire_errors import from_detail
+from oncelog_runtime.metadata.cluster_keys import INTERNAL_TOPICS, TOPICS, shard_writer_id
 from oncelog_runtime.ports import Listing
 from tests.conformance.script import Place, Script, Writer, cluster
 from tests.simulation.cluster import DOORS

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from oncelog import methods
 from oncelog.v1 import placement_pb2 as pl
-from oncelog_partition_leader.core.replica_state import EMPTY, Standing
-from oncelog_runtime import cluster as keys
+from oncelog.wire import methods
+from oncelog_partition_leader.core.replication.replica_state import EMPTY, Standing
+from oncelog_runtime.metadata import cluster_keys as keys
 from oncelog_runtime.ports import Put
 from tests.conformance.script import Place, Script
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from oncelog import errors, methods
+from oncelog import errors
 from oncelog.v1 import placement_pb2 as pl
-from oncelog.wire_errors import from_detail
-from oncelog_runtime import cluster as keys
+from oncelog.wire import methods
+from oncelog.wire.wire_errors import from_detail
+from oncelog_runtime.metadata import cluster_keys as keys
 from oncelog_runtime.ports import Listing
 from tests.conformance.script import Place, Script, cluster
 

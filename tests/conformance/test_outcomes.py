@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from oncelog import errors, methods
-from oncelog.core.hashing import shard_for
+from oncelog import errors
+from oncelog.core.batch.hashing import shard_for
 from oncelog.v1 import coordinator_pb2 as co
+from oncelog.wire import methods
 from tests.conformance.names import ABORTED, COMMITTED, NOT_BEGUN, ONGOING
 from tests.conformance.script import Script, cluster
 from tests.simulation.cluster import SHARDS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog_runtime import cluster as keys
+from oncelog_runtime.metadata import cluster_keys as keys
 from tests.conformance.script import Place, Script, cluster
 
 WITHIN_S = 60

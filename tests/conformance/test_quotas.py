@@ -10,16 +10,17 @@ from collections.abc import Mapping
 
 import pytest
 
-from oncelog import errors, methods
-from oncelog.client.admin import AccessRule, Quota
+from oncelog import errors
+from oncelog.client.admin.admin import AccessRule, Quota
 from oncelog.types import TopicPartition
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pa
 from oncelog.v1 import types_pb2
+from oncelog.wire import methods
 from oncelog_coordinator.coordinator import CoordinatorNode
 from oncelog_partition_leader.broker import Broker
 from oncelog_runtime.core.quota import QuotaKind
-from oncelog_runtime.quotas import Quotas
+from oncelog_runtime.serving.quotas import Quotas
 from tests.conformance.script import Place, Script, cluster
 from tests.conformance.test_internal_topics import knock
 from tests.conformance.test_moving import controller

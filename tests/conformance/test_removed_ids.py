@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog import errors, methods
+from oncelog import errors
 from oncelog.v1 import coordinator_pb2 as co
+from oncelog.wire import methods
 from tests.conformance.names import COMMITTED, NOT_BEGUN
 from tests.conformance.script import Script, cluster
 

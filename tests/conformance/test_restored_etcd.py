@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from oncelog.types import BrokerRef
-from oncelog_partition_leader.core.folders import folder_name
-from oncelog_runtime import cluster as keys
+from oncelog_partition_leader.core.log.folders import folder_name
+from oncelog_runtime.metadata import cluster_keys as keys
 from oncelog_runtime.ports import Put
 from oncelog_runtime.sim import Snapshot
 from tests.conformance.script import Place, Script, Writer

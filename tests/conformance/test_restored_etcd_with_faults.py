@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from oncelog.errors import StorageError
-from oncelog_partition_leader.checkpoints import LEADER_EPOCHS
-from oncelog_partition_leader.core.folders import folder_name
-from oncelog_runtime import cluster as keys
-from oncelog_runtime.restore_guard import PULSE_FILE
+from oncelog_partition_leader.core.log.folders import folder_name
+from oncelog_partition_leader.log.checkpoints import LEADER_EPOCHS
+from oncelog_runtime.metadata import cluster_keys as keys
+from oncelog_runtime.metadata.restore_guard import PULSE_FILE
 from tests.conformance.script import Place, Script
 from tests.conformance.test_restored_etcd import NODES, written
 

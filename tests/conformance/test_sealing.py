@@ -6,8 +6,8 @@ Three replicas, two of them required, flush mode `replicated`: nothing but the s
 from __future__ import annotations
 
 from oncelog import errors
-from oncelog_partition_leader.checkpoints import SEAL
-from oncelog_partition_leader.sealing import read_seal
+from oncelog_partition_leader.log.checkpoints import SEAL
+from oncelog_partition_leader.replication.sealing import read_seal
 from oncelog_runtime.sim import SimDisk
 from tests.conformance.script import Place, Script
 

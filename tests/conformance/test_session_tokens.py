@@ -7,13 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from oncelog import errors, methods
-from oncelog.client.offsets import GroupMetadata
-from oncelog.core.hashing import shard_for
+from oncelog import errors
+from oncelog.client.consume.offsets import GroupMetadata
+from oncelog.core.batch.hashing import shard_for
 from oncelog.types import TopicPartition
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pa
-from oncelog_runtime import cluster as keys
+from oncelog.wire import methods
+from oncelog_runtime.metadata import cluster_keys as keys
 from tests.conformance.script import COMMITTED, Joined, Place, Script, Writer, cluster
 
 REFUSED = errors.TransactionalIdAuthorizationError

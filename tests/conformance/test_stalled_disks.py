@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from oncelog import errors
-from oncelog_partition_leader.disk_watch import STALLED
-from oncelog_runtime import cluster as keys
-from oncelog_runtime import health
+from oncelog_partition_leader.log.disk_watch import STALLED
+from oncelog_runtime.metadata import cluster_keys as keys
+from oncelog_runtime.observability import health
 from tests.conformance.script import Place, Script, cluster
 
 GIVES_WAY_S = 4.0

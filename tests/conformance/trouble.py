@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from oncelog import errors
-from oncelog.methods import MethodSpec
-from oncelog_runtime import cluster as keys
-from oncelog_runtime.cluster import KIND_GROUP, KIND_TXN
+from oncelog.wire.methods import MethodSpec
+from oncelog_runtime.metadata import cluster_keys as keys
+from oncelog_runtime.metadata.cluster_keys import KIND_GROUP, KIND_TXN
 from tests.conformance.looking import Looking
 from tests.conformance.names import Place
 from tests.conformance.tap import Match, Tap, Wire

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from oncelog.errors import MetadataUnavailableError
-from oncelog_runtime.adapters.etcd_process import EtcdProcess, find_etcd
+from oncelog_runtime.adapters.etcd.etcd_process import EtcdProcess, find_etcd
 from oncelog_runtime.sim import SimWorld
 
 

@@ -9,13 +9,13 @@ from collections.abc import AsyncIterator
 
 import grpc
 
-from oncelog.client.grpc_tls import ClientTls
-from oncelog.client.grpc_transport import GrpcTransport
-from oncelog.client.tls_files import TlsFiles
+from oncelog.link.grpc_tls import ClientTls
+from oncelog.link.grpc_transport import GrpcTransport
+from oncelog.link.tls_files import TlsFiles
 from oncelog.ports import Handler
-from oncelog_runtime.adapters.grpc_server import GrpcServer, Listener
-from oncelog_runtime.adapters.tls import server_credentials
-from oncelog_runtime.listeners import CLIENT, EXTERNAL
+from oncelog_runtime.adapters.grpc.grpc_server import GrpcServer, Listener
+from oncelog_runtime.adapters.grpc.tls import server_credentials
+from oncelog_runtime.core.listeners import CLIENT, EXTERNAL
 
 
 class TcpProxy:

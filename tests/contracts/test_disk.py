@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from oncelog.errors import StorageError
-from oncelog_runtime.adapters.os_disk import OsDisk
+from oncelog_runtime.adapters.files.os_disk import OsDisk
 from oncelog_runtime.ports import Disk
 from tests.contracts.conftest import RealRunner, SimRunner
 
@@ -235,7 +235,7 @@ def test_a_second_process_is_refused(tmp_path: Path) -> None:
     program = (
         "import sys\n"
         "from oncelog.errors import StorageError\n"
-        "from oncelog_runtime.adapters.os_disk import OsDisk\n"
+        "from oncelog_runtime.adapters.files.os_disk import OsDisk\n"
         "try:\n    OsDisk(sys.argv[1])\nexcept StorageError as e:\n    print(e.context['reason'], e.message)\n"
     )
     command = [sys.executable, "-c", program, str(tmp_path)]
@@ -251,7 +251,7 @@ def test_a_full_disk_leaves_the_former_size(tmp_path: Path) -> None:
     program = (
         "import resource, signal, sys\n"
         "from oncelog.errors import StorageError\n"
-        "from oncelog_runtime.adapters.os_disk import OsDisk\n"
+        "from oncelog_runtime.adapters.files.os_disk import OsDisk\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "file = OsDisk(sys.argv[1]).open('a', create=True)\n"
         "file.append([b'x' * 1000])\n"
@@ -306,7 +306,7 @@ def test_slow_appends_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     disk = OsDisk(tmp_path)
     file = disk.open("a", create=True)
     times = iter([0.0, 0.049, 1.0, 1.051])
-    monkeypatch.setattr("oncelog_runtime.adapters.os_file.perf_counter", lambda: next(times))
+    monkeypatch.setattr("oncelog_runtime.adapters.files.os_file.perf_counter", lambda: next(times))
     file.append([b"x"])
     assert disk.slow_writes == 0
     file.append([b"x"])

@@ -9,9 +9,9 @@ from random import Random
 import pytest
 
 from oncelog.errors import MetadataUnavailableError
-from oncelog_runtime.adapters.etcd import EtcdMetadata
-from oncelog_runtime.adapters.etcd_process import EtcdProcess
-from oncelog_runtime.adapters.etcd_watch import EtcdWatch
+from oncelog_runtime.adapters.etcd.etcd_process import EtcdProcess
+from oncelog_runtime.adapters.etcd.etcd_watch import EtcdWatch
+from oncelog_runtime.adapters.etcd.metadata_store import EtcdMetadata
 from oncelog_runtime.ports import Change, Compare, Listing, MetadataStore, Put
 from tests.contracts.conftest import RealRunner, SimRunner
 
@@ -174,7 +174,7 @@ def test_members_that_all_moved_are_found_before_a_lease_ends(
     host, _, port = etcd_endpoint.rpartition(":")
     addresses = {"member-0": "127.0.0.9", "member-1": "127.0.0.9"}
     monkeypatch.setattr(
-        "oncelog_runtime.adapters.etcd_client.socket.getaddrinfo",
+        "oncelog_runtime.adapters.etcd.etcd_client.socket.getaddrinfo",
         lambda name, number, *_: [(2, 1, 6, "", (addresses[name], number))],
     )
 

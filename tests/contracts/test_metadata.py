@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from oncelog.errors import MetadataUnavailableError
-from oncelog_runtime.adapters.etcd import EtcdMetadata
+from oncelog_runtime.adapters.etcd.metadata_store import EtcdMetadata
 from oncelog_runtime.ports import Change, Compare, KeyValue, Listing, MetadataStore, Put
 from tests.contracts.conftest import RealRunner, SimRunner
 

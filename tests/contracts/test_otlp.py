@@ -8,10 +8,10 @@ import uuid
 
 import pytest
 
-from oncelog.client.otel_tracer import OtelTracer
-from oncelog.client.otlp import check_endpoint, otlp_tracer
 from oncelog.errors import ConfigError
-from oncelog.tracing import Kind
+from oncelog.trace.otel_tracer import OtelTracer
+from oncelog.trace.otlp import check_endpoint, otlp_tracer
+from oncelog.trace.tracing import Kind
 from tests.otlp_receiver import OtlpReceiver
 
 

@@ -16,17 +16,19 @@ import grpc
 import grpc.aio
 import pytest
 
-from oncelog import errors, methods, tracing
-from oncelog.client.grpc_tracing import ClientTracing
-from oncelog.client.grpc_transport import GrpcTransport
+from oncelog import errors
+from oncelog.link.grpc_tracing import ClientTracing
+from oncelog.link.grpc_transport import GrpcTransport
 from oncelog.ports import Handler
-from oncelog.trace_context import TRACEPARENT
+from oncelog.trace import tracing
+from oncelog.trace.trace_context import TRACEPARENT
 from oncelog.types import Buffer
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import partition_pb2_grpc
-from oncelog_runtime.adapters.grpc_server import GrpcServer
-from oncelog_runtime.adapters.health_server import HealthServer
-from oncelog_runtime.health import HealthState
+from oncelog.wire import methods
+from oncelog_runtime.adapters.grpc.grpc_server import GrpcServer
+from oncelog_runtime.adapters.grpc.health_server import HealthServer
+from oncelog_runtime.observability.health import HealthState
 from tests.contracts.grpc_world import TcpProxy
 from tests.spans import Recorder, error_type, failed, recording_tracer, status
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from oncelog.client.tls_check import Use
-from oncelog.client.tls_files import TlsFiles
+from oncelog.link.tls_check import Use
+from oncelog.link.tls_files import TlsFiles
 from oncelog_runtime.sim import SimWorld
 from tests.certificates import Authority
 from tests.contracts import transport_suite

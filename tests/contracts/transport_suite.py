@@ -15,7 +15,7 @@ import pytest
 from oncelog import errors
 from oncelog.ports import Handler, Transport
 from oncelog.types import Buffer
-from oncelog_runtime.call_context import CALL
+from oncelog_runtime.serving.call_context import CALL
 
 PING: Final = "PartitionLeader.Ping"
 FETCH: Final = "PartitionLeader.Fetch"

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from oncelog import errors
 from oncelog.sync import Client
-from oncelog_runtime.local import LocalCluster
+from oncelog_cli.laptop.local_cluster import LocalCluster
 
 TOPIC = "fail-over"
 _FAULTS = {"kill -9": signal.SIGKILL, "SIGTERM": signal.SIGTERM, "SIGSTOP": signal.SIGSTOP}

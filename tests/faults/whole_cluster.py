@@ -18,7 +18,7 @@ from pathlib import Path
 from random import Random
 
 from oncelog.sync import Client
-from oncelog_runtime.local import LocalCluster
+from oncelog_cli.laptop.local_cluster import LocalCluster
 from tests.faults.transactions import PARTITIONS, TOPIC, Load, anomalies, read_all
 
 _PAUSE_MAX_S = 5.0

@@ -7,7 +7,7 @@ from dataclasses import replace
 from unittest.mock import patch
 
 from oncelog.errors import CorruptMessageError
-from oncelog_partition_leader.core import producer_snapshot
+from oncelog_partition_leader.core.producers import producer_snapshot
 from tests.fuzz.target import TARGETS, Target, add, all_targets
 from tests.fuzz.targets.disk import producer_snapshot as restore
 

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 import grpc
 import grpc.aio
 
-from oncelog import link_codec
-from oncelog.core.batch import encode_batch
+from oncelog.core.batch.batch import encode_batch
 from oncelog.errors import ErrorCode
-from oncelog.link_codec import Frame
+from oncelog.link import link_codec
+from oncelog.link.link_codec import Frame
 from oncelog.v1 import errors_pb2, link_pb2, types_pb2
 from oncelog.v1 import partition_pb2 as pb
 from tests.hostile.half_messages import HalfMessages

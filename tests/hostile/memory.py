@@ -33,7 +33,7 @@ from pathlib import Path
 from oncelog.client.client import Client
 from oncelog.errors import OncelogError
 from oncelog.sync import Client as Operator
-from oncelog_runtime.local import LocalCluster
+from oncelog_cli.laptop.local_cluster import LocalCluster
 from tests.hostile.attacks import ATTACKS, MIB, TOPIC, Target
 
 HEALTHY_TOPIC = "healthy"

@@ -19,11 +19,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from oncelog.client.admin import AccessRule, Quota, RoleBinding
+from oncelog.client.admin.admin import AccessRule, Quota, RoleBinding
 from oncelog.client.client import Client
 from oncelog.sync import Client as Operator
 from oncelog.types import TopicPartition
-from oncelog_runtime.local import LocalCluster
+from oncelog_cli.laptop.local_cluster import LocalCluster
 
 MIB = 1 << 20
 TOPIC = "measured"

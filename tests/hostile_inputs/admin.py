@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from oncelog import errors, methods
+from oncelog import errors
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import security_pb2 as se
 from oncelog.v1 import types_pb2
-from oncelog_runtime.cluster import INTERNAL_TOPICS
+from oncelog.wire import methods
+from oncelog_runtime.metadata.cluster_keys import INTERNAL_TOPICS
 from tests.conformance.names import Place
 from tests.hostile_inputs.hands import check_sentence, raised, refused
 from tests.hostile_inputs.rows import row

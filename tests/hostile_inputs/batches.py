@@ -9,11 +9,20 @@ from typing import Any
 import pyarrow as pa
 from crc32c import crc32c
 
-from oncelog import errors, methods
-from oncelog.core.control import Fence, Marker, fence_payload, marker_payload
-from oncelog.core.header import CONTROL, HEADER_BYTES, PREFIX_BYTES, TRANSACTIONAL, read_header, seal, stamp_prefix
+from oncelog import errors
+from oncelog.core.batch.control import Fence, Marker, fence_payload, marker_payload
+from oncelog.core.batch.header import (
+    CONTROL,
+    HEADER_BYTES,
+    PREFIX_BYTES,
+    TRANSACTIONAL,
+    read_header,
+    seal,
+    stamp_prefix,
+)
 from oncelog.v1 import partition_pb2 as pb
-from oncelog_runtime.cluster import shard_writer_id
+from oncelog.wire import methods
+from oncelog_runtime.metadata.cluster_keys import shard_writer_id
 from tests.conformance.names import Place, Writer
 from tests.hostile_inputs.hands import NOBODY, batch_of, refused
 from tests.hostile_inputs.rows import row
@@ -261,7 +270,7 @@ async def arrow(s: Any, place: Place) -> list[str]:
 
 
 def _value_of(data: bytes) -> str:
-    from oncelog.core.batch import decode_batch
+    from oncelog.core.batch.batch import decode_batch
 
     (record,) = decode_batch(data)
     return (record.value or b"").decode()
@@ -277,8 +286,8 @@ async def row_counts(s: Any, place: Place) -> None:
 
 @row(58, says="a payload that unpacks to more than it says, and one that says more than it unpacks to")
 async def bombs(s: Any, place: Place) -> None:
-    from oncelog.core.batch import encode_batch
-    from oncelog.core.header import CODEC_LZ4, CODEC_ZSTD
+    from oncelog.core.batch.batch import encode_batch
+    from oncelog.core.batch.header import CODEC_LZ4, CODEC_ZSTD
 
     for codec in (CODEC_LZ4, CODEC_ZSTD):
         where = {"timestamps_ms": [s.now_ms], "topic_id": place.topic_id, "partition": place.partition}

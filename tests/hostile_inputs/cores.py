@@ -11,23 +11,23 @@ from unittest.mock import Mock
 import pytest
 
 from oncelog import errors
-from oncelog.core.header import read_header
+from oncelog.core.batch.header import read_header
 from oncelog.core.names import check_group_id, check_topic_name, check_transactional_id
 from oncelog.errors import OncelogError
 from oncelog.types import BrokerRef
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import types_pb2
-from oncelog_coordinator.core import commands as cmd
 from oncelog_coordinator.core.limits import Limits
-from oncelog_coordinator.core.transaction import TransactionTable
-from oncelog_partition_leader.core.decisions import APPEND, Duplicate, NeedsEnrolment
-from oncelog_partition_leader.follower import Follower
-from oncelog_partition_leader.incoming import OFFSET_MAX, stamp
-from oncelog_runtime import cluster as keys
-from oncelog_runtime.logs import JsonFormatter
+from oncelog_coordinator.core.transactions import commands as cmd
+from oncelog_coordinator.core.transactions.transaction_table import TransactionTable
+from oncelog_partition_leader.core.producers.decisions import APPEND, Duplicate, NeedsEnrolment
+from oncelog_partition_leader.log.batch_stamping import OFFSET_MAX, stamp
+from oncelog_partition_leader.replication.follower import Follower
+from oncelog_runtime.core.security.acl import check_principal
+from oncelog_runtime.core.security.certificate_rules import DEFAULT_RULES, CertificateFacts, parse_rules, principal_of
+from oncelog_runtime.metadata import cluster_keys as keys
+from oncelog_runtime.observability.logs import JsonFormatter
 from oncelog_runtime.security import stored
-from oncelog_runtime.security.core.acl import check_principal
-from oncelog_runtime.security.core.certificate_rules import DEFAULT_RULES, CertificateFacts, parse_rules, principal_of
 from tests.hostile_inputs.hands import check_sentence
 from tests.hostile_inputs.rows import Kind, row
 from tests.unit.partition_leader.log_helpers import NOW_MS, TAG, States, batch, marker
@@ -77,8 +77,8 @@ def plain_meanwhile() -> None:
 
 @row(31, says="a marker of a coordinator that is no longer the shard's owner", kind=Kind.CORE)
 def old_coordinator() -> None:
-    from oncelog.core.control import Marker
-    from oncelog_partition_leader.core.transactions import TxnName
+    from oncelog.core.batch.control import Marker
+    from oncelog_partition_leader.core.producers.transactions import TxnName
 
     states = States()
     for data in (batch(7, 0, txn=(7, 1)), batch(9, 0, txn=(9, 1)), marker((9, 1), coordinator_epoch=5)):

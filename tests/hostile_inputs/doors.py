@@ -14,13 +14,15 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from oncelog import errors, link_codec, methods
-from oncelog.client.credentials import Credentials
+from oncelog import errors
 from oncelog.errors import ErrorCode
-from oncelog.link_codec import Frame
+from oncelog.link import link_codec
+from oncelog.link.credentials import Credentials
+from oncelog.link.link_codec import Frame
 from oncelog.v1 import errors_pb2, link_pb2
 from oncelog.v1 import partition_pb2 as pb
-from oncelog.wire_errors import from_detail
+from oncelog.wire import methods
+from oncelog.wire.wire_errors import from_detail
 from tests.conformance.names import Place
 from tests.hostile_inputs.cores import HOSTILE_TEXTS
 from tests.hostile_inputs.hands import check_sentence, refused

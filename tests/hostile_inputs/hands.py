@@ -12,10 +12,11 @@ from typing import Any, Final, TypeVar
 
 import pytest
 
-from oncelog import errors, methods
-from oncelog.methods import MethodSpec
+from oncelog import errors
 from oncelog.v1 import partition_pb2 as pb
-from oncelog.wire_errors import from_detail, to_detail
+from oncelog.wire import methods
+from oncelog.wire.methods import MethodSpec
+from oncelog.wire.wire_errors import from_detail, to_detail
 from tests.conformance.names import TIMEOUT_MS, Place, Writer
 from tests.conformance.script import Script
 from tests.hostile_inputs.rows import Row

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from oncelog import errors, methods
+from oncelog import errors
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import types_pb2
+from oncelog.wire import methods
 from tests.conformance.names import ABORTED, COMMITTED, Place
 from tests.hostile_inputs.hands import batch_of, refused
 from tests.hostile_inputs.rows import row

@@ -18,7 +18,7 @@ class Shell:
 
     def run(self, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
         """One command, to its end."""
-        command = [sys.executable, "-m", "oncelog.cli", *words]
+        command = [sys.executable, "-m", "oncelog_cli", *words]
         return subprocess.run(
             command, input=given, capture_output=True, text=True, timeout=60, env=self._environment, check=False
         )
@@ -27,7 +27,7 @@ class Shell:
         """One command that goes on. It takes Ctrl-C, though the suite may run in the background, where shells ignore it."""
         if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        command = [sys.executable, "-m", "oncelog.cli", *words]
+        command = [sys.executable, "-m", "oncelog_cli", *words]
         return subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self._environment
         )

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 def crashing_source(jvm_pid: int, batch: int, after: bool) -> type:
     """The oncelog source, whose commit of this batch takes the driver with it. Made here: pickled by value."""
     from pyspark_oncelog.datasource import DefaultSource
-    from pyspark_oncelog.stream_writer import OncelogStreamWriter
+    from pyspark_oncelog.sink.stream_writer import OncelogStreamWriter
 
     class Writer(OncelogStreamWriter):
         def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803

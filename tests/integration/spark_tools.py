@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from oncelog_runtime.local import LocalCluster
+from oncelog_cli.laptop.local_cluster import LocalCluster
 
 
 def add_file(folder: Path, name: str, lines: list[str]) -> None:

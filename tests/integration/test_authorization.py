@@ -17,14 +17,14 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from oncelog import errors
-from oncelog.client.admin import RoleBinding
-from oncelog.client.credentials import Credentials
-from oncelog.client.grpc_tls import ClientTls
-from oncelog.client.grpc_transport import GrpcTransport
-from oncelog.client.tls_check import PemPaths
-from oncelog.client.tls_files import TlsFiles
+from oncelog.client.admin.admin import RoleBinding
+from oncelog.link.credentials import Credentials
+from oncelog.link.grpc_tls import ClientTls
+from oncelog.link.grpc_transport import GrpcTransport
+from oncelog.link.tls_check import PemPaths
+from oncelog.link.tls_files import TlsFiles
 from oncelog.sync import Client
-from oncelog_runtime.local import LocalCluster, LocalTls
+from oncelog_cli.laptop.local_cluster import LocalCluster, LocalTls
 from tests.certificates import Authority
 from tests.simulation.test_access_matrix import GROUP, TOPIC, TXN, World
 
@@ -81,7 +81,7 @@ def oncelog(
         "ONCELOG_TOKEN": str(cluster.identity["token"]),
     }
     return subprocess.run(
-        [sys.executable, "-m", "oncelog.cli", *words],
+        [sys.executable, "-m", "oncelog_cli", *words],
         env={**inherited, **own, **environment},
         input=given,
         capture_output=True,

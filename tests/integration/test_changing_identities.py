@@ -22,9 +22,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from oncelog import errors
-from oncelog.client.admin import RoleBinding
+from oncelog.client.admin.admin import RoleBinding
 from oncelog.sync import Client
-from oncelog_runtime.local import LocalCluster, LocalTls
+from oncelog_cli.laptop.local_cluster import LocalCluster, LocalTls
 from tests.certificates import Authority
 
 jwt = pytest.importorskip("jwt")
@@ -279,9 +279,9 @@ def test_keys_from_a_url_that_is_down_at_the_start_and_away_later(tmp_path: Path
     """In this process, over real TLS: what the file does above, with an issuer that answers, falls silent and comes back."""
     import asyncio
 
-    from oncelog_runtime.adapters import token_keys
+    from oncelog_runtime.adapters.grpc import token_keys
+    from oncelog_runtime.adapters.grpc.tokens import TokenVerifier
     from oncelog_runtime.adapters.system import SystemClock
-    from oncelog_runtime.adapters.tokens import TokenVerifier
 
     class Issuer(BaseHTTPRequestHandler):
         answers = True

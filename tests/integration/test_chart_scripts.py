@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from oncelog.sync import Client
-from oncelog_runtime.local import LocalCluster, LocalTls
+from oncelog_cli.laptop.local_cluster import LocalCluster, LocalTls
 from tests.certificates import Authority
 
 jwt = pytest.importorskip("jwt")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from oncelog_runtime.local import LocalCluster
+from oncelog_cli.laptop.local_cluster import LocalCluster
 from tests.integration.shell import Shell
 
 
@@ -111,7 +111,7 @@ def test_wrong_usage_is_exit_code_2_and_an_unknown_flag_an_error(shell: Shell) -
 
 
 def test_help_loads_nothing_heavy() -> None:
-    program = "import sys; from oncelog.cli.main import build_parser; build_parser().format_help(); print(*sys.modules)"
+    program = "import sys; from oncelog_cli.main import build_parser; build_parser().format_help(); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     assert not {"grpc", "pyarrow", "google.protobuf"} & set(loaded)
 
@@ -120,7 +120,7 @@ def test_help_loads_nothing_heavy() -> None:
 
 
 def up(data_dir: Path, *flags: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "oncelog.cli", "up", "--data-dir", str(data_dir), "--first-port", "0", *flags]
+    command = [sys.executable, "-m", "oncelog_cli", "up", "--data-dir", str(data_dir), "--first-port", "0", *flags]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

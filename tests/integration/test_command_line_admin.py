@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import oncelog
-from oncelog_runtime.local import LocalCluster
+from oncelog_cli.laptop.local_cluster import LocalCluster
 from tests.integration.shell import Shell
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from oncelog_runtime.local import LocalCluster
+from oncelog_cli.laptop.local_cluster import LocalCluster
 from tests.e2e.kubernetes import judging
 from tests.e2e.kubernetes.load import Load
 from tests.e2e.kubernetes.recording import pack, unpack

@@ -11,7 +11,7 @@ from collections import Counter
 import pytest
 
 from oncelog.sync import Client
-from oncelog_runtime.local import LocalCluster
+from oncelog_cli.laptop.local_cluster import LocalCluster
 from tests.integration.conftest import ROOT
 
 EXAMPLES = ROOT / "examples"

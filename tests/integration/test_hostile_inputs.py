@@ -25,12 +25,12 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from oncelog import errors
 from oncelog.client.client import Client
-from oncelog.client.credentials import Credentials
-from oncelog.client.grpc_tls import ClientTls
-from oncelog.client.grpc_transport import GrpcTransport
-from oncelog.client.tls_check import PemPaths
-from oncelog.client.tls_files import TlsFiles
-from oncelog_runtime.local import LocalCluster, LocalTls
+from oncelog.link.credentials import Credentials
+from oncelog.link.grpc_tls import ClientTls
+from oncelog.link.grpc_transport import GrpcTransport
+from oncelog.link.tls_check import PemPaths
+from oncelog.link.tls_files import TlsFiles
+from oncelog_cli.laptop.local_cluster import LocalCluster, LocalTls
 from tests.certificates import Authority
 from tests.conformance.names import Place
 from tests.hostile_inputs.hands import ClientHands, nothing_comes_of_it

@@ -1,6 +1,6 @@
 """`oncelog up` as a laptop tool, with real processes: new_user.md 1 and 6, bug 9.
 
-What needs no cluster is in tests/unit/sdk/cli/test_laptop.py.
+What needs no cluster is in tests/unit/cli/laptop/test_laptop.py.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-from oncelog.cli.up_state import UpState
 from oncelog.errors import ClusterUnreachableError
-from oncelog_runtime.local import LocalCluster
+from oncelog_cli.laptop.local_cluster import LocalCluster
+from oncelog_cli.laptop.up_state import UpState
 
 
 class Home:
@@ -34,7 +34,7 @@ class Home:
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """One command, to its end."""
-        command = [sys.executable, "-m", "oncelog.cli", *words]
+        command = [sys.executable, "-m", "oncelog_cli", *words]
         return subprocess.run(
             command, cwd=self.folder, env=self._environment, capture_output=True, text=True, timeout=120, check=False
         )
@@ -50,7 +50,7 @@ class Home:
         programs = self.folder / "bin"
         if not programs.exists():
             programs.mkdir()
-            (programs / "oncelog").write_text(f'#!/bin/sh\nexec {sys.executable} -m oncelog.cli "$@"\n')
+            (programs / "oncelog").write_text(f'#!/bin/sh\nexec {sys.executable} -m oncelog_cli "$@"\n')
             (programs / "oncelog").chmod(0o755)
         environment = {**self._environment, "PATH": f"{programs}:{self._environment['PATH']}"}
         done = subprocess.run(

@@ -12,8 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from oncelog.sync import Client
 from oncelog.types import TopicPartition
-from oncelog_runtime import metric_names as names
-from oncelog_runtime.local import LocalCluster, LocalProcess
+from oncelog_cli.laptop.local_cluster import LocalCluster, LocalProcess
+from oncelog_runtime.observability import metric_names as names
 
 NOT_HERE = {
     "oncelog_append_errors_total": "nothing is refused in this test",
@@ -176,7 +176,7 @@ def test_a_broker_that_dies_is_missed(observed: LocalCluster) -> None:
 
 
 def test_promtool_takes_what_a_broker_says(observed: LocalCluster) -> None:
-    from tests.unit.runtime.test_exposition import complaints_of_promtool
+    from tests.unit.runtime.observability.test_exposition import complaints_of_promtool
 
     with urllib.request.urlopen(observed.processes["broker-0"].metrics_url, timeout=20) as answer:
         assert complaints_of_promtool(answer.read().decode()) == []

@@ -1,4 +1,4 @@
-"""What gRPC and real brokers make of the promises that tests/unit/sdk/client/test_unclosed.py checks."""
+"""What gRPC and real brokers make of the promises that tests/unit/sdk/client/produce/test_unclosed.py checks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 
 import oncelog
-from oncelog_runtime.local import LocalCluster
+from oncelog_cli.laptop.local_cluster import LocalCluster
 
 FORGETFUL = """
 import sys

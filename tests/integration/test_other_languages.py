@@ -19,7 +19,7 @@ import pytest
 
 from oncelog.sync import Client
 from oncelog.v1 import errors_pb2
-from oncelog_runtime.local import LocalCluster
+from oncelog_cli.laptop.local_cluster import LocalCluster
 from tests.integration.conftest import ROOT
 from tests.integration.test_examples import values
 

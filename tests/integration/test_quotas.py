@@ -10,7 +10,7 @@ import urllib.request
 from pathlib import Path
 
 from oncelog.sync import Client
-from oncelog_runtime.local import LocalCluster
+from oncelog_cli.laptop.local_cluster import LocalCluster
 
 KIB = 1 << 10
 QUOTA = 500 * KIB
@@ -18,7 +18,7 @@ QUOTA = 500 * KIB
 
 def oncelog(cluster: LocalCluster, *words: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "oncelog.cli", "quota", *words],
+        [sys.executable, "-m", "oncelog_cli", "quota", *words],
         env={**os.environ, "ONCELOG_BOOTSTRAP_SERVERS": cluster.bootstrap_servers},
         capture_output=True,
         text=True,

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from oncelog.cli import up
+from oncelog_cli.laptop import up
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
@@ -28,7 +28,7 @@ SHIMS = {
     "oncelog": """if [ "$1" = up ]; then shift; set -- up --first-port 0 "$@"; fi
 state=oncelog-data/up.json
 [ -f $state ] && export ONCELOG_BOOTSTRAP_SERVERS=$(sed -n 's/^ "bootstrap_servers": "\\(.*\\)",/\\1/p' $state)
-exec "$PYTHON" -m oncelog.cli "$@"
+exec "$PYTHON" -m oncelog_cli "$@"
 """,
     "pip": 'cd "$ROOT" && exec "$PYTHON" -m pip "$@" --dry-run --no-index --no-build-isolation --disable-pip-version-check\n',
 }

@@ -13,8 +13,8 @@ import pytest
 
 from oncelog.sync import Client
 from oncelog.types import TopicPartition
-from oncelog_runtime.adapters.etcd_process import find_etcd
-from oncelog_runtime.local import LocalCluster
+from oncelog_cli.laptop.local_cluster import LocalCluster
+from oncelog_runtime.adapters.etcd.etcd_process import find_etcd
 
 BROKERS = ("broker-0", "broker-1", "broker-2")
 pytestmark = pytest.mark.etcd

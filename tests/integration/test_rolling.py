@@ -22,7 +22,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from oncelog.sync import Client
-from oncelog_runtime.local import LocalCluster
+from oncelog_cli.laptop.local_cluster import LocalCluster
 
 PARTITIONS = 6
 BALANCE_MS = 3_000
@@ -134,7 +134,7 @@ def probe(cluster: LocalCluster, name: str, service: str) -> bool:
 
 
 def oncelog(cluster: LocalCluster, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "oncelog.cli", *words, "--bootstrap-servers", cluster.bootstrap_servers]
+    command = [sys.executable, "-m", "oncelog_cli", *words, "--bootstrap-servers", cluster.bootstrap_servers]
     return subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
 
 

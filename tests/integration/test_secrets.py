@@ -20,7 +20,7 @@ import pytest
 
 from oncelog import errors
 from oncelog.sync import Client
-from oncelog_runtime.local import LocalCluster
+from oncelog_cli.laptop.local_cluster import LocalCluster
 from tests.integration.test_hostile_inputs import Guarded, make_token
 
 PASSWORD = "correct-horse-battery-staple"
@@ -126,7 +126,7 @@ def bundle(cluster: LocalCluster, folder: Path) -> dict[str, bytes]:
     }
     path = folder / "bundle.tar.gz"
     logs = str(cluster.data_dir / "logs")
-    words = [sys.executable, "-m", "oncelog.cli", "debug", "bundle", "--output", str(path), "--logs", logs]
+    words = [sys.executable, "-m", "oncelog_cli", "debug", "bundle", "--output", str(path), "--logs", logs]
     done = subprocess.run(
         words, env={**os.environ, **environment}, capture_output=True, text=True, timeout=300, check=False
     )

@@ -15,7 +15,7 @@ import pytest
 
 from oncelog import errors
 from oncelog.sync import Client
-from oncelog_runtime.local import LocalCluster, LocalTls
+from oncelog_cli.laptop.local_cluster import LocalCluster, LocalTls
 from tests.certificates import Authority
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def oncelog(cluster: LocalCluster, *words: str, **environment: str) -> subproces
     """The command line, at the clients' listener."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("ONCELOG_")}
     return subprocess.run(
-        [sys.executable, "-m", "oncelog.cli", *words],
+        [sys.executable, "-m", "oncelog_cli", *words],
         env={**inherited, "ONCELOG_BOOTSTRAP_SERVERS": cluster.bootstrap_servers, **environment},
         capture_output=True,
         text=True,

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from oncelog import Message, errors
-from oncelog.client.participant import ParticipantResult
+from oncelog.client.produce.participant import ParticipantResult
 from oncelog.sync import Client
-from oncelog_runtime.local import LocalCluster
+from oncelog_cli.laptop.local_cluster import LocalCluster
 
 Names = tuple[str, str, str, int]
 

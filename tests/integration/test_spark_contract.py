@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyspark_oncelog.identity import BATCH_ID_PROPERTY, QUERY_ID_PROPERTY, RUN_ID_PROPERTY
+from pyspark_oncelog.options.identity import BATCH_ID_PROPERTY, QUERY_ID_PROPERTY, RUN_ID_PROPERTY
 from tests.integration.spark_tools import add_file
 
 if TYPE_CHECKING:
@@ -130,10 +130,10 @@ def test_our_methods_have_the_parameter_names_that_spark_calls() -> None:
     from pyspark.sql import datasource as api
 
     from pyspark_oncelog import DefaultSource
-    from pyspark_oncelog.batch_reader import OncelogBatchReader
-    from pyspark_oncelog.batch_writer import OncelogBatchWriter
-    from pyspark_oncelog.stream_reader import OncelogStreamReader
-    from pyspark_oncelog.stream_writer import OncelogStreamWriter
+    from pyspark_oncelog.sink.batch_writer import OncelogBatchWriter
+    from pyspark_oncelog.sink.stream_writer import OncelogStreamWriter
+    from pyspark_oncelog.source.batch_reader import OncelogBatchReader
+    from pyspark_oncelog.source.stream_reader import OncelogStreamReader
 
     pairs: list[tuple[type, type]] = [
         (DefaultSource, api.DataSource),
@@ -158,7 +158,7 @@ def test_the_arrow_types_of_a_read_are_sparks(spark: SparkSession) -> None:
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StructType, _parse_datatype_string
 
-    from pyspark_oncelog.read_schema import READ_SCHEMA_WITH_HEADERS
+    from pyspark_oncelog.source.read_schema import READ_SCHEMA_WITH_HEADERS
 
     schema = _parse_datatype_string(READ_SCHEMA_WITH_HEADERS)
     assert isinstance(schema, StructType)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from oncelog_runtime.local import LocalCluster
+from oncelog_cli.laptop.local_cluster import LocalCluster
 from tests.integration.conftest import ROOT, SETTINGS
 from tests.integration.spark_tools import Pipeline, add_file, committed, once
 

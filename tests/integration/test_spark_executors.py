@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from oncelog_runtime.local import LocalCluster
+from oncelog_cli.laptop.local_cluster import LocalCluster
 from tests.integration.conftest import ROOT, SETTINGS
 from tests.integration.spark_cluster import SparkCluster
 from tests.integration.spark_executors_job import ROWS

@@ -13,7 +13,7 @@ import pytest
 
 from oncelog.errors import ProducerFencedError
 from oncelog.sync import Client
-from oncelog_runtime.local import LocalCluster
+from oncelog_cli.laptop.local_cluster import LocalCluster
 from tests.integration.spark_tools import Pipeline, committed, once
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from oncelog.v1 import types_pb2
 from oncelog.v1.coordinator_pb2_grpc import CoordinatorStub
 from oncelog.v1.partition_pb2_grpc import PartitionLeaderStub
 from oncelog.v1.security_pb2_grpc import SecurityStub
-from oncelog_runtime.local import LocalCluster
+from oncelog_cli.laptop.local_cluster import LocalCluster
 
 NOW_MS = 1_700_000_000_000
 TRIES = 100

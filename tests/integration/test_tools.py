@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from oncelog.cli.main import main
 from oncelog.client.client import Client
-from oncelog_runtime.local import LocalCluster
+from oncelog_cli.laptop.local_cluster import LocalCluster
+from oncelog_cli.main import main
 
 
 def run(cluster: LocalCluster, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Any]:

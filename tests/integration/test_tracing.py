@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from oncelog.sync import Client
-from oncelog_runtime.local import LocalCluster
+from oncelog_cli.laptop.local_cluster import LocalCluster
 from tests import span_tree
 from tests.integration.spark_tools import Pipeline, committed, once
 from tests.otlp_receiver import OtlpReceiver, ReceivedSpan

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oncelog_runtime.security.core.access import Policy
-from oncelog_runtime.security.core.acl import (
+from oncelog_runtime.core.security.access import Policy
+from oncelog_runtime.core.security.acl import (
     EVERYBODY,
     LEGAL,
     Acl,
@@ -17,8 +17,8 @@ from oncelog_runtime.security.core.acl import (
     allowed_by,
     check_acl,
 )
-from oncelog_runtime.security.core.matcher import Matcher
-from oncelog_runtime.security.core.roles import BUILT_IN, Binding, expand
+from oncelog_runtime.core.security.matcher import Matcher
+from oncelog_runtime.core.security.roles import BUILT_IN, Binding, expand
 
 PRINCIPALS = ("User:a", "User:b", "User:ab")
 NAMES = ("a", "ab", "abc", "b", "ba")

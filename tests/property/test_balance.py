@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog.types import PartitionId
-from oncelog_partition_leader.core.assignment import Candidate, assign
-from oncelog_partition_leader.core.balance import balance, evacuate, is_short
+from oncelog_partition_leader.core.cluster.assignment import Candidate, assign
+from oncelog_partition_leader.core.cluster.balance import balance, evacuate, is_short
 
 Replicas = dict[PartitionId, tuple[int, ...]]
 BIG = 10_000

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from oncelog.core import header as hd
-from oncelog.core.batch import decode_batch, encode_batch
-from oncelog.core.record import Record
+from oncelog.core.batch import header as hd
+from oncelog.core.batch.batch import decode_batch, encode_batch
+from oncelog.core.batch.record import Record
 from oncelog.errors import (
     CorruptMessageError,
     InvalidRecordError,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog_coordinator.core.timeouts import Deadlines
+from oncelog_coordinator.core.transactions.timeouts import Deadlines
 
 NAMES = st.sampled_from([f"id-{i:02}" for i in range(40)])
 WATCHED = st.lists(st.tuples(NAMES, st.integers(0, 100)), max_size=80)

@@ -8,14 +8,14 @@ from crc32c import crc32c
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from oncelog.core.header import HEADER_BYTES, PREFIX_BYTES, stamp_prefix
+from oncelog.core.batch.header import HEADER_BYTES, PREFIX_BYTES, stamp_prefix
 from oncelog.errors import OncelogError
-from oncelog_partition_leader.core.batch_check import BatchLimits, check_question, read_client_batch
-from oncelog_partition_leader.core.decisions import APPEND, Origin
-from oncelog_partition_leader.core.producer_state import ProducerStates
-from oncelog_partition_leader.core.segment import SegmentIndex, SegmentLimits, run_that_fits
-from oncelog_partition_leader.core.transactions import TxnSession
-from oncelog_partition_leader.incoming import stamp
+from oncelog_partition_leader.core.log.batch_check import BatchLimits, check_question, read_client_batch
+from oncelog_partition_leader.core.log.segment import SegmentIndex, SegmentLimits, run_that_fits
+from oncelog_partition_leader.core.producers.decisions import APPEND, Origin
+from oncelog_partition_leader.core.producers.producer_state import ProducerStates
+from oncelog_partition_leader.core.producers.transactions import TxnSession
+from oncelog_partition_leader.log.batch_stamping import stamp
 from tests.unit.partition_leader.log_helpers import NOW_MS, TAG, TOPIC_ID, States, batch, fence, marker
 
 FIELDS = {

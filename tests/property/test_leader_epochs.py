@@ -12,7 +12,7 @@ from itertools import groupby
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oncelog_partition_leader.core.leader_epochs import NO_EPOCH, LeaderEpochs
+from oncelog_partition_leader.core.log.leader_epochs import NO_EPOCH, LeaderEpochs
 
 
 @dataclass

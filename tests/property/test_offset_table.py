@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from oncelog.errors import OncelogError, TxnEndedError, UnstableOffsetCommitError
-from oncelog_coordinator.core.commands import Tick, TxnName
 from oncelog_coordinator.core.limits import Limits
-from oncelog_coordinator.core.offset_commands import (
+from oncelog_coordinator.core.offsets.offset_commands import (
     CommitOffsets,
     DeleteOffsets,
     FetchOffsets,
@@ -20,8 +19,9 @@ from oncelog_coordinator.core.offset_commands import (
     Member,
     SendOffsets,
 )
-from oncelog_coordinator.core.offset_records import OffsetValue
-from oncelog_coordinator.core.offsets import OffsetTable
+from oncelog_coordinator.core.offsets.offset_records import OffsetValue
+from oncelog_coordinator.core.offsets.offset_table import OffsetTable
+from oncelog_coordinator.core.transactions.commands import Tick, TxnName
 
 TOPIC = "c" * 32
 GROUPS = st.sampled_from(["g1", "g2"])

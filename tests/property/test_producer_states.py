@@ -8,11 +8,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from oncelog.core.control import control_of
-from oncelog.core.header import read_header
+from oncelog.core.batch.control import control_of
+from oncelog.core.batch.header import read_header
 from oncelog.errors import OncelogError
-from oncelog_partition_leader.core.decisions import Append, Duplicate, NeedsEnrolment
-from oncelog_partition_leader.core.producer_state import ProducerStates
+from oncelog_partition_leader.core.producers.decisions import Append, Duplicate, NeedsEnrolment
+from oncelog_partition_leader.core.producers.producer_state import ProducerStates
 from tests.unit.partition_leader.log_helpers import States, batch, fence, marker
 
 Name = tuple[int, int]

@@ -16,9 +16,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from oncelog import errors
-from oncelog.client.producer import Producer
-from oncelog.client.transaction import Transaction
-from oncelog.client.writer import Message
+from oncelog.client.produce.producer import Producer
+from oncelog.client.produce.transaction import Transaction
+from oncelog.client.produce.writer import Message
 from oncelog.v1 import types_pb2
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, FakeCluster
 

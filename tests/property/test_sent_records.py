@@ -15,11 +15,12 @@ import pyarrow as pa
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from oncelog import errors, methods
+from oncelog import errors
 from oncelog.client.client import Client
 from oncelog.client.context import now_ms
-from oncelog.client.producer import Producer
-from oncelog.core.accumulator import Batch
+from oncelog.client.produce.producer import Producer
+from oncelog.core.produce.accumulator import Batch
+from oncelog.wire import methods
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, FakeCluster, Lost, fast
 
 Step = tuple[Any, ...]

@@ -13,8 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from oncelog.errors import OncelogError
 from oncelog.types import PartitionId
-from oncelog_coordinator.core import commands as cmd
 from oncelog_coordinator.core.limits import Limits
+from oncelog_coordinator.core.transactions import commands as cmd
 from tests.unit.coordinator.driver import P0, P1, P2, Driver, name
 
 LIMITS = Limits(

@@ -18,8 +18,8 @@ from typing import Final
 from oncelog import errors
 from oncelog.client.client import Client
 from oncelog.types import PartitionId
-from oncelog_runtime.cluster import Partition, Topic, partition_key, topic_key
-from oncelog_runtime.health import READINESS, STARTUP
+from oncelog_runtime.metadata.cluster_keys import Partition, Topic, partition_key, topic_key
+from oncelog_runtime.observability.health import READINESS, STARTUP
 from oncelog_runtime.sim.faults import FaultPlan
 from tests.simulation.cluster import SimCluster
 from tests.simulation.hard_plan import HardPlan

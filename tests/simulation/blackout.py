@@ -19,12 +19,12 @@ from random import Random
 from typing import Final
 
 from oncelog import errors
-from oncelog.core.batch import iter_batches
-from oncelog.core.header import HEADER_BYTES, check_body, read_header
+from oncelog.core.batch.batch import iter_batches
+from oncelog.core.batch.header import HEADER_BYTES, check_body, read_header
 from oncelog.types import PartitionId
-from oncelog_partition_leader.core.folders import parse_folder
-from oncelog_runtime.cluster import PARTITIONS, Partition
-from oncelog_runtime.cluster_view import partition_of
+from oncelog_partition_leader.core.log.folders import parse_folder
+from oncelog_runtime.metadata.cluster_keys import PARTITIONS, Partition
+from oncelog_runtime.metadata.cluster_view import partition_of
 from oncelog_runtime.sim.disk import SimDisk
 from oncelog_runtime.sim.node import SimNode
 from tests.simulation.cluster import SimCluster

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from oncelog_pid_allocator.core.blocks import Block
 from oncelog_pid_allocator.service import PidAllocator
-from oncelog_runtime.cluster import PRODUCER_ID_BLOCK_KEY
+from oncelog_runtime.metadata.cluster_keys import PRODUCER_ID_BLOCK_KEY
 from oncelog_runtime.ports import CommitResult, Compare, Put
 from tests.simulation.cluster import SimCluster
 

@@ -20,10 +20,10 @@ from oncelog_partition_leader.broker import Broker
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_pid_allocator.config import PidAllocatorConfig
 from oncelog_pid_allocator.service import PidAllocator
-from oncelog_runtime.listeners import CLIENT, EXTERNAL
-from oncelog_runtime.ports import NodePorts
+from oncelog_runtime.core.listeners import CLIENT, EXTERNAL
+from oncelog_runtime.core.security.access import Policy
+from oncelog_runtime.node_ports import NodePorts
 from oncelog_runtime.security.authorizer import Authorizer
-from oncelog_runtime.security.core.access import Policy
 from oncelog_runtime.sim.faults import FaultPlan
 from oncelog_runtime.sim.network import SimServer
 from oncelog_runtime.sim.node import SimNode

@@ -16,9 +16,9 @@ from dataclasses import fields
 from random import Random
 from typing import Final
 
-from oncelog import methods
-from oncelog_runtime.cluster import PARTITIONS, Partition
-from oncelog_runtime.cluster_view import partition_of
+from oncelog.wire import methods
+from oncelog_runtime.metadata.cluster_keys import PARTITIONS, Partition
+from oncelog_runtime.metadata.cluster_view import partition_of
 from oncelog_runtime.sim.faults import FaultDriver, FaultPlan
 from oncelog_runtime.sim.node import SimNode
 from tests.simulation.cluster import SimCluster

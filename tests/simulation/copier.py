@@ -11,8 +11,8 @@ from typing import Final
 
 from oncelog import errors
 from oncelog.client.client import Client
-from oncelog.client.consumer import Consumer
-from oncelog.client.producer import Producer
+from oncelog.client.consume.consumer import Consumer
+from oncelog.client.produce.producer import Producer
 from tests.simulation.history import Key, Records
 from tests.simulation.recorded import RETRY_S
 from tests.simulation.topics import COPY, PARTITIONS, WORK

@@ -16,22 +16,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from oncelog.core.batch import decode_batch, iter_batches
-from oncelog.core.control import Marker, control_of
-from oncelog.core.header import BatchHeader
+from oncelog.core.batch.batch import decode_batch, iter_batches
+from oncelog.core.batch.control import Marker, control_of
+from oncelog.core.batch.header import BatchHeader
 from oncelog.errors import OncelogError
 from oncelog.types import PartitionId
-from oncelog_coordinator.core.records import (
+from oncelog_coordinator.core.transactions.records import (
     TRANSACTION_KEY,
     DecidedTransaction,
     OrphanRecord,
     TransactionRecord,
     decode_transaction_record,
 )
-from oncelog_partition_leader.log_reader import read_batches, segment_of
-from oncelog_partition_leader.partition import LocalPartition
-from oncelog_partition_leader.storage import PartitionLog
-from oncelog_runtime.cluster import INTERNAL_TOPICS, TRANSACTION_TOPIC
+from oncelog_partition_leader.log.partition_log import PartitionLog
+from oncelog_partition_leader.log.reader import read_batches, segment_of
+from oncelog_partition_leader.partition.partition import LocalPartition
+from oncelog_runtime.metadata.cluster_keys import INTERNAL_TOPICS, TRANSACTION_TOPIC
 from oncelog_runtime.sim.disk import SimDisk
 from oncelog_runtime.sim.faults import FaultPlan
 from tests.simulation.cluster import SimCluster

@@ -13,9 +13,9 @@ from typing import Final
 
 from crc32c import crc32c
 
-from oncelog_partition_leader.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINT
-from oncelog_partition_leader.segment_file import LOG_SUFFIX, Segment
-from oncelog_partition_leader.storage import PartitionLog
+from oncelog_partition_leader.log.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINT
+from oncelog_partition_leader.log.partition_log import PartitionLog
+from oncelog_partition_leader.log.segment_file import LOG_SUFFIX, Segment
 from oncelog_runtime.sim.disk import SimDisk
 from tests.simulation.cluster import SimCluster
 from tests.simulation.invariants import Sight, Watcher

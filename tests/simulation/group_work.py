@@ -12,7 +12,7 @@ from random import Random
 from typing import Any, Final
 
 from oncelog.client.client import Client
-from oncelog.client.offsets import GroupMetadata
+from oncelog.client.consume.offsets import GroupMetadata
 from tests.simulation.topics import WORK
 from tests.simulation.workload import Workload
 

@@ -10,10 +10,11 @@ import asyncio
 from random import Random
 from typing import Any, Final
 
-from oncelog import errors, methods
-from oncelog.core.header import NO_SHARD, partition_tag, seal
+from oncelog import errors
+from oncelog.core.batch.header import NO_SHARD, partition_tag, seal
 from oncelog.v1 import partition_pb2 as pa
-from oncelog_runtime.cluster import Partition, Topic, partition_key, topic_key
+from oncelog.wire import methods
+from oncelog_runtime.metadata.cluster_keys import Partition, Topic, partition_key, topic_key
 from tests.simulation.history import Key
 from tests.simulation.workload import Workload
 

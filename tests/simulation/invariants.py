@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 from zlib import crc32
 
-from oncelog.core.header import read_header
+from oncelog.core.batch.header import read_header
 from oncelog.types import BrokerRef, PartitionId
 from oncelog_coordinator.coordinator import CoordinatorNode
 from oncelog_partition_leader.broker import Broker
-from oncelog_partition_leader.leadership import Leadership
-from oncelog_partition_leader.partition import LocalPartition
-from oncelog_runtime.cluster import Topic, topic_key
+from oncelog_partition_leader.partition.leadership import Leadership
+from oncelog_partition_leader.partition.partition import LocalPartition
+from oncelog_runtime.metadata.cluster_keys import Topic, topic_key
 from oncelog_runtime.sim.loop import Life
 from tests.simulation.cluster import SimCluster
 from tests.simulation.history import Key

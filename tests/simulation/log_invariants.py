@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import NamedTuple
 
-from oncelog.core.control import Marker, control_of
-from oncelog.core.header import BatchHeader, read_header
+from oncelog.core.batch.control import Marker, control_of
+from oncelog.core.batch.header import BatchHeader, read_header
 from oncelog.types import BrokerRef, PartitionId
 from oncelog_partition_leader.broker import Broker
-from oncelog_partition_leader.checkpoints import SEAL
-from oncelog_partition_leader.core.replica_set import UNKNOWN, Follower
-from oncelog_partition_leader.leadership import Leadership
-from oncelog_partition_leader.partition import LocalPartition
+from oncelog_partition_leader.core.replication.replica_set import UNKNOWN, Follower
+from oncelog_partition_leader.log.checkpoints import SEAL
+from oncelog_partition_leader.partition.leadership import Leadership
+from oncelog_partition_leader.partition.partition import LocalPartition
 from oncelog_runtime.sim.disk import SimDisk
 from tests.simulation.cluster import SimCluster
 from tests.simulation.invariants import Sight, Watcher

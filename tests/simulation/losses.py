@@ -17,9 +17,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from oncelog.types import PartitionId
-from oncelog_partition_leader.topic_config import TopicConfig, effective
-from oncelog_runtime.cluster import INTERNAL_TOPICS, PARTITIONS, Partition, Topic, partition_key, topic_key
-from oncelog_runtime.cluster_view import partition_of
+from oncelog_partition_leader.log.topic_config import TopicConfig, effective
+from oncelog_runtime.metadata.cluster_keys import (
+    INTERNAL_TOPICS,
+    PARTITIONS,
+    Partition,
+    Topic,
+    partition_key,
+    topic_key,
+)
+from oncelog_runtime.metadata.cluster_view import partition_of
 from oncelog_runtime.ports import KeyValue
 from oncelog_runtime.sim.metadata import SimMetadata, Snapshot
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from oncelog_partition_leader.checkpoints import RecoveryPoint
-from oncelog_partition_leader.core.replica_set import ReplicaSet
-from oncelog_partition_leader.partition import LocalPartition
-from oncelog_partition_leader.storage import PartitionLog
+from oncelog_partition_leader.core.replication.replica_set import ReplicaSet
+from oncelog_partition_leader.log.checkpoints import RecoveryPoint
+from oncelog_partition_leader.log.partition_log import PartitionLog
+from oncelog_partition_leader.partition.partition import LocalPartition
 
 _WATCHED: Final[dict[type, frozenset[str]]] = {
     LocalPartition: frozenset({"leadership", "failed", "_follower_watermark"}),

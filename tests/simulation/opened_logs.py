@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from oncelog.core.header import read_header
+from oncelog.core.batch.header import read_header
 from oncelog.types import PartitionId
-from oncelog_partition_leader.segment_file import LOG_SUFFIX
-from oncelog_partition_leader.storage import PartitionLog
+from oncelog_partition_leader.log.partition_log import PartitionLog
+from oncelog_partition_leader.log.segment_file import LOG_SUFFIX
 from oncelog_runtime.sim.disk import SimDisk
 from tests.simulation.cluster import SimCluster
 from tests.simulation.invariants import Sight, Watcher

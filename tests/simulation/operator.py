@@ -10,13 +10,14 @@ import asyncio
 from random import Random
 from typing import Any, Final
 
-from oncelog import errors, methods
+from oncelog import errors
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pa
 from oncelog.v1 import placement_pb2 as pl
 from oncelog.v1 import types_pb2
-from oncelog_runtime.cluster import CONTROLLER_KEY, PARTITIONS, Partition, decode_ref
-from oncelog_runtime.cluster_view import partition_of
+from oncelog.wire import methods
+from oncelog_runtime.metadata.cluster_keys import CONTROLLER_KEY, PARTITIONS, Partition, decode_ref
+from oncelog_runtime.metadata.cluster_view import partition_of
 from tests.simulation.cluster import SimCluster
 
 _TIMEOUT_MS: Final = 1_000

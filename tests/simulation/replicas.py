@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from oncelog.types import PartitionId
 from oncelog_partition_leader.broker import Broker
-from oncelog_partition_leader.partition import LocalPartition
-from oncelog_partition_leader.storage import PartitionLog
-from oncelog_runtime.cluster import REASSIGNMENTS, Partition, Topic, partition_key, topic_key
+from oncelog_partition_leader.log.partition_log import PartitionLog
+from oncelog_partition_leader.partition.partition import LocalPartition
+from oncelog_runtime.metadata.cluster_keys import REASSIGNMENTS, Partition, Topic, partition_key, topic_key
 from tests.simulation.cluster import SimCluster
 
 
@@ -121,7 +121,7 @@ def bytes_from(log: PartitionLog, start: int) -> bytes:
 
 
 def _end_of(data: bytes) -> int:
-    from oncelog.core.header import read_header
+    from oncelog.core.batch.header import read_header
 
     position = end = 0
     while position < len(data):

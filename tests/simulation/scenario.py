@@ -18,8 +18,9 @@ from dataclasses import dataclass, field, fields, replace
 from random import Random
 from typing import Any, Final
 
-from oncelog import errors, methods
-from oncelog.client.descriptions import TransactionDescription
+from oncelog import errors
+from oncelog.client.admin.descriptions import TransactionDescription
+from oncelog.wire import methods
 from oncelog_runtime.sim.faults import FaultPlan
 from tests.simulation import availability, hard_plan, measurements, passing_ids, topics
 from tests.simulation.availability import PROBE, Availability, Measured

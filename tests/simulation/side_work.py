@@ -12,10 +12,10 @@ from random import Random
 from typing import Any, Final
 
 from oncelog import errors
+from oncelog.client.admin.descriptions import TransactionDescription
 from oncelog.client.client import Client
-from oncelog.client.delivery import RecordMetadata
-from oncelog.client.descriptions import TransactionDescription
-from oncelog_partition_leader.storage import PartitionLog
+from oncelog.client.produce.delivery import RecordMetadata
+from oncelog_partition_leader.log.partition_log import PartitionLog
 from tests.simulation.history import Key, Records, Value
 from tests.simulation.recorded import encode, read_to
 from tests.simulation.replicas import bytes_from

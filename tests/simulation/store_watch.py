@@ -9,8 +9,8 @@ from collections.abc import Callable, Container, Iterator, Sequence
 
 from oncelog.types import BrokerRef, PartitionId
 from oncelog_partition_leader.broker import Broker
-from oncelog_partition_leader.partition import LocalPartition
-from oncelog_runtime.cluster import (
+from oncelog_partition_leader.partition.partition import LocalPartition
+from oncelog_runtime.metadata.cluster_keys import (
     BROKER_DRAIN_KEY,
     PARTITIONS,
     REASSIGNMENTS,
@@ -19,7 +19,7 @@ from oncelog_runtime.cluster import (
     Reassignment,
     broker_key,
 )
-from oncelog_runtime.cluster_view import partition_of
+from oncelog_runtime.metadata.cluster_view import partition_of
 from oncelog_runtime.ports import CommitResult, Compare, KeyValue, Put
 from tests.simulation.cluster import SimCluster
 

@@ -10,20 +10,21 @@ from typing import Any, Final
 
 import pytest
 
-from oncelog import errors, methods
-from oncelog.client.admin import AccessRule, RoleBinding
-from oncelog.core.batch import encode_batch
+from oncelog import errors
+from oncelog.client.admin.admin import AccessRule, RoleBinding
+from oncelog.core.batch.batch import encode_batch
 from oncelog.core.scram import make_credential
 from oncelog.errors import ErrorCode as C
-from oncelog.methods import MethodSpec
 from oncelog.types import PartitionId
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import placement_pb2 as pl
 from oncelog.v1 import security_pb2 as se
 from oncelog.v1 import types_pb2
+from oncelog.wire import methods
+from oncelog.wire.methods import MethodSpec
 from oncelog_partition_leader.broker import Broker
-from oncelog_runtime.session_tokens import SessionTokens
+from oncelog_runtime.serving.session_tokens import SessionTokens
 from tests.simulation.cluster import DOORS, SimCluster
 
 TOPIC, GROUP, TXN = "shop.orders", "shop.billing", "shop.writer"

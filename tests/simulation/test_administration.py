@@ -7,11 +7,12 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from oncelog import errors, methods
-from oncelog.core.hashing import shard_for
+from oncelog import errors
+from oncelog.core.batch.hashing import shard_for
 from oncelog.types import PartitionId
 from oncelog.v1 import partition_pb2 as pb
-from oncelog_runtime import cluster as keys
+from oncelog.wire import methods
+from oncelog_runtime.metadata import cluster_keys as keys
 from tests.conformance.script import Script, run_script
 from tests.simulation.cluster import SHARDS
 

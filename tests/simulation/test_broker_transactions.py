@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from oncelog import methods
-from oncelog.core.batch import encode_batch
+from oncelog.core.batch.batch import encode_batch
 from oncelog.errors import CoordinatorFencedError, ErrorCode, OncelogError
 from oncelog.types import Buffer
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import types_pb2
-from oncelog_runtime.cluster import KIND_TXN, ShardOwner, shard_epoch_key, shard_owner_key
-from oncelog_runtime.ports import NodePorts, Put
+from oncelog.wire import methods
+from oncelog_runtime.metadata.cluster_keys import KIND_TXN, ShardOwner, shard_epoch_key, shard_owner_key
+from oncelog_runtime.node_ports import NodePorts
+from oncelog_runtime.ports import Put
 from oncelog_runtime.sim import SimWorld
 from tests.simulation.test_replication_smoke import Cluster, batch
 

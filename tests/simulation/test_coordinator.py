@@ -10,10 +10,10 @@ import pytest
 
 from oncelog import errors
 from oncelog.client.client import Client
-from oncelog.core.hashing import shard_for
+from oncelog.core.batch.hashing import shard_for
 from oncelog.types import TopicPartition
 from oncelog_coordinator.coordinator import CoordinatorNode
-from oncelog_runtime.cluster import KIND_GROUP, KIND_TXN
+from oncelog_runtime.metadata.cluster_keys import KIND_GROUP, KIND_TXN
 from tests.simulation.cluster import SHARDS, SimCluster
 
 TOPIC = "work"

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from oncelog.core.control import Marker
+from oncelog.core.batch.control import Marker
 from oncelog.types import PartitionId
-from oncelog_coordinator.core.records import (
+from oncelog_coordinator.core.transactions.records import (
     DecidedTransaction,
     Expected,
     OpenTransaction,
@@ -17,7 +17,7 @@ from oncelog_coordinator.core.records import (
     Token,
     TransactionRecord,
 )
-from oncelog_coordinator.core.states import Outcome
+from oncelog_coordinator.core.transactions.states import Outcome
 from tests.simulation.decision_invariants import Decisions
 
 HERE = PartitionId("0123456789abcdef0123456789abcdef", 3)

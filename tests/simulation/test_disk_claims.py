@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from oncelog.types import BrokerRef
-from oncelog_partition_leader.checkpoints import CLEAN_SHUTDOWN
-from oncelog_partition_leader.storage import PartitionLog
+from oncelog_partition_leader.log.checkpoints import CLEAN_SHUTDOWN
+from oncelog_partition_leader.log.partition_log import PartitionLog
 from oncelog_runtime.sim.disk import SimDisk
 from tests.simulation.disk_claims import ClaimsAreOnThePlatter, first_lost, stored_log_start
 from tests.simulation.invariants import Sight

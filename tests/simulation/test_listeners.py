@@ -6,9 +6,10 @@ import asyncio
 
 import pytest
 
-from oncelog import errors, methods
+from oncelog import errors
 from oncelog.client.client import Client
 from oncelog.v1 import partition_pb2 as pb
+from oncelog.wire import methods
 from tests.simulation.cluster import DOORS, SimCluster
 
 

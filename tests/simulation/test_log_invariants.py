@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from oncelog.core.header import read_header
+from oncelog.core.batch.header import read_header
 from oncelog.types import BrokerRef, PartitionId
-from oncelog_partition_leader.core.leader_epochs import LeaderEpochs
-from oncelog_partition_leader.core.replica_set import ReplicaSet
-from oncelog_partition_leader.core.replica_state import Seal
-from oncelog_partition_leader.sealing import remove_seal, write_seal
+from oncelog_partition_leader.core.log.leader_epochs import LeaderEpochs
+from oncelog_partition_leader.core.replication.replica_set import ReplicaSet
+from oncelog_partition_leader.core.replication.replica_state import Seal
+from oncelog_partition_leader.replication.sealing import remove_seal, write_seal
 from oncelog_runtime.sim.world import SimWorld
 from tests.simulation.invariants import Sight
 from tests.simulation.log_invariants import (

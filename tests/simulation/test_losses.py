@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from oncelog.types import BrokerRef, PartitionId
-from oncelog_runtime.cluster import Partition, Topic, partition_key, topic_key
+from oncelog_runtime.metadata.cluster_keys import Partition, Topic, partition_key, topic_key
 from oncelog_runtime.ports import Put
 from oncelog_runtime.sim.metadata import SimMetadata
 from oncelog_runtime.sim.world import SimWorld

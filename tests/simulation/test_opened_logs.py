@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from oncelog.types import BrokerRef
-from oncelog_partition_leader.storage import PartitionLog
+from oncelog_partition_leader.log.partition_log import PartitionLog
 from oncelog_runtime.sim.disk import SimDisk
 from tests.simulation.invariants import Sight
 from tests.simulation.opened_logs import OpenedLogsKnowTheirTransactions

@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from oncelog import methods
 from oncelog.errors import OncelogError
 from oncelog.v1 import pid_allocator_pb2 as pb
+from oncelog.wire import methods
 from oncelog_pid_allocator.config import PidAllocatorConfig
 from oncelog_pid_allocator.service import PidAllocator
-from oncelog_runtime.ports import NodePorts
+from oncelog_runtime.node_ports import NodePorts
 from oncelog_runtime.sim.faults import FaultDriver, FaultPlan
 from oncelog_runtime.sim.world import SimWorld
 

@@ -7,15 +7,15 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from oncelog import methods
-from oncelog.core.batch import decode_batch, encode_batch
-from oncelog.core.header import NO_PRODUCER_ID, NO_SEQUENCE, read_header
+from oncelog.core.batch.batch import decode_batch, encode_batch
+from oncelog.core.batch.header import NO_PRODUCER_ID, NO_SEQUENCE, read_header
 from oncelog.errors import OncelogError
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import types_pb2
+from oncelog.wire import methods
 from oncelog_partition_leader.broker import Broker
 from oncelog_partition_leader.config import BrokerConfig
-from oncelog_runtime.ports import NodePorts
+from oncelog_runtime.node_ports import NodePorts
 from oncelog_runtime.sim import SimWorld
 
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from oncelog.types import PartitionId
-from oncelog_partition_leader.storage import PartitionLog
+from oncelog_partition_leader.log.partition_log import PartitionLog
 from oncelog_runtime.sim import SimWorld
 from tests.simulation.test_replication_smoke import Cluster, batch
 
@@ -18,7 +18,7 @@ SCRUB = {"scrub_interval_ms": 2_000, "scrub_bytes_per_s": 1 << 14, "tail_cache_b
 
 def whole(log: PartitionLog) -> bytes:
     """Every byte of a log."""
-    from oncelog_partition_leader.replication import span_of
+    from oncelog_partition_leader.replication.leader import span_of
 
     data, offset = b"", log.log_start_offset
     while offset < log.log_end_offset:

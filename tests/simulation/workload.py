@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Final
 
-from oncelog import errors, methods
+from oncelog import errors
 from oncelog.client.client import Client
+from oncelog.wire import methods
 from tests.simulation.cluster import SimCluster
 from tests.simulation.history import History, Key, Operation, Records, Status, Value, Write
 from tests.simulation.recorded import RecordedLoad, Session, encode, read_to

@@ -14,7 +14,7 @@ import pytest
 import oncelog
 import pyspark_oncelog
 from oncelog import errors, sync
-from oncelog.client.admin import Admin
+from oncelog.client.admin.admin import Admin
 from oncelog.config import ClientConfig, ConsumerConfig, ProducerConfig
 from scripts import api_reader, gen_api, gen_reference
 
@@ -105,8 +105,8 @@ def test_everything_that_is_exported_is_there() -> None:
 
 
 def test_every_value_that_administration_answers_is_there() -> None:
-    """All classes of `oncelog.client.descriptions` reach users through `client.admin`."""
-    from oncelog.client import descriptions
+    """All classes of `oncelog.client.admin.descriptions` reach users through `client.admin`."""
+    from oncelog.client.admin import descriptions
 
     kinds = {
         name for name, kind in vars(descriptions).items() if getattr(kind, "__module__", "") == descriptions.__name__

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 import oncelog
-from oncelog.cli.main import build_parser
-from oncelog.client.admin import Admin
+from oncelog.client.admin.admin import Admin
 from oncelog.config import COMPRESSION_TYPES, ClientConfig, ConsumerConfig, ProducerConfig, load
-from oncelog.core.hashing import partition_for_key
+from oncelog.core.batch.hashing import partition_for_key
+from oncelog_cli.main import build_parser
 from oncelog_coordinator.config import CoordinatorConfig
-from oncelog_partition_leader import topic_config
 from oncelog_partition_leader.config import BrokerConfig
-from pyspark_oncelog.options import SinkOptions, SourceOptions
+from oncelog_partition_leader.log import topic_config
+from pyspark_oncelog.options.read_write_options import SinkOptions, SourceOptions
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "coming-from-kafka.md").read_text()

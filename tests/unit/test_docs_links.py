@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import pytest
 from pygments.lexers import get_lexer_by_name
 
-from oncelog.cli.main import build_parser
-from pyspark_oncelog import option_table
+from oncelog_cli.main import build_parser
+from pyspark_oncelog.options import option_table
 from scripts import markdown
 from scripts.gen_cli_docs import verbs
 

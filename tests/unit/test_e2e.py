@@ -14,8 +14,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from oncelog_runtime.adapters.certificates import facts_of
-from oncelog_runtime.security.core.certificate_rules import SERVICES, parse_service_rules, service_methods
+from oncelog_runtime.adapters.grpc.certificates import facts_of
+from oncelog_runtime.core.security.certificate_rules import SERVICES, parse_service_rules, service_methods
 from tests.e2e.kubernetes import guard, judging
 from tests.e2e.kubernetes.load import COPY, COPY_OF, PARTITIONS
 from tests.e2e.kubernetes.recording import Recording, pack, unpack

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from oncelog_runtime import metric_names as names
+from oncelog_runtime.observability import metric_names as names
 from scripts import gen_metrics
-from tests.unit.runtime.test_exposition import promtool
+from tests.unit.runtime.observability.test_exposition import promtool
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = ROOT / "helm" / "oncelog" / "files"

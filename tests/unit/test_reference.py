@@ -12,10 +12,10 @@ import pytest
 from oncelog.config import ClientConfig, ConsumerConfig, ProducerConfig
 from oncelog.errors import ConfigError
 from oncelog_coordinator.config import CoordinatorConfig
-from oncelog_partition_leader import topic_config
 from oncelog_partition_leader.config import BrokerConfig
+from oncelog_partition_leader.log import topic_config
 from oncelog_pid_allocator.config import PidAllocatorConfig
-from pyspark_oncelog import option_table, options
+from pyspark_oncelog.options import option_table, read_write_options
 from scripts import gen_reference
 
 SDK: tuple[type[Any], ...] = (ClientConfig, ProducerConfig, ConsumerConfig)
@@ -43,7 +43,7 @@ def test_every_option_of_the_sdk_is_there_once(page: str, kind: type[Any]) -> No
 
 def test_every_option_of_spark_is_there_once() -> None:
     """new_user.md 1: no page named `startingOffsets`, `txnAppId` and the others."""
-    assert rows("spark.md") == [*options.CONNECTION, *options.SOURCE, *options.SINK]
+    assert rows("spark.md") == [*read_write_options.CONNECTION, *read_write_options.SOURCE, *read_write_options.SINK]
     assert len(rows("spark.md")) == len(set(rows("spark.md"))) == len(SPARK)
 
 
@@ -102,8 +102,11 @@ def test_numbers_at_the_bounds_of_the_sdk_are_legal_and_the_next_ones_are_not() 
 
 @pytest.mark.parametrize("name", [name for name, option in SPARK.items() if option.default])
 def test_a_default_of_spark_may_be_given_and_changes_nothing(name: str) -> None:
-    for of, parse in ((options.SOURCE, gen_reference.parse_source), (options.SINK, gen_reference.parse_sink)):
-        if name in (*options.CONNECTION, *of):
+    for of, parse in (
+        (read_write_options.SOURCE, gen_reference.parse_source),
+        (read_write_options.SINK, gen_reference.parse_sink),
+    ):
+        if name in (*read_write_options.CONNECTION, *of):
             assert parse({name: SPARK[name].default}) == parse({})
 
 

@@ -20,23 +20,30 @@ from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
-from oncelog import methods
-from oncelog.client import unclosed
-from oncelog.client.admin import Admin
-from oncelog.client.calls import Caller
+from oncelog.client.admin.admin import Admin
 from oncelog.client.closing import Closing
-from oncelog.client.consumer import Consumer
+from oncelog.client.consume.consumer import Consumer
 from oncelog.client.context import Context
-from oncelog.client.metadata import Metadata
-from oncelog.client.participant import BatchCommit, Batches, BatchToken, JoinOptions, Participant, ParticipantResult
-from oncelog.client.producer import Producer
+from oncelog.client.produce import unclosed
+from oncelog.client.produce.participant import (
+    BatchCommit,
+    Batches,
+    BatchToken,
+    JoinOptions,
+    Participant,
+    ParticipantResult,
+)
+from oncelog.client.produce.producer import Producer
+from oncelog.client.routing.calls import Caller
+from oncelog.client.routing.metadata import Metadata
+from oncelog.client.stays_here import StaysHere
 from oncelog.config import ClientConfig, ConsumerConfig, ProducerConfig, addresses, load
 from oncelog.errors import ConfigError, OncelogError
 from oncelog.ports import Transport, WallClock
-from oncelog.stays_here import StaysHere
-from oncelog.tracing import Tracer
+from oncelog.trace.tracing import Tracer
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import types_pb2
+from oncelog.wire import methods
 
 if TYPE_CHECKING:
     from oncelog.option_types import ClientOptions, ConsumerOptions, ParticipantOptions, ProducerOptions
@@ -174,7 +181,7 @@ class Client(StaysHere):
 
     @property
     def tracer(self) -> Tracer | None:
-        """Makes this client's spans (`oncelog.tracing`); None: it is not traced."""
+        """Makes this client's spans (`oncelog.trace.tracing`); None: it is not traced."""
         return self._context.tracer
 
     # ------------------------------------------------------------ what it makes

@@ -10,7 +10,7 @@ from oncelog.config import ClientConfig
 from oncelog.core.backoff import Backoff
 from oncelog.core.throttles import Throttles
 from oncelog.ports import TellsThrottles, Transport, WallClock
-from oncelog.tracing import Tracer
+from oncelog.trace.tracing import Tracer
 
 
 class Context:

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 from oncelog.config import PLAINTEXT, ClientConfig
 from oncelog.core.throttles import Throttles
 from oncelog.errors import ConfigError, ForkedClientError, IllegalStateError
-from oncelog.malloc import tune_malloc
+from oncelog.link.malloc import tune_malloc
 from oncelog.types import Buffer
 
 if TYPE_CHECKING:
-    from oncelog.client.grpc_tls import ClientTls
-    from oncelog.client.grpc_transport import GrpcTransport
-    from oncelog.tracing import Tracer
+    from oncelog.link.grpc_tls import ClientTls
+    from oncelog.link.grpc_transport import GrpcTransport
+    from oncelog.trace.tracing import Tracer
 
 
 class SystemClock:
@@ -72,8 +72,8 @@ class LazyGrpcTransport:
         if self._is_closed:
             raise IllegalStateError("this transport is closed")
         tune_malloc()
-        from oncelog.client.credentials import credentials_of
-        from oncelog.client.grpc_transport import GrpcOptions, GrpcTransport
+        from oncelog.link.credentials import credentials_of
+        from oncelog.link.grpc_transport import GrpcOptions, GrpcTransport
 
         self._inner = GrpcTransport(
             options=GrpcOptions(software=self._software),
@@ -88,9 +88,9 @@ class LazyGrpcTransport:
         config = self._config
         if config.security_protocol == PLAINTEXT:
             return None
-        from oncelog.client.grpc_tls import ClientTls
-        from oncelog.client.tls_check import PemPaths
-        from oncelog.client.tls_files import TlsFiles
+        from oncelog.link.grpc_tls import ClientTls
+        from oncelog.link.tls_check import PemPaths
+        from oncelog.link.tls_files import TlsFiles
 
         files = TlsFiles(PemPaths(config.ssl_certfile, config.ssl_keyfile, config.ssl_cafile))
         files.current()
@@ -110,7 +110,7 @@ def client_tracer(config: ClientConfig) -> Tracer | None:
     Raises `ConfigError`. An application that has not imported OpenTelemetry cannot have set it up, so nothing is imported.
     """
     if "opentelemetry.trace" in sys.modules:
-        from oncelog.client.otel_tracer import application_tracer
+        from oncelog.trace.otel_tracer import application_tracer
 
         found = application_tracer()
         if found is not None:
@@ -119,7 +119,7 @@ def client_tracer(config: ClientConfig) -> Tracer | None:
     if not endpoint:
         return None
     try:
-        from oncelog.client.otlp import otlp_tracer
+        from oncelog.trace.otlp import otlp_tracer
     except ImportError as error:
         raise ConfigError("otlp_endpoint needs OpenTelemetry: pip install 'oncelog[tracing]'") from error
     service = os.environ.get("OTEL_SERVICE_NAME") or config.client_id

@@ -10,7 +10,7 @@ from oncelog_coordinator.coordinator import CoordinatorNode
 
 def main() -> int:
     """Runs the service until SIGTERM."""
-    from oncelog_runtime.process import run_service
+    from oncelog_runtime.process.process import run_service
 
     return run_service("coordinator", CoordinatorConfig, CoordinatorNode)
 

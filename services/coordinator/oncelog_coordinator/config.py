@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from oncelog.errors import ConfigError
 from oncelog_coordinator.core.limits import Limits
-from oncelog_runtime.config import setting
-from oncelog_runtime.serving_config import ServingConfig
+from oncelog_runtime.config.serving_config import ServingConfig
+from oncelog_runtime.config.settings import setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,36 +7,36 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from oncelog import methods
+from oncelog.wire import methods
 from oncelog_coordinator.config import CoordinatorConfig
-from oncelog_coordinator.coordinator_metrics import CoordinatorCollector, CoordinatorMetrics
-from oncelog_coordinator.core.offsets import OffsetTable
-from oncelog_coordinator.core.transaction import TransactionTable
-from oncelog_coordinator.drain import CoordinatorDrain
-from oncelog_coordinator.group_effects import GroupEffects
-from oncelog_coordinator.known_topics import KnownTopics
-from oncelog_coordinator.lag_watch import LagWatch
-from oncelog_coordinator.log_port import LogPort
-from oncelog_coordinator.markers import MarkerSender
-from oncelog_coordinator.node_shards import NodeShards
-from oncelog_coordinator.offset_service import OffsetService
-from oncelog_coordinator.ownership import ShardOwnership
-from oncelog_coordinator.pid_pool import PidPool
-from oncelog_coordinator.service import TransactionService, register
-from oncelog_coordinator.shard import EffectRunner, Shard
-from oncelog_coordinator.shard_life import ShardLife, Table
-from oncelog_coordinator.shard_log import ShardLog
-from oncelog_coordinator.steady_clock import SteadyClock
-from oncelog_runtime import health
-from oncelog_runtime.bugs import Bugs, keep_running
-from oncelog_runtime.cluster import KIND_TXN
-from oncelog_runtime.cluster_view import ClusterView
-from oncelog_runtime.ports import NodePorts
-from oncelog_runtime.restore_guard import RestoreGuard
+from oncelog_coordinator.core.offsets.offset_table import OffsetTable
+from oncelog_coordinator.core.transactions.transaction_table import TransactionTable
+from oncelog_coordinator.effects.group_effects import GroupEffects
+from oncelog_coordinator.effects.known_topics import KnownTopics
+from oncelog_coordinator.effects.lag_watch import LagWatch
+from oncelog_coordinator.effects.markers import MarkerSender
+from oncelog_coordinator.rpc.offset_service import OffsetService
+from oncelog_coordinator.rpc.shard_registry import NodeShards
+from oncelog_coordinator.rpc.transaction_service import TransactionService, register
+from oncelog_coordinator.shard.coordinator_metrics import CoordinatorCollector, CoordinatorMetrics
+from oncelog_coordinator.shard.drainer import CoordinatorDrain
+from oncelog_coordinator.shard.log_port import LogPort
+from oncelog_coordinator.shard.monotonic_wall_clock import SteadyClock
+from oncelog_coordinator.shard.ownership import ShardOwnership
+from oncelog_coordinator.shard.pid_pool import PidPool
+from oncelog_coordinator.shard.shard import EffectRunner, Shard
+from oncelog_coordinator.shard.shard_log import ShardLog
+from oncelog_coordinator.shard.shard_runtime import ShardLife, Table
+from oncelog_runtime.metadata.cluster_keys import KIND_TXN
+from oncelog_runtime.metadata.cluster_view import ClusterView
+from oncelog_runtime.metadata.restore_guard import RestoreGuard
+from oncelog_runtime.node_ports import NodePorts
+from oncelog_runtime.observability import health
+from oncelog_runtime.process.bugs import Bugs, keep_running
+from oncelog_runtime.process.tasks import TaskOwner
 from oncelog_runtime.security.quota_watch import follow_quotas
-from oncelog_runtime.session_tokens import SessionTokens
-from oncelog_runtime.signpost import Signpost
-from oncelog_runtime.tasks import TaskOwner
+from oncelog_runtime.serving.session_tokens import SessionTokens
+from oncelog_runtime.serving.signpost import Signpost
 
 _log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from oncelog_partition_leader.config import BrokerConfig
 
 def main() -> int:
     """Runs the broker until SIGTERM."""
-    from oncelog_runtime.process import run_service
+    from oncelog_runtime.process.process import run_service
 
     return run_service("partition_leader", BrokerConfig, Broker, keeps_files=True)
 

@@ -9,43 +9,44 @@ from functools import partial
 
 from oncelog.errors import MetadataUnavailableError, NotControllerError, StorageError
 from oncelog.types import BrokerRef
-from oncelog_partition_leader.admin_service import AdminService
-from oncelog_partition_leader.broker_collector import BrokerCollector
+from oncelog_partition_leader.cluster.broker_contacts import Contacts
+from oncelog_partition_leader.cluster.controller import Controller
+from oncelog_partition_leader.cluster.failure_detector import Peers
+from oncelog_partition_leader.cluster.liveness_probe import Prober
+from oncelog_partition_leader.cluster.registration import Registration
 from oncelog_partition_leader.config import BrokerConfig
-from oncelog_partition_leader.contacts import Contacts
-from oncelog_partition_leader.controller import Controller
-from oncelog_partition_leader.coordinator_signpost import CoordinatorSignpost
-from oncelog_partition_leader.coordinators import Coordinators
-from oncelog_partition_leader.core.capacity import partitions_for
-from oncelog_partition_leader.core.draining import out_of_sync
-from oncelog_partition_leader.core.folders import Folder
-from oncelog_partition_leader.custody import Custody
-from oncelog_partition_leader.disk_confirmation import DiskConfirmation
-from oncelog_partition_leader.drainer import Drainer
-from oncelog_partition_leader.follower import Follower
-from oncelog_partition_leader.forgotten import forgotten, held_logs
-from oncelog_partition_leader.healing import Healer
-from oncelog_partition_leader.operations_service import OperationsService
-from oncelog_partition_leader.peers import Peers
-from oncelog_partition_leader.probes import Prober
-from oncelog_partition_leader.quota_service import QuotaService
-from oncelog_partition_leader.reading import Reader
-from oncelog_partition_leader.records_service import RecordsService
-from oncelog_partition_leader.registration import Registration
-from oncelog_partition_leader.replicas import ReplicaManager
-from oncelog_partition_leader.scrubber import Scrubber
-from oncelog_partition_leader.security_service import SecurityService
-from oncelog_partition_leader.service import BrokerService
-from oncelog_runtime import health
-from oncelog_runtime.bugs import Bugs, keep_running
-from oncelog_runtime.cluster_view import ClusterView
-from oncelog_runtime.once import Once
-from oncelog_runtime.ports import KeyValue, NodePorts
-from oncelog_runtime.restore_guard import RestoreGuard
+from oncelog_partition_leader.core.cluster.capacity import partitions_for
+from oncelog_partition_leader.core.cluster.draining import out_of_sync
+from oncelog_partition_leader.core.log.folders import Folder
+from oncelog_partition_leader.log.data_dir.custody import Custody
+from oncelog_partition_leader.log.data_dir.forgotten_partitions import forgotten, held_logs
+from oncelog_partition_leader.partition.coordinator_client import Coordinators
+from oncelog_partition_leader.partition.disk_confirmation import DiskConfirmation
+from oncelog_partition_leader.partition.hanging_transactions import Healer
+from oncelog_partition_leader.partition.scrubber import Scrubber
+from oncelog_partition_leader.replication.drainer import Drainer
+from oncelog_partition_leader.replication.follower import Follower
+from oncelog_partition_leader.replication.replica_manager import ReplicaManager
+from oncelog_partition_leader.rpc.admin_service import AdminService
+from oncelog_partition_leader.rpc.broker_collector import BrokerCollector
+from oncelog_partition_leader.rpc.coordinator_signpost import CoordinatorSignpost
+from oncelog_partition_leader.rpc.fetch import Reader
+from oncelog_partition_leader.rpc.operations_service import OperationsService
+from oncelog_partition_leader.rpc.quota_service import QuotaService
+from oncelog_partition_leader.rpc.records_service import RecordsService
+from oncelog_partition_leader.rpc.security_service import SecurityService
+from oncelog_partition_leader.rpc.service import BrokerService
+from oncelog_runtime.metadata.cluster_view import ClusterView
+from oncelog_runtime.metadata.restore_guard import RestoreGuard
+from oncelog_runtime.node_ports import NodePorts
+from oncelog_runtime.observability import health
+from oncelog_runtime.ports import KeyValue
+from oncelog_runtime.process.bugs import Bugs, keep_running
+from oncelog_runtime.process.tasks import TaskOwner
 from oncelog_runtime.security.quota_watch import follow_quotas
-from oncelog_runtime.session_tokens import SessionTokens
-from oncelog_runtime.signpost import Signpost
-from oncelog_runtime.tasks import TaskOwner
+from oncelog_runtime.serving.once import Once
+from oncelog_runtime.serving.session_tokens import SessionTokens
+from oncelog_runtime.serving.signpost import Signpost
 
 _log = logging.getLogger(__name__)
 _START_TIMEOUT_S = 60.0

@@ -8,8 +8,8 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from oncelog_runtime.config import setting
-from oncelog_runtime.serving_config import ServingConfig
+from oncelog_runtime.config.serving_config import ServingConfig
+from oncelog_runtime.config.settings import setting
 
 _UNITS = ("_ms", "_max", "_bytes", "_shards", "_factor", "_replicas")
 

@@ -10,7 +10,7 @@ from oncelog_pid_allocator.service import PidAllocator
 
 def main() -> int:
     """Runs the service until SIGTERM."""
-    from oncelog_runtime.process import run_service
+    from oncelog_runtime.process.process import run_service
 
     return run_service("pid_allocator", PidAllocatorConfig, PidAllocator)
 

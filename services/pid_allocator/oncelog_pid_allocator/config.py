@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from oncelog_runtime.config import NodeConfig, setting
+from oncelog_runtime.config.settings import NodeConfig, setting
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,17 +11,18 @@ import asyncio
 import logging
 from collections.abc import Iterator
 
-from oncelog import methods
 from oncelog.errors import CoordinatorLoadInProgressError, OncelogError
 from oncelog.types import Buffer
 from oncelog.v1 import pid_allocator_pb2 as pb
+from oncelog.wire import methods
 from oncelog_pid_allocator.config import PidAllocatorConfig
 from oncelog_pid_allocator.core.blocks import LIMIT, Block, BlockPool, next_block
-from oncelog_runtime import cluster
-from oncelog_runtime import metric_names as names
-from oncelog_runtime.lease import Registration
-from oncelog_runtime.metrics import Family, one
-from oncelog_runtime.ports import Compare, NodePorts, Put
+from oncelog_runtime.metadata import cluster_keys
+from oncelog_runtime.node_ports import NodePorts
+from oncelog_runtime.observability import metric_names as names
+from oncelog_runtime.observability.metrics import Family, one
+from oncelog_runtime.ports import Compare, Put
+from oncelog_runtime.process.lease import Registration
 from oncelog_runtime.security.gate import handler_of
 
 _log = logging.getLogger(__name__)
@@ -51,7 +52,7 @@ class PidAllocator:
         self._address = self._config.advertised_address or listening
         self._refill_wanted.set()
         self._registration = Registration(
-            self._ports.metadata, f"{cluster.ALLOCATORS}{self._address}", b"", self._config.lease_ttl_ms
+            self._ports.metadata, f"{cluster_keys.ALLOCATORS}{self._address}", b"", self._config.lease_ttl_ms
         )
         self._tasks = [asyncio.create_task(self._refill()), asyncio.create_task(self._registration.run())]
 
@@ -134,7 +135,7 @@ class PidAllocator:
 
     async def _win_block(self) -> bool:
         """One compare-and-swap. A lost answer raises, and whatever it won is burnt."""
-        key = cluster.PRODUCER_ID_BLOCK_KEY
+        key = cluster_keys.PRODUCER_ID_BLOCK_KEY
         found = await self._ports.metadata.get(key)
         previous = None if found is None else Block.decode(found.value)
         block = next_block(previous, self._ports.clock.now_ms(), self._address)

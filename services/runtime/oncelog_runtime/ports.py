@@ -8,19 +8,11 @@ Rule 2: small writes are synchronous (an executor hop costs twenty times a small
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from random import Random
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 from oncelog.ports import Handler, Transport, WallClock
-from oncelog.tracing import Tracer
 from oncelog.types import Buffer
-from oncelog_runtime.health import HealthState
-from oncelog_runtime.metrics import NodeMetrics
-from oncelog_runtime.quotas import Quotas
-
-if TYPE_CHECKING:
-    from oncelog_runtime.security.authorizer import Authorizer
 
 __all__ = ["Handler", "Transport", "WallClock"]
 
@@ -33,7 +25,7 @@ T = TypeVar("T")
 class RpcServer(Protocol):
     """Listens on one address or more and hands requests to handlers, by links and by unary gRPC alike.
 
-    `oncelog_runtime.listeners` says what differs between the listeners.
+    `oncelog_runtime.core.listeners` says what differs between the listeners.
     """
 
     @property
@@ -258,29 +250,3 @@ class MetadataStore(Protocol):
     async def close(self) -> None:
         """Ends watches and connections."""
         ...
-
-
-# ---------------------------------------------------------------- one node
-
-
-@dataclass(frozen=True, slots=True)
-class NodePorts:
-    """Everything a service process gets from outside. The composition root fills it: adapters, or the simulation."""
-
-    transport: Transport
-    server: RpcServer
-    disk: Disk
-    metadata: MetadataStore
-    clock: WallClock
-    random: Random
-    """In a real process the operating system's: keys are made of it."""
-    health: HealthState = field(default_factory=HealthState)
-    tracer: Tracer | None = None
-    """None: nothing is traced, as in the simulation."""
-    metrics: NodeMetrics = field(default_factory=NodeMetrics)
-    descriptors: int = 0
-    """Files and sockets that this process may have open; 0 = without limit."""
-    security: Authorizer | None = None
-    """None: access rules are off."""
-    quotas: Quotas = field(default_factory=Quotas)
-    """How much each caller may do."""

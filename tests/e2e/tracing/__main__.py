@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from demo.jaeger import Jaeger, NoJaeger, find_jaeger
-from oncelog import span_names
 from oncelog.sync import Client
-from oncelog_runtime.local import LocalCluster
+from oncelog.trace import span_names
+from oncelog_cli.laptop.local_cluster import LocalCluster
 from tests import span_tree
 from tests.e2e.tracing.jaeger_spans import spans_of
 from tests.integration.spark_tools import Pipeline

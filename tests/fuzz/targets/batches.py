@@ -11,9 +11,9 @@ from typing import Any
 
 from crc32c import crc32c
 
-from oncelog.core.batch import decode_arrow, decode_batch, encode_batch, iter_batches
-from oncelog.core.control import Fence, Marker, control_of, fence_payload, marker_payload, read_control
-from oncelog.core.header import (
+from oncelog.core.batch.batch import decode_arrow, decode_batch, encode_batch, iter_batches
+from oncelog.core.batch.control import Fence, Marker, control_of, fence_payload, marker_payload, read_control
+from oncelog.core.batch.header import (
     CODEC_LZ4,
     CODEC_NONE,
     CODEC_ZSTD,
@@ -24,9 +24,9 @@ from oncelog.core.header import (
     stamp_prefix,
 )
 from oncelog.errors import CorruptMessageError, OncelogError, UnsupportedMessageFormatError
-from oncelog_partition_leader.core.batch_check import BatchLimits, read_client_batch
-from oncelog_partition_leader.core.payload_check import check_payload
-from oncelog_partition_leader.incoming import check_chunk
+from oncelog_partition_leader.core.log.batch_check import BatchLimits, read_client_batch
+from oncelog_partition_leader.core.log.payload_check import check_payload
+from oncelog_partition_leader.log.batch_stamping import check_chunk
 from tests.fuzz.target import Target, add
 from tests.unit.partition_leader.log_helpers import NOW_MS, TAG, TOPIC_ID, batch, fence, marker
 

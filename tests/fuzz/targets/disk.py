@@ -8,17 +8,17 @@ from random import Random
 
 from crc32c import crc32c
 
-from oncelog.core.header import read_header
+from oncelog.core.batch.header import read_header
 from oncelog.errors import CorruptMessageError, OncelogError, StorageError
-from oncelog_partition_leader.checkpoints import Identity, RecoveryPoint, numbered, pack_clean, read_clean
-from oncelog_partition_leader.core.aborted_index import AbortedEntry, AbortedIndex, load_entries
-from oncelog_partition_leader.core.leader_epochs import LeaderEpochs
-from oncelog_partition_leader.core.producer_state import ProducerStates
-from oncelog_partition_leader.core.segment import SegmentIndex
-from oncelog_partition_leader.custody import Claim, read_log
-from oncelog_partition_leader.log_config import LogConfig
-from oncelog_partition_leader.sealing import read_seal
-from oncelog_partition_leader.storage import PartitionLog
+from oncelog_partition_leader.core.log.aborted_index import AbortedEntry, AbortedIndex, load_entries
+from oncelog_partition_leader.core.log.leader_epochs import LeaderEpochs
+from oncelog_partition_leader.core.log.segment import SegmentIndex
+from oncelog_partition_leader.core.producers.producer_state import ProducerStates
+from oncelog_partition_leader.log.checkpoints import Identity, RecoveryPoint, numbered, pack_clean, read_clean
+from oncelog_partition_leader.log.data_dir.custody import Claim, read_log
+from oncelog_partition_leader.log.log_config import LogConfig
+from oncelog_partition_leader.log.partition_log import PartitionLog
+from oncelog_partition_leader.replication.sealing import read_seal
 from oncelog_runtime.sim.disk import SimDisk
 from oncelog_runtime.sim.loop import SimLoop
 from tests.fuzz.target import Target, add

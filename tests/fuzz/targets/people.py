@@ -17,11 +17,10 @@ from oncelog.core import scram
 from oncelog.core.names import check_group_id, check_topic_name, check_transactional_id
 from oncelog.core.scram import Credential, ScramClient, ScramServer, make_credential, salted
 from oncelog.errors import AuthenticationError, ConfigError, OncelogError, TokenExpiredError
-from oncelog_runtime.adapters.certificates import _read
-from oncelog_runtime.adapters.token_keys import keys_of
-from oncelog_runtime.adapters.tokens import TokenVerifier
-from oncelog_runtime.cluster_view import ClusterView
-from oncelog_runtime.security.core.acl import (
+from oncelog_runtime.adapters.grpc.certificates import _read
+from oncelog_runtime.adapters.grpc.token_keys import keys_of
+from oncelog_runtime.adapters.grpc.tokens import TokenVerifier
+from oncelog_runtime.core.security.acl import (
     Acl,
     Operation,
     PatternType,
@@ -30,14 +29,15 @@ from oncelog_runtime.security.core.acl import (
     check_host,
     check_principal,
 )
-from oncelog_runtime.security.core.certificate_rules import (
+from oncelog_runtime.core.security.certificate_rules import (
     DEFAULT_RULES,
     CertificateFacts,
     parse_rules,
     principal_of,
     service_methods,
 )
-from oncelog_runtime.session_tokens import SessionTokens
+from oncelog_runtime.metadata.cluster_view import ClusterView
+from oncelog_runtime.serving.session_tokens import SessionTokens
 from tests.fuzz.target import Target, add
 
 # ---------------------------------------------------------------- tokens

@@ -9,19 +9,19 @@ from random import Random
 
 from google.protobuf.message import DecodeError
 
+from oncelog.client.consume.fetched_records import Leftover, arrow_of
+from oncelog.client.consume.fetcher import Fetched
 from oncelog.client.context import Context
-from oncelog.client.fetched_records import Leftover, arrow_of
-from oncelog.client.fetcher import Fetched
-from oncelog.client.metadata import Metadata
+from oncelog.client.routing.metadata import Metadata
 from oncelog.config import ClientConfig, ConsumerConfig
-from oncelog.core.consumer import Aborted, Cursor, by_name
+from oncelog.core.consume.consumer import Aborted, Cursor, by_name
 from oncelog.core.verification import Place, open_record, seal_record
 from oncelog.errors import ConfigError, OncelogError
 from oncelog.types import PartitionId, TopicPartition
 from oncelog.v1 import errors_pb2, types_pb2
 from oncelog.v1 import partition_pb2 as pb
-from oncelog.wire_errors import from_detail, to_detail
-from pyspark_oncelog.offsets import Position
+from oncelog.wire.wire_errors import from_detail, to_detail
+from pyspark_oncelog.options.offsets import Position
 from tests.fuzz.target import Target, add
 from tests.fuzz.targets.batches import keep_header, mend_chunk, plain_payloads, samples
 from tests.fuzz.targets.wire import filled

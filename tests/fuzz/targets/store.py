@@ -6,19 +6,19 @@ from collections.abc import Iterator
 
 from oncelog.errors import ConfigError, CorruptMessageError, OncelogError
 from oncelog.types import BrokerRef
-from oncelog_coordinator.core.offset_records import decode_group_record
-from oncelog_coordinator.core.offsets import OffsetTable
-from oncelog_coordinator.core.records import decode_transaction_record
-from oncelog_coordinator.core.transaction import TransactionTable
-from oncelog_partition_leader.topic_config import TopicConfig, canonical, effective
+from oncelog_coordinator.core.offsets.offset_records import decode_group_record
+from oncelog_coordinator.core.offsets.offset_table import OffsetTable
+from oncelog_coordinator.core.transactions.records import decode_transaction_record
+from oncelog_coordinator.core.transactions.transaction_table import TransactionTable
+from oncelog_partition_leader.log.topic_config import TopicConfig, canonical, effective
 from oncelog_pid_allocator.core.blocks import Block
-from oncelog_runtime import cluster
-from oncelog_runtime.cluster_view import ClusterView
+from oncelog_runtime.core.security.acl import Acl, Operation, PatternType, Permission, ResourceType
+from oncelog_runtime.core.security.matcher import Matcher
+from oncelog_runtime.core.security.roles import BUILT_IN, Binding, expand
+from oncelog_runtime.metadata import cluster_keys
+from oncelog_runtime.metadata.cluster_view import ClusterView
 from oncelog_runtime.ports import Change, KeyValue
 from oncelog_runtime.security import stored
-from oncelog_runtime.security.core.acl import Acl, Operation, PatternType, Permission, ResourceType
-from oncelog_runtime.security.core.matcher import Matcher
-from oncelog_runtime.security.core.roles import BUILT_IN, Binding, expand
 from tests.fuzz.target import Target, add
 
 TOPIC_ID = "0123456789abcdef0123456789abcdef"
@@ -49,45 +49,45 @@ def etcd_value(data: bytes) -> object:
     key, value = split(data)
     view = ClusterView()
     view.learn([KeyValue(key, value, 5)])
-    view.learn([KeyValue(cluster.CLUSTER_KEY, cluster.Cluster("c" * 32).encode(), 6)])
+    view.learn([KeyValue(cluster_keys.CLUSTER_KEY, cluster_keys.Cluster("c" * 32).encode(), 6)])
     assert view.cluster is not None
     assert view.cluster.cluster_id == "c" * 32, "the others are heard"
     for partition, entry in view.partitions.items():
-        assert cluster.Partition.decode(entry.value.encode()) == entry.value
+        assert cluster_keys.Partition.decode(entry.value.encode()) == entry.value
         assert partition.partition >= 0
     for topic in view.topics.values():
-        assert cluster.Topic.decode(topic.value.encode()) == topic.value
+        assert cluster_keys.Topic.decode(topic.value.encode()) == topic.value
     is_taken = len(view._revisions) > 1
     view.change(Change(key, None, 7))
-    return f"taken {key.removeprefix(cluster.ROOT)[:6]}" if is_taken else "left"
+    return f"taken {key.removeprefix(cluster_keys.ROOT)[:6]}" if is_taken else "left"
 
 
 def etcd_values() -> Iterator[bytes]:
     refs = (BrokerRef(1, 7), BrokerRef(2, 8))
     values = {
-        cluster.CLUSTER_KEY: cluster.Cluster("a" * 32).encode(),
-        cluster.broker_key(1): cluster.Broker("a:1", "b:1", "n", "r", "c:1", "d", 100).encode(),
-        cluster.topic_key("orders"): cluster.Topic(
+        cluster_keys.CLUSTER_KEY: cluster_keys.Cluster("a" * 32).encode(),
+        cluster_keys.broker_key(1): cluster_keys.Broker("a:1", "b:1", "n", "r", "c:1", "d", 100).encode(),
+        cluster_keys.topic_key("orders"): cluster_keys.Topic(
             "orders", TOPIC_ID, 3, 2, {"retention_ms": "5"}, {"new": [1]}
         ).encode(),
-        cluster.deleted_topic_key(TOPIC_ID): cluster.DeletedTopic("orders", 5).encode(),
-        cluster.partition_key(TOPIC_ID, 0): cluster.Partition(
+        cluster_keys.deleted_topic_key(TOPIC_ID): cluster_keys.DeletedTopic("orders", 5).encode(),
+        cluster_keys.partition_key(TOPIC_ID, 0): cluster_keys.Partition(
             "orders", (1, 2), refs[0], 3, refs, refs[1], refs
         ).encode(),
-        cluster.reassignment_key(TOPIC_ID, 0): cluster.Reassignment((1, 2), (2, 3)).encode(),
-        cluster.decommission_key(3): b"",
-        cluster.shard_epoch_key("txn", 3): b"7",
-        cluster.shard_owner_key("txn", 3): cluster.ShardOwner("a:1", "n", 7).encode(),
-        cluster.shard_trouble_key("group", 3): cluster.ShardTrouble("a:1", "no").encode(),
-        cluster.BROKER_DRAIN_KEY: cluster.Drain("1", 7, 5).encode(),
-        cluster.COORDINATOR_DRAIN_KEY: cluster.Drain("a:1", 0, 5).encode(),
-        cluster.CONTROLLER_KEY: cluster.encode_ref(refs[0]),
-        cluster.RESTORED_KEY: b"5",
-        cluster.PULSE_KEY: b"5",
-        cluster.SESSION_KEY: cluster.SessionKey(bytes(32)).encode(),
-        cluster.PRODUCER_ID_BLOCK_KEY: b'{"version":1,"broker":"x","block_start":"0","block_end":"999"}',
-        f"{cluster.COORDINATORS}a:1": b"",
-        f"{cluster.ALLOCATORS}a:1": b"",
+        cluster_keys.reassignment_key(TOPIC_ID, 0): cluster_keys.Reassignment((1, 2), (2, 3)).encode(),
+        cluster_keys.decommission_key(3): b"",
+        cluster_keys.shard_epoch_key("txn", 3): b"7",
+        cluster_keys.shard_owner_key("txn", 3): cluster_keys.ShardOwner("a:1", "n", 7).encode(),
+        cluster_keys.shard_trouble_key("group", 3): cluster_keys.ShardTrouble("a:1", "no").encode(),
+        cluster_keys.BROKER_DRAIN_KEY: cluster_keys.Drain("1", 7, 5).encode(),
+        cluster_keys.COORDINATOR_DRAIN_KEY: cluster_keys.Drain("a:1", 0, 5).encode(),
+        cluster_keys.CONTROLLER_KEY: cluster_keys.encode_ref(refs[0]),
+        cluster_keys.RESTORED_KEY: b"5",
+        cluster_keys.PULSE_KEY: b"5",
+        cluster_keys.SESSION_KEY: cluster_keys.SessionKey(bytes(32)).encode(),
+        cluster_keys.PRODUCER_ID_BLOCK_KEY: b'{"version":1,"broker":"x","block_start":"0","block_end":"999"}',
+        f"{cluster_keys.COORDINATORS}a:1": b"",
+        f"{cluster_keys.ALLOCATORS}a:1": b"",
     }
     for key, value in values.items():
         yield key.encode() + b"\0" + value
@@ -176,7 +176,7 @@ def txn_records() -> Iterator[bytes]:
 
 
 def _records(table: TransactionTable) -> Iterator[bytes]:
-    from oncelog_coordinator.core import commands as cmd
+    from oncelog_coordinator.core.transactions import commands as cmd
 
     def decide(command: object, now_ms: int = 1_000) -> Iterator[bytes]:
         for record in table.decide(command, now_ms).records:  # type: ignore[arg-type]
@@ -201,9 +201,9 @@ def group_record(data: bytes) -> object:
 
 
 def group_records() -> Iterator[bytes]:
-    from oncelog_coordinator.core import offset_commands as cmd
-    from oncelog_coordinator.core.commands import TxnName
-    from oncelog_coordinator.core.offset_records import OffsetValue
+    from oncelog_coordinator.core.offsets import offset_commands as cmd
+    from oncelog_coordinator.core.offsets.offset_records import OffsetValue
+    from oncelog_coordinator.core.transactions.commands import TxnName
 
     table = OffsetTable()
     value = OffsetValue(TOPIC_ID, "orders", 0, 5, -1, "m")

@@ -8,18 +8,19 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from oncelog import link_codec, methods
 from oncelog.errors import AuthenticationError, InvalidRequestError, OncelogError
-from oncelog.link_codec import Frame
-from oncelog.tracing import is_sampled
+from oncelog.link import link_codec
+from oncelog.link.link_codec import Frame
+from oncelog.trace.tracing import is_sampled
 from oncelog.v1 import link_pb2
-from oncelog_coordinator import wire as coordinator_wire
-from oncelog_partition_leader import security_wire
-from oncelog_runtime.adapters.grpc_server import join_bulk, split_bulk
+from oncelog.wire import methods
+from oncelog_coordinator.rpc import wire as coordinator_wire
+from oncelog_partition_leader.rpc import security_wire
+from oncelog_runtime.adapters.grpc.grpc_server import join_bulk, split_bulk
 from oncelog_runtime.adapters.metrics_server import MetricsServer
-from oncelog_runtime.metrics import NodeMetrics
-from oncelog_runtime.peer_key import peer_of
-from oncelog_runtime.security.core.method_table import TABLE
+from oncelog_runtime.core.security.method_table import TABLE
+from oncelog_runtime.observability.metrics import NodeMetrics
+from oncelog_runtime.serving.peer_key import peer_of
 from tests.fuzz.target import Target, add
 
 ROWS = sorted(methods.ALL)
@@ -161,8 +162,8 @@ add(Target("request", request, (OncelogError,), requests))
 
 def call_metadata(data: bytes) -> object:
     """What is made of headers before anybody is known: the token's header, the peer, the trace."""
-    from oncelog_runtime.adapters.authentication import bearer_of, host_of
-    from oncelog_runtime.call_context import CallInfo
+    from oncelog_runtime.adapters.grpc.authentication import bearer_of, host_of
+    from oncelog_runtime.serving.call_context import CallInfo
 
     text = data.decode("utf-8", "replace")
     peer_of(CallInfo(text, (), "client"))

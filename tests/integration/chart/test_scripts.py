@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from oncelog.sync import Client
-from oncelog_runtime.local import LocalCluster
+from oncelog_cli.laptop.local_cluster import LocalCluster
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "helm" / "oncelog" / "files" / "scripts"
 

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import grpc.aio
 
-from oncelog import errors, link_codec
-from oncelog.client.grpc_transport import GrpcOptions, GrpcTransport
-from oncelog.link_codec import Frame
+from oncelog import errors
+from oncelog.link import link_codec
+from oncelog.link.grpc_transport import GrpcOptions, GrpcTransport
+from oncelog.link.link_codec import Frame
 from oncelog.ports import Handler
 from oncelog.v1 import errors_pb2, link_pb2
-from oncelog.wire_errors import from_detail
-from oncelog_runtime.adapters.grpc_server import GrpcServer, ServerOptions
+from oncelog.wire.wire_errors import from_detail
+from oncelog_runtime.adapters.grpc.grpc_server import GrpcServer, ServerOptions
 
 if TYPE_CHECKING:
-    from oncelog_runtime.adapters.authentication import Authentication
+    from oncelog_runtime.adapters.grpc.authentication import Authentication
 
 Loop = Callable[[Callable[[], Awaitable[None]]], None]
 

@@ -16,32 +16,32 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from oncelog import errors
-from oncelog.client import credentials as credentials_module
-from oncelog.client.credentials import Credentials
-from oncelog.client.grpc_tls import ClientTls
-from oncelog.client.grpc_transport import GrpcTransport
-from oncelog.client.tls_files import TlsFiles
 from oncelog.core.scram import make_credential
+from oncelog.link import credentials as credentials_module
+from oncelog.link.credentials import Credentials
+from oncelog.link.grpc_tls import ClientTls
+from oncelog.link.grpc_transport import GrpcTransport
+from oncelog.link.tls_files import TlsFiles
 from oncelog.types import Buffer
-from oncelog_runtime.adapters import grpc_link
-from oncelog_runtime.adapters.grpc_server import GrpcServer, Listener
+from oncelog_cli.laptop.local_cluster import free_ports
+from oncelog_runtime.adapters.grpc import server_link
+from oncelog_runtime.adapters.grpc.grpc_server import GrpcServer, Listener
+from oncelog_runtime.adapters.grpc.tls import load_tls
 from oncelog_runtime.adapters.system import SystemClock, build_ports, close_ports
-from oncelog_runtime.adapters.tls import load_tls
-from oncelog_runtime.call_context import CALL
-from oncelog_runtime.listeners import CLIENT
-from oncelog_runtime.local import free_ports
+from oncelog_runtime.config.serving_config import ServingConfig
+from oncelog_runtime.core.listeners import CLIENT
+from oncelog_runtime.core.security.access import Policy
 from oncelog_runtime.security.authorizer import Authorizer
-from oncelog_runtime.security.core.access import Policy
 from oncelog_runtime.security.stored import StoredUser, user_key
-from oncelog_runtime.serving_config import ServingConfig
+from oncelog_runtime.serving.call_context import CALL
 from tests.certificates import Authority
 
 jwt = pytest.importorskip("jwt")
 
-from oncelog_runtime.adapters import token_keys  # noqa: E402
-from oncelog_runtime.adapters.authentication import Authentication, host_of  # noqa: E402
-from oncelog_runtime.adapters.token_keys import TokenKeys  # noqa: E402
-from oncelog_runtime.adapters.tokens import TokenVerifier  # noqa: E402
+from oncelog_runtime.adapters.grpc import token_keys  # noqa: E402
+from oncelog_runtime.adapters.grpc.authentication import Authentication, host_of  # noqa: E402
+from oncelog_runtime.adapters.grpc.token_keys import TokenKeys  # noqa: E402
+from oncelog_runtime.adapters.grpc.tokens import TokenVerifier  # noqa: E402
 
 FETCH = "PartitionLeader.Fetch"
 KEY = rsa.generate_private_key(65537, 2048)
@@ -198,7 +198,7 @@ def test_a_link_ends_with_its_token_and_the_next_one_has_a_new_one(tmp_path: Pat
 def test_who_stays_on_a_link_whose_token_is_over_is_told_so_and_then_shown_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grpc_link, "_EXPIRED_LINGER_S", 2.0)
+    monkeypatch.setattr(server_link, "_EXPIRED_LINGER_S", 2.0)
 
     async def check(world: World) -> None:
         async with client(Credentials(token=token(1.0))) as transport:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from oncelog.client.tls_check import PemPaths
-from oncelog.client.tls_files import TlsFiles
 from oncelog.errors import MetadataUnavailableError
-from oncelog_runtime.adapters.etcd import EtcdMetadata
-from oncelog_runtime.adapters.etcd_process import EtcdProcess, find_etcd
+from oncelog.link.tls_check import PemPaths
+from oncelog.link.tls_files import TlsFiles
+from oncelog_runtime.adapters.etcd.etcd_process import EtcdProcess, find_etcd
+from oncelog_runtime.adapters.etcd.metadata_store import EtcdMetadata
 from oncelog_runtime.ports import Change, Listing, Put
 from tests.certificates import Authority, trusting_only
 from tests.contracts.conftest import RealRunner

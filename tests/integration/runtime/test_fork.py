@@ -9,7 +9,7 @@ import textwrap
 _SCRIPT = textwrap.dedent(
     """
     import asyncio, gc, os, sys
-    from oncelog.client.grpc_transport import GrpcTransport
+    from oncelog.link.grpc_transport import GrpcTransport
     from oncelog.errors import ForkedClientError, NetworkError
 
     async def call(transport):

@@ -12,23 +12,24 @@ from typing import TYPE_CHECKING, Any, cast
 import grpc.aio
 import pytest
 
-from oncelog import errors, link_codec
-from oncelog.client.grpc_transport import GrpcTransport
-from oncelog.link_codec import Frame
+from oncelog import errors
+from oncelog.link import link_codec
+from oncelog.link.grpc_transport import GrpcTransport
+from oncelog.link.link_codec import Frame
 from oncelog.ports import Handler
 from oncelog.types import Buffer
-from oncelog_runtime.adapters.grpc_server import GrpcServer, ServerOptions
-from oncelog_runtime.admission import ADMISSION
-from oncelog_runtime.call_context import CallInfo
-from oncelog_runtime.security.core.access import Policy
-from oncelog_runtime.security.core.acl import ANONYMOUS
+from oncelog_runtime.adapters.grpc.grpc_server import GrpcServer, ServerOptions
+from oncelog_runtime.core.security.access import Policy
+from oncelog_runtime.core.security.acl import ANONYMOUS
+from oncelog_runtime.serving.admission import ADMISSION
+from oncelog_runtime.serving.call_context import CallInfo
 from tests.contracts.transport_suite import FETCH, LONG_MS, PING, echo
 from tests.hostile.half_messages import HalfMessages
 from tests.integration.runtime import links
 from tests.integration.runtime.links import HELLO, detail, frames
 
 if TYPE_CHECKING:
-    from oncelog_runtime.adapters.authentication import Authentication
+    from oncelog_runtime.adapters.grpc.authentication import Authentication
 
 MIB = 1 << 20
 SMALL = ServerOptions(

@@ -9,15 +9,16 @@ from typing import Any
 import grpc.aio
 import pytest
 
-from oncelog import errors, link_codec
-from oncelog.client.grpc_transport import GrpcOptions
-from oncelog.link_codec import Frame
-from oncelog.trace_context import TRACEPARENT
+from oncelog import errors
+from oncelog.link import link_codec
+from oncelog.link.grpc_transport import GrpcOptions
+from oncelog.link.link_codec import Frame
+from oncelog.trace.trace_context import TRACEPARENT
 from oncelog.types import Buffer
 from oncelog.v1 import link_pb2
-from oncelog_runtime import listeners
-from oncelog_runtime.adapters.grpc_server import GrpcServer, Listener, ServerOptions
-from oncelog_runtime.call_context import CALL
+from oncelog_runtime.adapters.grpc.grpc_server import GrpcServer, Listener, ServerOptions
+from oncelog_runtime.core import listeners
+from oncelog_runtime.serving.call_context import CALL
 from tests.contracts.grpc_world import TcpProxy
 from tests.contracts.transport_suite import FETCH, LONG_MS, PING, Gate, echo
 from tests.integration.runtime.links import HELLO, Loop, client, detail, frames, raw_stream, serving

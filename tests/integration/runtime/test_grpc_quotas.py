@@ -8,16 +8,17 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from oncelog import errors, link_codec
-from oncelog.client.grpc_transport import GrpcTransport
-from oncelog.link_codec import Frame
+from oncelog import errors
+from oncelog.link import link_codec
+from oncelog.link.grpc_transport import GrpcTransport
+from oncelog.link.link_codec import Frame
 from oncelog.ports import Handler
 from oncelog.types import Buffer
-from oncelog_runtime.adapters.grpc_server import GrpcServer, Listener
+from oncelog_runtime.adapters.grpc.grpc_server import GrpcServer, Listener
+from oncelog_runtime.core.listeners import CLIENT, INTERNAL
 from oncelog_runtime.core.quota import QuotaKind
-from oncelog_runtime.listeners import CLIENT, INTERNAL
-from oncelog_runtime.quotas import Quotas
-from oncelog_runtime.security.core.quotas import Quota
+from oncelog_runtime.core.security.quotas import Quota
+from oncelog_runtime.serving.quotas import Quotas
 from tests.contracts.transport_suite import FETCH
 from tests.integration.runtime import links
 from tests.integration.runtime.links import HELLO, detail, frames, raw_stream

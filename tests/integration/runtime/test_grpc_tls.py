@@ -13,14 +13,14 @@ import pytest
 import uvloop
 
 from oncelog import errors
-from oncelog.client.grpc_tls import ClientTls
-from oncelog.client.grpc_transport import GrpcTransport
-from oncelog.client.tls_check import PemPaths
-from oncelog.client.tls_files import TlsFiles
+from oncelog.link.grpc_tls import ClientTls
+from oncelog.link.grpc_transport import GrpcTransport
+from oncelog.link.tls_check import PemPaths
+from oncelog.link.tls_files import TlsFiles
 from oncelog.types import Buffer
-from oncelog_runtime.adapters.grpc_server import GrpcServer
-from oncelog_runtime.adapters.tls import server_credentials
-from oncelog_runtime.call_context import CALL
+from oncelog_runtime.adapters.grpc.grpc_server import GrpcServer
+from oncelog_runtime.adapters.grpc.tls import server_credentials
+from oncelog_runtime.serving.call_context import CALL
 from tests.certificates import HOUR, Authority, trusting_only
 
 PING = "PartitionLeader.Ping"

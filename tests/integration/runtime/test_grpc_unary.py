@@ -13,12 +13,12 @@ import pytest
 
 from oncelog import errors
 from oncelog.ports import Handler
-from oncelog.trace_context import TRACEPARENT
+from oncelog.trace.trace_context import TRACEPARENT
 from oncelog.types import Buffer
 from oncelog.v1 import errors_pb2, partition_pb2, partition_pb2_grpc
-from oncelog.wire_errors import from_detail
-from oncelog_runtime.adapters.grpc_server import GrpcServer, ServerOptions
-from oncelog_runtime.adapters.grpc_status import ERROR_TRAILER
+from oncelog.wire.wire_errors import from_detail
+from oncelog_runtime.adapters.grpc.grpc_server import GrpcServer, ServerOptions
+from oncelog_runtime.adapters.grpc.grpc_status import ERROR_TRAILER
 
 PRODUCE = "PartitionLeader.Produce"
 FETCH = "PartitionLeader.Fetch"
@@ -148,7 +148,7 @@ async def test_unary_calls_are_bounded_and_traced() -> None:
 
 @pytest.mark.asyncio
 async def test_a_handler_that_nobody_ever_answers_gives_its_slot_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("oncelog_runtime.adapters.grpc_server._UNARY_MAX_S", 0.2)
+    monkeypatch.setattr("oncelog_runtime.adapters.grpc.grpc_server._UNARY_MAX_S", 0.2)
 
     async def wait(_header: bytes, _payload: Buffer) -> tuple[bytes, Buffer]:
         await asyncio.Event().wait()

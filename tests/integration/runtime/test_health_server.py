@@ -10,9 +10,9 @@ import grpc.aio
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from oncelog_runtime import health
-from oncelog_runtime.adapters.health_server import HealthServer
-from oncelog_runtime.startup import AddressInUseError
+from oncelog_runtime.adapters.grpc.health_server import HealthServer
+from oncelog_runtime.config.startup_error import AddressInUseError
+from oncelog_runtime.observability import health
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from oncelog import errors
-from oncelog.client.grpc_tls import ClientTls
-from oncelog.client.grpc_transport import GrpcTransport
-from oncelog.client.tls_check import PemPaths
-from oncelog.client.tls_files import TlsFiles
+from oncelog.link.grpc_tls import ClientTls
+from oncelog.link.grpc_transport import GrpcTransport
+from oncelog.link.tls_check import PemPaths
+from oncelog.link.tls_files import TlsFiles
 from oncelog.types import Buffer
+from oncelog_cli.laptop.local_cluster import free_ports
+from oncelog_runtime.adapters.grpc.tls import load_tls
 from oncelog_runtime.adapters.system import build_ports, close_ports
-from oncelog_runtime.adapters.tls import load_tls
-from oncelog_runtime.call_context import CALL
-from oncelog_runtime.local import free_ports
-from oncelog_runtime.serving_config import ServingConfig
-from oncelog_runtime.startup import AddressInUseError
+from oncelog_runtime.config.serving_config import ServingConfig
+from oncelog_runtime.config.startup_error import AddressInUseError
+from oncelog_runtime.serving.call_context import CALL
 from tests.certificates import Authority, trusting_only
 
 FETCH = "PartitionLeader.Fetch"

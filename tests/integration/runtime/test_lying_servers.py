@@ -17,12 +17,14 @@ import grpc
 import grpc.aio
 import pytest
 
-from oncelog import errors, link_codec, methods
-from oncelog.client.credentials import Credentials
-from oncelog.client.grpc_transport import GrpcTransport
+from oncelog import errors
 from oncelog.core.scram import ScramServer, make_credential
+from oncelog.link import link_codec
+from oncelog.link.credentials import Credentials
+from oncelog.link.grpc_transport import GrpcTransport
 from oncelog.v1 import link_pb2
 from oncelog.v1 import partition_pb2 as pb
+from oncelog.wire import methods
 
 CREDENTIAL = make_credential("pencil", b"0123456789abcdef", 4096)
 HELLO = link_pb2.Hello(protocol_min=1, protocol_max=1)

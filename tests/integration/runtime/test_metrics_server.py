@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from oncelog_runtime import metric_names as names
 from oncelog_runtime.adapters import metrics_server
 from oncelog_runtime.adapters.metrics_server import MetricsServer
-from oncelog_runtime.exposition import OPEN_METRICS, TEXT
-from oncelog_runtime.metrics import Family, NodeMetrics, Row, labels_of, one
-from oncelog_runtime.startup import AddressInUseError
+from oncelog_runtime.config.startup_error import AddressInUseError
+from oncelog_runtime.observability import metric_names as names
+from oncelog_runtime.observability.exposition import OPEN_METRICS, TEXT
+from oncelog_runtime.observability.metrics import Family, NodeMetrics, Row, labels_of, one
 
 PARTITIONS = 10_000
 

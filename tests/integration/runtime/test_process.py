@@ -16,8 +16,8 @@ from typing import IO
 
 import pytest
 
-from oncelog.client.grpc_transport import GrpcTransport
 from oncelog.errors import NetworkError, OncelogError
+from oncelog.link.grpc_transport import GrpcTransport
 
 TOY = Path(__file__).with_name("toy_service.py")
 DEAD_ETCD = "--etcd-endpoints=127.0.0.1:1"

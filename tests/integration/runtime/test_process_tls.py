@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from oncelog.client.tls_check import PemPaths
+from oncelog.link.tls_check import PemPaths
 from tests.certificates import Authority
 
 TOY = Path(__file__).with_name("toy_service.py")

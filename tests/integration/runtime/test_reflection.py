@@ -17,19 +17,20 @@ from google.protobuf import descriptor_pool, json_format, message_factory
 from grpc_reflection.v1alpha import reflection_pb2 as pb
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
-from oncelog import errors, methods
+from oncelog import errors
 from oncelog.types import Buffer
 from oncelog.v1 import errors_pb2, partition_pb2
-from oncelog.wire_errors import from_detail
-from oncelog_runtime.adapters import reflection
-from oncelog_runtime.adapters.authentication import Authentication
-from oncelog_runtime.adapters.grpc_server import GrpcServer, Listener
-from oncelog_runtime.adapters.grpc_status import ERROR_TRAILER
+from oncelog.wire import methods
+from oncelog.wire.wire_errors import from_detail
+from oncelog_runtime.adapters.grpc import reflection
+from oncelog_runtime.adapters.grpc.authentication import Authentication
+from oncelog_runtime.adapters.grpc.grpc_server import GrpcServer, Listener
+from oncelog_runtime.adapters.grpc.grpc_status import ERROR_TRAILER
 from oncelog_runtime.adapters.system import SystemClock
-from oncelog_runtime.call_context import CallInfo
-from oncelog_runtime.listeners import CLIENT
+from oncelog_runtime.core.listeners import CLIENT
+from oncelog_runtime.core.security.access import Policy
 from oncelog_runtime.security.authorizer import Authorizer
-from oncelog_runtime.security.core.access import Policy
+from oncelog_runtime.serving.call_context import CallInfo
 
 METADATA = methods.GET_METADATA.name
 
@@ -127,7 +128,7 @@ def test_it_can_be_switched_off() -> None:
 
 
 def test_a_process_without_the_library_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "oncelog_runtime.adapters.reflection", None)
+    monkeypatch.setitem(sys.modules, "oncelog_runtime.adapters.grpc.reflection", None)
 
     async def main() -> None:
         async with server():

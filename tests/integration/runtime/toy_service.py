@@ -7,12 +7,12 @@ import gc
 import sys
 from dataclasses import dataclass
 
-from oncelog import methods
 from oncelog.errors import MetadataUnavailableError
 from oncelog.types import Buffer
-from oncelog_runtime.config import NodeConfig, setting
-from oncelog_runtime.ports import NodePorts
-from oncelog_runtime.process import run_service
+from oncelog.wire import methods
+from oncelog_runtime.config.settings import NodeConfig, setting
+from oncelog_runtime.node_ports import NodePorts
+from oncelog_runtime.process.process import run_service
 
 
 @dataclass(frozen=True, kw_only=True)

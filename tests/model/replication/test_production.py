@@ -12,9 +12,15 @@ from collections.abc import Iterator
 import pytest
 
 from oncelog.types import BrokerRef
-from oncelog_partition_leader.core.election import Brokers, elect, elect_restarted, elect_restored, needs_answers
-from oncelog_partition_leader.core.replica_state import LogState, ReplicaState, Seal
-from oncelog_runtime.cluster import Partition
+from oncelog_partition_leader.core.cluster.election import (
+    Brokers,
+    elect,
+    elect_restarted,
+    elect_restored,
+    needs_answers,
+)
+from oncelog_partition_leader.core.replication.replica_state import LogState, ReplicaState, Seal
+from oncelog_runtime.metadata.cluster_keys import Partition
 from tests.model.explorer import Broken, explore
 from tests.model.replication import elections, rollbacks
 from tests.model.replication.alike import key

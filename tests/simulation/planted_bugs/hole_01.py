@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from oncelog.errors import OncelogError
-from oncelog_coordinator.core.records import EPOCH_KEY
-from oncelog_coordinator.log_port import LogItem
-from oncelog_coordinator.shard_log import ShardLog
+from oncelog_coordinator.core.transactions.records import EPOCH_KEY
+from oncelog_coordinator.shard.log_port import LogItem
+from oncelog_coordinator.shard.shard_log import ShardLog
 from tests.simulation.planted_bugs import plant, replaced
 
 

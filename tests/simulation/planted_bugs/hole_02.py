@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from oncelog.types import BrokerRef
-from oncelog_partition_leader.core.election import Brokers
+from oncelog_partition_leader.core.cluster.election import Brokers
 from tests.simulation.planted_bugs import plant, replaced
 
 

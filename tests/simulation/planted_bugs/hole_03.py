@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from oncelog.errors import OncelogError
-from oncelog_partition_leader.replicas import ReplicaManager
+from oncelog_partition_leader.replication.replica_manager import ReplicaManager
 from tests.simulation.planted_bugs import plant, replaced
 
 

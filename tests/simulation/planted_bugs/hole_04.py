@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from oncelog_partition_leader.core.replica_set import ReplicaSet
+from oncelog_partition_leader.core.replication.replica_set import ReplicaSet
 from tests.simulation.planted_bugs import plant, replaced
 
 

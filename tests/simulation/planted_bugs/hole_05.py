@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from oncelog.core.control import NOT_COUNTED
-from oncelog_partition_leader.coordinators import Coordinators
+from oncelog.core.batch.control import NOT_COUNTED
+from oncelog_partition_leader.partition.coordinator_client import Coordinators
 from tests.simulation.planted_bugs import plant, replaced
 
 

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from oncelog_coordinator.core.commands import Resolve
-from oncelog_coordinator.core.offsets import OffsetTable
-from oncelog_coordinator.core.transaction import TransactionTable
+from oncelog_coordinator.core.offsets.offset_table import OffsetTable
+from oncelog_coordinator.core.transactions.commands import Resolve
+from oncelog_coordinator.core.transactions.transaction_table import TransactionTable
 from tests.simulation.planted_bugs import plant, replaced
 
 

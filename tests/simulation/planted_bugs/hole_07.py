@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from oncelog.client import fetched_records
-from oncelog.client.fetcher import Fetcher
-from oncelog.core.header import BatchHeader, partition_tag
+from oncelog.client.consume import fetched_records
+from oncelog.client.consume.fetcher import Fetcher
+from oncelog.core.batch.header import BatchHeader, partition_tag
 from tests.simulation.planted_bugs import plant, replaced
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from oncelog_coordinator.core.records import TransactionRecord
+from oncelog_coordinator.core.transactions.records import TransactionRecord
 from tests.simulation.planted_bugs import plant, replaced
 
 

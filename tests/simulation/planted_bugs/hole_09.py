@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from oncelog_partition_leader.core import producer_state
-from oncelog_partition_leader.core.decisions import APPEND
-from oncelog_partition_leader.core.producer_state import ProducerStates
-from oncelog_partition_leader.core.sequence_window import SequenceWindow
-from oncelog_partition_leader.core.transactions import Transactions
+from oncelog_partition_leader.core.producers import producer_state
+from oncelog_partition_leader.core.producers.decisions import APPEND
+from oncelog_partition_leader.core.producers.producer_state import ProducerStates
+from oncelog_partition_leader.core.producers.sequence_window import SequenceWindow
+from oncelog_partition_leader.core.producers.transactions import Transactions
 from tests.simulation.planted_bugs import plant, replaced
 
 

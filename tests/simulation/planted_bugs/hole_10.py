@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from oncelog_partition_leader.core.decisions import Duplicate
-from oncelog_partition_leader.core.producer_state import ProducerStates
+from oncelog_partition_leader.core.producers.decisions import Duplicate
+from oncelog_partition_leader.core.producers.producer_state import ProducerStates
 from tests.simulation.planted_bugs import plant, replaced
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from oncelog_coordinator.core import participant_decisions
+from oncelog_coordinator.core.transactions import participant_decisions
 from tests.simulation.planted_bugs import plant, replaced
 
 

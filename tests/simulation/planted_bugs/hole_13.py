@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from oncelog_coordinator.core import offsets
+from oncelog_coordinator.core.offsets import offset_table
 from tests.simulation.planted_bugs import plant, replaced
 
 
 @contextmanager
 def _planted() -> Iterator[None]:
     with (
-        replaced(offsets, "_is_newer_send", lambda _: lambda *_: True),
-        replaced(offsets, "_is_repeat", lambda _: lambda *_: False),
+        replaced(offset_table, "_is_newer_send", lambda _: lambda *_: True),
+        replaced(offset_table, "_is_repeat", lambda _: lambda *_: False),
     ):
         yield
 

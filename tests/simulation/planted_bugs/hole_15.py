@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from oncelog_coordinator.core import decision_parts
-from oncelog_partition_leader.core.producer_state import ProducerStates
+from oncelog_coordinator.core.transactions import checks
+from oncelog_partition_leader.core.producers.producer_state import ProducerStates
 from tests.simulation.planted_bugs import plant, replaced
 
 
 @contextmanager
 def _planted() -> Iterator[None]:
     with (
-        replaced(decision_parts, "require_session", lambda _: lambda *_: None),
+        replaced(checks, "require_session", lambda _: lambda *_: None),
         replaced(ProducerStates, "_refuse_older_epoch", lambda _: lambda *_: None),
         replaced(ProducerStates, "_refuse_older_session", lambda _: lambda *_: None),
         replaced(ProducerStates, "_check_belongs", lambda _: lambda *_: None),

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from oncelog.errors import OncelogError
-from oncelog_partition_leader.isr import IsrKeeper
-from oncelog_partition_leader.leadership import Leadership
+from oncelog_partition_leader.partition.leadership import Leadership
+from oncelog_partition_leader.replication.isr import IsrKeeper
 from oncelog_runtime.ports import KeyValue, Put
 from tests.simulation.planted_bugs import plant, replaced
 

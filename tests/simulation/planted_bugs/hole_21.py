@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from oncelog.core.sequence import last_sequence
-from oncelog_partition_leader.core.sequence_window import OLDER, SequenceWindow
+from oncelog.core.batch.sequence import last_sequence
+from oncelog_partition_leader.core.producers.sequence_window import OLDER, SequenceWindow
 from tests.simulation.planted_bugs import plant, replaced
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from oncelog_partition_leader.leadership import Leadership
+from oncelog_partition_leader.partition.leadership import Leadership
 from tests.simulation.planted_bugs import plant, replaced
 
 

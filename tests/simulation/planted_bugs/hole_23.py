@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from oncelog_partition_leader.core.producer_state import ProducerStates
-from oncelog_partition_leader.storage import PartitionLog
+from oncelog_partition_leader.core.producers.producer_state import ProducerStates
+from oncelog_partition_leader.log.partition_log import PartitionLog
 from tests.simulation.planted_bugs import plant, replaced
 
 

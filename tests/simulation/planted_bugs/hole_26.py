@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from oncelog.types import BrokerRef
-from oncelog_partition_leader.core import reassignment
-from oncelog_runtime.cluster import Partition, Reassignment
+from oncelog_partition_leader.core.cluster import reassignment
+from oncelog_runtime.metadata.cluster_keys import Partition, Reassignment
 from tests.simulation.planted_bugs import plant, replaced
 
 

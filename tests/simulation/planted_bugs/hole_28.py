@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from oncelog_partition_leader.core import reassignment
+from oncelog_partition_leader.core.cluster import reassignment
 from tests.simulation.planted_bugs import plant, replaced
 
 

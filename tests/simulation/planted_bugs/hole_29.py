@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from oncelog_coordinator.core import transaction
+from oncelog_coordinator.core.transactions import transaction_table
 from tests.simulation.planted_bugs import plant, replaced
 
 
@@ -25,7 +25,7 @@ def _planted() -> Iterator[None]:
 
         return decode
 
-    with replaced(transaction, "decode_transaction_record", without_doubt):
+    with replaced(transaction_table, "decode_transaction_record", without_doubt):
         yield
 
 

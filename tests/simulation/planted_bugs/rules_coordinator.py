@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from oncelog_coordinator.core import healing_decisions, offsets, timeouts, transaction, transaction_state
-from oncelog_coordinator.core.records import TransactionRecord
-from oncelog_coordinator.core.transaction import TransactionTable
-from oncelog_coordinator.core.transaction_index import Entry
-from oncelog_coordinator.marker_courier import MarkerCourier
-from oncelog_coordinator.shard_life import ShardLife
+from oncelog_coordinator.core.offsets import offset_table
+from oncelog_coordinator.core.transactions import abandoned_decisions, timeouts, transaction_state, transaction_table
+from oncelog_coordinator.core.transactions.records import TransactionRecord
+from oncelog_coordinator.core.transactions.transaction_index import Entry
+from oncelog_coordinator.core.transactions.transaction_table import TransactionTable
+from oncelog_coordinator.effects.marker_courier import MarkerCourier
+from oncelog_coordinator.shard.shard_runtime import ShardLife
 from oncelog_pid_allocator.service import PidAllocator
 from tests.simulation.planted_bugs import edit, without
 
@@ -23,7 +24,7 @@ PLANTS = [
                 "for effect in decision.effects:\n        self.on_effect(effect)",
             ),
         ),
-        "unit/coordinator/test_shard.py::test_nobody_is_told_uncommitted_state_not_even_by_a_reading_or_a_refusal",
+        "unit/coordinator/shard/test_shard.py::test_nobody_is_told_uncommitted_state_not_even_by_a_reading_or_a_refusal",
     ),
     without(
         "answer-early",
@@ -39,17 +40,17 @@ PLANTS = [
 """,
             ),
         ),
-        "unit/coordinator/test_shard.py::test_a_reading_that_needs_it_is_confirmed_by_an_append",
+        "unit/coordinator/shard/test_shard.py::test_a_reading_that_needs_it_is_confirmed_by_an_append",
     ),
     without(
         "heal-without-counts",
         "the answer to a leader that asks says how many records must be there, as the marker does",
         edit(
-            healing_decisions,
+            abandoned_decisions,
             "_resolved",
             ("decided.expected_on(command.topic_id, command.partition) if command.topic_id else -1", "-1"),
         ),
-        "unit/coordinator/test_healing.py::test_ongoing_committed_aborted",
+        "unit/coordinator/core/transactions/test_abandoned_decisions.py::test_ongoing_committed_aborted",
     ),
     without(
         "marker-to-n-1",
@@ -66,7 +67,7 @@ PLANTS = [
             self._later(markers)""",
             ),
         ),
-        "unit/coordinator/test_markers.py::test_every_failure_is_tried_again_and_only_where_it_failed",
+        "unit/coordinator/effects/test_markers.py::test_every_failure_is_tried_again_and_only_where_it_failed",
     ),
     without(
         "complete-after-first-marker",
@@ -81,7 +82,7 @@ PLANTS = [
         "expected-forgets-session",
         "what was enrolled ahead belongs to one session: the next one begins with nothing",
         edit(transaction_state, "new_session", ("expected=NOTHING_EXPECTED", "expected=closed.expected")),
-        "unit/coordinator/test_enrolled_ahead.py::test_a_session_of_the_same_life_sends_no_markers_for_the_number_that_nobody_opened",
+        "unit/coordinator/core/transactions/test_enrolled_ahead.py::test_a_session_of_the_same_life_sends_no_markers_for_the_number_that_nobody_opened",
     ),
     without(
         "removes-tokens",
@@ -92,7 +93,7 @@ PLANTS = [
                 TransactionTable, "_remove", ("_assert_may_go(record, self.index.removed)", "pass")
             ),  # it asserts just this
         ],
-        "unit/coordinator/test_removed_ids.py::test_16_an_id_with_a_token_is_never_removed",
+        "unit/coordinator/core/transactions/test_removed_ids.py::test_16_an_id_with_a_token_is_never_removed",
         "conformance/test_removed_ids.py::test_hole_16_an_id_with_a_token_stays_and_one_whose_token_expires_goes",
     ),
     without(
@@ -100,38 +101,38 @@ PLANTS = [
         "a later batch does not make a token expire that must last",
         [
             edit(transaction_state, "with_token", ("and (before is None or before.expires)", "")),
-            edit(transaction, "_assert_legal", ("assert token.expires or not after.expires", "assert True")),
+            edit(transaction_table, "_assert_legal", ("assert token.expires or not after.expires", "assert True")),
         ],  # it asserts just this
-        "unit/coordinator/test_removed_ids.py::test_16_a_token_that_must_last_still_does_when_a_later_batch_of_its_app_may_expire",
+        "unit/coordinator/core/transactions/test_removed_ids.py::test_16_a_token_that_must_last_still_does_when_a_later_batch_of_its_app_may_expire",
     ),
     without(
         "numbers-begin-again",
         "the numbers of a new id begin above those of all removed ones",
         edit(transaction_state, "new_id", ("last_txn_no=removed.txn_no", "last_txn_no=0")),
-        "unit/coordinator/test_removed_ids.py::test_a_the_numbers_of_a_removed_id_are_nobody_elses",
+        "unit/coordinator/core/transactions/test_removed_ids.py::test_a_the_numbers_of_a_removed_id_are_nobody_elses",
         "conformance/test_removed_ids.py::test_the_outcome_of_a_removed_id_is_forgotten_for_ever",
     ),
     without(
         "removed-is-aborted",
         "a leader that asks about a removed id is not told that its transaction was aborted",
         edit(
-            healing_decisions,
+            abandoned_decisions,
             "_resolve_orphan",
             ("parts.require_not_removed(index, command.txn_no, txn_producer_id=command.txn_producer_id)", "pass"),
         ),
-        "unit/coordinator/test_removed_ids.py::test_a_a_leader_that_asks_is_not_told_that_it_was_aborted",
+        "unit/coordinator/core/transactions/test_removed_ids.py::test_a_a_leader_that_asks_is_not_told_that_it_was_aborted",
     ),
     without(
         "removed-while-healing",
         "an id is kept when healing told a leader that a number which is still to come is aborted",
         edit(TransactionRecord, "is_lasting", ("return is_healed or not all(", "return not all(")),
-        "unit/coordinator/test_removed_ids.py::test_c_what_healing_was_told_of_a_number_to_come_is_kept",
+        "unit/coordinator/core/transactions/test_removed_ids.py::test_c_what_healing_was_told_of_a_number_to_come_is_kept",
     ),
     without(
         "offset-order",
         "a transaction's offset gives way to a plain commit that came after it",
-        edit(offsets, "_winning", ("elif known.order < item.order:", "else:")),
-        "unit/coordinator/test_offsets.py::test_168_the_newest_record_wins_not_the_last_marker",
+        edit(offset_table, "_winning", ("elif known.order < item.order:", "else:")),
+        "unit/coordinator/core/offsets/test_offset_table.py::test_168_the_newest_record_wins_not_the_last_marker",
     ),
     without(
         "burnt-block-used",

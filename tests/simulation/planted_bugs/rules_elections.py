@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from oncelog_partition_leader import elections
-from oncelog_partition_leader.core import election
-from oncelog_partition_leader.core.replica_set import ReplicaSet
-from oncelog_partition_leader.core.replica_state import ReplicaState
-from oncelog_partition_leader.log_opening import LogOpener
+from oncelog_partition_leader.cluster import elections
+from oncelog_partition_leader.core.cluster import election
+from oncelog_partition_leader.core.replication.replica_set import ReplicaSet
+from oncelog_partition_leader.core.replication.replica_state import ReplicaState
+from oncelog_partition_leader.replication.log_opening import LogOpener
 from tests.simulation.planted_bugs import edit, without
 
 PLANTS = [
@@ -14,7 +14,7 @@ PLANTS = [
         "elect-longest-lost",
         "among logs that may have lost something the greatest (last epoch, log end) wins",
         edit(election, "_greatest", ("best = max(", "best = min(")),
-        "unit/partition_leader/core/test_election.py"
+        "unit/partition_leader/core/cluster/test_election.py"
         "::test_after_a_power_cut_everybody_is_waited_for_and_the_longest_log_wins",
     ),
     without(
@@ -24,7 +24,7 @@ PLANTS = [
             edit(module, "elect_restarted", ("silent(partition, answers) or not unclean", "not unclean"))
             for module in (election, elections)
         ],
-        "unit/partition_leader/core/test_election.py::test_eligible_replicas_are_waited_for_too",
+        "unit/partition_leader/core/cluster/test_election.py::test_eligible_replicas_are_waited_for_too",
     ),
     without(
         "quarantine-electable",
@@ -44,6 +44,6 @@ PLANTS = [
         edit(
             ReplicaState, "_is_sealed", ("seal[:2] != (named.incarnation, leader_epoch)", "seal[0] > named.incarnation")
         ),
-        "unit/partition_leader/core/test_replica_state.py::test_what_a_seal_proves",
+        "unit/partition_leader/core/replication/test_replica_state.py::test_what_a_seal_proves",
     ),
 ]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from oncelog_partition_leader.confirming import Confirming
-from oncelog_partition_leader.core.producer_state import ProducerStates
-from oncelog_partition_leader.core.replica_set import ReplicaSet
-from oncelog_partition_leader.core.transactions import Transactions
-from oncelog_partition_leader.replication import FollowerLink
+from oncelog_partition_leader.core.producers.producer_state import ProducerStates
+from oncelog_partition_leader.core.producers.transactions import Transactions
+from oncelog_partition_leader.core.replication.replica_set import ReplicaSet
+from oncelog_partition_leader.partition.leadership_confirmation import Confirming
+from oncelog_partition_leader.replication.leader import FollowerLink
 from tests.simulation.planted_bugs import edit, without
 
 PLANTS = [
@@ -22,7 +22,7 @@ PLANTS = [
         "marker-epoch",
         "a leader takes no marker of an older coordinator than it has heard of",
         edit(ProducerStates, "decide_marker", ("if marker.coordinator_epoch < newest:", "if False:")),
-        "unit/partition_leader/core/test_producer_state.py::test_96_a_deposed_coordinator_is_fenced_also_for_nothing_and_after_reload",
+        "unit/partition_leader/core/producers/test_producer_state.py::test_96_a_deposed_coordinator_is_fenced_also_for_nothing_and_after_reload",
     ),
     without(
         "ack-below-min-isr",
@@ -35,21 +35,21 @@ PLANTS = [
                 ("self.may_unseal and not self.is_sealed and not outstanding", "True"),
             ),
         ],
-        "unit/partition_leader/core/test_replica_set.py::test_the_watermark_stands_still_below_min_insync_and_goes_on_after_the_join",
-        "unit/partition_leader/test_leadership.py::test_below_min_insync_nothing_is_written",
+        "unit/partition_leader/core/replication/test_replica_set.py::test_the_watermark_stands_still_below_min_insync_and_goes_on_after_the_join",
+        "unit/partition_leader/partition/test_leadership.py::test_below_min_insync_nothing_is_written",
     ),
     without(
         "lso-without-decided",
         "a decided transaction is unstable until its marker is committed",
         edit(Transactions, "unstable_from", ("in self.decided:\n", "in ():\n")),
-        "unit/partition_leader/core/test_transactions.py::test_stability_needs_every_marker_below_the_high_watermark",
-        "unit/partition_leader/test_storage.py::test_the_last_stable_offset_waits_for_the_marker_to_be_committed",
+        "unit/partition_leader/core/producers/test_transactions.py::test_stability_needs_every_marker_below_the_high_watermark",
+        "unit/partition_leader/log/test_partition_log.py::test_the_last_stable_offset_waits_for_the_marker_to_be_committed",
     ),
     without(
         "lso-second-open",
         "the stable offset ends before the oldest of all open transactions",
         edit(Transactions, "first_open_offset", ("in self.open.values():", "in reversed(self.open.values()):")),
-        "unit/partition_leader/core/test_producer_state.py::test_95_the_oldest_open_one_holds_the_rest",
+        "unit/partition_leader/core/producers/test_producer_state.py::test_95_the_oldest_open_one_holds_the_rest",
     ),
     without(
         "old-incarnation-ack",
@@ -72,13 +72,13 @@ PLANTS = [
                 ),
             ),
         ],
-        "unit/partition_leader/core/test_replica_set.py::test_acknowledgements_of_an_older_session_or_incarnation_do_not_count",
+        "unit/partition_leader/core/replication/test_replica_set.py::test_acknowledgements_of_an_older_session_or_incarnation_do_not_count",
     ),
     without(
         "join-before-epoch-start",
         "a replica joins the ISR only with everything that was there when the leader's epoch began",
         edit(ReplicaSet, "_may_join", ("self.high_watermark, self.epoch_start", "self.high_watermark")),
-        "unit/partition_leader/core/test_replica_set.py::test_a_new_leader_admits_nobody_before_its_epochs_start",
+        "unit/partition_leader/core/replication/test_replica_set.py::test_a_new_leader_admits_nobody_before_its_epochs_start",
     ),
     without(
         "ended-not-forever",
@@ -102,6 +102,6 @@ PLANTS = [
         "marker-no-session-fence",
         "a marker of a newer session fences what older sessions still send",
         edit(Transactions, "end", ("known.session_epoch = max(known.session_epoch, session_epoch)", "pass")),
-        "unit/partition_leader/core/test_producer_state.py::test_a_marker_raises_the_session",
+        "unit/partition_leader/core/producers/test_producer_state.py::test_a_marker_raises_the_session",
     ),
 ]

@@ -6,16 +6,16 @@ deposed leader, since below a high watermark all logs are equal; and a cut that 
 
 from __future__ import annotations
 
-from oncelog_coordinator.core import transaction_state
-from oncelog_partition_leader import storage
-from oncelog_partition_leader.core.election import Brokers
-from oncelog_partition_leader.core.producer_state import ProducerStates
-from oncelog_partition_leader.core.replica_set import ReplicaSet
-from oncelog_partition_leader.elections import Elections
-from oncelog_partition_leader.follower import Follower
-from oncelog_partition_leader.isr import IsrKeeper
-from oncelog_partition_leader.leadership import Leadership
-from oncelog_partition_leader.partition import LocalPartition
+from oncelog_coordinator.core.transactions import transaction_state
+from oncelog_partition_leader.cluster.elections import Elections
+from oncelog_partition_leader.core.cluster.election import Brokers
+from oncelog_partition_leader.core.producers.producer_state import ProducerStates
+from oncelog_partition_leader.core.replication.replica_set import ReplicaSet
+from oncelog_partition_leader.log import partition_log
+from oncelog_partition_leader.partition.leadership import Leadership
+from oncelog_partition_leader.partition.partition import LocalPartition
+from oncelog_partition_leader.replication.follower import Follower
+from oncelog_partition_leader.replication.isr import IsrKeeper
 from tests.simulation.planted_bugs import edit, hole_29, unguarded
 
 PLANTS = [
@@ -24,7 +24,7 @@ PLANTS = [
         "a follower obeys the newest session only; and what it appends follows its log end",
         edit(LocalPartition, "check_session", ("elif hello or (epoch, session) != self._session:", "elif False:")),
         edit(Follower, "_append", ("if item.base_offset != partition.log.log_end_offset:", "if False:")),
-        edit(storage, "check_chunk", ("if header.base_offset != offset:", "if False:")),
+        edit(partition_log, "check_chunk", ("if header.base_offset != offset:", "if False:")),
         scripts=[
             "conformance/test_holes_replication.py::test_hole_24_a_late_message_of_an_older_session_counts_for_nothing"
         ],

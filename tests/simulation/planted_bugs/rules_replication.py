@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from oncelog_partition_leader import incoming, replication
-from oncelog_partition_leader.core import sessions
-from oncelog_partition_leader.core.replica_set import ReplicaSet
-from oncelog_partition_leader.follower import Follower
-from oncelog_partition_leader.log_opening import LogOpener
-from oncelog_partition_leader.partition import LocalPartition
-from oncelog_partition_leader.topics import Topics
+from oncelog_partition_leader.cluster.topics import Topics
+from oncelog_partition_leader.core.replication import sessions
+from oncelog_partition_leader.core.replication.replica_set import ReplicaSet
+from oncelog_partition_leader.log import batch_stamping
+from oncelog_partition_leader.partition.partition import LocalPartition
+from oncelog_partition_leader.replication import leader
+from oncelog_partition_leader.replication.follower import Follower
+from oncelog_partition_leader.replication.log_opening import LogOpener
 from tests.simulation.planted_bugs import edit, replaced, without
 
 PLANTS = [
@@ -16,7 +17,7 @@ PLANTS = [
         "old-epochs-by-halves",
         "a new leader commits what older epochs left all at once, and its own records after that",
         edit(ReplicaSet, "_advance", ("or end < self.epoch_start", "")),
-        "unit/partition_leader/core/test_replica_set.py::test_a_new_leader_commits_what_older_epochs_left_all_at_once",
+        "unit/partition_leader/core/replication/test_replica_set.py::test_a_new_leader_commits_what_older_epochs_left_all_at_once",
     ),
     without(
         "unnoted-epoch",
@@ -36,9 +37,9 @@ PLANTS = [
                     "",
                 ),
             )
-            for module in (sessions, replication)
+            for module in (sessions, leader)
         ],
-        "unit/partition_leader/core/test_sessions.py::test_a_tail_of_an_epoch_that_the_leader_cut_short_goes",
+        "unit/partition_leader/core/replication/test_sessions.py::test_a_tail_of_an_epoch_that_the_leader_cut_short_goes",
     ),
     without(
         "unknown-epoch-streams",
@@ -52,9 +53,9 @@ PLANTS = [
                     "return Stream(told.log_end_offset) if told.log_end_offset <= log_end else _cut(log_end, log_start)",
                 ),
             )
-            for module in (sessions, replication)
+            for module in (sessions, leader)
         ],
-        "unit/partition_leader/core/test_sessions.py::test_epochs_that_the_leader_never_saw_go_whole",
+        "unit/partition_leader/core/replication/test_sessions.py::test_epochs_that_the_leader_never_saw_go_whole",
     ),
     without(
         "internal-not-fsync",
@@ -75,8 +76,8 @@ PLANTS = [
     without(
         "follower-never-checks-crc",
         "a follower checks every checksum before it takes a leader's bytes",
-        lambda: replaced(incoming, "check_whole", lambda _: lambda *_: None),
-        "unit/partition_leader/test_incoming.py::test_a_flipped_bit_anywhere_is_found",
+        lambda: replaced(batch_stamping, "check_whole", lambda _: lambda *_: None),
+        "unit/partition_leader/log/test_batch_stamping.py::test_a_flipped_bit_anywhere_is_found",
     ),
     without(
         "equal-epoch-leads",

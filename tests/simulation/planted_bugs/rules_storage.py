@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from oncelog_partition_leader import storage_segments
-from oncelog_partition_leader.core import producer_snapshot, retention
-from oncelog_partition_leader.core.leader_epochs import LeaderEpochs
-from oncelog_partition_leader.storage import PartitionLog
-from oncelog_partition_leader.storage_recovery import _Recovery
-from oncelog_partition_leader.storage_segments import SegmentedLog
+from oncelog_partition_leader.core.log import retention
+from oncelog_partition_leader.core.log.leader_epochs import LeaderEpochs
+from oncelog_partition_leader.core.producers import producer_snapshot
+from oncelog_partition_leader.log import segments
+from oncelog_partition_leader.log.partition_log import PartitionLog
+from oncelog_partition_leader.log.recovery import _Recovery
+from oncelog_partition_leader.log.segments import SegmentedLog
 from tests.simulation.planted_bugs import edit, without
 
 PLANTS = [
@@ -15,14 +16,14 @@ PLANTS = [
         "epochs-not-cut",
         "a truncation takes the epochs along that began above it",
         edit(PartitionLog, "_restore_at", ("self.epochs.truncate_tail(offset)", "pass")),
-        "unit/partition_leader/test_storage.py::test_a_cut_log_is_as_if_it_had_never_been_longer",
+        "unit/partition_leader/log/test_partition_log.py::test_a_cut_log_is_as_if_it_had_never_been_longer",
     ),
     without(
         "emptied-log-forgets-its-epoch",
         "a log that retention has emptied remembers the epoch of its last record",
         edit(LeaderEpochs, "truncate_head", ("[self._epochs[before] if before else NO_EPOCH]", "[NO_EPOCH]")),
-        "unit/partition_leader/test_storage.py::test_an_idle_log_is_emptied_by_time",
-        "unit/partition_leader/test_reached_epoch.py::test_a_log_start_at_a_new_epoch_remembers_the_one_before",
+        "unit/partition_leader/log/test_partition_log.py::test_an_idle_log_is_emptied_by_time",
+        "unit/partition_leader/log/test_reached_epoch.py::test_a_log_start_at_a_new_epoch_remembers_the_one_before",
         "property/test_leader_epochs.py::test_the_table_says_what_a_plain_list_says",
     ),
     without(
@@ -36,7 +37,7 @@ PLANTS = [
                 "self._epochs[:first] = [self._epochs[min(first, len(self._epochs) - 1)]]",
             ),
         ),
-        "unit/partition_leader/test_reached_epoch.py::test_a_log_start_at_a_new_epoch_remembers_the_one_before",
+        "unit/partition_leader/log/test_reached_epoch.py::test_a_log_start_at_a_new_epoch_remembers_the_one_before",
         "property/test_leader_epochs.py::test_the_table_says_what_a_plain_list_says",
     ),
     without(
@@ -47,7 +48,7 @@ PLANTS = [
             "apply_retention",
             ("unstable = self.producers.transactions.unstable_from(high_watermark)", "unstable = None"),
         ),
-        "unit/partition_leader/test_storage.py::test_an_open_transaction_keeps_its_records",
+        "unit/partition_leader/log/test_partition_log.py::test_an_open_transaction_keeps_its_records",
         "conformance/test_changing_topics.py"
         "::test_records_of_a_partition_to_which_nobody_writes_are_deleted_by_time_on_every_replica",
     ),
@@ -55,13 +56,13 @@ PLANTS = [
         "aborted-not-cut",
         "a truncation takes the aborted entries along whose markers it cut off",
         edit(PartitionLog, "_restore_at", ("self.aborted.truncate_tail(offset)", "pass")),
-        "unit/partition_leader/test_storage.py::test_a_cut_log_is_as_if_it_had_never_been_longer",
+        "unit/partition_leader/log/test_partition_log.py::test_a_cut_log_is_as_if_it_had_never_been_longer",
     ),
     without(
         "no-dir-sync",
         "the name of a rolled segment is on disk before its content counts",
         edit(SegmentedLog, "_roll", ("self._dirty_directory = True", "pass")),
-        "unit/partition_leader/test_storage_crashes.py"
+        "unit/partition_leader/log/test_storage_crashes.py"
         "::test_what_was_synced_outlives_a_power_cut_though_no_checkpoint_could_be_stored",
     ),
     without(
@@ -73,7 +74,7 @@ PLANTS = [
             ("if segment.next_offset > self._synced:", "if False:"),
             ("if not last.index.size or self._end <= self._synced:", "if not last.index.size:"),
         ),
-        "unit/partition_leader/test_storage_crashes.py::test_after_any_crash_a_log_is_a_sound_prefix_of_itself",
+        "unit/partition_leader/log/test_storage_crashes.py::test_after_any_crash_a_log_is_a_sound_prefix_of_itself",
     ),
     without(
         "recovery-point-early",
@@ -83,13 +84,13 @@ PLANTS = [
             "sync",
             ("await self._sync_files([", "self._point.note(end)\n    await self._sync_files(["),
         ),
-        "unit/partition_leader/test_storage_cases.py::test_storage_case",
+        "unit/partition_leader/log/test_storage_cases.py::test_storage_case",
     ),
     without(
         "clean-marker-stays",
         "the marker of a clean stop is removed before anything is written",
         edit(_Recovery, "prepare", ("self._remove(CLEAN_SHUTDOWN)", "pass")),
-        "unit/partition_leader/test_storage.py::test_the_clean_mark_is_gone_once_the_log_is_open",
+        "unit/partition_leader/log/test_partition_log.py::test_the_clean_mark_is_gone_once_the_log_is_open",
     ),
     without(
         "log-start-not-stored",
@@ -99,16 +100,16 @@ PLANTS = [
             "advance_log_start",
             ("await self._point.store(self._point.end_offset, offset)", "self._point.log_start_offset = offset"),
         ),
-        "unit/partition_leader/test_storage.py::test_everything_is_there_after_a_restart",
+        "unit/partition_leader/log/test_partition_log.py::test_everything_is_there_after_a_restart",
     ),
     without(
         "retention-above-hw",
         "what is not committed is not deleted by retention",
         [
             edit(module, "segments_to_delete", ("if segment.next_offset > high_watermark:", "if False:"))
-            for module in (retention, storage_segments)
+            for module in (retention, segments)
         ],
-        "unit/partition_leader/core/test_retention.py::test_whole_segments_oldest_first",
+        "unit/partition_leader/core/log/test_retention.py::test_whole_segments_oldest_first",
     ),
     without(
         "snapshot-without-open",
@@ -119,7 +120,7 @@ PLANTS = [
             ("_COUNT.pack(len(transactions.open))", "_COUNT.pack(0)"),
             ("in transactions.open.values():", "in ():"),
         ),
-        "unit/partition_leader/core/test_producer_state.py::test_121_an_open_transaction_survives_a_snapshot",
+        "unit/partition_leader/core/producers/test_producer_state.py::test_121_an_open_transaction_survives_a_snapshot",
     ),
     without(
         "snapshot-without-decided",
@@ -130,6 +131,6 @@ PLANTS = [
             ("_COUNT.pack(len(transactions.decided))", "_COUNT.pack(0)"),
             ("for decided in transactions.decided:", "for decided in ():"),
         ),
-        "unit/partition_leader/core/test_producer_state.py::test_an_ended_transaction_stays_unstable_through_a_snapshot",
+        "unit/partition_leader/core/producers/test_producer_state.py::test_an_ended_transaction_stays_unstable_through_a_snapshot",
     ),
 ]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from oncelog.client.security_admin import AccessRule, AccessRules, Role, RoleBinding, RoleRule, UserListing
+from oncelog.client.admin.security_admin import AccessRule, AccessRules, Role, RoleBinding, RoleRule, UserListing
 from oncelog.errors import AuthenticationError, InvalidRequestError, NetworkError
 
 SCRIPT = Path(__file__).resolve().parents[3] / "helm" / "oncelog" / "files" / "scripts" / "keep_access.py"

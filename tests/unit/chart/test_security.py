@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from oncelog_partition_leader.config import BrokerConfig
-from oncelog_runtime.security.core.acl import check_principal
-from oncelog_runtime.security.core.certificate_rules import (
+from oncelog_runtime.core.security.acl import check_principal
+from oncelog_runtime.core.security.certificate_rules import (
     DEFAULT_RULES,
     SERVICES,
     CertificateFacts,

@@ -8,11 +8,11 @@ from typing import Any
 
 from oncelog.errors import OncelogError
 from oncelog.types import PartitionId
-from oncelog_coordinator.core import commands as cmd
 from oncelog_coordinator.core.limits import Limits
-from oncelog_coordinator.core.records import TransactionRecord, parse
-from oncelog_coordinator.core.transaction import TransactionTable
-from oncelog_coordinator.core.transaction_state import with_what_leaders_heard
+from oncelog_coordinator.core.transactions import commands as cmd
+from oncelog_coordinator.core.transactions.records import TransactionRecord, parse
+from oncelog_coordinator.core.transactions.transaction_state import with_what_leaders_heard
+from oncelog_coordinator.core.transactions.transaction_table import TransactionTable
 
 TOPIC = "a" * 32
 P0 = PartitionId(TOPIC, 0)

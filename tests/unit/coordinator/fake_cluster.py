@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from oncelog import methods
-from oncelog.core.batch import iter_batches
-from oncelog.core.header import stamp_prefix
+from oncelog.core.batch.batch import iter_batches
+from oncelog.core.batch.header import stamp_prefix
 from oncelog.errors import (
     InvalidProducerEpochError,
     NetworkError,
@@ -16,12 +15,13 @@ from oncelog.errors import (
     OncelogError,
     OutOfOrderSequenceError,
 )
-from oncelog.methods import MethodSpec
 from oncelog.types import BrokerRef, Buffer
 from oncelog.v1 import partition_pb2 as pa
-from oncelog.wire_errors import to_detail
-from oncelog_runtime import cluster
-from oncelog_runtime.cluster_view import ClusterView
+from oncelog.wire import methods
+from oncelog.wire.methods import MethodSpec
+from oncelog.wire.wire_errors import to_detail
+from oncelog_runtime.metadata import cluster_keys
+from oncelog_runtime.metadata.cluster_view import ClusterView
 from oncelog_runtime.ports import KeyValue, Listing
 
 TXN_TOPIC_ID = "1" * 32
@@ -41,11 +41,11 @@ class Cluster:
         self.view = ClusterView()
         self.revision = 1
         self.view.listed(Listing((), self.revision))
-        self.put(cluster.CLUSTER_KEY, cluster.Cluster("c", PARTITIONS, PARTITIONS).encode())
+        self.put(cluster_keys.CLUSTER_KEY, cluster_keys.Cluster("c", PARTITIONS, PARTITIONS).encode())
         for i, address in enumerate((BROKER, OTHER_BROKER)):
-            self.put(cluster.broker_key(i), cluster.Broker(address, address, str(i)).encode())
-        self.topic(cluster.TRANSACTION_TOPIC, TXN_TOPIC_ID)
-        self.topic(cluster.OFFSETS_TOPIC, GROUP_TOPIC_ID)
+            self.put(cluster_keys.broker_key(i), cluster_keys.Broker(address, address, str(i)).encode())
+        self.topic(cluster_keys.TRANSACTION_TOPIC, TXN_TOPIC_ID)
+        self.topic(cluster_keys.OFFSETS_TOPIC, GROUP_TOPIC_ID)
         self.topic("user", USER_TOPIC_ID)
 
     def put(self, key: str, value: bytes) -> None:
@@ -56,7 +56,7 @@ class Cluster:
 
     def topic(self, name: str, topic_id: str) -> None:
         """A topic whose partitions are led by broker 0."""
-        self.put(cluster.topic_key(name), cluster.Topic(name, topic_id, PARTITIONS, 2).encode())
+        self.put(cluster_keys.topic_key(name), cluster_keys.Topic(name, topic_id, PARTITIONS, 2).encode())
         for partition in range(PARTITIONS):
             self.lead(name, topic_id, partition, 0)
 
@@ -64,13 +64,13 @@ class Cluster:
         """Another leader, or none."""
         incarnations = self.view.live()
         leader = None if broker is None else BrokerRef(broker, incarnations[broker])
-        value = cluster.Partition(name, (0, 1), leader, self.revision, () if leader is None else (leader,))
-        self.put(cluster.partition_key(topic_id, partition), value.encode())
+        value = cluster_keys.Partition(name, (0, 1), leader, self.revision, () if leader is None else (leader,))
+        self.put(cluster_keys.partition_key(topic_id, partition), value.encode())
 
     def own(self, kind: str, shard: int, epoch: int = 1) -> None:
         """A coordinator owns a shard."""
-        self.put(cluster.shard_epoch_key(kind, shard), str(epoch).encode())
-        self.put(cluster.shard_owner_key(kind, shard), cluster.ShardOwner(COORDINATOR, "x", epoch).encode())
+        self.put(cluster_keys.shard_epoch_key(kind, shard), str(epoch).encode())
+        self.put(cluster_keys.shard_owner_key(kind, shard), cluster_keys.ShardOwner(COORDINATOR, "x", epoch).encode())
 
     async def get(self, key: str) -> KeyValue | None:
         """The linearizable read of a metadata store."""

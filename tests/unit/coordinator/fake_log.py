@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 
-from oncelog_coordinator.core.records import EPOCH_KEY
-from oncelog_coordinator.log_port import LogItem, LogLostError
+from oncelog_coordinator.core.transactions.records import EPOCH_KEY
+from oncelog_coordinator.shard.log_port import LogItem, LogLostError
 
 
 class FakePartition:

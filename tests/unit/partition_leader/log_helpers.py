@@ -6,13 +6,13 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, TypeVar
 
-from oncelog.core.control import Marker, control_of, seal_fence, seal_marker
-from oncelog.core.header import TRANSACTIONAL, BatchHeader, partition_tag, read_header, seal
-from oncelog_partition_leader.core.aborted_index import AbortedEntry
-from oncelog_partition_leader.core.decisions import BatchDecision, Origin
-from oncelog_partition_leader.core.producer_state import ProducerStates
-from oncelog_partition_leader.core.transactions import TxnSession
-from oncelog_partition_leader.storage import Appended, LogConfig, PartitionLog
+from oncelog.core.batch.control import Marker, control_of, seal_fence, seal_marker
+from oncelog.core.batch.header import TRANSACTIONAL, BatchHeader, partition_tag, read_header, seal
+from oncelog_partition_leader.core.log.aborted_index import AbortedEntry
+from oncelog_partition_leader.core.producers.decisions import BatchDecision, Origin
+from oncelog_partition_leader.core.producers.producer_state import ProducerStates
+from oncelog_partition_leader.core.producers.transactions import TxnSession
+from oncelog_partition_leader.log.partition_log import Appended, LogConfig, PartitionLog
 from oncelog_runtime.sim.disk import SimDisk
 from oncelog_runtime.sim.faults import FaultPlan
 from oncelog_runtime.sim.loop import SimLoop
@@ -110,7 +110,7 @@ class States:
 
     def write(self, data: bytes, *, now_ms: int = NOW_MS) -> BatchDecision:
         """Decides, and applies what is to be appended."""
-        from oncelog_partition_leader.core.decisions import APPEND
+        from oncelog_partition_leader.core.producers.decisions import APPEND
 
         decision = self.decide(data)
         if decision is APPEND:

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from oncelog.core.header import BatchHeader
+from oncelog.core.batch.header import BatchHeader
 from oncelog.errors import InternalServerError, StorageError, UnknownServerError
-from oncelog_partition_leader.core.producer_state import ProducerStates
-from oncelog_partition_leader.storage import LogConfig
-from oncelog_runtime.bugs import UnexpectedError
-from oncelog_runtime.metrics import Family
+from oncelog_partition_leader.core.producers.producer_state import ProducerStates
+from oncelog_partition_leader.log.partition_log import LogConfig
+from oncelog_runtime.observability.metrics import Family
+from oncelog_runtime.process.bugs import UnexpectedError
 from oncelog_runtime.sim.disk import SimDisk
 from tests.unit.partition_leader import log_helpers
-from tests.unit.partition_leader.test_leadership import Leading, Run, batch, run, turn
+from tests.unit.partition_leader.partition.test_leadership import Leading, Run, batch, run, turn
 
 __all__ = ["run"]  # the fixture
 POISON = 13
@@ -100,7 +100,10 @@ def test_a_batch_that_cannot_be_appended_is_refused_alone(run: Run, monkeypatch:
 
 @pytest.mark.parametrize(
     "step",
-    ["oncelog_partition_leader.core.replica_set.ReplicaSet.wrote", "oncelog_partition_leader.leadership._Group.add"],
+    [
+        "oncelog_partition_leader.core.replication.replica_set.ReplicaSet.wrote",
+        "oncelog_partition_leader.partition.leadership._Group.add",
+    ],
     ids=["after the append", "of the queue itself"],
 )
 def test_a_fault_of_the_step_answers_everybody_and_ends_the_leadership(

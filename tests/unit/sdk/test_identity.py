@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from oncelog.cli.profiles import checked
-from oncelog.cli.session import identity_options
-from oncelog.client.credentials import Credentials, check_way, credentials_of
 from oncelog.config import ClientConfig
 from oncelog.errors import AuthenticationError, ConfigError
+from oncelog.link.credentials import Credentials, check_way, credentials_of
+from oncelog_cli.terminal.profiles import checked
+from oncelog_cli.terminal.session import identity_options
 
 
 @pytest.mark.parametrize(

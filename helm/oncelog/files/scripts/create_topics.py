@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from oncelog.cli.main import main as oncelog
+from oncelog_cli.main import main as oncelog
 
 _PAUSE_S = 2.0
 

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from oncelog.client.security_admin import AccessRule, Role, RoleBinding, RoleRule
+from oncelog.client.admin.security_admin import AccessRule, Role, RoleBinding, RoleRule
 from oncelog.errors import AuthenticationError, InvalidRequestError, OncelogError
 from oncelog.sync import Client
 

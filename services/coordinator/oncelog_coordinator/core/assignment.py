@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from oncelog.core.hashing import fnv1a
+from oncelog.core.batch.hashing import fnv1a
 
 
 def assign(kind: str, shards: int, coordinators: Iterable[str]) -> dict[int, str]:

@@ -13,18 +13,14 @@ import json
 from collections.abc import Iterable
 from typing import Final
 
-from oncelog_coordinator.core.offset_records import OffsetValue
-from oncelog_coordinator.core.records import TransactionRecord
-
 LOG_BATCH_BYTES: Final = 8 << 20
 """`max_message_bytes` of the internal topics."""
-_PARTITION_BYTES: Final = 70
+PARTITION_BYTES: Final = 70
 """A topic id of its own, a partition and a record count."""
 _NAME_BYTES_MAX: Final = 3 * 1024 + 3
 """A group id of 1,024 bytes in JSON."""
-_ID_BYTES: Final = 21
-_OFFSET_BYTES: Final = 250
-"""Key, numbers and field names of a committed offset, beside its texts."""
+ID_BYTES: Final = 21
+"""A producer id among winners."""
 
 
 def text_bytes(text: str) -> int:
@@ -34,27 +30,9 @@ def text_bytes(text: str) -> int:
 
 def enrolled_bytes(partitions: int, groups: Iterable[str]) -> int:
     """Bytes of a transaction's partitions and groups, open or decided."""
-    return partitions * _PARTITION_BYTES + sum(text_bytes(group) + 1 for group in groups)
+    return partitions * PARTITION_BYTES + sum(text_bytes(group) + 1 for group in groups)
 
 
 def may_exceed(partitions: int, groups: int, bound: int) -> bool:
     """False when so many partitions and groups are below the bound, whatever their names are."""
-    return partitions * _PARTITION_BYTES + groups * _NAME_BYTES_MAX > bound
-
-
-def pending_bytes(record: TransactionRecord) -> int:
-    """Bytes of everything that waits for markers, or for the disks that hold them. Asked at each enrolment, so in one pass."""
-    partitions = winners = groups_bytes = 0
-    for item in record.decided:
-        partitions += len(item.targets)
-        if item.winners:
-            winners += len(item.winners)
-        if item.groups:
-            groups_bytes += enrolled_bytes(0, item.groups)
-    return partitions * _PARTITION_BYTES + winners * _ID_BYTES + groups_bytes
-
-
-def offset_bytes(group_id: str, value: OffsetValue) -> int:
-    """Bytes of one committed offset with its key; its group and its writer's name stand in it, too."""
-    texts = (value.topic_id, value.topic, value.metadata)
-    return 2 * text_bytes(group_id) + sum(map(text_bytes, texts)) + _OFFSET_BYTES
+    return partitions * PARTITION_BYTES + groups * _NAME_BYTES_MAX > bound

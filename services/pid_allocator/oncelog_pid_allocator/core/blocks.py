@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from oncelog.errors import AllocatorRolledBackError, IdSpaceExhaustedError, InvalidRequestError
-from oncelog_runtime.cluster import SHARD_WRITER_BASE, producer_id_floor
+from oncelog_runtime.metadata.cluster_keys import SHARD_WRITER_BASE, producer_id_floor
 
 BLOCK_SIZE: Final = 1000
 PREFETCH_LEFT: Final = BLOCK_SIZE // 10

@@ -15,9 +15,9 @@ import logging
 from typing import Final
 
 from oncelog import errors
-from oncelog_runtime import exposition
-from oncelog_runtime.adapters.grpc_server import explain_bind_failure
-from oncelog_runtime.metrics import NodeMetrics
+from oncelog_runtime.adapters.grpc.grpc_server import explain_bind_failure
+from oncelog_runtime.observability import exposition
+from oncelog_runtime.observability.metrics import NodeMetrics
 
 log = logging.getLogger(__name__)
 

@@ -10,12 +10,12 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
 
-from oncelog.client.tls_files import TlsFiles
-from oncelog_runtime import health
-from oncelog_runtime import metric_names as names
-from oncelog_runtime.adapters.grpc_server import GrpcServer
-from oncelog_runtime.health import HealthState
-from oncelog_runtime.metrics import Collector, Family, Row, labels_of, one
+from oncelog.link.tls_files import TlsFiles
+from oncelog_runtime.adapters.grpc.grpc_server import GrpcServer
+from oncelog_runtime.observability import health
+from oncelog_runtime.observability import metric_names as names
+from oncelog_runtime.observability.health import HealthState
+from oncelog_runtime.observability.metrics import Collector, Family, Row, labels_of, one
 
 
 def of_process() -> Collector:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import logging
 
 from oncelog.ports import WallClock
-from oncelog_runtime.adapters.authentication import Authentication
-from oncelog_runtime.config import NodeConfig
-from oncelog_runtime.metrics import NodeMetrics
-from oncelog_runtime.quotas import Quotas
+from oncelog_runtime.adapters.grpc.authentication import Authentication
+from oncelog_runtime.config.serving_config import ServingConfig
+from oncelog_runtime.config.settings import NodeConfig
+from oncelog_runtime.core.security.access import Policy
+from oncelog_runtime.core.security.certificate_rules import DEFAULT_RULES, parse_rules, parse_service_rules
+from oncelog_runtime.observability.metrics import NodeMetrics
 from oncelog_runtime.security.audit import AuditTrail
 from oncelog_runtime.security.authorizer import Authorizer
-from oncelog_runtime.security.core.access import Policy
-from oncelog_runtime.security.core.certificate_rules import DEFAULT_RULES, parse_rules, parse_service_rules
-from oncelog_runtime.serving_config import ServingConfig
+from oncelog_runtime.serving.quotas import Quotas
 
 log = logging.getLogger(__name__)
 
@@ -31,10 +31,10 @@ def build_security(
         principal_rules = parse_rules(config.principal_rules or DEFAULT_RULES, "principal_rules")
         _warn(config)
         if config.jwt_issuer:
-            from oncelog_runtime.adapters.token_keys import (
-                TokenKeys,
-            )  # late: without tokens their library is not loaded
-            from oncelog_runtime.adapters.tokens import TokenVerifier
+            from oncelog_runtime.adapters.grpc.token_keys import (
+                TokenKeys,  # late: without tokens their library is not loaded
+            )
+            from oncelog_runtime.adapters.grpc.tokens import TokenVerifier
 
             keys = TokenKeys(config.jwt_jwks, clock, config.jwt_jwks_ca_file, config.jwt_jwks_bearer_file)
             tokens = TokenVerifier(keys, clock, config.jwt_issuer, config.jwt_audience, config.jwt_principal_claim)

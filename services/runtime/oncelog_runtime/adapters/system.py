@@ -10,23 +10,24 @@ from typing import Any, Final, cast
 
 import grpc
 
-from oncelog.client.grpc_tls import ClientTls
-from oncelog.client.grpc_transport import GrpcOptions, GrpcTransport
-from oncelog.tracing import Tracer
+from oncelog.link.grpc_tls import ClientTls
+from oncelog.link.grpc_transport import GrpcOptions, GrpcTransport
+from oncelog.trace.tracing import Tracer
 from oncelog_runtime.adapters import process_metrics
-from oncelog_runtime.adapters.descriptors import raise_limit
-from oncelog_runtime.adapters.etcd import EtcdMetadata
-from oncelog_runtime.adapters.grpc_server import GrpcServer, Listener, ServerOptions
-from oncelog_runtime.adapters.os_disk import OsDisk
+from oncelog_runtime.adapters.etcd.metadata_store import EtcdMetadata
+from oncelog_runtime.adapters.files.descriptors import raise_limit
+from oncelog_runtime.adapters.files.os_disk import OsDisk
+from oncelog_runtime.adapters.grpc.grpc_server import GrpcServer, Listener, ServerOptions
+from oncelog_runtime.adapters.grpc.tls import SERVICE_HINTS, ProcessTls, server_credentials
 from oncelog_runtime.adapters.security import build_security
-from oncelog_runtime.adapters.tls import SERVICE_HINTS, ProcessTls, server_credentials
-from oncelog_runtime.cluster import CLUSTER_KEY, Cluster
-from oncelog_runtime.config import NodeConfig
-from oncelog_runtime.listeners import CLIENT, EXTERNAL
-from oncelog_runtime.metrics import NodeMetrics
-from oncelog_runtime.ports import Change, Disk, Listing, NodePorts
-from oncelog_runtime.quotas import Quotas
-from oncelog_runtime.serving_config import ServingConfig
+from oncelog_runtime.config.serving_config import ServingConfig
+from oncelog_runtime.config.settings import NodeConfig
+from oncelog_runtime.core.listeners import CLIENT, EXTERNAL
+from oncelog_runtime.metadata.cluster_keys import CLUSTER_KEY, Cluster
+from oncelog_runtime.node_ports import NodePorts
+from oncelog_runtime.observability.metrics import NodeMetrics
+from oncelog_runtime.ports import Change, Disk, Listing
+from oncelog_runtime.serving.quotas import Quotas
 
 _TRACES_MS: Final = 1_500
 """How long the end of a process waits for the collector of traces."""
@@ -131,7 +132,7 @@ def _server_options(config: NodeConfig, software: str) -> ServerOptions:
 def _tracer(config: NodeConfig, software: str) -> Tracer | None:
     if not config.otlp_endpoint:
         return None
-    from oncelog.client.otlp import otlp_tracer  # late: without tracing it costs neither time nor memory
+    from oncelog.trace.otlp import otlp_tracer  # late: without tracing it costs neither time nor memory
 
     instance = f"{socket.gethostname()}-{config.node_id}"
     service = software.replace("_", "-")

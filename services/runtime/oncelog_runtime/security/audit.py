@@ -2,7 +2,7 @@
 
 Rule 1: a line says who, from where, what, on what, and whether it was allowed or why not. No payload, token or password.
 Rule 2: what a client chose stands there in ASCII, escaped, and short: it can steer no terminal and forge no line.
-Rule 3: lines are limited (`core/audit_limits.py`), metrics are not: each refusal is counted.
+Rule 3: lines are limited (`core/security/audit_limits.py`), metrics are not: each refusal is counted.
 
 It is the logger `oncelog.audit`, on the stream of the process's own log.
 """
@@ -13,9 +13,9 @@ import logging
 from typing import Any, Final
 
 from oncelog.ports import WallClock
-from oncelog_runtime import metric_names as names
-from oncelog_runtime.metrics import NodeMetrics
-from oncelog_runtime.security.core.audit_limits import AuditLimits
+from oncelog_runtime.core.security.audit_limits import AuditLimits
+from oncelog_runtime.observability import metric_names as names
+from oncelog_runtime.observability.metrics import NodeMetrics
 
 audit_log = logging.getLogger("oncelog.audit")
 _CHARACTERS_MAX: Final = 256

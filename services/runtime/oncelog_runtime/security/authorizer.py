@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 
 from oncelog.errors import MetadataUnavailableError
-from oncelog_runtime.cluster import SECURITY
+from oncelog_runtime.core.security.access import Access, Policy
+from oncelog_runtime.metadata.cluster_keys import SECURITY
 from oncelog_runtime.ports import Change, Listing, MetadataStore
-from oncelog_runtime.quotas import Quotas
-from oncelog_runtime.security.core.access import Access, Policy
 from oncelog_runtime.security.stored import Stored
+from oncelog_runtime.serving.quotas import Quotas
 
 
 class Authorizer:

@@ -1,7 +1,7 @@
 """The one place where a handler's caller is asked whether he may.
 
-Rule 1: the row of the method decides (`core/method_table.py`); a caller without `Access` is one of the cluster's services, or
-        access rules are off.
+Rule 1: the row of the method decides (`core/security/method_table.py`); a caller without `Access` is one of the
+        cluster's services, or access rules are off.
 Rule 2: what is refused as a whole never reaches the handler. Of a request with items, the refused ones are taken out before
         the handler sees it, and answered in their places.
 Rule 3: a request whose topics are all allowed costs one look into a dictionary for each of its partitions.
@@ -16,15 +16,15 @@ from itertools import islice
 from typing import Any, Final
 
 from oncelog import errors
-from oncelog.methods import MethodSpec
 from oncelog.ports import Handler
 from oncelog.types import Buffer
-from oncelog.wire_errors import to_detail
-from oncelog_runtime.call_context import CALL, CallInfo
-from oncelog_runtime.security.core.access import Access
-from oncelog_runtime.security.core.acl import Operation, ResourceType
-from oncelog_runtime.security.core.method_table import TABLE, Alternatives, Each, Question, Row
-from oncelog_runtime.topic_access import adopt_caller
+from oncelog.wire.methods import MethodSpec
+from oncelog.wire.wire_errors import to_detail
+from oncelog_runtime.core.security.access import Access
+from oncelog_runtime.core.security.acl import Operation, ResourceType
+from oncelog_runtime.core.security.method_table import TABLE, Alternatives, Each, Question, Row
+from oncelog_runtime.serving.call_context import CALL, CallInfo
+from oncelog_runtime.serving.topic_access import adopt_caller
 
 Serve = Callable[[Any, Buffer], Awaitable[tuple[Any, Buffer]]]
 _ADMINISTRATIVE: Final = frozenset({Operation.CREATE, Operation.DELETE, Operation.ALTER, Operation.ALTER_CONFIGS})

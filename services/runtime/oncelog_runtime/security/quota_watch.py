@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from oncelog_runtime.ports import Change, MetadataStore
-from oncelog_runtime.quotas import Quotas
 from oncelog_runtime.security.stored import QUOTAS, Stored
+from oncelog_runtime.serving.quotas import Quotas
 
 
 async def follow_quotas(quotas: Quotas, metadata: MetadataStore) -> None:

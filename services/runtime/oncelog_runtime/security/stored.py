@@ -23,10 +23,10 @@ from typing import Any, Final, TypeVar
 from oncelog.core.malformed import MALFORMED
 from oncelog.core.scram import Credential
 from oncelog.errors import OncelogError
-from oncelog_runtime.cluster import SECURITY
-from oncelog_runtime.security.core.acl import Acl, acl_of, digest
-from oncelog_runtime.security.core.quotas import Quota, quota_of
-from oncelog_runtime.security.core.roles import Binding, Role, binding_of, role_of
+from oncelog_runtime.core.security.acl import Acl, acl_of, digest
+from oncelog_runtime.core.security.quotas import Quota, quota_of
+from oncelog_runtime.core.security.roles import Binding, Role, binding_of, role_of
+from oncelog_runtime.metadata.cluster_keys import SECURITY
 
 _log = logging.getLogger(__name__)
 

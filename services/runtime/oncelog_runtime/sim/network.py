@@ -24,16 +24,16 @@ from oncelog import errors
 from oncelog.core.throttles import Throttles
 from oncelog.ports import Handler
 from oncelog.types import Buffer
-from oncelog_runtime.admission import ADMISSION, Admission
-from oncelog_runtime.audience import refusal
-from oncelog_runtime.call_context import CALL, CallInfo
+from oncelog_runtime.config.startup_error import AddressInUseError
 from oncelog_runtime.core.budget import Budget
-from oncelog_runtime.listeners import INTERNAL
-from oncelog_runtime.quotas import Quotas, subject_of
+from oncelog_runtime.core.listeners import INTERNAL
 from oncelog_runtime.security.authorizer import Authorizer
+from oncelog_runtime.serving.admission import ADMISSION, Admission
+from oncelog_runtime.serving.audience import refusal
+from oncelog_runtime.serving.call_context import CALL, CallInfo
+from oncelog_runtime.serving.quotas import Quotas, subject_of
 from oncelog_runtime.sim.faults import FaultPlan
 from oncelog_runtime.sim.loop import Life, SimFuture, SimLoop, SimTask
-from oncelog_runtime.startup import AddressInUseError
 
 Reply = tuple[bytes, Buffer]
 _PATIENCE_MS = 2_000

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from oncelog_runtime.ports import NodePorts
+from oncelog_runtime.node_ports import NodePorts
 from oncelog_runtime.sim.clock import SimClock
 from oncelog_runtime.sim.disk import SimDisk
 from oncelog_runtime.sim.loop import Life, SimTask

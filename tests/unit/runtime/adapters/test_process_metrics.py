@@ -12,11 +12,11 @@ import pytest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.process_collector import ProcessCollector
 
-from oncelog.client.tls_files import TlsFiles
+from oncelog.link.tls_files import TlsFiles
 from oncelog_runtime.adapters import process_metrics
 from oncelog_runtime.adapters.process_metrics import of_build, of_certificates, of_health, of_process
-from oncelog_runtime.health import STARTUP, HealthState
-from oncelog_runtime.metrics import Collector, Histogram
+from oncelog_runtime.observability.health import STARTUP, HealthState
+from oncelog_runtime.observability.metrics import Collector, Histogram
 from tests.certificates import Authority
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from oncelog.trace_context import TRACEPARENT
-from oncelog_runtime import metric_names as names
-from oncelog_runtime.logs import JsonFormatter
-from oncelog_runtime.metrics import NodeMetrics
+from oncelog.trace.trace_context import TRACEPARENT
+from oncelog_runtime.core.security.audit_limits import BURST, PER_SECOND, SAME_MS, AuditLimits
+from oncelog_runtime.observability import metric_names as names
+from oncelog_runtime.observability.logs import JsonFormatter
+from oncelog_runtime.observability.metrics import NodeMetrics
 from oncelog_runtime.security.audit import AuditTrail, audit_log
-from oncelog_runtime.security.core.audit_limits import BURST, PER_SECOND, SAME_MS, AuditLimits
 
 LINE: dict[str, Any] = {
     "principal": "User:ann",

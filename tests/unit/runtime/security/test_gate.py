@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
-from oncelog import errors, methods
+from oncelog import errors
 from oncelog.ports import Handler
 from oncelog.types import Buffer
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pb
-from oncelog_runtime.call_context import CALL, CallInfo
-from oncelog_runtime.security.core.access import Policy
-from oncelog_runtime.security.core.acl import CLUSTER_NAME, Acl, Operation, PatternType, ResourceType
+from oncelog.wire import methods
+from oncelog_runtime.core.security.access import Policy
+from oncelog_runtime.core.security.acl import CLUSTER_NAME, Acl, Operation, PatternType, ResourceType
 from oncelog_runtime.security.gate import handler_of
+from oncelog_runtime.serving.call_context import CALL, CallInfo
 
 TOPICS = {"a" * 32: "mine", "b" * 32: "theirs", "c" * 32: "seen"}
 MINE, THEIRS, SEEN = TOPICS

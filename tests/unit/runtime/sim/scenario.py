@@ -8,7 +8,8 @@ from random import Random
 
 from oncelog.errors import OncelogError
 from oncelog.types import Buffer
-from oncelog_runtime.ports import NodePorts, Put
+from oncelog_runtime.node_ports import NodePorts
+from oncelog_runtime.ports import Put
 from oncelog_runtime.sim import FaultDriver, FaultPlan, SimWorld
 
 NAMES = ("a", "b", "c")

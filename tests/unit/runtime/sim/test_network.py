@@ -8,7 +8,7 @@ import pytest
 
 from oncelog import errors
 from oncelog.types import Buffer
-from oncelog_runtime.ports import NodePorts
+from oncelog_runtime.node_ports import NodePorts
 from oncelog_runtime.sim import FaultPlan, SimWorld
 
 PING = "Toy.Ping"

@@ -8,7 +8,8 @@ import pytest
 
 from oncelog.errors import OncelogError
 from oncelog.types import Buffer
-from oncelog_runtime.ports import Handler, NodePorts
+from oncelog_runtime.node_ports import NodePorts
+from oncelog_runtime.ports import Handler
 from oncelog_runtime.sim import FaultDriver, FaultPlan, SimWorld
 
 RECORD_BYTES = 100

@@ -12,17 +12,18 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, TypeVar
 
-from oncelog import errors, methods
+from oncelog import errors
 from oncelog.client.client import Client
-from oncelog.core import header as hd
-from oncelog.core.batch import decode_batch, iter_batches
-from oncelog.core.record import Record
-from oncelog.core.sequence import last_sequence, successor
+from oncelog.core.batch import header as hd
+from oncelog.core.batch.batch import decode_batch, iter_batches
+from oncelog.core.batch.record import Record
+from oncelog.core.batch.sequence import last_sequence, successor
 from oncelog.types import Buffer, PartitionId
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import types_pb2
-from oncelog.wire_errors import to_detail
+from oncelog.wire import methods
+from oncelog.wire.wire_errors import to_detail
 from oncelog_runtime.sim import SimClock, SimLoop
 
 T = TypeVar("T")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from oncelog.client.fetched_records import Records
-from oncelog.core.batch import encode_batch
+from oncelog.client.consume.fetched_records import Records
+from oncelog.core.batch.batch import encode_batch
 from oncelog.types import PartitionId, TopicPartition
 from tests.unit.sdk.client.fake_cluster import TOPIC, TOPIC_ID, FakeCluster
 

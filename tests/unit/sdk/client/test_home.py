@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from oncelog import errors, sync
-from oncelog.client.admin import Admin
+from oncelog.client.admin.admin import Admin
 from oncelog.client.client import Client
 from oncelog.client.defaults import SystemClock
-from oncelog.client.participant import ParticipantResult
-from oncelog.sync_admin import Admin as SyncAdmin
+from oncelog.client.produce.participant import ParticipantResult
+from oncelog.sync.admin import Admin as SyncAdmin
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, FakeCluster
-from tests.unit.sdk.test_sync import in_child
+from tests.unit.sdk.sync.test_sync import in_child
 
 ELSEWHERE = r"belongs to another event loop.*inside of each asyncio\.run.*SyncClient"
 CLOSED = r"this client is closed.*make another one"

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from oncelog import errors
-from oncelog.core import header as hd
 from oncelog.core import told_metadata
-from oncelog.core.batch import encode_batch
+from oncelog.core.batch import header as hd
+from oncelog.core.batch.batch import encode_batch
 from oncelog.types import PartitionId, TopicPartition
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import types_pb2
-from oncelog.wire_errors import to_detail
+from oncelog.wire.wire_errors import to_detail
 from tests.unit.sdk.client.fake_cluster import BROKERS, COORDINATOR, TOPIC, TOPIC_ID, FakeCluster
 
 P0 = TopicPartition(TOPIC, 0)

@@ -17,8 +17,8 @@ import pytest
 
 from oncelog import errors, sync
 from oncelog.client.defaults import SystemClock
-from oncelog.client.writer import Message
-from oncelog.core import batch as codec
+from oncelog.client.produce.writer import Message
+from oncelog.core.batch import batch as codec
 from oncelog.types import PartitionId
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, TOPIC_ID, FakeCluster, Lost
 

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 from opentelemetry import trace
 
-from oncelog import errors, tracing
+from oncelog import errors
 from oncelog.client.client import Client
-from oncelog.tracing import Kind
+from oncelog.trace import tracing
+from oncelog.trace.tracing import Kind
 from tests.spans import Recorder, error_type, failed, recording_tracer
 from tests.unit.sdk.client.fake_cluster import TOPIC, FakeCluster, Lost
 

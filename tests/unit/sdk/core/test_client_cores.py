@@ -6,10 +6,10 @@ import pytest
 
 from oncelog import errors
 from oncelog.core.backoff import Backoff
-from oncelog.core.batch import encode_batch
-from oncelog.core.consumer import Aborted, Cursor, by_name, committed
-from oncelog.core.header import BatchHeader, read_header
-from oncelog.core.transaction import TransactionCore, TransactionState
+from oncelog.core.batch.batch import encode_batch
+from oncelog.core.batch.header import BatchHeader, read_header
+from oncelog.core.consume.consumer import Aborted, Cursor, by_name, committed
+from oncelog.core.produce.transaction import TransactionCore, TransactionState
 from oncelog.types import PartitionId, TopicPartition
 
 # ---------------------------------------------------------------- back-off

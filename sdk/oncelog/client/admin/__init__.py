@@ -1,0 +1,1 @@
+"""Administration: `client.admin`."""

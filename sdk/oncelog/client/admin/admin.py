@@ -1,0 +1,85 @@
+"""Administration: topics, transactions, groups, the health of a cluster. `client.admin`.
+
+Every call is tried again until `default_api_timeout_ms`; creating, altering and deleting are safe to repeat.
+"""
+
+from __future__ import annotations
+
+from oncelog.client.admin.cluster_admin import ClusterAdmin
+from oncelog.client.admin.descriptions import (
+    AlteredTopic,
+    BrokerDescription,
+    ClusterDescription,
+    ClusterHealth,
+    ConfigValue,
+    CoordinatorDescription,
+    CreatedTopic,
+    GroupDescription,
+    GroupListing,
+    GroupOffset,
+    HangingTransaction,
+    LogDescription,
+    PartitionDescription,
+    PartitionOffsets,
+    PendingOffsets,
+    ProducerDescription,
+    Reassignment,
+    RefusedMove,
+    TopicDescription,
+    TransactionDescription,
+)
+from oncelog.client.admin.group_admin import GroupAdmin
+from oncelog.client.admin.operations_admin import BrokerLoad, OperationsAdmin
+from oncelog.client.admin.placement_admin import PlacementAdmin
+from oncelog.client.admin.quota_admin import EffectiveLimit, Quota, QuotaAdmin, QuotaDescription
+from oncelog.client.admin.security_admin import (
+    AccessDecision,
+    AccessRule,
+    AccessRules,
+    Role,
+    RoleBinding,
+    RoleRule,
+    SecurityAdmin,
+    UserListing,
+)
+from oncelog.client.admin.transaction_admin import TransactionAdmin
+
+
+class Admin(ClusterAdmin, PlacementAdmin, OperationsAdmin, TransactionAdmin, GroupAdmin, SecurityAdmin, QuotaAdmin):
+    """See the module. Made by the client."""
+
+
+__all__ = [
+    "AccessDecision",
+    "AccessRule",
+    "AccessRules",
+    "Admin",
+    "AlteredTopic",
+    "BrokerDescription",
+    "BrokerLoad",
+    "ClusterDescription",
+    "ClusterHealth",
+    "ConfigValue",
+    "CoordinatorDescription",
+    "CreatedTopic",
+    "EffectiveLimit",
+    "GroupDescription",
+    "GroupListing",
+    "GroupOffset",
+    "HangingTransaction",
+    "LogDescription",
+    "PartitionDescription",
+    "PartitionOffsets",
+    "PendingOffsets",
+    "ProducerDescription",
+    "Quota",
+    "QuotaDescription",
+    "Reassignment",
+    "RefusedMove",
+    "Role",
+    "RoleBinding",
+    "RoleRule",
+    "TopicDescription",
+    "TransactionDescription",
+    "UserListing",
+]

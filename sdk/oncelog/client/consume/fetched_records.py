@@ -1,0 +1,262 @@
+"""Fetched bytes to what the caller sees: records, or Arrow rows; filtered by isolation level and position."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, Final, Generic, NamedTuple
+
+from oncelog import errors
+from oncelog.client.consume.fetcher import Fetched
+from oncelog.client.consume.offsets import GroupMetadata, OffsetAndMetadata
+from oncelog.config import READ_COMMITTED, ConsumerConfig
+from oncelog.core.batch.header import BatchHeader
+from oncelog.core.consume.consumer import committed
+from oncelog.core.consume.fetch_answer import check_batch, check_end
+from oncelog.types import TopicPartition
+from oncelog.value_types import K, V, fills_up
+
+_FEW_ROWS: Final = 1_024
+"""Arrow batches smaller than this on average are put together."""
+
+
+@fills_up
+class ConsumerRecord(NamedTuple, Generic[K, V]):
+    """A record and where it was. Key and value are bytes or null, or what the deserializers made of them."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: K
+    value: V
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+class Records(list[ConsumerRecord[K, V]], Generic[K, V]):
+    """Records of one poll, with the offsets from which reading goes on after them."""
+
+    def __init__(self, group: GroupMetadata | None) -> None:
+        super().__init__()
+        self.group = group
+        """Whose offsets these are; None: the consumer has no `group_id`."""
+        self.offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+        """Where reading goes on in each partition."""
+
+
+class Leftover:
+    """The records of one answer that were not returned yet. A batch is unpacked when its first record is wanted.
+
+    What cannot be read is raised when it is its turn, after all records before it.
+    """
+
+    __slots__ = ("_at", "_batches", "_config", "_error", "_next_offset", "_rows", "fetched")
+
+    def __init__(self, fetched: Fetched, config: ConsumerConfig) -> None:
+        self.fetched = fetched
+        self._config = config
+        self._rows: list[ConsumerRecord] = []  # of the batch that was unpacked last
+        self._at = 0  # the first of them that was not taken
+        self._error: errors.OncelogError | None = None
+        self._batches: deque[tuple[BatchHeader, memoryview]] = deque()
+        self._next_offset = fetched.cursor.position
+        try:
+            self._batches.extend(_visible(fetched, config))
+        except errors.OncelogError as error:
+            self._error = error
+
+    def take(self, count: int, most_bytes: int) -> tuple[list[ConsumerRecord], int]:
+        """Up to `count` records, and the bytes that were unpacked for them: no further batch above `most_bytes`.
+
+            Raises why there are none: `CorruptMessageError`, `InvalidRecordError`, `InvalidResponseError`,
+        `TransactionDataLossError`, or what a deserializer raised.
+        """
+        taken: list[ConsumerRecord] = []
+        unpacked = 0
+        while len(taken) < count and (self._at < len(self._rows) or unpacked < most_bytes):
+            if self._at >= len(self._rows):
+                if not self._batches:
+                    break
+                try:
+                    unpacked += self._unpack()
+                except Exception:
+                    if taken:
+                        return taken, most_bytes  # it is raised next time
+                    raise
+            some = self._rows[self._at : self._at + count - len(taken)]
+            self._at += len(some)
+            taken += some
+        if self._error is not None and not taken and not self._batches:
+            raise self._error
+        return taken, unpacked
+
+    def next_row(self) -> ConsumerRecord | None:
+        """The next record of the batch that is unpacked, and moves the cursor behind it: `take(1, ...)` without its cost.
+
+        None where that needs more care: at the last record of the batch, after a seek, in a pause.
+        """
+        after = self._at + 1
+        fetched = self.fetched
+        cursor = fetched.cursor
+        if after >= len(self._rows) or fetched.generation != cursor.generation or cursor.is_paused:
+            return None
+        row = self._rows[self._at]
+        self._at = after
+        cursor.position = row.offset + 1  # offsets within a batch follow each other
+        return row
+
+    def unpacked(self) -> tuple[list[ConsumerRecord], int]:
+        """The records of the batch that was unpacked last, and which of them is the first that was not taken."""
+        return self._rows, self._at
+
+    def taken_to(self, at: int) -> None:
+        """Of those records, all before this one were taken."""
+        self._at = at
+
+    def _unpack(self) -> int:
+        header, view = self._batches[0]
+        self._rows, self._at = _rows_of(self.fetched, self._config, header, view), 0
+        self._batches.popleft()
+        self._next_offset = header.next_offset
+        return max(header.uncompressed_length, len(view))
+
+    @property
+    def is_empty(self) -> bool:
+        """Everything was taken."""
+        return self._at >= len(self._rows) and not self._batches and self._error is None
+
+    @property
+    def position(self) -> int:
+        """The offset from which reading goes on."""
+        if self._at < len(self._rows):
+            return self._rows[self._at].offset
+        return self.fetched.next_offset if self.is_empty else self._next_offset
+
+
+def _visible(fetched: Fetched, config: ConsumerConfig) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Data batches that may be seen and reach beyond the position. Raises what is wrong with the answer, where it is."""
+    from oncelog.core.batch.batch import iter_batches
+
+    filters = config.isolation_level == READ_COMMITTED
+    position, tag = fetched.cursor.position, fetched.cursor.tag
+    reached, is_first = fetched.offset, True
+    try:
+        for header, view in iter_batches(fetched.data):
+            check_batch(header, reached, tag, is_first=is_first)
+            reached, is_first = header.next_offset, False
+            if header.is_control or reached <= position:
+                continue
+            if filters and not committed(header, fetched.aborted, config.skip_lost_transactions):
+                continue
+            yield header, view
+        check_end(reached, fetched.next_offset)
+    except errors.OncelogError as error:
+        topic, partition = fetched.cursor.partition
+        for name, value in {"topic": topic, "partition": partition, "offset": reached}.items():
+            error.context.setdefault(name, str(value))
+        raise
+
+
+def _decoded(fetched: Fetched, config: ConsumerConfig, header: BatchHeader, view: memoryview) -> Any:
+    """One batch as Arrow rows. Raises `CorruptMessageError` or `InvalidRecordError`, which say where."""
+    from oncelog.core.batch.batch import decode_arrow
+
+    try:
+        return decode_arrow(
+            view, header, max_uncompressed_bytes=config.max_uncompressed_batch_bytes, check_crc=config.check_crcs
+        )
+    except errors.OncelogError as error:
+        topic, partition = fetched.cursor.partition
+        where = {
+            "topic": topic,
+            "partition": partition,
+            "offset": header.base_offset,
+            "next_offset": header.next_offset,
+        }
+        for name, value in where.items():
+            error.context.setdefault(name, str(value))
+        raise
+
+
+def _rows_of(fetched: Fetched, config: ConsumerConfig, header: BatchHeader, view: memoryview) -> list[ConsumerRecord]:
+    """The records of one batch, from the position on."""
+    from oncelog.core.batch.batch import columns_of
+
+    topic, partition = fetched.cursor.partition
+    batch = _decoded(fetched, config, header, view)
+    seen = max(fetched.cursor.position - header.base_offset, 0)
+    keys, values, times, headers = columns_of(batch.slice(seen), header)
+    # Not `map`: a StopIteration of a deserializer would look like the end of the batch.
+    shown_keys = keys if (read_key := config.key_deserializer) is None else [read_key(key) for key in keys]
+    shown_values = values if (read := config.value_deserializer) is None else [read(value) for value in values]
+    offsets = range(header.base_offset + seen, header.base_offset + seen + len(times))
+    columns = (itertools.repeat(topic), itertools.repeat(partition), offsets, times, shown_keys, shown_values, headers)
+    return list(map(ConsumerRecord._make, zip(*columns, strict=False)))
+
+
+def arrow_of(fetched: Fetched, config: ConsumerConfig, include_headers: bool) -> tuple[Any, int]:
+    """The rows of an answer as one Arrow record batch, None when there are none, and the offset from which to go on.
+
+    That lies before the answer's end when unpacking all of it would take more than `max_buffered_bytes`, or when what comes
+    next cannot be read: it is raised when nothing comes before it.
+    """
+    import pyarrow as pa
+
+    parts: list[Any] = []
+    unpacked, next_offset, reached = 0, fetched.next_offset, fetched.cursor.position
+    try:
+        for header, view in _visible(fetched, config):
+            if unpacked >= config.max_buffered_bytes:
+                next_offset = header.base_offset
+                break
+            rows = _decoded(fetched, config, header, view)
+            unpacked += max(header.uncompressed_length, len(view))
+            if rows.num_rows:
+                parts.append(_shown(rows, header, fetched, include_headers))
+            reached = header.next_offset
+    except errors.OncelogError:
+        if not parts:
+            raise
+        next_offset = reached
+    if not parts:
+        return None, next_offset
+    first = _from_position(parts[0], fetched.cursor.position)
+    parts = [first, *parts[1:]] if first.num_rows else parts[1:]
+    if not parts:
+        return None, next_offset
+    if len(parts) == 1:
+        return parts[0], next_offset
+    return pa.Table.from_batches(parts).combine_chunks().to_batches()[0], next_offset
+
+
+def _from_position(rows: Any, position: int) -> Any:
+    """A fetch begins at a batch; its first records may have been returned before."""
+    offsets = rows.column("offset").to_numpy()
+    return rows.slice(int(offsets.searchsorted(position)))
+
+
+def _shown(rows: Any, header: BatchHeader, fetched: Fetched, include_headers: bool) -> Any:
+    import numpy as np
+    import pyarrow as pa
+
+    from oncelog.core.batch.batch import HEADERS_TYPE
+    from oncelog.core.batch.header import LOG_APPEND_TIME
+
+    count = rows.num_rows
+    if header.attributes & LOG_APPEND_TIME:
+        times = np.full(count, header.append_timestamp_ms * 1000, np.int64)
+    else:
+        times = (rows.column(0).to_numpy() + header.base_timestamp_ms) * 1000
+    topic, partition = fetched.cursor.partition
+    columns = {
+        "key": rows.column(1),
+        "value": rows.column(2),
+        "timestamp": pa.array(times).cast(pa.timestamp("us", "UTC")),
+        "partition": pa.array(np.full(count, partition, np.int32)),
+        "offset": pa.array(np.arange(header.base_offset, header.base_offset + count, dtype=np.int64)),
+        "topic": pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([topic])),
+    }
+    if include_headers:
+        columns["headers"] = rows.column(3) if rows.num_columns > 3 else pa.nulls(count, HEADERS_TYPE)
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))

@@ -1,0 +1,377 @@
+"""Keeps fetched batches ready for a consumer: long polls to every leader, pipelined with the consumer's own work.
+
+Rule 1: a partition has at most one fetch on its way; the next begins as soon as an answer is buffered and there is room.
+Rule 2: everything from a leader that may be fetched travels in one call; several calls may be parked at one leader.
+Rule 3: an answer counts only for the position that it was asked for (generation), and not from a deposed leader.
+Rule 4: a failure that will not pass, or has not passed for `default_api_timeout_ms`, is buffered like data and raised once to
+        whoever reads; then it is tried again.
+Rule 5: an answer that breaks the protocol (`core/consume/fetch_answer.py`) is such a failure, and nothing of it is used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator
+
+from oncelog import errors
+from oncelog.client.context import Context, now_ms
+from oncelog.client.routing.metadata import Metadata, unknown_topic
+from oncelog.client.routing.offset_lookup import isolation
+from oncelog.config import ConsumerConfig
+from oncelog.core.consume.consumer import Aborted, AbortedByName, Cursor, by_name
+from oncelog.core.consume.fetch_answer import Bounds, check_bounds, check_extent
+from oncelog.trace import tracing
+from oncelog.types import Buffer, TopicPartition
+from oncelog.v1 import partition_pb2 as pb
+from oncelog.v1 import types_pb2
+from oncelog.wire import methods
+from oncelog.wire.wire_errors import from_detail
+
+_MAX_CALLS_PER_LEADER = 8
+_CROWDED_CALLS = 4
+_CROWDED_WAIT_MS = 100
+"""With many parked calls to one leader, new ones come back sooner, so that they are put together again."""
+_LEAST_WAIT_MS = 100
+"""A leader that answers a long poll with nothing at once is not asked again at once."""
+
+
+class Fetched:
+    """One partition's part of an answer, or an error instead."""
+
+    __slots__ = ("aborted", "cursor", "data", "error", "generation", "leader_epoch", "next_offset", "offset")
+
+    def __init__(
+        self,
+        cursor: Cursor,
+        data: Buffer = b"",
+        next_offset: int = -1,
+        aborted: AbortedByName | None = None,
+        leader_epoch: int = -1,
+        error: errors.OncelogError | None = None,
+    ) -> None:
+        self.cursor = cursor
+        self.generation = cursor.generation
+        self.data = data
+        self.offset = cursor.fetch_offset  # that was asked for
+        self.next_offset = next_offset
+        self.aborted = aborted or {}
+        self.leader_epoch = leader_epoch
+        self.error = error
+
+    @property
+    def is_current(self) -> bool:
+        """False after a seek or a new assignment."""
+        return self.generation == self.cursor.generation
+
+
+class Fetcher:
+    """See the module. One per consumer."""
+
+    def __init__(self, context: Context, metadata: Metadata, config: ConsumerConfig) -> None:
+        self._context = context
+        self._metadata = metadata
+        self._config = config
+        self._isolation = isolation(config.isolation_level)
+        self._buffer: deque[Fetched] = deque()
+        self._news = asyncio.Event()
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._calls: dict[str, int] = {}
+        self._is_kicked = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_closed = False
+        self._background = tracing.background(context.tracer)
+        self.cursors: dict[TopicPartition, Cursor] = {}
+
+    # ------------------------------------------------------------ for the consumer
+
+    def assign(self, cursors: list[Cursor]) -> None:
+        """Replaces the assignment."""
+        for cursor in self.cursors.values():
+            cursor.unset()
+        self.cursors = {cursor.partition: cursor for cursor in cursors}
+        self._buffer.clear()
+        self.kick()
+
+    def add(self, cursor: Cursor) -> None:
+        """One partition more."""
+        self.cursors[cursor.partition] = cursor
+        self.wake()
+
+    def remove(self, partition: TopicPartition) -> None:
+        """Reads this one no more; what is buffered of it no longer counts."""
+        self.cursors.pop(partition).unset()
+
+    def wake(self) -> None:
+        """Whoever waits looks again."""
+        self._news.set()
+
+    def kick(self) -> None:
+        """Something changed: look for what may be fetched."""
+        if not self._is_kicked and not self._is_closed:
+            self._is_kicked = True
+            asyncio.get_running_loop().call_soon(self._look)
+
+    def peek(self) -> Fetched | None:
+        """The oldest answer that still counts and whose partition is not paused."""
+        for _ in range(len(self._buffer)):
+            first = self._buffer[0]
+            if first.is_current and not first.cursor.is_paused:
+                return first
+            self._buffer.popleft()
+            if first.is_current:
+                self._buffer.append(first)
+        return None
+
+    def pop(self, fetched: Fetched) -> None:
+        """The consumer is done with this answer."""
+        self._buffer.remove(fetched)
+        cursor = fetched.cursor
+        if fetched.is_current:
+            cursor.buffered_bytes -= len(fetched.data)
+            if fetched.error is not None:
+                cursor.is_fetching = False
+            self.kick()
+
+    async def wait(self, timeout_ms: int) -> None:
+        """Returns on news, or after this long."""
+        self._news.clear()
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self._news.wait()
+        except TimeoutError:
+            pass
+
+    async def close(self) -> None:
+        """Ends all calls."""
+        self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        try:
+            if tasks:
+                await asyncio.wait(tasks)
+        finally:
+            self._buffer.clear()
+            self._news.set()
+
+    # ------------------------------------------------------------ calling
+
+    def _look(self) -> None:
+        self._is_kicked = False
+        if self._is_closed:
+            return
+        now = now_ms()
+        groups: dict[str, list[Cursor]] = {}
+        throttled: list[int] = []
+        for cursor in self._fetchable(now):
+            address = self._metadata.leader(cursor.id).address
+            if address is None:
+                self._try_later(cursor, errors.LeaderNotAvailableError(), now)
+            elif (until := self._context.throttles.until_ms(address, methods.FETCH.name, now)) > 0:
+                throttled.append(until)
+            elif self._calls.get(address, 0) < _MAX_CALLS_PER_LEADER:
+                groups.setdefault(address, []).append(cursor)
+        for address, cursors in groups.items():
+            self._start(address, cursors)
+        self._set_timer(now, throttled)
+
+    def _fetchable(self, now: int) -> Iterator[Cursor]:
+        limit = max(1, self._config.max_buffered_bytes // max(1, len(self.cursors)))
+        return (cursor for cursor in self.cursors.values() if cursor.may_fetch(now, limit))
+
+    def _set_timer(self, now: int, throttled: list[int]) -> None:
+        later = [cursor.retry_at_ms for cursor in self.cursors.values() if cursor.retry_at_ms > now] + throttled
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if later:
+            self._timer = asyncio.get_running_loop().call_later((min(later) - now + 1) / 1000, self.kick)
+
+    def _start(self, address: str, cursors: list[Cursor]) -> None:
+        for cursor in cursors:
+            cursor.is_fetching = True
+        self._calls[address] = self._calls.get(address, 0) + 1
+        asked = [(cursor, cursor.generation) for cursor in cursors]
+        background = None if self._background is None else self._background.copy()
+        work = self._fetch(address, asked)
+        task = asyncio.get_running_loop().create_task(work, name="oncelog-fetch", context=background)
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._done(address, done))
+
+    def _done(self, address: str, task: asyncio.Task[None]) -> None:
+        self._tasks.pop(task, None)
+        self._calls[address] -= 1
+        if not task.cancelled():
+            task.result()  # a defect of ours goes to the loop's exception handler
+        self.kick()
+
+    async def _fetch(self, address: str, asked: list[tuple[Cursor, int]]) -> None:
+        wait_ms = self._config.fetch_max_wait_ms
+        if self._calls[address] > _CROWDED_CALLS:
+            wait_ms = min(wait_ms, _CROWDED_WAIT_MS)
+        request = self._request([cursor for cursor, _ in asked], wait_ms)
+        timeout_ms = wait_ms + self._context.config.request_timeout_ms
+        asked_ms = now_ms()
+        try:
+            reply, payload = await methods.FETCH.call(self._context.transport, address, request, timeout_ms)
+        except errors.OncelogError as error:
+            for cursor, generation in asked:
+                if cursor.generation == generation:
+                    self._failed(cursor, error)
+            return
+        self._take(asked, request, reply, memoryview(payload))
+        least_ms = min(wait_ms, _LEAST_WAIT_MS)
+        if not len(payload) and now_ms() - asked_ms < least_ms:
+            for cursor, _ in asked:
+                cursor.retry_at_ms = max(cursor.retry_at_ms, now_ms() + least_ms)
+
+    def _request(self, cursors: list[Cursor], wait_ms: int) -> pb.FetchRequest:
+        request = pb.FetchRequest(
+            isolation_level=self._isolation,
+            max_wait_ms=wait_ms,
+            min_bytes=self._config.fetch_min_bytes,
+            max_bytes=self._config.fetch_max_bytes,
+            skip_lost_transactions=self._config.skip_lost_transactions,
+        )
+        for cursor in cursors:
+            request.partitions.add(
+                topic_id=cursor.id.topic_id,
+                partition=cursor.id.partition,
+                fetch_offset=cursor.fetch_offset,
+                max_bytes=self._config.max_partition_fetch_bytes,
+                leader_epoch=self._metadata.leader(cursor.id).leader_epoch,
+            )
+        return request
+
+    # ------------------------------------------------------------ answers
+
+    def _take(
+        self, asked: list[tuple[Cursor, int]], request: pb.FetchRequest, reply: pb.FetchReply, payload: memoryview
+    ) -> None:
+        slices: dict[tuple[str, int], tuple[pb.FetchedPartition, memoryview]] = {}
+        start, lengths_fit = 0, True
+        for item in reply.partitions:
+            end = start + item.length
+            lengths_fit = lengths_fit and end >= start
+            slices[item.topic_id, item.partition] = (item, payload[start:end])
+            start = end
+        fits = lengths_fit and start == len(payload) and len(reply.partitions) == len(asked)
+        for (cursor, generation), question in zip(asked, request.partitions, strict=True):
+            if cursor.generation != generation:
+                continue
+            found = slices.get(cursor.id) if fits else None
+            try:
+                if found is None:
+                    raise errors.InvalidResponseError(
+                        "the leader's answer does not fit the question", offset=question.fetch_offset
+                    )
+                self._take_one(cursor, question, *found)
+            except errors.OncelogError as error:
+                self._failed(cursor, error)
+
+    def _take_one(
+        self, cursor: Cursor, question: pb.FetchPartition, item: pb.FetchedPartition, data: memoryview
+    ) -> None:
+        """Raises why the answer is of no use."""
+        if item.HasField("error"):
+            raise from_detail(item.error)
+        if item.leader_epoch < cursor.leader_epoch:
+            raise errors.NotLeaderError("a deposed leader answered")
+        if 0 <= question.leader_epoch != item.leader_epoch:
+            raise errors.InvalidResponseError(
+                "the leader answered for another leader epoch",
+                leader_epoch=question.leader_epoch,
+                answered=item.leader_epoch,
+            )
+        told = Bounds(item.leader_epoch, item.high_watermark, item.last_stable_offset)
+        check_bounds(cursor.bounds, told)
+        limit = (
+            told.last_stable_offset
+            if self._isolation == types_pb2.ISOLATION_LEVEL_READ_COMMITTED
+            else told.high_watermark
+        )
+        check_extent(cursor.fetch_offset, item.next_offset, len(data), limit)
+        self._arrived(cursor, item, data)
+
+    def _arrived(self, cursor: Cursor, item: pb.FetchedPartition, data: memoryview) -> None:
+        cursor.is_fetching = False
+        cursor.failures, cursor.failing_since_ms = 0, -1
+        cursor.leader_epoch = item.leader_epoch
+        cursor.high_watermark = item.high_watermark
+        cursor.last_stable_offset = item.last_stable_offset
+        cursor.log_start_offset = item.log_start_offset
+        if not len(data):
+            return
+        aborted = by_name(
+            Aborted(a.txn_producer_id, a.txn_no, a.all, frozenset(a.winners), a.data_loss) for a in item.aborted
+        )
+        self._buffer.append(Fetched(cursor, data, item.next_offset, aborted, item.leader_epoch))
+        cursor.fetched(len(data), item.next_offset)
+        self._news.set()
+
+    def _failed(self, cursor: Cursor, error: errors.OncelogError) -> None:
+        cursor.is_fetching = False
+        if isinstance(error, errors.OffsetOutOfRangeError) and self._config.auto_offset_reset != "none":
+            cursor.unset()
+            self._news.set()
+        elif isinstance(error, errors.UnknownTopicError):
+            self._check_topic(cursor)
+        elif isinstance(error, errors.InvalidResponseError):
+            cursor.forget_bounds()
+            self._back_off(cursor, error, now_ms())
+            self._deliver(cursor, error)
+        elif error.retriable:
+            self._try_later(cursor, error, now_ms())
+        else:
+            self._deliver(cursor, error)
+
+    def again(self, cursor: Cursor, error: errors.OncelogError) -> None:
+        """What was fetched cannot be used: it is asked for again from the position on, after a pause."""
+        cursor.seek(cursor.position)
+        cursor.forget_bounds()
+        self._back_off(cursor, error, now_ms())
+        self.kick()
+
+    def _deliver(self, cursor: Cursor, error: errors.OncelogError) -> None:
+        cursor.is_fetching = True  # until somebody has seen it
+        error = errors.error_for(int(error.code), error.message, error.retry_after_ms, error.context)  # for it alone
+        error.context.setdefault("topic", cursor.partition.topic)
+        error.context.setdefault("partition", str(cursor.partition.partition))
+        self._buffer.append(Fetched(cursor, next_offset=cursor.fetch_offset, error=error))
+        self._news.set()
+
+    def _try_later(self, cursor: Cursor, error: errors.OncelogError, now: int) -> None:
+        """Quietly for `default_api_timeout_ms`; then the reader is told why nothing comes."""
+        self._back_off(cursor, error, now)
+        if cursor.failing_since_ms < 0:
+            cursor.failing_since_ms = now
+        failing_ms = now - cursor.failing_since_ms
+        if failing_ms >= self._context.config.default_api_timeout_ms:
+            cursor.failing_since_ms = -1
+            error.context["failing_for_ms"] = str(failing_ms)
+            self._deliver(cursor, error)
+
+    def _back_off(self, cursor: Cursor, error: errors.OncelogError, now: int) -> None:
+        cursor.failures += 1
+        cursor.retry_at_ms = now + self._context.delay_ms(cursor.failures, error.retry_after_ms)
+        lost = isinstance(error, errors.NetworkError | errors.RequestTimedOutError)
+        if lost or error.action is errors.ErrorAction.REFRESH:
+            self._metadata.request_refresh().add_done_callback(lambda _: self.kick())
+
+    def _check_topic(self, cursor: Cursor) -> None:
+        """Deleted, or only not known yet at that broker? Metadata tells."""
+        self._try_later(cursor, errors.LeaderNotAvailableError(), now_ms())
+        generation = cursor.generation
+
+        def look(task: asyncio.Task[None]) -> None:
+            is_fresh = not task.cancelled() and task.exception() is None
+            gone = is_fresh and self._metadata.topic_name(cursor.id.topic_id) is None
+            if gone and self._metadata.newer_topic(cursor.partition.topic, cursor.id.topic_id) is not None:
+                self.wake()  # it was created again: see `Following`
+            elif gone and cursor.generation == generation and not cursor.is_fetching and not self._is_closed:
+                self._deliver(cursor, unknown_topic(cursor.partition.topic))
+
+        self._metadata.request_refresh().add_done_callback(look)

@@ -1,0 +1,460 @@
+"""Where things are: brokers, leaders, shard owners, as the cluster last told us.
+
+Rule 1: any broker answers; bootstrap addresses are asked first and again whenever the known brokers are silent.
+Rule 2: nobody goes back: per partition and shard the entry with the highest epoch stays, whoever answers last.
+Rule 3: concurrent refreshes share one call; a refresh that begins after you asked is the one you wait for.
+Rule 4: TLS that both sides cannot agree on at any bootstrap address is said at once: waiting does not mend it. Later,
+        with a cluster that was known once, it may be a renewal under way, and is tried again like any other failure.
+Rule 5: an answer with addresses, partitions or shards that cannot be is no answer: nothing of it is used, the next is asked.
+Rule 6: a client that has never reached its cluster says so after `bootstrap_timeout_ms`: most likely an address is wrong.
+Rule 7: when nobody answers within the deadline, the error names each address and what happened there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from oncelog import errors
+from oncelog.client.context import Context, now_ms
+from oncelog.core.batch.hashing import shard_for
+from oncelog.core.names import check_topic_name
+from oncelog.core.told_metadata import check_address, check_partitions, check_shards
+from oncelog.types import PartitionId
+from oncelog.v1 import errors_pb2
+from oncelog.v1 import partition_pb2 as pb
+from oncelog.wire import methods
+
+_UNKNOWN_TOPIC_GRACE_MS = 1_000
+"""A broker may hear of a new topic a little later than its creator."""
+
+_NO_ANSWER = "no answer yet"
+_HEDGE_AFTER_MS = 250
+"""A broker that has not answered for so long is not waited for alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """Who leads a partition; address None = nobody at the moment."""
+
+    address: str | None
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as metadata knows it."""
+
+    name: str
+    topic_id: str
+    partitions: int
+    internal: bool = False
+
+
+class Metadata:
+    """See the module. One per client."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._bootstrap = context.config.bootstrap_servers
+        self._brokers: dict[int, str] = {}
+        self._topics: dict[str, Topic] = {}
+        self._names: dict[str, str] = {}
+        self._leaders: dict[PartitionId, Leader] = {}
+        self._wanted: dict[str, None] = {}
+        self._refreshed_ms: dict[str, int] = {}
+        self._txn_owners: dict[int, tuple[str, int]] = {}
+        self._group_owners: dict[int, tuple[str, int]] = {}
+        self._revision = 0
+        self._refresh: asyncio.Task[None] | None = None
+        self._next_refresh: asyncio.Task[None] | None = None
+        self._next_address = 0
+        self._happened: dict[str, str] = {}
+        self._tls_refused: set[str] = set()
+        self.changes = 0
+        """Grows when a topic comes, goes, or gets partitions."""
+        self.cluster_id = ""
+        self.controller: str | None = None
+        self.controller_term = 0
+        self.txn_shards = 0
+        self.group_shards = 0
+
+    # ------------------------------------------------------------ questions
+
+    def known_topic(self, name: str) -> Topic | None:
+        """From memory; None = not known, or older than `metadata_max_age_ms`. Raises as `Context.now_ms`."""
+        topic = self._topics.get(name)
+        if (
+            topic is None
+            or self._context.now_ms() - self._refreshed_ms.get(name, 0) > self._context.config.metadata_max_age_ms
+        ):
+            return None
+        return topic
+
+    async def topic(self, name: str, deadline_ms: int, grace_until_ms: int | None = None) -> Topic:
+        """The topic of this name. `grace_until_ms`: until then it may be new (None = for a second).
+
+        Raises `InvalidTopicError` for what no topic is called, `UnknownTopicError` or `ClusterUnreachableError`.
+        """
+        grace_ms = min(deadline_ms, self.grace_until_ms() if grace_until_ms is None else grace_until_ms)
+        attempt = 0
+        while (topic := self.known_topic(name)) is None:
+            self._wanted[check_topic_name(name)] = None  # all refreshes to come name it: None would fail each of them
+            await self.refresh(deadline_ms)
+            if self.known_topic(name) is None:
+                self._next_address += 1  # the broker that answered may see changes late: ask another one
+                attempt += 1
+                if not await self._context.pause(attempt, grace_ms):
+                    self._wanted.pop(name, None)
+                    raise unknown_topic(name)
+        return topic
+
+    def grace_until_ms(self) -> int:
+        """Until when a topic that is asked for now, and that nobody knows, may be a new one."""
+        return now_ms() + _UNKNOWN_TOPIC_GRACE_MS
+
+    async def topic_with(self, name: str, partition: int, deadline_ms: int) -> Topic:
+        """The topic, which has this partition; the cluster is asked about one that may have just been added.
+
+        Raises `UnknownTopicError` or `ClusterUnreachableError`.
+        """
+        topic = await self.topic(name, deadline_ms)
+        grace_ms = min(deadline_ms, self.grace_until_ms())
+        attempt = 0
+        while not 0 <= partition < topic.partitions:
+            if partition < 0 or (attempt and not await self._context.pause(attempt, grace_ms)):
+                raise no_partition(topic, partition)
+            attempt += 1
+            self._next_address += 1  # the broker that answered last may see changes late: ask another one
+            await self.refresh(deadline_ms)
+            topic = await self.topic(name, deadline_ms)
+        return topic
+
+    async def topic_known_as(self, name: str, topic_id: str, deadline_ms: int) -> Topic:
+        """The topic of this name, most likely of this id; the cluster is asked about one that may have just been created.
+
+        Of another id, when that is what the cluster says. Raises `UnknownTopicError` or `ClusterUnreachableError`.
+        """
+        topic = await self.topic(name, deadline_ms)
+        grace_ms = min(deadline_ms, self.grace_until_ms())
+        attempt = 0
+        while topic.topic_id != topic_id:
+            if attempt and not await self._context.pause(attempt, grace_ms):
+                break
+            attempt += 1
+            self._next_address += 1  # the broker that answered last may see changes late: ask another one
+            await self.refresh(deadline_ms)
+            topic = await self.topic(name, deadline_ms)
+        return topic
+
+    def latest_topic(self, name: str) -> Topic | None:
+        """As it was last heard of, however long ago; None = not at all."""
+        return self._topics.get(name)
+
+    def forget(self, name: str) -> None:
+        """What is known under this name is out of date: the next question about it goes to the cluster."""
+        topic = self._topics.pop(name, None)
+        if topic is not None:
+            self._names.pop(topic.topic_id, None)
+
+    def newer_topic(self, name: str, topic_id: str) -> Topic | None:
+        """The topic that has this name now, when it is another one than `topic_id`; from memory."""
+        topic = self._topics.get(name)
+        return topic if topic is not None and topic.topic_id != topic_id else None
+
+    def topic_name(self, topic_id: str) -> str | None:
+        """The name that belongs to an id; None when that topic is gone."""
+        return self._names.get(topic_id)
+
+    @property
+    def revision(self) -> int:
+        """Of the newest answer that was learnt; 0 = none yet."""
+        return self._revision
+
+    def leader(self, partition: PartitionId) -> Leader:
+        """Who leads, as far as known."""
+        return self._leaders.get(partition, Leader(None, -1))
+
+    def broker_addresses(self) -> dict[int, str]:
+        """Broker id to address."""
+        return dict(self._brokers)
+
+    async def txn_coordinator(self, transactional_id: str, deadline_ms: int) -> str:
+        """Address of the owner of the transactional id's shard."""
+        await self._ensure_cluster(deadline_ms)
+        return _owner(self._txn_owners, shard_for(transactional_id, self.txn_shards), "transaction")
+
+    async def group_coordinator(self, group_id: str, deadline_ms: int) -> str:
+        """Address of the owner of the group's shard."""
+        await self._ensure_cluster(deadline_ms)
+        return _owner(self._group_owners, shard_for(group_id, self.group_shards), "group")
+
+    def group_epoch(self, group_id: str) -> int:
+        """Epoch in which the owner of the group's shard owns it; 0 = not known."""
+        owner = self._group_owners.get(shard_for(group_id, self.group_shards)) if self.group_shards else None
+        return owner[1] if owner is not None else 0
+
+    async def coordinators(self, deadline_ms: int) -> list[str]:
+        """Every address that owns a transaction shard, sorted."""
+        await self._ensure_cluster(deadline_ms)
+        found = sorted({address for address, _ in self._txn_owners.values()})
+        if not found:
+            raise errors.CoordinatorNotAvailableError("no coordinator owns a transaction shard")
+        return found
+
+    def shard_owners(self, kind: str) -> tuple[int, dict[int, tuple[str, int]]]:
+        """How many shards of "transaction" or "group" there are, and (address, epoch) of each that had an owner."""
+        if kind == "transaction":
+            return self.txn_shards, dict(self._txn_owners)
+        assert kind == "group"
+        return self.group_shards, dict(self._group_owners)
+
+    async def _ensure_cluster(self, deadline_ms: int) -> None:
+        if not self.txn_shards:
+            await self.refresh(deadline_ms)
+
+    # ------------------------------------------------------------ refreshing
+
+    async def refresh(self, deadline_ms: int) -> None:
+        """Asks the cluster again. Raises `ClusterUnreachableError` at the deadline, or `WrongClusterError`.
+
+        As long as nobody has ever answered, `bootstrap_timeout_ms` is the deadline if that is earlier.
+        """
+        if not self.cluster_id:
+            deadline_ms = min(deadline_ms, now_ms() + self._context.config.bootstrap_timeout_ms)
+        task = self._join_refresh()
+        timeout_ms = max(1, deadline_ms - now_ms())
+        done, _ = await asyncio.wait((task,), timeout=timeout_ms / 1000)
+        if not done:
+            raise errors.ClusterUnreachableError(f"no broker answered within {timeout_ms} ms: {self._story()}")
+        if task.cancelled():  # by `close`: whoever waits here was not cancelled, and is told why it ended
+            self._context.home.check_open()
+            raise errors.ClusterUnreachableError("the question for metadata was given up: the client is being closed")
+        task.result()
+
+    def request_refresh(self) -> asyncio.Task[None]:
+        """Starts a refresh in the background, or joins the next one."""
+        return self._join_refresh()
+
+    def _join_refresh(self) -> asyncio.Task[None]:
+        """A refresh that has not begun yet: one that runs may have been answered before the caller's news."""
+        if self._refresh is None or self._refresh.done():
+            self._refresh = asyncio.get_running_loop().create_task(self._run_refresh(None), name="oncelog-metadata")
+            self._refresh.add_done_callback(_retrieved)
+            return self._refresh
+        if self._next_refresh is None or self._next_refresh.done():
+            running = self._refresh
+            self._next_refresh = asyncio.get_running_loop().create_task(
+                self._run_refresh(running), name="oncelog-metadata-next"
+            )
+            self._next_refresh.add_done_callback(_retrieved)
+        return self._next_refresh
+
+    async def _run_refresh(self, after: asyncio.Task[None] | None) -> None:
+        if after is not None:
+            await asyncio.wait((after,))
+            self._refresh, self._next_refresh = self._next_refresh, None
+        config = self._context.config
+        patience_ms = max(config.request_timeout_ms, config.metadata_attempt_timeout_ms)
+        deadline_ms = now_ms() + (patience_ms if self.cluster_id else config.bootstrap_timeout_ms)
+        attempt = 0
+        while True:
+            reply = await self._ask_anybody(deadline_ms)
+            if reply is not None:
+                self._learn(reply)
+                return
+            attempt += 1
+            if not self.cluster_id and self._tls_refused.issuperset(self._addresses()):
+                raise errors.ClusterUnreachableError(f"no broker can be spoken to: {self._story()}")
+            if not await self._context.pause(attempt, deadline_ms):
+                raise errors.ClusterUnreachableError(f"no broker answered: {self._story()}")
+
+    async def _ask_anybody(self, deadline_ms: int) -> pb.GetMetadataReply | None:
+        """One round over all addresses: a silent one does not keep us from asking the next."""
+        request = pb.GetMetadataRequest(topics=list(self._wanted))
+        addresses = self._addresses()
+        first, self._next_address = self._next_address, 0
+        running: dict[asyncio.Task[pb.GetMetadataReply | None], int] = {}
+        i = 0
+        try:
+            while i < len(addresses) or running:
+                if i < len(addresses):
+                    number = (first + i) % len(addresses)
+                    task = asyncio.get_running_loop().create_task(self._ask(addresses[number], request, deadline_ms))
+                    running[task] = number
+                    i += 1
+                patience_s = _HEDGE_AFTER_MS / 1000 if i < len(addresses) else None
+                await asyncio.wait(running, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
+                for task in [task for task in running if task.done()]:
+                    number = running.pop(task)
+                    reply = task.result()
+                    if reply is not None:
+                        self._next_address = number
+                        return reply
+        finally:
+            for task in running:
+                task.cancel()
+        return None
+
+    async def _ask(self, address: str, request: pb.GetMetadataRequest, deadline_ms: int) -> pb.GetMetadataReply | None:
+        timeout_ms = max(1, min(deadline_ms - now_ms(), self._context.config.metadata_attempt_timeout_ms))
+        self._happened.setdefault(address, _NO_ANSWER)  # an earlier refusal says more
+        self._tls_refused.discard(address)
+        try:
+            reply, _ = await methods.GET_METADATA.call(self._context.transport, address, request, timeout_ms)
+            self._check(reply)
+        except errors.OncelogError as error:
+            if not error.retriable:
+                raise
+            self._note(address, error, timeout_ms)
+            if error.context.get("tls") == "refused":
+                self._tls_refused.add(address)
+            return None
+        self._happened.pop(address, None)
+        return reply
+
+    def _note(self, address: str, error: errors.OncelogError, timeout_ms: int) -> None:
+        """What happened there; that no connection came about says less than why none did the last time."""
+        is_vague = isinstance(error, errors.RequestTimedOutError) and error.context.get("unsent") == "true"
+        if not is_vague or self._happened.get(address, _NO_ANSWER) == _NO_ANSWER:
+            self._happened[address] = _what_happened(error, timeout_ms)
+
+    def _story(self) -> str:
+        """What happened at each address."""
+        return "; ".join(f"{address}: {self._happened.get(address, 'not asked yet')}" for address in self._addresses())
+
+    def _addresses(self) -> list[str]:
+        """Known brokers first, then the bootstrap addresses; each once."""
+        return list(dict.fromkeys([*self._brokers.values(), *self._bootstrap]))
+
+    async def close(self) -> None:
+        """Ends refreshes that run."""
+        tasks = [task for task in (self._refresh, self._next_refresh) if task is not None and not task.done()]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    # ------------------------------------------------------------ learning
+
+    def _check(self, reply: pb.GetMetadataReply) -> None:
+        """Raises `InvalidResponseError` before anything of it is used."""
+        for info in reply.brokers:
+            check_address(info.address)
+        for kind, known, count, owners in (
+            ("transaction", self.txn_shards, reply.transaction_shard_count, reply.transaction_shards),
+            ("group", self.group_shards, reply.group_shard_count, reply.group_shards),
+        ):
+            check_shards(kind, known, count, [owner.shard for owner in owners])
+            for owner in owners:
+                check_address(owner.address)
+        for topic in reply.topics:
+            check_partitions(topic.name, [info.partition for info in topic.partitions])
+
+    def _learn(self, reply: pb.GetMetadataReply) -> None:
+        if self.cluster_id and reply.cluster_id != self.cluster_id:
+            raise errors.WrongClusterError(
+                "an address answers for another cluster", known=self.cluster_id, answered=reply.cluster_id
+            )
+        self.cluster_id = reply.cluster_id
+        for topic in reply.topics:
+            self._learn_leaders(topic, reply)
+        self._learn_owners(self._txn_owners, reply.transaction_shards)
+        self._learn_owners(self._group_owners, reply.group_shards)
+        self.txn_shards = reply.transaction_shard_count or self.txn_shards
+        self.group_shards = reply.group_shard_count or self.group_shards
+        if reply.revision < self._revision:
+            return  # an older view: epochs above were merged, names and brokers stay
+        self._revision = reply.revision
+        if reply.brokers:
+            self._brokers = {info.broker.broker_id: info.address for info in reply.brokers}
+        self.controller = self._brokers.get(reply.controller.broker_id) if reply.HasField("controller") else None
+        self.controller_term = reply.controller_term
+        for topic in reply.topics:
+            self._learn_topic(topic)
+
+    def _learn_topic(self, info: pb.TopicInfo) -> None:
+        before = self._topics.get(info.name)
+        if info.HasField("error"):
+            self._topics.pop(info.name, None)
+        else:
+            self._topics[info.name] = Topic(info.name, info.topic_id, len(info.partitions), info.internal)
+            self._refreshed_ms[info.name] = now_ms()
+        self.changes += self._topics.get(info.name) != before
+        self._names = {topic.topic_id: name for name, topic in self._topics.items()}
+
+    def _learn_leaders(self, info: pb.TopicInfo, reply: pb.GetMetadataReply) -> None:
+        brokers = {item.broker.broker_id: item for item in reply.brokers}
+        for item in info.partitions:
+            key = PartitionId(info.topic_id, item.partition)
+            known = self._leaders.get(key)
+            if known is not None and known.leader_epoch > item.leader_epoch:
+                continue
+            address = None
+            if item.HasField("leader"):
+                broker = brokers.get(item.leader.broker_id)
+                # A restarted process at the same address does not lead what its former life led.
+                if broker is not None and broker.broker.incarnation == item.leader.incarnation:
+                    address = broker.address
+            self._leaders[key] = Leader(address, item.leader_epoch)
+
+    @staticmethod
+    def _learn_owners(known: dict[int, tuple[str, int]], owners: object) -> None:
+        for owner in owners:  # type: ignore[attr-defined]
+            if owner.epoch >= known.get(owner.shard, ("", -1))[1]:
+                known[owner.shard] = (owner.address, owner.epoch)
+
+
+def unknown_topic(name: str) -> errors.UnknownTopicError:
+    """The error that says how to create the topic."""
+    return errors.UnknownTopicError(
+        f"topic `{name}` does not exist; create it with: oncelog topic create {name} --partitions 1", topic=name
+    )
+
+
+def no_partition(topic: Topic, partition: int) -> errors.UnknownTopicError:
+    """The error that says which partitions there are."""
+    return errors.UnknownTopicError(
+        f"topic `{topic.name}` has the partitions 0 to {topic.partitions - 1}", partition=partition
+    )
+
+
+def created_again(
+    topic: str, partition: int = -1, advice: str = "seek, or assign it anew, to read the new one"
+) -> errors.UnknownTopicError:
+    """The error of whoever may not go on with the new topic by itself; `partition` -1: none in particular."""
+    where: dict[str, Any] = {"partition": partition} if partition >= 0 else {}
+    return errors.UnknownTopicError(
+        f"topic `{topic}` was deleted and created again: records of the deleted topic that were not read are lost; {advice}",
+        topic=topic,
+        **where,
+    )
+
+
+def is_unknown_topic(detail: errors_pb2.ErrorDetail) -> bool:
+    """The detail says that a topic or partition does not exist."""
+    return int(detail.code) == errors.ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _owner(owners: dict[int, tuple[str, int]], shard: int, kind: str) -> str:
+    found = owners.get(shard)
+    if found is None:
+        raise errors.CoordinatorNotAvailableError(f"nobody owns the {kind} shard", shard=shard)
+    return found[0]
+
+
+def _what_happened(error: errors.OncelogError, timeout_ms: int) -> str:
+    if isinstance(error, errors.RequestTimedOutError):
+        return f"no {'connection' if error.context.get('unsent') == 'true' else 'answer'} within {timeout_ms} ms"
+    if isinstance(error, errors.NetworkError) and error.context.get("refused") == "true":
+        return "connection refused"
+    if "tls" in error.context or "connect" in error.context:
+        return error.message
+    return str(error)
+
+
+def _retrieved(task: asyncio.Task[None]) -> None:
+    """Whoever waited has the error; a background refresh that failed is tried again by whoever needs it."""
+    if not task.cancelled():
+        task.exception()

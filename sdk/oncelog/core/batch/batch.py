@@ -1,0 +1,540 @@
+"""The payload of a batch: records to bytes and back.
+
+    payload = codec(Arrow IPC message of one record batch, without schema message)
+
+Rule 1: the codec compresses the whole message; Arrow's own buffer compression is refused (it cannot be bounded).
+Rule 2: bytes from the network are hostile: every length is checked before it is used, `uncompressed_length` is bounded
+        and must be exact, and Arrow's full validation runs before anything looks at a value.
+Rule 3: decoding raises `CorruptMessageError` (a checksum or a length), `InvalidRecordError` (a rule of the format),
+        `UnsupportedMessageFormatError` or `UnsupportedCompressionError`, and nothing else.
+Rule 4: record i of a batch has offset `base_offset + i`. A compactor leaves runs of surviving neighbours, one batch
+        per run; what lies between `record_count` and `last_offset_delta` is a gap without records.
+
+`protos/oncelog/v1/BATCH.md` describes the same bytes for other languages. This file imports pyarrow, so nothing that
+`import oncelog` loads may import it at module level.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any, Final
+
+import pyarrow as pa
+
+from oncelog.core.batch import header as hd
+from oncelog.core.batch.header import CODEC_LZ4, CODEC_NONE, CODEC_ZSTD, BatchHeader
+from oncelog.core.batch.record import (
+    MAX_RECORD_HEADERS,
+    TIMESTAMP_MAX_MS,
+    DecodedHeaders,
+    HeaderList,
+    Record,
+    not_milliseconds,
+)
+from oncelog.errors import CorruptMessageError, InvalidRecordError, UnsupportedCompressionError
+from oncelog.types import Buffer
+
+MAX_UNCOMPRESSED_BYTES: Final = 64 << 20
+"""No batch may unpack to more; default of every decoder."""
+
+_ARROW_NAMES: Final = {CODEC_LZ4: "lz4_raw", CODEC_ZSTD: "zstd"}
+_CONTINUATION: Final = b"\xff\xff\xff\xff"
+_FEW: Final = 64
+"""Up to so many numbers are compared sooner than they are handed to numpy, which takes some 40 microseconds in a broker."""
+_PREAMBLE: Final = struct.Struct("<4sI")
+_PREAMBLE_BYTES: Final = 8
+
+_INT64: Final = pa.int64()
+_BINARY: Final = pa.binary()
+HEADERS_TYPE: Final = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", _BINARY)]))
+PLAIN_SCHEMA: Final = pa.schema(
+    [pa.field("timestamp_delta", _INT64, nullable=False), pa.field("key", _BINARY), pa.field("value", _BINARY)]
+)
+HEADERS_SCHEMA: Final = PLAIN_SCHEMA.append(pa.field("headers", HEADERS_TYPE))
+_SCHEMAS: Final = {hd.SCHEMA_PLAIN: PLAIN_SCHEMA, hd.SCHEMA_HEADERS: HEADERS_SCHEMA}
+
+
+# ---------------------------------------------------------------- encoding
+
+
+def encode_batch(
+    keys: Sequence[bytes | None],
+    values: Sequence[bytes | None],
+    *,
+    timestamps_ms: Sequence[int],
+    headers: Sequence[HeaderList] | None = None,
+    codec: int = CODEC_NONE,
+    producer_id: int = hd.NO_PRODUCER_ID,
+    producer_epoch: int = -1,
+    base_sequence: int = hd.NO_SEQUENCE,
+    txn_producer_id: int = hd.NO_PRODUCER_ID,
+    txn_no: int = 0,
+    txn_shard: int = hd.NO_SHARD,
+    topic_id: str,
+    partition: int,
+    control: bool = False,
+) -> bytes:
+    """A whole batch of at least one record, as a producer sends it.
+
+    All sequences have one length. `headers` None, or no record with any, gives schema 0. `timestamps_ms` are
+    milliseconds since 1970. Raises `InvalidRecordError` or `InvalidTimestampError` for what no reader would accept.
+    """
+    if not len(keys) == len(values) == len(timestamps_ms) or not keys:
+        raise InvalidRecordError("a batch has at least one record, and as many keys, values and timestamps")
+    base = min(timestamps_ms)
+    columns = [
+        pa.array([t - base for t in timestamps_ms], _INT64),
+        _binary_array(keys, "key"),
+        _binary_array(values, "value"),
+    ]
+    schema = PLAIN_SCHEMA
+    if headers is not None and any(headers):
+        columns.append(_headers_array(headers, len(keys)))
+        schema = HEADERS_SCHEMA
+    return _seal(
+        pa.RecordBatch.from_arrays(columns, schema=schema),
+        base_timestamp_ms=base,
+        max_timestamp_ms=max(timestamps_ms),
+        codec=codec,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        txn_producer_id=txn_producer_id,
+        txn_no=txn_no,
+        txn_shard=txn_shard,
+        tag=partition_tag(topic_id, partition),
+        control=control,
+    )
+
+
+def encode_arrow(
+    record_batch: Any,
+    *,
+    timestamp_ms: int,
+    codec: int = CODEC_NONE,
+    producer_id: int = hd.NO_PRODUCER_ID,
+    producer_epoch: int = -1,
+    base_sequence: int = hd.NO_SEQUENCE,
+    txn_producer_id: int = hd.NO_PRODUCER_ID,
+    txn_no: int = 0,
+    txn_shard: int = hd.NO_SHARD,
+    topic_id: str,
+    partition: int,
+) -> bytes:
+    """A whole batch from Arrow columns `key`, `value` and, if present, `timestamp` and `headers`; no work per row.
+
+    `key` and `value` are binary or string of any width, or null. `timestamp` is an Arrow timestamp or milliseconds;
+    null rows and a missing column take `timestamp_ms`. Raises as `encode_batch`.
+    """
+    payload, base, last = _payload_columns(record_batch, timestamp_ms)
+    return _seal(
+        payload,
+        base_timestamp_ms=base,
+        max_timestamp_ms=last,
+        codec=codec,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        txn_producer_id=txn_producer_id,
+        txn_no=txn_no,
+        txn_shard=txn_shard,
+        tag=partition_tag(topic_id, partition),
+        control=False,
+    )
+
+
+def reseal_batch(
+    data: Buffer,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    txn_producer_id: int,
+    txn_no: int,
+    txn_shard: int,
+    topic_id: str,
+    partition: int,
+) -> bytes:
+    """An encoded batch that was certainly never written, for another partition; its payload is not touched."""
+    return hd.reseal(
+        data,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        txn_producer_id=txn_producer_id,
+        txn_no=txn_no,
+        txn_shard=txn_shard,
+        tag=partition_tag(topic_id, partition),
+    )
+
+
+@cache
+def partition_tag(topic_id: str, partition: int) -> int:
+    """`header.partition_tag`, remembered: a process writes to few partitions, often."""
+    return hd.partition_tag(topic_id, partition)
+
+
+def _binary_array(items: Sequence[bytes | None], name: str) -> Any:
+    try:
+        return pa.array(items, _BINARY)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InvalidRecordError(f"a {name} is neither bytes nor null: {error}") from error
+
+
+def _headers_array(headers: Sequence[HeaderList], count: int) -> Any:
+    if len(headers) != count:
+        raise InvalidRecordError("as many header lists as records")
+    if max(map(len, headers)) > MAX_RECORD_HEADERS:
+        raise InvalidRecordError("too many headers in one record", limit=MAX_RECORD_HEADERS)
+    if any(not key for items in headers for key, _ in items):
+        raise InvalidRecordError("the name of a header is empty or null")
+    rows = [[{"key": key, "value": value} for key, value in items] for items in headers]
+    try:
+        return pa.array(rows, HEADERS_TYPE)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InvalidRecordError(f"a header is not (text, bytes or null): {error}") from error
+
+
+def _payload_columns(batch: Any, timestamp_ms: int) -> tuple[Any, int, int]:
+    """Columns in the payload's types, smallest and largest timestamp."""
+    import pyarrow.compute as pc
+
+    if batch.num_rows == 0:
+        raise InvalidRecordError("a batch has at least one record")
+    names = batch.schema.names
+    if "value" not in names:
+        raise InvalidRecordError("the Arrow data has no column `value`", columns=", ".join(names))
+    key = _to_binary(batch.column("key")) if "key" in names else pa.nulls(batch.num_rows, _BINARY)
+    value = _to_binary(batch.column("value"))
+    if "timestamp" in names:
+        times = _to_milliseconds(batch.column("timestamp"), timestamp_ms)
+        base, last = _time_limits(times)
+        deltas = pc.subtract(times, base)
+    else:
+        base = last = timestamp_ms
+        deltas = pa.array(_zeros(batch.num_rows))
+    columns, schema = [deltas, key, value], PLAIN_SCHEMA
+    if "headers" in names and not _no_headers(batch.column("headers")):
+        columns.append(_to_headers(batch.column("headers")))
+        schema = HEADERS_SCHEMA
+    return pa.RecordBatch.from_arrays(columns, schema=schema), base, last
+
+
+def check_columns(batch: Any) -> None:
+    """Raises what `encode_arrow` would raise because of the columns `timestamp` and `headers`."""
+    names = batch.schema.names
+    if batch.num_rows and "timestamp" in names:
+        _time_limits(_to_milliseconds(batch.column("timestamp"), 0))
+    if "headers" in names and not _no_headers(batch.column("headers")):
+        _to_headers(batch.column("headers"))
+
+
+def _time_limits(times: Any) -> tuple[int, int]:
+    """The smallest and the largest. Raises `InvalidTimestampError`."""
+    import pyarrow.compute as pc
+
+    limits = pc.min_max(times)
+    base, last = limits["min"].as_py(), limits["max"].as_py()
+    _check_times(base, last)
+    return base, last
+
+
+def _check_times(smallest_ms: int, largest_ms: int) -> None:
+    if smallest_ms < 0 or largest_ms > TIMESTAMP_MAX_MS:
+        raise not_milliseconds(smallest_ms if smallest_ms < 0 else largest_ms)
+
+
+def _zeros(count: int) -> Any:
+    import numpy as np
+
+    return np.zeros(count, np.int64)
+
+
+def _to_binary(column: Any) -> Any:
+    if column.type == _BINARY:
+        return column
+    try:
+        return column.cast(_BINARY)
+    except pa.ArrowException as error:
+        raise InvalidRecordError(f"a key or value column cannot be read as binary: {error}") from error
+
+
+def _to_milliseconds(column: Any, default_ms: int) -> Any:
+    try:
+        if pa.types.is_timestamp(column.type):
+            column = column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(_INT64)
+        column = column.cast(_INT64)
+    except pa.ArrowException as error:
+        raise InvalidRecordError(f"the timestamp column cannot be read as milliseconds: {error}") from error
+    return column.fill_null(default_ms) if column.null_count else column
+
+
+def _no_headers(column: Any) -> bool:
+    if column.null_count == len(column):
+        return True
+    return hasattr(column, "flatten") and len(column.flatten()) == 0
+
+
+def _to_headers(column: Any) -> Any:
+    try:
+        cast = column if column.type == HEADERS_TYPE else column.cast(HEADERS_TYPE)
+    except pa.ArrowException as error:
+        raise InvalidRecordError(f"the headers column is not list<struct<key, value>>: {error}") from error
+    _check_headers(cast)
+    return cast
+
+
+def _seal(
+    batch: Any,
+    *,
+    base_timestamp_ms: int,
+    max_timestamp_ms: int,
+    codec: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    txn_producer_id: int,
+    txn_no: int,
+    txn_shard: int,
+    tag: int,
+    control: bool,
+) -> bytes:
+    _check_times(base_timestamp_ms, max_timestamp_ms)
+    message = batch.serialize()
+    if message.size > MAX_UNCOMPRESSED_BYTES:
+        raise InvalidRecordError("the batch is too large", bytes=message.size, limit=MAX_UNCOMPRESSED_BYTES)
+    codec, payload = _compress(message, codec)
+    attributes = (hd.TRANSACTIONAL if txn_producer_id >= 0 else 0) | (hd.CONTROL if control else 0)
+    return hd.seal(
+        payload,
+        codec=codec,
+        attributes=attributes,
+        schema_id=hd.SCHEMA_PLAIN if batch.num_columns == len(PLAIN_SCHEMA) else hd.SCHEMA_HEADERS,
+        record_count=batch.num_rows,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        txn_producer_id=txn_producer_id,
+        txn_no=txn_no,
+        base_timestamp_ms=base_timestamp_ms,
+        max_timestamp_ms=max_timestamp_ms,
+        uncompressed_length=message.size,
+        tag=tag,
+        txn_shard=txn_shard,
+    )
+
+
+def _compress(message: Any, codec: int) -> tuple[int, Buffer]:
+    """The payload, and the codec that was used: none when compression does not make it smaller."""
+    if codec != CODEC_NONE:
+        # As bytes: the memoryview of a Buffer from `compress` shows its capacity as its length (pyarrow 26).
+        packed: bytes = _codec(codec).compress(message, asbytes=True)
+        if len(packed) < message.size:
+            return codec, packed
+    return CODEC_NONE, memoryview(message)
+
+
+@cache
+def _codec(codec: int) -> Any:
+    name = _ARROW_NAMES.get(codec)
+    if name is None:
+        raise UnsupportedCompressionError("unknown compression codec", codec=codec)
+    return pa.Codec(name)
+
+
+# ---------------------------------------------------------------- decoding
+
+
+def iter_batches(data: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Each batch of a buffer of whole batches, with its header; the views share the buffer's memory.
+
+    Raises as `header.read_header`, when that batch is reached; body checksums are checked by the decoders.
+    """
+    view = memoryview(data)
+    position = 0
+    while position < len(view):
+        header = hd.read_header(view, position)
+        yield header, view[position : position + header.batch_length]
+        position += header.batch_length
+
+
+def decode_arrow(
+    data: Buffer,
+    header: BatchHeader | None = None,
+    *,
+    max_uncompressed_bytes: int = MAX_UNCOMPRESSED_BYTES,
+    check_crc: bool = True,
+) -> Any:
+    """The records of one batch as a `pyarrow.RecordBatch` of `PLAIN_SCHEMA` or `HEADERS_SCHEMA`.
+
+    `data` is one whole batch; uncompressed columns share its memory. Timestamps are deltas to
+    `header.base_timestamp_ms`. Raises as rule 3 says.
+    """
+    if header is None:
+        header = hd.read_header(data)
+    if len(data) != header.batch_length:
+        raise CorruptMessageError("not exactly one batch", bytes_present=len(data), batch_length=header.batch_length)
+    if check_crc:
+        hd.check_body(data, header)
+    _check_header(header, max_uncompressed_bytes)
+    schema = _SCHEMAS[header.schema_id]
+    if header.record_count == 0:
+        return pa.RecordBatch.from_pylist([], schema=schema)
+    batch = _read_message(_unpack(data, header), header.uncompressed_length, schema)
+    _check_values(batch, header)
+    return batch
+
+
+def decode_batch(data: Buffer, header: BatchHeader | None = None) -> list[Record]:
+    """The records of one batch, with absolute timestamps and offsets. Raises as `decode_arrow`."""
+    if header is None:
+        header = hd.read_header(data)
+    return records_of(decode_arrow(data, header), header)
+
+
+def records_of(batch: Any, header: BatchHeader) -> list[Record]:
+    """The rows of a decoded batch."""
+    keys, values, times, headers = columns_of(batch, header)
+    offsets = range(header.base_offset, header.base_offset + len(keys))
+    return [Record(*row) for row in zip(keys, values, times, offsets, headers, strict=True)]
+
+
+def columns_of(
+    batch: Any, header: BatchHeader
+) -> tuple[list[bytes | None], list[bytes | None], list[int], list[DecodedHeaders]]:
+    """Keys, values, timestamps and headers of rows of a decoded batch, as Python's own."""
+    keys, values = batch.column(1).to_pylist(), batch.column(2).to_pylist()
+    times = timestamps_of(batch, header)
+    if batch.num_columns == len(PLAIN_SCHEMA):
+        return keys, values, times, [()] * len(keys)
+    rows = batch.column(3).to_pylist()
+    return keys, values, times, [tuple((item["key"], item["value"]) for item in row or ()) for row in rows]
+
+
+def timestamps_of(batch: Any, header: BatchHeader) -> list[int]:
+    """Milliseconds since 1970 of every record; the leader's append time where the topic says so."""
+    if header.attributes & hd.LOG_APPEND_TIME:
+        return [header.append_timestamp_ms] * batch.num_rows
+    base = header.base_timestamp_ms
+    return [base + delta for delta in batch.column(0).to_pylist()]
+
+
+def _check_header(header: BatchHeader, max_uncompressed_bytes: int) -> None:
+    if header.attributes & ~hd.KNOWN_ATTRIBUTES:
+        raise InvalidRecordError("unknown attribute bits", attributes=header.attributes)
+    if header.schema_id not in _SCHEMAS:
+        raise InvalidRecordError("unknown schema", schema_id=header.schema_id)
+    if header.codec != CODEC_NONE and header.codec not in _ARROW_NAMES:
+        raise UnsupportedCompressionError("unknown compression codec", codec=header.codec)
+    if not 0 <= header.record_count <= header.last_offset_delta + 1:
+        raise InvalidRecordError(
+            "the record count does not fit the offsets",
+            record_count=header.record_count,
+            last_offset_delta=header.last_offset_delta,
+        )
+    if not 0 <= header.uncompressed_length <= max_uncompressed_bytes:
+        raise InvalidRecordError(
+            "the batch unpacks to more than allowed",
+            uncompressed_length=header.uncompressed_length,
+            limit=max_uncompressed_bytes,
+        )
+
+
+def _unpack(data: Buffer, header: BatchHeader) -> Any:
+    """Exactly `uncompressed_length` bytes."""
+    packed = pa.py_buffer(memoryview(data)[hd.HEADER_BYTES :])
+    if header.codec == CODEC_NONE:
+        message = packed
+    else:
+        try:
+            message = _codec(header.codec).decompress(packed, decompressed_size=header.uncompressed_length)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise InvalidRecordError("the payload cannot be unpacked to the length it states") from error
+    if message.size != header.uncompressed_length:
+        raise InvalidRecordError("the payload has another length than it states", bytes=message.size)
+    return message
+
+
+def _read_message(message: Any, length: int, schema: Any) -> Any:
+    """The record batch, after every check that needs no value. lz4 accepts a length too large: see the total here."""
+    if length < _PREAMBLE_BYTES:
+        raise InvalidRecordError("the payload is no Arrow message")
+    continuation, metadata_bytes = _PREAMBLE.unpack_from(message)
+    if continuation != _CONTINUATION:
+        raise InvalidRecordError("the payload is no Arrow message")
+    if metadata_bytes > length - _PREAMBLE_BYTES:
+        raise InvalidRecordError("the Arrow message is cut short", metadata_bytes=metadata_bytes)
+    try:
+        parsed = pa.ipc.read_message(message)
+        if parsed.type != "record batch" or _has_buffer_compression(parsed.metadata):
+            raise InvalidRecordError("not an Arrow record batch with plain buffers")
+        if _PREAMBLE_BYTES + metadata_bytes + parsed.body.size != length:
+            raise InvalidRecordError("the Arrow message does not fill the payload")
+        batch = pa.ipc.read_record_batch(parsed, schema)
+        batch.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError, TypeError, AttributeError, EOFError) as error:
+        raise InvalidRecordError("the Arrow message is malformed") from error
+    return batch
+
+
+def _has_buffer_compression(metadata: Any) -> bool:
+    """True when the flatbuffer `Message.header.RecordBatch.compression` is set. Arrow has verified the flatbuffer."""
+    view = memoryview(metadata)
+    try:
+        root = struct.unpack_from("<I", view, 0)[0]
+        header_at = _table_field(view, root, 2)
+        if header_at == 0:
+            return True
+        return _table_field(view, header_at + struct.unpack_from("<I", view, header_at)[0], 3) != 0
+    except (struct.error, ValueError):
+        return True
+
+
+def _table_field(view: memoryview, table: int, index: int) -> int:
+    """Position of a field of a flatbuffer table; 0 = absent."""
+    vtable = table - struct.unpack_from("<i", view, table)[0]
+    if vtable < 0:
+        raise ValueError("the flatbuffer points before its start")
+    slot = 4 + 2 * index
+    if slot + 2 > struct.unpack_from("<H", view, vtable)[0]:
+        return 0
+    offset = struct.unpack_from("<H", view, vtable + slot)[0]
+    return table + offset if offset else 0
+
+
+def _check_values(batch: Any, header: BatchHeader) -> None:
+    if batch.num_rows != header.record_count:
+        raise InvalidRecordError("another number of rows than the header says", rows=batch.num_rows)
+    deltas = batch.column(0)
+    if deltas.null_count:
+        raise InvalidRecordError("a timestamp is null")
+    lowest, highest = _extremes(deltas)
+    if lowest < 0 or header.base_timestamp_ms + highest > header.max_timestamp_ms:
+        raise InvalidRecordError("a timestamp lies outside of what the header says")
+    if batch.num_columns > len(PLAIN_SCHEMA):
+        _check_headers(batch.column(3))
+
+
+def _extremes(deltas: Any) -> tuple[int, int]:
+    """The lowest and the highest of a valid column of integers without nulls."""
+    if len(deltas) > _FEW:
+        times = deltas.to_numpy(zero_copy_only=True)
+        return int(times.min()), int(times.max())
+    first = deltas.offset
+    few = memoryview(deltas.buffers()[1])[8 * first : 8 * (first + len(deltas))].cast("q")
+    return min(few), max(few)
+
+
+def _check_headers(column: Any) -> None:
+    """Names are neither null nor empty, structs not null, counts bounded."""
+    import pyarrow.compute as pc
+
+    if (pc.max(pc.list_value_length(column)).as_py() or 0) > MAX_RECORD_HEADERS:
+        raise InvalidRecordError("too many headers in one record", limit=MAX_RECORD_HEADERS)
+    items = column.flatten()
+    if items.null_count or items.field("key").null_count:
+        raise InvalidRecordError("a header, or its name, is null")
+    if len(items) and pc.min(pc.binary_length(items.field("key"))).as_py() == 0:
+        raise InvalidRecordError("the name of a header is empty")

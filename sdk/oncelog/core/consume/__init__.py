@@ -1,0 +1,1 @@
+"""Pure decisions of a consumer."""

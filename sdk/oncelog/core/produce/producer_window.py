@@ -1,0 +1,310 @@
+"""What one producer has sent to one partition and not yet got settled: order, retries, doubt.
+
+Rule 1: a batch gets its sequence once and keeps it for ever; nothing is ever rewritten under another identity.
+Rule 2: at most `max_in_flight` batches are unresolved. While one of them waits to be sent again, only the oldest
+        unresolved one goes, alone; new batches wait. So the leader, which refuses gaps, never sees another order.
+Rule 3: a gap refused to a batch that is not the oldest is no verdict on it: it is sent again when its turn comes.
+Rule 4: a definite refusal ends the sequence: later batches can never be accepted behind the hole, so they fail with
+        it, and the partition goes on under a new identity once nothing is unresolved (hole 25).
+Rule 5: "not written" is said only of a batch none of whose attempts is in doubt. Otherwise `GetProducerState(settle)`
+        decides (hole 22): it is final, because the call raised the producer's epoch before it answered. Inside a
+        transaction nothing is settled: the abort of the transaction decides for all its batches.
+Rule 6: with `at_most_once` (acks=0) a batch that may have arrived is never sent again. Where nobody told what became of it,
+        it counts as sent; where the leader told an error that leaves that open (a failed disk), it fails with that error.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+from oncelog.core.batch.identity import Identity
+from oncelog.core.batch.sequence import DUPLICATE_WINDOW, distance, last_sequence, successor
+from oncelog.core.causes import because, is_unanswered, told_of
+from oncelog.core.produce.accumulator import Batch
+from oncelog.errors import (
+    DeliveryTimedOutError,
+    ErrorCode,
+    OncelogError,
+    OutOfOrderSequenceError,
+    RetriableError,
+)
+
+
+class Verdict(enum.Enum):
+    """What an answer says about one attempt."""
+
+    WRITTEN = enum.auto()
+    NOT_NOW = enum.auto()  # certainly not written by this attempt; try again
+    IN_DOUBT = enum.auto()  # may be written; try again, the leader deduplicates
+    GAP = enum.auto()  # certainly not written; an earlier batch is missing
+    REFUSED = enum.auto()  # certainly not written, and never will be
+
+
+_NOT_NOW: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.RESOURCE_EXHAUSTED,
+        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+        ErrorCode.SHUTTING_DOWN,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.METADATA_UNAVAILABLE,
+        ErrorCode.STALE_BROKER_EPOCH,
+        # A leader that has just been chosen may hear of a new topic later than we do; metadata tells the two apart.
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+
+
+# A leader without state of the producer sees a gap before the first batch that it hears of.
+_GAPS: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
+
+
+def judge(error: OncelogError | None) -> Verdict:
+    """The verdict of one answer to a Produce, or of the failure to get one."""
+    if error is None:
+        return Verdict.WRITTEN
+    if error.code in _GAPS:
+        return Verdict.GAP
+    if error.code in _NOT_NOW:
+        return Verdict.NOT_NOW
+    if isinstance(error, RetriableError) and "true" in (error.context.get("refused"), error.context.get("unsent")):
+        return Verdict.NOT_NOW
+    return Verdict.IN_DOUBT if isinstance(error, RetriableError) else Verdict.REFUSED
+
+
+_UNKNOWN: Final = "the outcome is unknown"
+_NOT_WRITTEN: Final = "the records were not written"
+_NEVER_SENT: Final = "the records were never sent"
+
+Resolved = list[tuple[Batch, OncelogError | None]]
+"""Batches with their outcome: None = written."""
+
+
+class ProducerWindow:
+    """See the module. `now_ms` is monotonic."""
+
+    def __init__(self, max_in_flight: int, at_most_once: bool = False) -> None:
+        self._max_in_flight = max_in_flight
+        self._at_most_once = at_most_once
+        self._unresolved: list[Batch] = []  # by sequence
+        self._next_sequence = 0
+        self._is_broken = False
+        self.identity: Identity | None = None
+        self.burnt: Identity | None = None
+        """The identity that a refusal ended here; it must not be used on this partition again."""
+
+    # ------------------------------------------------------------ sending
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing is unresolved."""
+        return not self._unresolved
+
+    @property
+    def needs_identity(self) -> bool:
+        """A new batch cannot go before `adopt`."""
+        return self.identity is None
+
+    def adopt(self, identity: Identity) -> None:
+        """Begins at sequence 0 as this identity. Only while nothing is unresolved."""
+        assert self.is_empty
+        assert identity != self.burnt or not identity.is_idempotent
+        self.identity = identity
+        self._next_sequence = 0
+        self._is_broken = False
+
+    @property
+    def next_sequence(self) -> int:
+        """The sequence that `send_new` will give; -1 without idempotence."""
+        return self._next_sequence if self.identity is not None and self.identity.is_idempotent else -1
+
+    def may_send_new(self) -> bool:
+        """True when another batch may follow what is in flight."""
+        if self._is_broken or len(self._unresolved) >= self._max_in_flight:
+            return False
+        return all(batch.in_flight for batch in self._unresolved)
+
+    def send_new(self, batch: Batch) -> None:
+        """Gives the batch its sequence; it is in flight now."""
+        assert self.identity is not None
+        assert self.may_send_new()
+        batch.identity = self.identity
+        if self.identity.is_idempotent:
+            batch.base_sequence = self._next_sequence
+            self._next_sequence = successor(last_sequence(self._next_sequence, batch.record_count))
+        self._unresolved.append(batch)
+        self._start(batch)
+
+    def resend(self, now_ms: int) -> Batch | None:
+        """The oldest unresolved batch, if it waits to be sent again and its time has come; it is in flight now."""
+        oldest = self._unresolved[0] if self._unresolved else None
+        if oldest is None or oldest.in_flight or oldest.done or oldest.refusal or self._is_over(oldest, now_ms):
+            return None
+        if oldest.retry_at_ms > now_ms:
+            return None
+        self._start(oldest)
+        return oldest
+
+    def resend_at_ms(self, now_ms: int) -> int | None:
+        """When `resend` may have something; None = nothing waits to be sent again."""
+        oldest = self._unresolved[0] if self._unresolved else None
+        if oldest is None or oldest.in_flight or oldest.done or oldest.refusal or self._is_over(oldest, now_ms):
+            return None
+        return oldest.retry_at_ms
+
+    @staticmethod
+    def _start(batch: Batch) -> None:
+        batch.attempts += 1
+        batch.in_flight = True
+
+    @staticmethod
+    def _is_over(batch: Batch, now_ms: int) -> bool:
+        return batch.deadline_ms <= now_ms
+
+    # ------------------------------------------------------------ answers
+
+    def answered(self, batch: Batch, error: OncelogError | None, retry_at_ms: int) -> Resolved:
+        """Takes the answer to the batch's attempt that is in flight."""
+        if batch not in self._unresolved:
+            return []
+        batch.in_flight = False
+        verdict = judge(error)
+        if verdict is Verdict.GAP:
+            verdict = Verdict.REFUSED if batch is self._unresolved[0] else Verdict.NOT_NOW
+        if verdict is Verdict.IN_DOUBT and self._at_most_once:
+            verdict = Verdict.WRITTEN if is_unanswered(error) else Verdict.REFUSED
+        if verdict is Verdict.WRITTEN:
+            return self._written(batch)
+        if verdict is Verdict.REFUSED:
+            assert error is not None
+            return self._refused(batch, error)
+        batch.in_doubt = batch.in_doubt or verdict is Verdict.IN_DOUBT
+        batch.last_error = error
+        batch.retry_at_ms = retry_at_ms
+        return []
+
+    def overdue(self, now_ms: int) -> Batch | None:
+        """The batch that `expire` would end."""
+        oldest = self._unresolved[0] if self._unresolved else None
+        if oldest is None or oldest.in_flight or oldest.done or not self._is_over(oldest, now_ms):
+            return None
+        return None if oldest.in_doubt and self._can_settle(oldest) else oldest  # else `in_question` has it
+
+    def expire(self, now_ms: int, obstacle: OncelogError | None = None) -> Resolved:
+        """What the delivery timeout decides without asking anybody. `obstacle`: what keeps us from trying at the moment."""
+        oldest = self.overdue(now_ms)
+        if oldest is None:
+            return []
+        return self._fail_from(oldest, timed_out(oldest, obstacle))
+
+    def _written(self, batch: Batch) -> Resolved:
+        self._unresolved.remove(batch)
+        self._forget_broken_identity()
+        return [(batch, None)]
+
+    def _refused(self, batch: Batch, error: OncelogError) -> Resolved:
+        if batch.in_doubt and self._can_settle(batch):
+            batch.refusal = error
+            return []
+        return self._fail_from(batch, error)
+
+    def _fail_from(self, batch: Batch, error: OncelogError) -> Resolved:
+        """The batch fails, and with it what stands behind its hole."""
+        if not batch.identity.is_idempotent:
+            self._unresolved.remove(batch)
+            return [(batch, error)]
+        index = self._unresolved.index(batch)
+        failed = self._unresolved[index:]
+        del self._unresolved[index:]
+        self._is_broken = True
+        self._forget_broken_identity()
+        behind = because(OutOfOrderSequenceError(f"an earlier batch of this partition failed: {error}"), error)
+        return [(batch, error), *((later, behind) for later in failed[1:])]
+
+    def _forget_broken_identity(self) -> None:
+        if self._is_broken and self.is_empty:
+            self.burnt, self.identity = self.identity, None
+            self._is_broken = False  # nothing stands before the hole any more: new batches wait for `adopt` alone
+
+    # ------------------------------------------------------------ doubt
+
+    @staticmethod
+    def _can_settle(batch: Batch) -> bool:
+        return batch.identity.is_idempotent and not batch.identity.is_transactional
+
+    def in_question(self, now_ms: int) -> Batch | None:
+        """The batch to ask `GetProducerState(settle)` about; nothing is sent here until `settled`."""
+        oldest = self._unresolved[0] if self._unresolved else None
+        if oldest is None or oldest.in_flight or not oldest.in_doubt or not self._can_settle(oldest):
+            return None
+        if any(batch.in_flight for batch in self._unresolved):
+            return None
+        return oldest if oldest.refusal or oldest.done or self._is_over(oldest, now_ms) else None
+
+    def settled(self, batch: Batch, written: bool) -> Resolved:
+        """The leader's final word on the batch in question."""
+        assert batch is self._unresolved[0]
+        if written:
+            return self._written(batch)
+        return self._fail_from(batch, batch.refusal or _late(batch, batch.last_error, _NOT_WRITTEN))
+
+    def give_up(self, batch: Batch) -> Resolved:
+        """The first question went unanswered: the caller hears that the outcome is unknown, the asking goes on."""
+        if batch.done:
+            return []
+        return [(batch, _late(batch, batch.last_error, _UNKNOWN))]
+
+    def unanswerable(self, batch: Batch, refusal: OncelogError) -> Resolved:
+        """The leader refuses the question for good: the batch's outcome stays unknown, and nothing follows it under this
+        identity. A late copy of it may still arrive, so it is never said to be unwritten.
+        """
+        assert batch is self._unresolved[0]
+        unknown = DeliveryTimedOutError(
+            f"nobody can say whether the records were written: {refusal.message}", attempts=batch.attempts
+        )
+        return self._fail_from(batch, because(unknown, refusal))
+
+    def drop(self) -> list[Batch]:
+        """Forgets everything (the transaction is aborted); what was unresolved, oldest first."""
+        dropped, self._unresolved = self._unresolved, []
+        self.identity = None
+        self._is_broken = False
+        return dropped
+
+    def unresolved(self) -> tuple[Batch, ...]:
+        """By sequence."""
+        return tuple(self._unresolved)
+
+    def check(self) -> None:
+        """All invariants."""
+        assert len(self._unresolved) <= self._max_in_flight
+        for earlier, later in zip(self._unresolved, self._unresolved[1:], strict=False):
+            if earlier.identity.is_idempotent:
+                assert earlier.identity == later.identity
+                assert 0 < distance(earlier.base_sequence, later.base_sequence) < DUPLICATE_WINDOW
+        for batch in self._unresolved:
+            assert not (batch.done and not batch.in_doubt)
+
+
+def timed_out(batch: Batch, obstacle: OncelogError | None = None) -> DeliveryTimedOutError:
+    """Why a batch was not delivered in time: what stands in its way now, else what its last attempt was told."""
+    cause = obstacle or batch.last_error
+    if batch.in_doubt:
+        return _late(batch, cause, _UNKNOWN)
+    return _late(batch, cause, _NOT_WRITTEN if batch.attempts else _NEVER_SENT)
+
+
+def _late(batch: Batch, cause: OncelogError | None, what: str) -> DeliveryTimedOutError:
+    where = "" if cause is None else f"{told_of(cause, batch.topic, batch.partition.partition)}; "
+    message = f"{where}delivery_timeout_ms passed: {what}"
+    if what is _UNKNOWN:
+        return because(DeliveryTimedOutError(message, attempts=batch.attempts), cause)
+    return because(DeliveryTimedOutError(message, attempts=batch.attempts, written="false"), cause)

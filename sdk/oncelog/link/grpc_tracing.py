@@ -1,0 +1,63 @@
+"""The span of each unary call that somebody with generated stubs makes, whatever becomes of the call.
+
+    channel = grpc.aio.insecure_channel(address, interceptors=[ClientTracing(tracer)])
+
+oncelog's own client speaks over links and needs none of this: see `grpc_transport`.
+Rule: the span ends with the answer, the error, the deadline, the cancellation of the task that waits, or the end of the
+connection; none is ever left open, so nothing below it in a trace loses its parent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import grpc.aio
+
+from oncelog.trace import span_names, tracing
+
+
+class ClientTracing(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]
+    """An interceptor; the first in the list, so that it sees what the caller sees. `tracer`: see `oncelog.trace.tracing`."""
+
+    def __init__(self, tracer: tracing.Tracer) -> None:
+        self._tracer = tracer
+
+    async def intercept_unary_unary(
+        self, continuation: Callable[[Any, Any], Awaitable[Any]], details: Any, request: Any
+    ) -> Any:
+        """See `grpc.aio.UnaryUnaryClientInterceptor`."""
+        path = details.method.decode() if isinstance(details.method, bytes) else details.method
+        if path.startswith(span_names.UNTRACED_SERVICES):
+            return await continuation(details, request)
+        method = path.removeprefix("/oncelog.v1.").replace("/", ".")
+        parent = self._tracer.current()
+        unrecorded = tracing.unrecorded_call(self._tracer, method, parent)
+        if unrecorded is not None:
+            if unrecorded == tracing.NOBODY:
+                unrecorded = self._tracer.skip("").traceparent  # metadata is for everybody to read: a W3C context
+            return await continuation(_with_context(details, unrecorded), request)
+        span = tracing.record_client_call(self._tracer, method, "", parent)
+        call = None
+        try:
+            call = await continuation(_with_context(details, span.traceparent), request)
+            code = await call.code()  # waits for the end, and raises nothing but the cancellation of this task
+        except BaseException as error:
+            tracing.end_with(span, error)
+            if call is not None:
+                call.cancel()
+            raise
+        span.set({span_names.RPC_STATUS_CODE: code.name})
+        if code is grpc.StatusCode.OK:
+            span.end()
+        else:
+            span.end(code.name, await call.details() or "")
+        return call
+
+
+def _with_context(details: Any, traceparent: str) -> Any:
+    """The call's details with the context in its metadata, unless the caller has set one."""
+    metadata = grpc.aio.Metadata(*(details.metadata or ()))
+    if traceparent and span_names.TRACEPARENT_HEADER not in metadata:
+        metadata.add(span_names.TRACEPARENT_HEADER, traceparent)
+    return details._replace(metadata=metadata)

@@ -1,0 +1,1 @@
+"""Spans: the port that working code sees, the names in spans, and OpenTelemetry behind it."""

@@ -1,0 +1,1 @@
+"""The remote methods and how errors travel: shared by clients and services."""

@@ -1,0 +1,1 @@
+"""Verbs for the cluster: topics, partitions, nodes, groups, transactions, access."""

@@ -1,0 +1,1 @@
+"""Verbs for a cluster on this machine: `up`, `down` and the others."""

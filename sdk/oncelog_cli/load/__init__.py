@@ -1,0 +1,1 @@
+"""Verbs that put load on a cluster: `bench` and `verify`."""

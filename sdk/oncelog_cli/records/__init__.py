@@ -1,0 +1,1 @@
+"""Verbs for records: `produce` and `consume`."""

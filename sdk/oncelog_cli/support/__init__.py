@@ -1,0 +1,1 @@
+"""Verbs that help people: `explain`, `log`, `debug`, `profile`, `completion`."""

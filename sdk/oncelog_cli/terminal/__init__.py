@@ -1,0 +1,1 @@
+"""What all verbs share: parsing, printing, the connection, progress."""

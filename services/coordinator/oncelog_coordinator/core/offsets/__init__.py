@@ -1,0 +1,1 @@
+"""Pure decisions about committed offsets and the lag of groups."""

@@ -1,0 +1,229 @@
+"""The log records of a group shard: committed offsets, offsets that wait for a transaction, ended transactions.
+
+Rule 1: as in `records.py`, the newest record of a key holds all there is to know under it.
+Rule 2: `order` is a counter of the shard that grows with every commit, plain or transactional.  It stands for the record's
+        place in the log, which a core does not know yet when it decides; the higher order wins, whatever the order in which
+        transactions end (KAFKA-5247).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from oncelog.core.malformed import MALFORMED
+from oncelog.errors import CorruptMessageError
+from oncelog.types import PartitionId
+from oncelog_coordinator.core.sizes import text_bytes
+from oncelog_coordinator.core.transactions.records import EpochRecord, Tombstone, dump, parse
+
+
+class OffsetValue(NamedTuple):
+    """What a consumer commits for one partition. `leader_epoch` -1 = unknown."""
+
+    topic_id: str
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+
+    @property
+    def id(self) -> PartitionId:
+        """The partition."""
+        return PartitionId(self.topic_id, self.partition)
+
+
+class Writer(NamedTuple):
+    """Who committed last by a plain commit, and with which sequence; sequences grow per member epoch."""
+
+    member_id: str = ""
+    member_epoch: int = -1
+    sequence: int = 0
+
+
+NO_WRITER: Final = Writer()
+_OFFSET_BYTES: Final = 250
+"""Key, numbers and field names of a committed offset, beside its texts."""
+
+
+def offset_key(group_id: str, partition: PartitionId) -> str:
+    """Key of a `CommittedOffset`. The group comes last, so that no group id can look like another key."""
+    return f"offset:{partition.topic_id}:{partition.partition}:{group_id}"
+
+
+def parse_offset_key(key: str) -> tuple[str, PartitionId] | None:
+    """(group, partition) of a `CommittedOffset`'s key; None for another record's key, and for one that names nothing."""
+    kind, *names = key.split(":", 3)
+    if kind != "offset" or len(names) != 3 or not names[1].isdecimal():  # an older version took any text as a topic id
+        return None
+    topic_id, partition, group_id = names
+    return group_id, PartitionId(topic_id, int(partition))
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    """The committed offset of one group on one partition."""
+
+    group_id: str
+    value: OffsetValue
+    order: int
+    writer: Writer = NO_WRITER
+    committed_ms: int = 0
+
+    @property
+    def key(self) -> str:
+        """One key per group and partition."""
+        return offset_key(self.group_id, self.value.id)
+
+    def encode(self) -> bytes:
+        """The value."""
+        return dump(
+            {
+                "group": self.group_id,
+                "value": list(self.value),
+                "order": self.order,
+                "writer": list(self.writer),
+                "committed_ms": self.committed_ms,
+            }
+        )
+
+    @staticmethod
+    def decode(value: dict[str, Any]) -> CommittedOffset:
+        """From `parse`."""
+        return CommittedOffset(
+            value["group"],
+            OffsetValue(*value["value"]),
+            value["order"],
+            Writer(*value["writer"]),
+            value["committed_ms"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PendingOffset:
+    """One offset that commits with its transaction."""
+
+    value: OffsetValue
+    order: int
+
+
+def pending_key(group_id: str, txn_producer_id: int, txn_no: int) -> str:
+    """Key of a `PendingOffsets`."""
+    return f"pending:{txn_producer_id}:{txn_no}:{group_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class PendingOffsets:
+    """All offsets of one group in one open transaction; replaced as a whole, removed by its marker."""
+
+    group_id: str
+    txn_producer_id: int
+    txn_no: int
+    producer_epoch: int
+    txn_shard: int
+    sequence: int
+    since_ms: int
+    offsets: tuple[PendingOffset, ...]
+
+    @property
+    def key(self) -> str:
+        """One key per transaction and group."""
+        return pending_key(self.group_id, self.txn_producer_id, self.txn_no)
+
+    def encode(self) -> bytes:
+        """The value."""
+        return dump(
+            {
+                "group": self.group_id,
+                "pid": self.txn_producer_id,
+                "n": self.txn_no,
+                "epoch": self.producer_epoch,
+                "shard": self.txn_shard,
+                "sequence": self.sequence,
+                "since_ms": self.since_ms,
+                "offsets": [[list(item.value), item.order] for item in self.offsets],
+            }
+        )
+
+    @staticmethod
+    def decode(value: dict[str, Any]) -> PendingOffsets:
+        """From `parse`."""
+        return PendingOffsets(
+            group_id=value["group"],
+            txn_producer_id=value["pid"],
+            txn_no=value["n"],
+            producer_epoch=value["epoch"],
+            txn_shard=value["shard"],
+            sequence=value["sequence"],
+            since_ms=value["since_ms"],
+            offsets=tuple(PendingOffset(OffsetValue(*item), order) for item, order in value["offsets"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class EndedTransactions:
+    """The marker of a group: transactions of this producer id up to `ended_up_to` take nothing more, for ever.
+
+    `coordinator_epoch` is the highest of the transaction shard that was seen; a lower one is fenced.
+    """
+
+    group_id: str
+    txn_producer_id: int
+    ended_up_to: int
+    txn_shard: int
+    coordinator_epoch: int
+
+    @property
+    def key(self) -> str:
+        """One key per producer id and group."""
+        return f"ended:{self.txn_producer_id}:{self.group_id}"
+
+    def encode(self) -> bytes:
+        """The value."""
+        return dump(
+            {
+                "group": self.group_id,
+                "pid": self.txn_producer_id,
+                "up_to": self.ended_up_to,
+                "shard": self.txn_shard,
+                "epoch": self.coordinator_epoch,
+            }
+        )
+
+    @staticmethod
+    def decode(value: dict[str, Any]) -> EndedTransactions:
+        """From `parse`."""
+        return EndedTransactions(value["group"], value["pid"], value["up_to"], value["shard"], value["epoch"])
+
+
+GroupLogRecord = EpochRecord | CommittedOffset | PendingOffsets | EndedTransactions | Tombstone
+
+_DECODERS: dict[str, Any] = {
+    "epoch": EpochRecord.decode,
+    "offset": CommittedOffset.decode,
+    "pending": PendingOffsets.decode,
+    "ended": EndedTransactions.decode,
+}
+
+
+def decode_group_record(key: str, value: bytes | None) -> GroupLogRecord:
+    """A record of a group shard's log. Raises `CorruptMessageError` for what this version cannot read."""
+    kind = key.partition(":")[0]
+    if kind not in _DECODERS:
+        raise CorruptMessageError("a record of the shard's log has an unknown kind", kind=kind)
+    if value is None:
+        return Tombstone(key)
+    try:
+        record: GroupLogRecord = _DECODERS[kind](parse(value))
+    except MALFORMED as error:
+        raise CorruptMessageError("a record of the shard's log cannot be read", key=key) from error
+    if record.key != key:
+        raise CorruptMessageError("a record of the shard's log has another key than its value says", key=key)
+    return record
+
+
+def offset_bytes(group_id: str, value: OffsetValue) -> int:
+    """Bytes of one committed offset with its key; its group and its writer's name stand in it, too."""
+    texts = (value.topic_id, value.topic, value.metadata)
+    return 2 * text_bytes(group_id) + sum(map(text_bytes, texts)) + _OFFSET_BYTES

@@ -1,0 +1,419 @@
+"""The committed offsets of one group shard: a pure core of the same shape as `transactions.transaction_table`.
+
+The shard's owner is the participant of a transaction (hole 14): it has the group enrolled, keeps the offsets pending by the
+name (producer id, n), writes the marker's effect into its own log in its own epoch, applies it, answers, and asks the
+transaction shard by itself when nobody tells it the outcome.
+
+Which late copies are refused (hole 13):
+- plain commits of a member: sequence at or below the newest of the same member epoch on that partition, or an older
+  member epoch; the same commit again is a success.  A simple group has no members and so no such order: last one wins.
+- commits of a transaction: sequence per transaction and group; and whatever comes after the marker, for ever.
+
+Members, assignment and heartbeats are the group core's (not built yet); `require_member` is where it will be asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from oncelog.core.names import TOPIC_NAMES, is_partition_id, is_topic_name
+from oncelog.errors import (
+    CoordinatorFencedError,
+    FencedMemberEpochError,
+    InvalidRequestError,
+    OffsetCommitStaleError,
+    OffsetMetadataTooLargeError,
+    OncelogError,
+    ProducerFencedError,
+    TxnEndedError,
+    UnstableOffsetCommitError,
+)
+from oncelog.types import PartitionId
+from oncelog_coordinator.core.decision import Decision, LogRecord
+from oncelog_coordinator.core.limits import Limits
+from oncelog_coordinator.core.offsets.offset_commands import (
+    AskOutcome,
+    CommitOffsets,
+    DeleteOffsets,
+    DescribeGroup,
+    FetchOffsets,
+    GroupCommand,
+    GroupMarker,
+    GroupView,
+    ListGroups,
+    Member,
+    OffsetError,
+    SendOffsets,
+)
+from oncelog_coordinator.core.offsets.offset_records import (
+    CommittedOffset,
+    EndedTransactions,
+    GroupLogRecord,
+    OffsetValue,
+    PendingOffset,
+    PendingOffsets,
+    Writer,
+    decode_group_record,
+    offset_bytes,
+    offset_key,
+    parse_offset_key,
+    pending_key,
+)
+from oncelog_coordinator.core.transactions.commands import Tick
+from oncelog_coordinator.core.transactions.records import EpochRecord, Tombstone
+from oncelog_coordinator.core.transactions.timeouts import Deadlines
+
+TxnKey = tuple[int, int]
+"""(txn_producer_id, txn_no)"""
+
+
+@dataclass(slots=True)
+class Group:
+    """What one group has committed, what waits, and which transactions have ended."""
+
+    offsets: dict[PartitionId, CommittedOffset] = field(default_factory=dict)
+    pending: dict[TxnKey, PendingOffsets] = field(default_factory=dict)
+    ended: dict[int, EndedTransactions] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Note: the outcome of these pending keys was asked for."""
+
+    keys: tuple[str, ...]
+    now_ms: int
+
+
+def _anybody(_: Member) -> None:
+    """Until groups have members, whoever says so is one."""
+
+
+class OffsetTable:
+    """All groups of one shard."""
+
+    def __init__(self, limits: Limits | None = None, require_member: Callable[[Member], None] = _anybody) -> None:
+        self.limits = limits or Limits()
+        self.groups: dict[str, Group] = {}
+        self._require_member = require_member
+        self._waiting: dict[str, PendingOffsets] = {}
+        self._known_epochs: dict[int, int] = {}
+        self._deadlines = Deadlines()
+        self._next_order = 1
+
+    # ------------------------------------------------------------ reading
+
+    def decide(self, command: GroupCommand, now_ms: int) -> Decision:
+        """What to do about a command. Raises `OncelogError` to refuse."""
+        if isinstance(command, CommitOffsets):
+            return self._commit(command, now_ms)
+        if isinstance(command, FetchOffsets):
+            return self._fetch(command)
+        if isinstance(command, SendOffsets):
+            return self._send(command, now_ms)
+        if isinstance(command, GroupMarker):
+            return self._marker(command, now_ms)
+        if isinstance(command, DeleteOffsets):
+            return self._delete(command)
+        if isinstance(command, ListGroups):
+            return Decision(
+                reply=tuple(self._view(group_id) for group_id in sorted(self.groups) if self._used(group_id))
+            )
+        if isinstance(command, DescribeGroup):
+            return Decision(reply=self._view(command.group_id), confirm=True)
+        assert isinstance(command, Tick)
+        return self._tick(now_ms)
+
+    def is_enrolled(self, group_id: str, txn_producer_id: int, txn_no: int) -> bool:
+        """True when the group already has offsets in this transaction, so that it need not be enrolled again."""
+        group = self.groups.get(group_id)
+        return group is not None and (txn_producer_id, txn_no) in group.pending
+
+    def pending(self, now_ms: int) -> tuple[AskOutcome, ...]:
+        """Nothing at once: a `Tick` asks for what waits too long."""
+        del now_ms
+        return ()
+
+    def next_deadline_ms(self) -> int | None:
+        """When a `Tick` may find something to do; None = never."""
+        return self._deadlines.next_ms
+
+    # ------------------------------------------------------------ plain commits
+
+    def _commit(self, command: CommitOffsets, now_ms: int) -> Decision:
+        self._check_request(command.member, command.offsets)
+        group = self.groups.get(command.member.group_id, Group())
+        records: list[CommittedOffset] = []
+        failed: list[OffsetError] = []
+        writer = Writer(command.member.member_id, command.member.member_epoch, command.sequence)
+        order = self._next_order
+        for value in command.offsets:
+            try:
+                self._check_value(value)
+                if not _is_repeat(group.offsets.get(value.id), value, writer):
+                    records.append(CommittedOffset(command.member.group_id, value, order, writer, now_ms))
+                    order += 1
+            except (OffsetMetadataTooLargeError, InvalidRequestError) as error:
+                if command.all_or_nothing:
+                    raise
+                failed.append(OffsetError(value, error))
+        self._require_fits(command.member.group_id, (record.value for record in records))
+        return Decision(reply=tuple(failed), records=tuple(records))
+
+    def _require_fits(self, group_id: str, values: Iterable[OffsetValue]) -> None:
+        limit = self.limits.max_offsets_bytes
+        if sum(offset_bytes(group_id, value) for value in values) > limit:
+            raise InvalidRequestError(
+                "these offsets are too many bytes together: commit them in several requests, or with less metadata; "
+                "in a transaction, send fewer",
+                limit_bytes=limit,
+            )
+
+    def _check_request(self, member: Member, offsets: tuple[OffsetValue, ...]) -> None:
+        if len(offsets) > self.limits.max_offsets_per_commit:
+            raise InvalidRequestError("too many offsets in one commit", limit=self.limits.max_offsets_per_commit)
+        if len({value.id for value in offsets}) != len(offsets):
+            raise InvalidRequestError("a partition stands twice in one commit")
+        if len(member.member_id.encode()) > self.limits.member_id_max_bytes:
+            raise InvalidRequestError("a member id is too long", limit=self.limits.member_id_max_bytes)
+        if bool(member.member_id) != (member.member_epoch >= 0):
+            raise InvalidRequestError("a simple group has no member id and epoch -1; a member has both")
+        self._require_member(member)
+
+    def _check_value(self, value: OffsetValue) -> None:
+        if value.offset < 0 or not is_partition_id(value.topic_id, value.partition):
+            raise InvalidRequestError(
+                "an offset of 0 and above, a topic id of 32 hex digits and a partition are needed", offset=value.offset
+            )
+        if value.topic and not is_topic_name(value.topic):
+            raise InvalidRequestError(TOPIC_NAMES, topic=ascii(value.topic[:64]))
+        if len(value.metadata.encode()) > self.limits.offset_metadata_max_bytes:
+            raise OffsetMetadataTooLargeError(limit=self.limits.offset_metadata_max_bytes)
+
+    # ------------------------------------------------------------ transactional commits
+
+    def _send(self, command: SendOffsets, now_ms: int) -> Decision:
+        name, member = command.name, command.member
+        self._check_request(member, command.offsets)
+        for value in command.offsets:
+            self._check_value(value)
+        if command.sequence < 1 or name.txn_no < 1:
+            raise InvalidRequestError("transaction numbers and commit sequences begin at 1")
+        group = self.groups.get(member.group_id, Group())
+        ended = group.ended.get(name.txn_producer_id)
+        if ended is not None and name.txn_no <= ended.ended_up_to:
+            raise TxnEndedError("the transaction is decided; its offsets cannot change", txn_no=name.txn_no)
+        before = group.pending.get((name.txn_producer_id, name.txn_no))
+        if before is not None and not _is_newer_send(before, command):
+            return Decision()
+        merged = self._merged(before, command, now_ms)
+        self._require_fits(member.group_id, (item.value for item in merged.offsets))  # as its marker writes them
+        return Decision(records=(merged,))
+
+    def _merged(self, before: PendingOffsets | None, command: SendOffsets, now_ms: int) -> PendingOffsets:
+        merged = {} if before is None else {item.value.id: item for item in before.offsets}
+        for order, value in enumerate(command.offsets, self._next_order):
+            merged[value.id] = PendingOffset(value, order)
+        return PendingOffsets(
+            group_id=command.member.group_id,
+            txn_producer_id=command.name.txn_producer_id,
+            txn_no=command.name.txn_no,
+            producer_epoch=command.name.producer_epoch,
+            txn_shard=command.txn_shard,
+            sequence=command.sequence,
+            since_ms=now_ms if before is None else before.since_ms,
+            offsets=tuple(merged[key] for key in sorted(merged)),
+        )
+
+    def _marker(self, command: GroupMarker, now_ms: int) -> Decision:
+        """Always writes: a deposed owner that answered from memory would be believed (hole 12)."""
+        known = self._known_epochs.get(command.txn_shard, -1)
+        if command.coordinator_epoch < known:
+            raise CoordinatorFencedError(
+                "a newer coordinator owns the transaction shard",
+                coordinator_epoch=command.coordinator_epoch,
+                known_epoch=known,
+            )
+        group = self.groups.get(command.group_id, Group())
+        records: list[LogRecord] = []
+        pending = group.pending.get((command.txn_producer_id, command.txn_no))
+        if pending is not None:
+            if command.committed:
+                records += _winning(group, pending, now_ms)
+            records.append(Tombstone(pending.key))
+        ended = group.ended.get(command.txn_producer_id)
+        up_to = command.txn_no if ended is None else max(ended.ended_up_to, command.txn_no)
+        records.append(
+            EndedTransactions(
+                command.group_id, command.txn_producer_id, up_to, command.txn_shard, command.coordinator_epoch
+            )
+        )
+        return Decision(records=tuple(records))
+
+    # ------------------------------------------------------------ operators
+
+    def _delete(self, command: DeleteOffsets) -> Decision:
+        """Only what no open transaction would bring back; which transactions have ended stays known for ever."""
+        group = self.groups.get(command.group_id, Group())
+        wanted = set(group.offsets) if command.partitions is None else set(command.partitions)
+        for pending in group.pending.values():
+            if command.partitions is None or any(item.value.id in wanted for item in pending.offsets):
+                raise _unstable(pending)
+        gone = sorted(wanted & set(group.offsets))
+        records = tuple(Tombstone(offset_key(command.group_id, partition)) for partition in gone)
+        return Decision(reply=len(gone), records=records, confirm=True)
+
+    def _used(self, group_id: str) -> bool:
+        group = self.groups[group_id]
+        return bool(group.offsets or group.pending)
+
+    def _view(self, group_id: str) -> GroupView:
+        group = self.groups.get(group_id, Group())
+        return GroupView(
+            group_id,
+            tuple(group.offsets[key] for key in sorted(group.offsets)),
+            tuple(group.pending[key] for key in sorted(group.pending)),
+        )
+
+    # ------------------------------------------------------------ reads and time
+
+    def _fetch(self, command: FetchOffsets) -> Decision:
+        group = self.groups.get(command.group_id, Group())
+        wanted = None if command.partitions is None else set(command.partitions)
+        if command.require_stable:
+            for pending in group.pending.values():
+                if wanted is None or any(item.value.id in wanted for item in pending.offsets):
+                    raise _unstable(pending)
+        found = tuple(group.offsets[key].value for key in sorted(group.offsets) if wanted is None or key in wanted)
+        return Decision(reply=found, confirm=True)
+
+    def _tick(self, now_ms: int) -> Decision:
+        keys = tuple(self._deadlines.due(now_ms, self.limits.expire_per_tick))
+        asked = tuple(
+            AskOutcome(p.group_id, p.txn_producer_id, p.txn_no, p.txn_shard, self._known_epochs.get(p.txn_shard, 0))
+            for p in (self._waiting[key] for key in keys if key in self._waiting)
+        )
+        return Decision(notes=(Asked(keys, now_ms),), effects=asked)
+
+    # ------------------------------------------------------------ writing
+
+    def decode(self, key: str, value: bytes | None) -> GroupLogRecord:
+        """A record of the log, for `apply`."""
+        return decode_group_record(key, value)
+
+    def loaded(self, now_ms: int) -> None:
+        """The replay is complete."""
+        for key, pending in self._waiting.items():
+            self._deadlines.watch(key, min(pending.since_ms, now_ms) + self.limits.group_resolve_after_ms)
+
+    def apply(self, record: Any) -> None:
+        """Takes a record, from `decide` or from the log, or a note."""
+        if isinstance(record, CommittedOffset):
+            self._group(record.group_id).offsets[record.value.id] = record
+            self._next_order = max(self._next_order, record.order + 1)
+        elif isinstance(record, PendingOffsets):
+            self._apply_pending(record)
+        elif isinstance(record, EndedTransactions):
+            self._group(record.group_id).ended[record.txn_producer_id] = record
+            epoch = max(self._known_epochs.get(record.txn_shard, -1), record.coordinator_epoch)
+            self._known_epochs[record.txn_shard] = epoch
+        elif isinstance(record, Tombstone):
+            self._apply_tombstone(record.key)
+        elif isinstance(record, Asked):
+            self._deadlines.looked(record.keys, record.now_ms)
+            for key in record.keys:
+                if key in self._waiting:
+                    self._deadlines.watch(key, record.now_ms + self.limits.group_resolve_after_ms)
+        else:
+            assert isinstance(record, EpochRecord), f"unknown record {record!r}"
+
+    def _apply_tombstone(self, key: str) -> None:
+        deleted = parse_offset_key(key)
+        if deleted is not None:
+            group_id, partition = deleted
+            group = self._group(group_id)
+            group.offsets.pop(partition, None)
+            if group == Group():
+                del self.groups[group_id]
+            return
+        pending = self._waiting.pop(key, None)
+        if pending is not None:
+            del self.groups[pending.group_id].pending[pending.txn_producer_id, pending.txn_no]
+
+    def _group(self, group_id: str) -> Group:
+        return self.groups.setdefault(group_id, Group())
+
+    def _apply_pending(self, record: PendingOffsets) -> None:
+        self._group(record.group_id).pending[record.txn_producer_id, record.txn_no] = record
+        self._waiting[record.key] = record
+        self._next_order = max([self._next_order, *(item.order + 1 for item in record.offsets)])
+        self._deadlines.watch(record.key, record.since_ms + self.limits.group_resolve_after_ms)
+
+    # ------------------------------------------------------------ checking
+
+    def check(self) -> None:
+        """Asserts every invariant."""
+        waiting = 0
+        for group_id, group in self.groups.items():
+            for partition, committed in group.offsets.items():
+                assert committed.value.id == partition
+                assert committed.order < self._next_order
+            for (producer_id, txn_no), pending in group.pending.items():
+                assert self._waiting[pending_key(group_id, producer_id, txn_no)] is pending
+                assert all(item.order < self._next_order for item in pending.offsets)
+                waiting += 1
+            for ended in group.ended.values():
+                assert self._known_epochs[ended.txn_shard] >= ended.coordinator_epoch
+        assert waiting == len(self._waiting)
+        assert waiting == 0 or self._deadlines.next_ms is not None, "offsets wait and nobody will ask"
+
+
+def _unstable(pending: PendingOffsets) -> OncelogError:
+    return UnstableOffsetCommitError(
+        "an open transaction holds an offset of this group; it ends by itself at its time-out, or by `oncelog txn abort`",
+        retry_after_ms=20,
+        txn_producer_id=pending.txn_producer_id,
+        txn_no=pending.txn_no,
+    )
+
+
+def _is_repeat(known: CommittedOffset | None, value: OffsetValue, writer: Writer) -> bool:
+    """True for the same commit again. Raises for a late copy of an older one; then the whole commit is refused."""
+    if known is None or not writer.member_id:
+        return False
+    newest = known.writer
+    if newest.member_epoch > writer.member_epoch:
+        raise FencedMemberEpochError(member_epoch=writer.member_epoch, current_epoch=newest.member_epoch)
+    if writer.sequence <= 0 or writer[:2] != newest[:2] or writer.sequence > newest.sequence:
+        return False
+    if writer.sequence == newest.sequence and value == known.value:
+        return True
+    raise OffsetCommitStaleError(sequence=writer.sequence, newest_sequence=newest.sequence)
+
+
+def _is_newer_send(before: PendingOffsets, command: SendOffsets) -> bool:
+    """False for the same request again. Raises for a late copy of an older one, and for another session."""
+    error: OncelogError | None = None
+    if command.name.producer_epoch != before.producer_epoch:
+        error = ProducerFencedError(producer_epoch=command.name.producer_epoch, current_epoch=before.producer_epoch)
+    elif command.sequence < before.sequence or (command.sequence == before.sequence and not _same(before, command)):
+        error = OffsetCommitStaleError(sequence=command.sequence, newest_sequence=before.sequence)
+    if error is not None:
+        raise error
+    return command.sequence > before.sequence
+
+
+def _same(before: PendingOffsets, command: SendOffsets) -> bool:
+    known = {item.value for item in before.offsets}
+    return all(value in known for value in command.offsets)
+
+
+def _winning(group: Group, pending: PendingOffsets, now_ms: int) -> Iterable[CommittedOffset]:
+    """The offsets of a committed transaction that no later commit has overtaken; the last plain writer stays known."""
+    for item in pending.offsets:
+        known = group.offsets.get(item.value.id)
+        if known is None:
+            yield CommittedOffset(pending.group_id, item.value, item.order, committed_ms=now_ms)
+        elif known.order < item.order:
+            yield replace(known, value=item.value, order=item.order, committed_ms=now_ms)

@@ -1,0 +1,224 @@
+"""Pieces that the decisions about transactions share: refusals, effects and small questions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from oncelog.errors import (
+    ConcurrentTransactionsError,
+    InvalidRequestError,
+    InvalidTxnStateError,
+    OncelogError,
+    OutcomeForgottenError,
+    PolicyViolationError,
+    ProducerFencedError,
+    TxnAbortedError,
+    TxnEndedError,
+)
+from oncelog.types import PartitionId
+from oncelog_coordinator.core import sizes
+from oncelog_coordinator.core.decision import Decision, TransactionEnded
+from oncelog_coordinator.core.limits import Limits
+from oncelog_coordinator.core.transactions import transaction_state as state
+from oncelog_coordinator.core.transactions.commands import BecameVisible, SendMarkers, TxnName
+from oncelog_coordinator.core.transactions.records import DecidedTransaction, OpenTransaction, TransactionRecord
+from oncelog_coordinator.core.transactions.states import Outcome
+from oncelog_coordinator.core.transactions.transaction_index import TransactionIndex
+
+RETRY_AFTER_MS = 5
+"""Markers usually take a few milliseconds."""
+
+
+def require_session(record: TransactionRecord, producer_epoch: int) -> None:
+    """Raises `ProducerFencedError` unless the caller speaks for the current session."""
+    if producer_epoch != record.session_epoch:
+        raise ProducerFencedError(
+            "another session of this transactional id exists; this one is finished",
+            transactional_id=record.transactional_id,
+            producer_epoch=producer_epoch,
+            current_epoch=record.session_epoch,
+        )
+
+
+def ended_error(record: TransactionRecord, txn_no: int) -> OncelogError:
+    """Why a decided transaction takes nothing more: TXN_ABORTED when that is known, else TXN_ENDED."""
+    context: dict[str, Any] = {"transactional_id": record.transactional_id, "txn_no": txn_no}
+    if record.outcome_of(txn_no) is Outcome.ABORTED:
+        return TxnAbortedError("the transaction was aborted; go on with the next one", **context)
+    return TxnEndedError("the transaction is decided; nothing can join or change it", **context)
+
+
+def forgotten_error(record: TransactionRecord, txn_no: int) -> OncelogError:
+    """The outcome is no longer kept: never a guess (hole 15)."""
+    return OutcomeForgottenError(
+        "the transaction is complete and its outcome is no longer kept, or it was never begun; read the topic to learn it",
+        transactional_id=record.transactional_id,
+        txn_no=txn_no,
+    )
+
+
+def require_not_removed(
+    index: TransactionIndex, txn_no: int, *, transactional_id: str = "", txn_producer_id: int | None = None
+) -> None:
+    """About an id that is not there: raises `OutcomeForgottenError` when it may have had this number before it was removed."""
+    if index.removed.may_have_had(txn_no, txn_producer_id):
+        raise OutcomeForgottenError(
+            "no such transactional id is known (any more), so nobody knows the outcome, or it was never begun; "
+            "read the topic to learn it",
+            transactional_id=transactional_id,
+            txn_no=txn_no,
+        )
+
+
+def require_remembered(index: TransactionIndex, name: TxnName) -> None:
+    """Raises `OutcomeForgottenError` about a number of an expired or removed id: it may have been committed, so whoever repeats
+    its commit must not hear, as of an id that is no longer its own, that a new one is all that is needed.
+    """
+    owner = index.ids.get(name.txn_producer_id)
+    record = None if owner is None else index.find(owner)
+    if record is None:
+        require_not_removed(
+            index, name.txn_no, transactional_id=name.transactional_id, txn_producer_id=name.txn_producer_id
+        )
+    elif record.dead and record.is_forgotten(name.txn_no) and name.transactional_id in ("", owner):
+        raise forgotten_error(record, name.txn_no)
+
+
+def not_next_error(record: TransactionRecord, txn_no: int) -> OncelogError:
+    """A number that is neither open nor next: n+1 while n is open may be early (retry), anything else is a bug."""
+    context: dict[str, Any] = {
+        "transactional_id": record.transactional_id,
+        "txn_no": txn_no,
+        "last_txn_no": record.last_txn_no,
+    }
+    if record.open is not None and txn_no == record.last_txn_no + 1:
+        return ConcurrentTransactionsError(
+            "the transaction before this one is still open", retry_after_ms=RETRY_AFTER_MS, **context
+        )
+    return InvalidTxnStateError("this is not the next transaction of the id", **context)
+
+
+def is_next(record: TransactionRecord, txn_no: int) -> bool:
+    """True when n may be opened or closed now."""
+    return record.open is None and txn_no == record.last_txn_no + 1
+
+
+def require_room(record: TransactionRecord, limits: Limits) -> None:
+    """Raises `ConcurrentTransactionsError` while too many transactions of an id, too large ones, or one too old,
+    wait for markers or for the disks that hold them.
+
+    What is open counts as if it waited: the caller is about to end it.
+    """
+    unsynced = len(record.decided) + (record.open is not None)
+    pending = unsynced - sum(item.was_visible for item in record.decided)
+    is_full = pending >= limits.max_pending_transactions or unsynced >= limits.max_unsynced_transactions
+    if is_full or _pending_bytes(record) > limits.max_pending_bytes:
+        raise ConcurrentTransactionsError(
+            "too many transactions of this id wait for their markers, or for the disks of replicas that hold them",
+            retry_after_ms=RETRY_AFTER_MS,
+            pending=pending,
+            unsynced=unsynced,
+        )
+    if record.decided and record.last_txn_no + 1 - record.decided[0].txn_no >= limits.max_number_span:
+        raise ConcurrentTransactionsError(
+            "an old transaction of this id waits for its markers: see which partition has no leader",
+            retry_after_ms=RETRY_AFTER_MS,
+            txn_no=record.decided[0].txn_no,
+        )
+
+
+def require_fits(opened: OpenTransaction, limits: Limits) -> None:
+    """Raises `PolicyViolationError` when the names that one transaction holds would be too much for its record."""
+    partitions, groups, limit = len(opened.partitions), len(opened.groups), limits.max_enrolled_bytes
+    if sizes.may_exceed(partitions, groups, limit) and sizes.enrolled_bytes(partitions, opened.groups) > limit:
+        raise PolicyViolationError(
+            "the partitions and groups of this transaction are too many bytes together: use several transactions",
+            limit_bytes=limit,
+        )
+
+
+def assume_opened(index: TransactionIndex, record: TransactionRecord, now_ms: int) -> TransactionRecord:
+    """`state.assume_opened`, counted from this life's beginning. Raises `ConcurrentTransactionsError` like `require_room`."""
+    started_ms = now_ms if index.loaded_at_ms is None else min(now_ms, index.loaded_at_ms)
+    opened = state.assume_opened(record, started_ms)
+    if opened is not record:
+        require_room(record, index.limits)
+    return opened
+
+
+def require_txn_no(txn_no: int) -> None:
+    """Raises `InvalidRequestError` for a number that no transaction has."""
+    if txn_no < 1:
+        raise InvalidRequestError("transaction numbers begin at 1", txn_no=txn_no)
+
+
+def require_enrolled(record: TransactionRecord, counted: Iterable[PartitionId]) -> None:
+    """Raises `InvalidRequestError` when records are reported on a partition that was never enrolled.
+
+    A leader acknowledges a record only after its partition was enrolled durably, so this is a caller's bug.
+    """
+    assert record.open is not None
+    unknown = set(counted) - set(record.open.partitions)
+    if unknown:
+        topic_id, partition = min(unknown)
+        raise InvalidRequestError(
+            "records are counted on a partition that is not part of the transaction",
+            topic_id=topic_id,
+            partition=partition,
+        )
+
+
+def send_markers(record: TransactionRecord, decided: DecidedTransaction) -> SendMarkers:
+    """Phase two of one decided transaction."""
+    return SendMarkers(
+        transactional_id=record.transactional_id,
+        txn_producer_id=record.producer_id,
+        txn_no=decided.txn_no,
+        session_epoch=decided.session_epoch,
+        committed=decided.outcome.is_commit,
+        winners=decided.winners,
+        targets=decided.targets,
+        groups=decided.groups,
+    )
+
+
+def decided_now(old: TransactionRecord, new: TransactionRecord, reply: object, *, timed_out: bool = False) -> Decision:
+    """The decision that writes `new`, answers `reply`, and starts phase two of every number decided on the way."""
+    pending = {item.txn_no: item for item in new.decided}
+    effects: list[SendMarkers | BecameVisible] = []
+    ended: list[TransactionEnded] = []
+    for number in range(old.last_decided + 1, new.last_decided + 1):
+        if number in pending:
+            effects.append(send_markers(new, pending[number]))
+        else:
+            effects.append(BecameVisible(new.transactional_id, number))
+        if number in pending or not _was_only_given(old, new, number):
+            ended.append(_ended(old, new, number, timed_out=timed_out))
+    return Decision(reply=reply, records=(new,), effects=tuple(effects), ended=tuple(ended))
+
+
+def _was_only_given(old: TransactionRecord, new: TransactionRecord, number: int) -> bool:
+    """A session was told this number and never used it: its abort is no transaction's end."""
+    began = old.open is not None and old.open.txn_no == number
+    return not began and new.outcome_of(number) is Outcome.ABORTED
+
+
+def _ended(old: TransactionRecord, new: TransactionRecord, number: int, *, timed_out: bool) -> TransactionEnded:
+    outcome = new.outcome_of(number)
+    committed = outcome is not None and outcome.is_commit
+    began = old.open is not None and old.open.txn_no == number
+    duration_ms = max(0, new.updated_ms - old.open.started_ms) if old.open is not None and began else -1
+    return TransactionEnded("committed" if committed else "timed_out" if timed_out else "aborted", duration_ms)
+
+
+def _pending_bytes(record: TransactionRecord) -> int:
+    """Bytes of everything that waits for markers, or for the disks that hold them. Asked at each enrolment, so in one pass."""
+    partitions = winners = groups_bytes = 0
+    for item in record.decided:
+        partitions += len(item.targets)
+        if item.winners:
+            winners += len(item.winners)
+        if item.groups:
+            groups_bytes += sizes.enrolled_bytes(0, item.groups)
+    return partitions * sizes.PARTITION_BYTES + winners * sizes.ID_BYTES + groups_bytes

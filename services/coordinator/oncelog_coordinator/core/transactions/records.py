@@ -1,0 +1,515 @@
+"""The log records of a transaction shard: frozen values <-> JSON bytes with sorted keys and a version.
+
+Rule 1: a `TransactionRecord` is the WHOLE state of one transactional id, with every decided transaction whose markers
+        are not all in; so the newest record of a key is enough, whatever compaction removed (hole 8).
+Rule 2: unknown JSON keys are ignored (a newer version wrote them); an unknown `version` is refused.
+Rule 3: values are tuples in a fixed order, so equal states have equal bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from oncelog.core.malformed import MALFORMED
+from oncelog.errors import CorruptMessageError
+from oncelog.types import PartitionId
+from oncelog_coordinator.core.transactions.states import Outcome, TxnState, complete, prepared
+
+VERSION: Final = 1
+EPOCH_KEY: Final = "epoch"
+TRANSACTION_KEY: Final = "txn:"
+_REMOVED_KEY: Final = "orphan:0"
+NOT_COUNTED: Final = -1
+"""Expected records of a partition when the client counted none."""
+
+
+def dump(value: dict[str, Any]) -> bytes:
+    """JSON bytes of a record."""
+    return json.dumps({"v": VERSION, **value}, sort_keys=True, separators=(",", ":")).encode()
+
+
+def parse(data: bytes) -> dict[str, Any]:
+    """The JSON object of a record. Raises `CorruptMessageError`: then the shard must not serve."""
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise CorruptMessageError("a record of the shard's log is no JSON") from error
+    if not isinstance(value, dict) or value.get("v") != VERSION:
+        raise CorruptMessageError("a record of the shard's log has an unknown version")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class EpochRecord:
+    """The first record of every life of a shard; also appended to confirm that the life is not over."""
+
+    epoch: int
+
+    @property
+    def key(self) -> str:
+        """One key: only the newest matters."""
+        return EPOCH_KEY
+
+    def encode(self) -> bytes:
+        """The value."""
+        return dump({"epoch": self.epoch})
+
+    @staticmethod
+    def decode(value: dict[str, Any]) -> EpochRecord:
+        """From `parse`."""
+        return EpochRecord(int(value["epoch"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    """Removes a key."""
+
+    key: str
+
+    def encode(self) -> None:
+        """No value."""
+        return
+
+
+def group_partitions(partitions: tuple[PartitionId, ...]) -> dict[str, list[int]]:
+    """Partitions by topic id, as they stand in JSON: short, since a transaction may hold thousands."""
+    grouped: dict[str, list[int]] = {}
+    for topic_id, partition in partitions:
+        grouped.setdefault(topic_id, []).append(partition)
+    return grouped
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A partition that must get a marker, and how many of the winners' records must be there (-1 = not counted)."""
+
+    topic_id: str
+    partition: int
+    expected_records: int = NOT_COUNTED
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """The one transaction of an id that may still grow. Joined ones have a lease and a token, others have none."""
+
+    txn_no: int
+    started_ms: int
+    timeout_ms: int
+    partitions: tuple[PartitionId, ...] = ()
+    groups: tuple[str, ...] = ()
+    joined: bool = False
+    lease_ms: int = 0
+    app_id: str = ""
+    batch_id: int = 0
+    write_attempt: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """As it stands inside a record."""
+        value: dict[str, Any] = {
+            "n": self.txn_no,
+            "started_ms": self.started_ms,
+            "timeout_ms": self.timeout_ms,
+            "partitions": group_partitions(self.partitions),
+            "groups": list(self.groups),
+        }
+        if self.joined:
+            value["join"] = [self.lease_ms, self.app_id, self.batch_id, self.write_attempt]
+        return value
+
+    @staticmethod
+    def from_json(value: dict[str, Any]) -> OpenTransaction:
+        """Back from `to_json`."""
+        lease_ms, app_id, batch_id, write_attempt = value.get("join") or (0, "", 0, "")
+        return OpenTransaction(
+            txn_no=value["n"],
+            started_ms=value["started_ms"],
+            timeout_ms=value["timeout_ms"],
+            partitions=tuple(PartitionId(t, p) for t, ps in sorted(value["partitions"].items()) for p in ps),
+            groups=tuple(value["groups"]),
+            joined="join" in value,
+            lease_ms=lease_ms,
+            app_id=app_id,
+            batch_id=batch_id,
+            write_attempt=write_attempt,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedTransaction:
+    """A transaction with an outcome, until every marker is on disk. `winners` None: every producer of the name."""
+
+    txn_no: int
+    outcome: Outcome
+    session_epoch: int
+    targets: tuple[Target, ...] = ()
+    groups: tuple[str, ...] = ()
+    winners: tuple[int, ...] | None = None
+    was_visible: bool = field(default=False, compare=False)
+    """Every marker was committed once. A power cut of all replicas can take one away until it is on disk, so a later life of
+    the shard sends them again."""
+
+    def expected_on(self, topic_id: str, partition: int) -> int:
+        """Records that must be on a partition; -1 = not counted."""
+        for target in self.targets:
+            if target.topic_id == topic_id and target.partition == partition:
+                return target.expected_records
+        return NOT_COUNTED
+
+    def to_json(self) -> dict[str, Any]:
+        """As it stands inside a record."""
+        grouped: dict[str, list[list[int]]] = {}
+        for target in self.targets:
+            grouped.setdefault(target.topic_id, []).append([target.partition, target.expected_records])
+        return {
+            "n": self.txn_no,
+            "outcome": self.outcome.value,
+            "session": self.session_epoch,
+            "targets": grouped,
+            "groups": list(self.groups),
+            "winners": None if self.winners is None else list(self.winners),
+        }
+
+    @staticmethod
+    def from_json(value: dict[str, Any]) -> DecidedTransaction:
+        """Back from `to_json`."""
+        winners = value["winners"]
+        return DecidedTransaction(
+            txn_no=value["n"],
+            outcome=Outcome(value["outcome"]),
+            session_epoch=value["session"],
+            targets=tuple(Target(t, p, c) for t, items in sorted(value["targets"].items()) for p, c in items),
+            groups=tuple(value["groups"]),
+            winners=None if winners is None else tuple(winners),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """The last committed batch of an application, and its rows.
+
+    It lasts for ever (hole 16), unless whoever committed it said that nobody ever writes this batch again: then it `expires`,
+    which means that it goes when its transactional id is removed, and not before.  A later batch of the application takes its
+    place; after one that must last that one lasts, too, since it is all that tells that the earlier one was committed.
+    """
+
+    app_id: str
+    batch_id: int
+    rows: int
+    expires: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """An answer of InitProducerId, kept so that the same nonce gets it again."""
+
+    nonce: str
+    producer_epoch: int
+    next_txn_no: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """Which Spark run owns the id. `number` grows with each take-over; `fenced` runs never come back.
+
+    `fence_watermark`: the largest write attempt of a fenced run that is no longer remembered by name.
+    `ended`: (app, batch, attempt) of the owner that were decided; `ended_watermark` as above for those forgotten.
+    """
+
+    run: str = ""
+    number: int = 0
+    newest_attempt: str = ""
+    fenced: tuple[tuple[str, str], ...] = ()
+    fence_watermark: str = ""
+    ended: tuple[tuple[str, int, str], ...] = ()
+    ended_watermark: str = ""
+
+    def to_json(self) -> list[Any]:
+        """As it stands inside a record."""
+        return [
+            self.run,
+            self.number,
+            self.newest_attempt,
+            [list(item) for item in self.fenced],
+            self.fence_watermark,
+            [list(item) for item in self.ended],
+            self.ended_watermark,
+        ]
+
+    @staticmethod
+    def from_json(value: list[Any]) -> Ownership:
+        """Back from `to_json`."""
+        run, number, newest, fenced, fence_mark, ended, ended_mark = value
+        return Ownership(
+            run=run,
+            number=number,
+            newest_attempt=newest,
+            fenced=tuple((r, a) for r, a in fenced),
+            fence_watermark=fence_mark,
+            ended=tuple((app, batch, attempt) for app, batch, attempt in ended),
+            ended_watermark=ended_mark,
+        )
+
+
+NO_OWNER: Final = Ownership()
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """Partitions and groups that count as enrolled in the next number of an id before anybody has opened it.
+
+    They stand in the record that decided the number before, so the next transaction needs no record of its own before
+    its leaders may open it: producers that write to the same partitions again and again pay one append per transaction.
+    """
+
+    partitions: tuple[PartitionId, ...] = ()
+    groups: tuple[str, ...] = ()
+    may_be_open: bool = field(default=False, compare=False)
+    """An earlier life of the shard may have let leaders open the number: true of every record that was read from a log,
+    since what that life told them is logged later or never."""
+
+    def __bool__(self) -> bool:
+        return bool(self.partitions or self.groups)
+
+    def covers(self, partitions: Iterable[PartitionId], groups: Iterable[str]) -> bool:
+        """True when all of these are enrolled already, and a later life will know that the number may be open."""
+        return bool(self) and set(partitions) <= set(self.partitions) and set(groups) <= set(self.groups)
+
+    def to_json(self) -> list[Any]:
+        """As it stands inside a record: in the order in which they were last used, the oldest first."""
+        return [[list(p) for p in self.partitions], list(self.groups)]
+
+    @staticmethod
+    def from_json(value: list[Any]) -> Expected:
+        """Back from `to_json`."""
+        partitions, groups = value
+        return Expected(tuple(PartitionId(t, p) for t, p in partitions), tuple(groups), may_be_open=True)
+
+
+NOTHING_EXPECTED: Final = Expected()
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionRecord:
+    """All that is known of one transactional id.
+
+    Numbers up to `last_txn_no` were opened or closed. `outcomes` is one letter per number, ending with the newest decided
+    one; `decided` holds those whose markers are not all on disk (also when their letter was dropped). `expected` belongs to
+    the number that follows the newest decided one, be it open or not.
+    """
+
+    transactional_id: str
+    producer_id: int
+    session_epoch: int = 0
+    timeout_ms: int = 60_000
+    updated_ms: int = 0
+    last_txn_no: int = 0
+    dead: bool = False
+    open: OpenTransaction | None = None
+    decided: tuple[DecidedTransaction, ...] = ()
+    outcomes: str = ""
+    aborted_ahead: tuple[int, ...] = ()
+    sessions: tuple[Session, ...] = ()
+    owner: Ownership = NO_OWNER
+    tokens: tuple[Token, ...] = ()
+    expected: Expected = NOTHING_EXPECTED
+
+    @property
+    def key(self) -> str:
+        """One key per transactional id."""
+        return f"{TRANSACTION_KEY}{self.transactional_id}"
+
+    @property
+    def last_decided(self) -> int:
+        """The newest number with an outcome; 0 = none."""
+        return self.last_txn_no if self.open is None else self.last_txn_no - 1
+
+    @property
+    def last_given(self) -> int:
+        """The newest number that anybody was given: a client's session is told the next one, a run only what it opened."""
+        return self.last_txn_no if self.owner.run or self.open is not None else self.last_txn_no + 1
+
+    def outcome_of(self, txn_no: int) -> Outcome | None:
+        """The outcome of a number; None when it is open, above the last one, or forgotten (`is_forgotten`)."""
+        for decided in self.decided:
+            if decided.txn_no == txn_no:
+                return decided.outcome
+        if txn_no in self.aborted_ahead:
+            return Outcome.ABORTED
+        index = len(self.outcomes) - 1 - (self.last_decided - txn_no)
+        return Outcome(self.outcomes[index]) if 0 <= index < len(self.outcomes) else None
+
+    def is_forgotten(self, txn_no: int) -> bool:
+        """True for a number that was decided and completed, and whose outcome is no longer kept."""
+        return 0 < txn_no <= self.last_decided and self.outcome_of(txn_no) is None
+
+    def state_of(self, txn_no: int) -> TxnState:
+        """The state of a number. A forgotten one is DEAD; one that an earlier life may have opened is ONGOING."""
+        if self.open is not None and self.open.txn_no == txn_no:
+            return TxnState.ONGOING
+        if self.open is None and self.expected.may_be_open and self.expected and txn_no == self.last_txn_no + 1:
+            return TxnState.ONGOING
+        outcome = self.outcome_of(txn_no)
+        if outcome is None:
+            return TxnState.DEAD if self.is_forgotten(txn_no) else TxnState.EMPTY
+        pending = any(decided.txn_no == txn_no for decided in self.decided)
+        return prepared(outcome) if pending else complete(outcome)
+
+    @property
+    def state(self) -> TxnState:
+        """The state shown for the id: that of its newest number; an id that came back from DEAD is EMPTY."""
+        if self.dead:
+            return TxnState.DEAD
+        newest = self.state_of(self.last_txn_no) if self.last_txn_no else TxnState.EMPTY
+        return TxnState.EMPTY if newest is TxnState.DEAD else newest
+
+    def token_of(self, app_id: str) -> Token | None:
+        """The last committed token of an application."""
+        return next((token for token in self.tokens if token.app_id == app_id), None)
+
+    @property
+    def is_lasting(self) -> bool:
+        """Never removed: it holds a token that must last (hole 16), or an answer of healing about a number never begun."""
+        is_healed = bool(self.aborted_ahead) or (self.dead and bool(self.outcomes))
+        return is_healed or not all(token.expires for token in self.tokens)
+
+    def encode(self) -> bytes:
+        """The value."""
+        more: dict[str, Any] = {"expected": self.expected.to_json()} if self.expected else {}
+        visible = [item.to_json() for item in self.decided if item.was_visible]
+        if visible:
+            more["visible"] = visible
+        expiring = [place for place, token in enumerate(self.tokens) if token.expires]
+        if expiring:  # a version that does not know it keeps these tokens for ever
+            more["expiring"] = expiring
+        return dump(
+            {
+                **more,
+                "id": self.transactional_id,
+                "pid": self.producer_id,
+                "session": self.session_epoch,
+                "timeout_ms": self.timeout_ms,
+                "updated_ms": self.updated_ms,
+                "last": self.last_txn_no,
+                "dead": self.dead,
+                "open": None if self.open is None else self.open.to_json(),
+                "decided": [item.to_json() for item in self.decided if not item.was_visible],
+                "outcomes": self.outcomes,
+                "ahead": list(self.aborted_ahead),
+                "sessions": [[s.nonce, s.producer_epoch, s.next_txn_no] for s in self.sessions],
+                "owner": self.owner.to_json(),
+                "tokens": [[t.app_id, t.batch_id, t.rows] for t in self.tokens],
+            }
+        )
+
+    @staticmethod
+    def decode(value: dict[str, Any]) -> TransactionRecord:
+        """From `parse`."""
+        opened, expiring = value["open"], value.get("expiring", ())
+        return TransactionRecord(
+            transactional_id=value["id"],
+            producer_id=value["pid"],
+            session_epoch=value["session"],
+            timeout_ms=value["timeout_ms"],
+            updated_ms=value["updated_ms"],
+            last_txn_no=value["last"],
+            dead=value["dead"],
+            open=None if opened is None else OpenTransaction.from_json(opened),
+            decided=_decided(value["decided"], value.get("visible", ())),
+            outcomes=value["outcomes"],
+            aborted_ahead=tuple(value["ahead"]),
+            sessions=tuple(Session(*item) for item in value["sessions"]),
+            owner=Ownership.from_json(value["owner"]),
+            tokens=tuple(
+                Token(app, batch, rows, place in expiring) for place, (app, batch, rows) in enumerate(value["tokens"])
+            ),
+            expected=Expected.from_json(value["expected"]) if "expected" in value else NOTHING_EXPECTED,
+        )
+
+
+def _decided(waiting: Sequence[Any], visible: Sequence[Any]) -> tuple[DecidedTransaction, ...]:
+    """A version that does not know "visible" refuses more than five under "decided", and takes the others for complete."""
+    found = [DecidedTransaction.from_json(item) for item in waiting]
+    found += [replace(DecidedTransaction.from_json(item), was_visible=True) for item in visible]
+    return tuple(sorted(found, key=lambda item: item.txn_no))
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanRecord:
+    """Numbers of a producer id that no transactional id knows: recorded as aborted before anybody is told so."""
+
+    producer_id: int
+    aborted: tuple[int, ...]
+
+    @property
+    def key(self) -> str:
+        """One key per producer id."""
+        return f"orphan:{self.producer_id}"
+
+    def encode(self) -> bytes:
+        """The value."""
+        return dump({"pid": self.producer_id, "aborted": list(self.aborted)})
+
+    @staticmethod
+    def decode(value: dict[str, Any]) -> OrphanRecord:
+        """From `parse`."""
+        return OrphanRecord(value["pid"], tuple(value["aborted"]))
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedIds:
+    """All that is kept of removed transactional ids: no producer id, and no number that anybody was given, was above these.
+
+    So nothing is ever said of a number that a removed id may have had, and no id that comes later has such a number.
+    In the log it looks like an `OrphanRecord` of the producer id 0, which nobody has: an older version reads it as that.
+    """
+
+    producer_id: int = 0
+    txn_no: int = 0
+
+    @property
+    def key(self) -> str:
+        """One key for all of them."""
+        return _REMOVED_KEY
+
+    def may_have_had(self, txn_no: int, producer_id: int | None = None) -> bool:
+        """True when a removed id, with this producer id or any, may have had a transaction with this number."""
+        return 0 < txn_no <= self.txn_no and (producer_id is None or 0 < producer_id <= self.producer_id)
+
+    def with_id(self, record: TransactionRecord) -> RemovedIds:
+        """One more id is removed."""
+        return RemovedIds(max(self.producer_id, record.producer_id), max(self.txn_no, record.last_given))
+
+    def encode(self) -> bytes:
+        """The value."""
+        return dump({"pid": 0, "aborted": [], "removed": [self.producer_id, self.txn_no]})
+
+    @staticmethod
+    def decode(value: dict[str, Any]) -> RemovedIds:
+        """From `parse`."""
+        producer_id, txn_no = value["removed"]
+        return RemovedIds(int(producer_id), int(txn_no))
+
+
+def _orphan_or_removed(value: dict[str, Any]) -> OrphanRecord | RemovedIds:
+    return RemovedIds.decode(value) if "removed" in value else OrphanRecord.decode(value)
+
+
+TransactionLogRecord = EpochRecord | TransactionRecord | OrphanRecord | RemovedIds | Tombstone
+
+
+def decode_transaction_record(key: str, value: bytes) -> TransactionLogRecord:
+    """A record of a transaction shard's log. Raises `CorruptMessageError` for what this version cannot read."""
+    kind = key.partition(":")[0]
+    decoder = {"epoch": EpochRecord.decode, "txn": TransactionRecord.decode, "orphan": _orphan_or_removed}.get(kind)
+    if decoder is None:
+        raise CorruptMessageError("a record of the shard's log has an unknown kind", kind=kind)
+    try:
+        record: TransactionLogRecord = decoder(parse(value))  # type: ignore[assignment]
+    except MALFORMED as error:
+        raise CorruptMessageError("a record of the shard's log cannot be read", key=key) from error
+    if record.key != key:
+        raise CorruptMessageError("a record of the shard's log has another key than its value says", key=key)
+    return record

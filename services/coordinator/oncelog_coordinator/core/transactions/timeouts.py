@@ -1,0 +1,142 @@
+"""When a transaction or an id runs out of time. All of it only ever aborts or forgets; nothing is committed by a clock.
+
+Rule 1: `now_ms` is a wall clock that never steps back within one life of the shard (the shell sees to it); across lives
+        it may.  So what began in an earlier life is counted from the later of nothing and the earlier of (its own start,
+        the end of this life's replay): a clock that went back cannot keep a transaction open for longer than its time-out.
+Rule 2: a lease begins anew at fail-over, since signs of life are volatile; the hard cap does not.
+Rule 3: an id is removed only after it has expired, and what makes it expire says when that was.  So a clock that went forward
+        expires an id that was used a moment ago, and does not remove it; one that went back makes either come later.
+Rule 4: an expired id has nothing open and nothing that waits for a marker: no leader, group or participant works for it.
+"""
+
+from __future__ import annotations
+
+import heapq
+
+from oncelog_coordinator.core.decision import Decision, LogRecord, TransactionEnded
+from oncelog_coordinator.core.limits import Limits
+from oncelog_coordinator.core.transactions import checks as parts
+from oncelog_coordinator.core.transactions import transaction_state as state
+from oncelog_coordinator.core.transactions.records import Tombstone, TransactionRecord
+from oncelog_coordinator.core.transactions.transaction_index import Entry, LookedAt, TransactionIndex
+
+
+class Deadlines:
+    """One entry per id in a heap: the earliest time at which something may be due. It may be stale: look, then decide."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, str]] = []
+        self._noted: dict[str, int] = {}
+
+    def watch(self, name: str, due_ms: int) -> None:
+        """Notes when to look at an id; a later time than the one already noted is found then."""
+        known = self._noted.get(name)
+        if known is None or due_ms < known:
+            self._noted[name] = due_ms
+            heapq.heappush(self._heap, (due_ms, name))
+
+    @property
+    def next_ms(self) -> int | None:
+        """The earliest time at which something may be due."""
+        return self._heap[0][0] if self._heap else None
+
+    def due(self, now_ms: int, limit: int) -> list[str]:
+        """The `limit` entries that are due first, in order and without taking them: the rest of the heap is not walked."""
+        found: list[str] = []
+        next_ones = [(entry, 0) for entry in self._heap[:1]]
+        while next_ones and len(found) < limit:
+            (due_ms, name), place = heapq.heappop(next_ones)
+            if due_ms > now_ms:
+                break
+            found.append(name)
+            for child in range(2 * place + 1, min(2 * place + 3, len(self._heap))):
+                heapq.heappush(next_ones, (self._heap[child], child))
+        return found
+
+    def looked(self, names: tuple[str, ...], now_ms: int) -> None:
+        """Forgets what was noted for these ids, which `due` gave; whoever still has something due is to be watched again.
+
+        They come first in the heap.  What was noted before them since then ends this early: the next look begins with it.
+        """
+        chosen = set(names)
+        while self._heap and self._heap[0][0] <= now_ms and self._heap[0][1] in chosen:
+            due_ms, name = heapq.heappop(self._heap)
+            if self._noted.get(name) == due_ms:
+                del self._noted[name]
+
+
+def open_deadline_ms(entry: Entry, loaded_at_ms: int | None) -> int | None:
+    """When the open transaction aborts; None when nothing is open."""
+    opened = entry.record.open
+    if opened is None:
+        return None
+    started_ms = opened.started_ms
+    if loaded_at_ms is not None and not entry.opened_here:
+        started_ms = min(started_ms, loaded_at_ms)
+    hard_cap_ms = started_ms + opened.timeout_ms
+    if not opened.joined:
+        return hard_cap_ms
+    return min(hard_cap_ms, max(entry.touched_ms, started_ms) + opened.lease_ms)
+
+
+def idle_deadline_ms(record: TransactionRecord, limits: Limits) -> int | None:
+    """When the id expires or, having expired, is removed; None while it is open or waits for markers, or when it must last."""
+    if record.open is not None or record.decided:
+        return None
+    if not record.dead:
+        return record.updated_ms + limits.transactional_id_expiration_ms
+    return None if record.is_lasting else record.updated_ms + limits.transactional_id_retention_ms
+
+
+def tick(index: TransactionIndex, open_ids: list[str], idle_ids: list[str], now_ms: int) -> Decision:
+    """Aborts what is over its time, lets idle ids expire, and removes those that expired long ago."""
+    records: list[LogRecord] = []
+    effects: list[object] = []
+    ended: list[TransactionEnded] = []
+    for name in open_ids:
+        entry = index.entry(name)
+        due_ms = None if entry is None else open_deadline_ms(entry, index.loaded_at_ms)
+        if entry is not None and due_ms is not None and due_ms <= now_ms:
+            after = state.abort_open(entry.record, now_ms, index.limits)
+            decision = parts.decided_now(entry.record, after, None, timed_out=True)
+            records += decision.records
+            effects += decision.effects
+            ended += decision.ended
+    idle = _overdue(index, idle_ids, now_ms)
+    for record in idle:
+        if not record.dead:
+            decision = _expired(record, index, now_ms)
+            records += decision.records
+            effects += decision.effects
+            ended += decision.ended
+    records += _removal(index, [record for record in idle if record.dead])
+    note = LookedAt(tuple(open_ids), tuple(idle_ids), now_ms)
+    return Decision(records=tuple(records), notes=(note,), effects=tuple(effects), ended=tuple(ended))
+
+
+def _overdue(index: TransactionIndex, names: list[str], now_ms: int) -> list[TransactionRecord]:
+    """Each once, whatever the heap says: those whose idle time is over."""
+    found: list[TransactionRecord] = []
+    for name in dict.fromkeys(names):
+        record = index.find(name)
+        due_ms = None if record is None else idle_deadline_ms(record, index.limits)
+        if record is not None and due_ms is not None and due_ms <= now_ms:
+            found.append(record)
+    return found
+
+
+def _removal(index: TransactionIndex, gone: list[TransactionRecord]) -> list[LogRecord]:
+    """What is kept of these ids comes before what removes them: in the same append, and in the same order in every replay."""
+    removed = index.removed
+    for record in gone:
+        removed = removed.with_id(record)
+    kept: list[LogRecord] = [] if removed == index.removed else [removed]
+    return kept + [Tombstone(record.key) for record in gone]
+
+
+def _expired(record: TransactionRecord, index: TransactionIndex, now_ms: int) -> Decision:
+    """Forgets an idle id; one whose next number may be open on a partition that was away is first rid of that number."""
+    opened = state.assume_opened(record, now_ms)
+    if opened is record:
+        return Decision(records=(state.expire(record, now_ms),))
+    return parts.decided_now(record, state.abort_open(opened, now_ms, index.limits), None, timed_out=True)

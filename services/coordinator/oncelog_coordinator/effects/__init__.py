@@ -1,0 +1,1 @@
+"""What follows from decisions: markers to leaders and groups, questions to other shards, lag."""

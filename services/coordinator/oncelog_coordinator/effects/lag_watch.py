@@ -1,0 +1,140 @@
+"""The lag of the groups whose shards are owned here: asks the leaders now and then how far their partitions can be read.
+
+Rule 1: one call per leader and look, for all partitions that any of these groups has committed on; looks stand
+        `lag_refresh_ms` apart, so the cost does not grow with scrapes, groups or consumers.
+Rule 2: a scrape asks nobody: it reads committed offsets from the cores and ends from the last look.
+Rule 3: nothing depends on it. A leader that does not answer leaves the last known end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from oncelog.errors import OncelogError
+from oncelog.ports import Transport
+from oncelog.types import PartitionId
+from oncelog.v1 import partition_pb2 as pa
+from oncelog.v1 import types_pb2
+from oncelog.wire import methods
+from oncelog_coordinator.core.offsets.lag import LagTable
+from oncelog_coordinator.core.offsets.offset_table import OffsetTable
+from oncelog_coordinator.shard.monotonic_wall_clock import SteadyClock
+from oncelog_coordinator.shard.shard import Shard
+from oncelog_runtime.metadata.cluster_view import ClusterView, ShardKey
+from oncelog_runtime.observability import metric_names as names
+from oncelog_runtime.observability.metrics import SLICE, Family, Row, labels_of
+
+_log = logging.getLogger(__name__)
+_PARTITIONS_PER_CALL: Final = 1_000
+_TIMEOUT_MS: Final = 5_000
+_LATEST: Final = -1
+
+
+class LagWatch:
+    """`run` is its task, `collect` a `metrics.Collector`. `shards` is the ownership's own dict."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        view: ClusterView,
+        clock: SteadyClock,
+        shards: dict[ShardKey, Shard],
+        refresh_ms: int,
+        *,
+        per_partition: bool,
+    ) -> None:
+        self._transport = transport
+        self._view = view
+        self._clock = clock
+        self._shards = shards
+        self._refresh_ms = refresh_ms
+        self._per_partition = per_partition
+        self.table = LagTable()
+
+    # ------------------------------------------------------------ looking
+
+    async def run(self) -> None:
+        """For ever."""
+        while True:
+            await self.look()
+            await asyncio.sleep(self._refresh_ms / 1000)
+
+    async def look(self) -> None:
+        """Asks every leader once."""
+        watched = {partition for _, _, partition, _ in self._committed()}
+        self.table.keep(watched)
+        by_address: dict[str, list[PartitionId]] = defaultdict(list)
+        for partition in sorted(watched):
+            try:
+                address = self._view.address_of(self._view.require_leader(partition).broker_id)
+            except OncelogError:
+                continue
+            if address is not None:
+                by_address[address].append(partition)
+        await asyncio.gather(*(self._ask(address, partitions) for address, partitions in by_address.items()))
+
+    async def _ask(self, address: str, partitions: list[PartitionId]) -> None:
+        rest = iter(partitions)
+        while chunk := list(islice(rest, _PARTITIONS_PER_CALL)):
+            request = pa.ListOffsetsRequest(
+                isolation_level=types_pb2.ISOLATION_LEVEL_READ_COMMITTED,
+                partitions=[
+                    pa.ListOffsetsPartition(topic_id=topic_id, partition=number, timestamp_ms=_LATEST)
+                    for topic_id, number in chunk
+                ],
+            )
+            try:
+                reply, _ = await methods.LIST_OFFSETS.call(self._transport, address, request, _TIMEOUT_MS)
+            except OncelogError as error:
+                _log.debug("the ends of partitions at %s are not known: %s", address, error)
+                return
+            now_ms = self._clock.now_ms()
+            for answer in reply.partitions:
+                if not answer.HasField("error") and answer.offset >= 0:
+                    end = min(answer.offset, answer.data_end_offset or answer.offset)
+                    self.table.saw(PartitionId(answer.topic_id, answer.partition), end, now_ms)
+
+    def _committed(self) -> Iterator[tuple[str, str, PartitionId, int]]:
+        """(group, topic, partition, committed offset) of every group here whose topic still exists."""
+        for shard in list(self._shards.values()):
+            if not shard.is_serving or not isinstance(shard.life.table, OffsetTable):
+                continue
+            for group_id, group in shard.life.table.groups.items():
+                for partition, committed in group.offsets.items():
+                    topic = self._view.topic_by_id(partition.topic_id)
+                    if topic is not None:
+                        yield group_id, topic.name, partition, committed.value.offset
+
+    # ------------------------------------------------------------ telling
+
+    def collect(self) -> Iterator[Family | None]:
+        """The metrics of all groups owned here."""
+        committed: list[Row] = []
+        lags: list[Row] = []
+        worst: dict[tuple[str, str], list[int]] = {}
+        now_ms = self._clock.now_ms()
+        for count, (group, topic, partition, offset) in enumerate(list(self._committed()), 1):
+            if count % SLICE == 0:
+                yield None
+            lag = self.table.lag(partition, offset)
+            if self._per_partition:
+                labels = labels_of(names.GROUP_LAG, group, topic, str(partition.partition))
+                committed.append((labels, offset))
+                if lag is not None:
+                    lags.append((labels, lag))
+            if lag is not None:
+                total = worst.setdefault((group, topic), [0, 0, 0])
+                total[0] = max(total[0], lag)
+                total[1] += lag
+                total[2] = max(total[2], self.table.behind_ms(partition, offset, now_ms))
+        yield Family(names.GROUP_COMMITTED, committed)
+        yield Family(names.GROUP_LAG, lags)
+        labelled = [(labels_of(names.GROUP_LAG_MAX, *key), total) for key, total in worst.items()]
+        yield Family(names.GROUP_LAG_MAX, [(labels, total[0]) for labels, total in labelled])
+        yield Family(names.GROUP_LAG_SUM, [(labels, total[1]) for labels, total in labelled])
+        yield Family(names.GROUP_LAG_SECONDS, [(labels, total[2] / 1000) for labels, total in labelled])

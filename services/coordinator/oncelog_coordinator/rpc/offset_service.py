@@ -1,0 +1,153 @@
+"""The Coordinator service about committed offsets.
+
+Rule: before a group shard takes offsets of a transaction, the transaction's own shard has durably enrolled the group; this
+process asks for it as a partition leader does (hole 14), and the answer carries the epoch.
+"""
+
+from __future__ import annotations
+
+from oncelog.core.names import check_group_id, check_transactional_id
+from oncelog.errors import CoordinatorFencedError, InvalidRequestError, NotCoordinatorError
+from oncelog.ports import Transport
+from oncelog.v1 import coordinator_pb2 as co
+from oncelog.v1 import types_pb2
+from oncelog.wire import methods
+from oncelog.wire.wire_errors import to_detail
+from oncelog_coordinator.core.offsets import offset_commands as cmd
+from oncelog_coordinator.core.offsets.offset_records import OffsetValue
+from oncelog_coordinator.effects.markers import shard_owner_address
+from oncelog_coordinator.rpc import wire
+from oncelog_coordinator.rpc.shard_registry import NodeShards
+from oncelog_coordinator.rpc.transaction_service import register
+from oncelog_runtime.metadata.cluster_keys import KIND_GROUP, KIND_TXN
+from oncelog_runtime.metadata.cluster_view import ClusterView
+from oncelog_runtime.ports import RpcServer
+from oncelog_runtime.serving.once import Once
+from oncelog_runtime.serving.session_tokens import SessionTokens
+
+
+class OffsetService:
+    """Handlers of committed offsets."""
+
+    def __init__(
+        self, shards: NodeShards, transport: Transport, view: ClusterView, timeout_ms: int, tokens: SessionTokens
+    ) -> None:
+        self._tokens = tokens
+        self._shards = shards
+        self._transport = transport
+        self._view = view
+        self._timeout_ms = timeout_ms
+        self._once = Once(lambda: NotCoordinatorError("the call was meant for another epoch of the group's shard"))
+
+    def register(self, server: RpcServer) -> None:
+        """Serves every method."""
+        register(server, methods.COMMIT_OFFSETS, self.commit_offsets)
+        register(server, methods.FETCH_OFFSETS, self.fetch_offsets)
+        register(server, methods.SEND_OFFSETS, self.send_offsets)
+        register(server, methods.WRITE_GROUP_MARKERS, self.write_group_markers)
+        register(server, methods.LIST_GROUPS, self.list_groups)
+        register(server, methods.DESCRIBE_GROUP, self.describe_group)
+        register(server, methods.DELETE_OFFSETS, self.delete_offsets)
+
+    async def commit_offsets(self, request: co.CommitOffsetsRequest) -> co.CommitOffsetsReply:
+        """Offsets outside a transaction."""
+        member = wire.member(request.member)
+        offsets = tuple(wire.offset_value(item) for item in request.offsets)
+        shard = self._shards.group_shard(member.group_id)
+        # the answer to a named call is kept, so it must be small
+        command = cmd.CommitOffsets(member, request.commit_sequence, offsets, all_or_nothing=bool(request.call.nonce))
+        failed: tuple[cmd.OffsetError, ...] = await self._once.run(
+            request.call, shard.life.epoch, lambda: shard.ask(command)
+        )
+        return co.CommitOffsetsReply(
+            errors=[
+                types_pb2.PartitionError(
+                    partition=types_pb2.TopicPartition(
+                        topic=item.value.topic, topic_id=item.value.topic_id, partition=item.value.partition
+                    ),
+                    error=to_detail(item.error),
+                )
+                for item in failed
+            ]
+        )
+
+    async def fetch_offsets(self, request: co.FetchOffsetsRequest) -> co.FetchOffsetsReply:
+        """Committed offsets."""
+        check_group_id(request.group_id)
+        shard = self._shards.group_shard(request.group_id)
+        wanted = tuple(wire.partition_id(item.topic_id, item.partition) for item in request.partitions) or None
+        found: tuple[OffsetValue, ...] = await shard.ask(
+            cmd.FetchOffsets(request.group_id, wanted, request.require_stable)
+        )
+        return co.FetchOffsetsReply(offsets=[wire.offset_entry(value) for value in found])
+
+    async def send_offsets(self, request: co.SendOffsetsRequest) -> co.SendOffsetsReply:
+        """Offsets that commit with a transaction."""
+        member = wire.member(request.member)
+        name = wire.txn_name(request.name)
+        check_transactional_id(name.transactional_id)
+        self._tokens.require_session(
+            request.name.transactional_id, name.txn_producer_id, name.producer_epoch, request.name.session_token
+        )
+        offsets = tuple(wire.offset_value(item) for item in request.offsets)
+        if not offsets:
+            raise InvalidRequestError("no offsets")
+        shard = self._shards.group_shard(member.group_id)
+        txn_shard = self._shards.transaction_shard_number(name.transactional_id)
+        if not self._shards.is_enrolled(shard, member.group_id, name.txn_producer_id, name.txn_no):
+            await self._enrol(request.name, txn_shard, member.group_id)
+        await shard.ask(cmd.SendOffsets(name, txn_shard, member, request.commit_sequence, offsets))
+        return co.SendOffsetsReply()
+
+    async def _enrol(self, name: co.TransactionName, txn_shard: int, group_id: str) -> None:
+        known = self._view.shard_epochs.get((KIND_TXN, txn_shard), 0)
+        address = shard_owner_address(self._view, KIND_TXN, txn_shard)
+        request = co.EnrolPartitionsRequest(name=name, groups=[group_id])
+        reply, _ = await methods.ENROL_PARTITIONS.call(self._transport, address, request, self._timeout_ms)
+        if reply.coordinator_epoch < known:
+            raise CoordinatorFencedError("an older coordinator answered", txn_shard=txn_shard)
+
+    async def write_group_markers(self, request: co.WriteGroupMarkersRequest) -> co.WriteGroupMarkersReply:
+        """The outcome of a transaction; answered when it is applied and committed (KAFKA-17507)."""
+        check_group_id(request.group_id)
+        shard = self._shards.group_shard(request.group_id)
+        command = cmd.GroupMarker(
+            group_id=request.group_id,
+            txn_producer_id=request.txn_producer_id,
+            txn_no=request.txn_no,
+            committed=wire.is_commit(request.outcome),
+            txn_shard=request.txn_shard,
+            coordinator_epoch=request.coordinator_epoch,
+        )
+        await shard.ask(command)
+        return co.WriteGroupMarkersReply()
+
+    # ------------------------------------------------------------ operators
+
+    async def list_groups(self, request: co.ListGroupsRequest) -> co.ListGroupsReply:
+        """All groups of the shards that were asked for and that answer here; the reply names those shards."""
+        reply = co.ListGroupsReply()
+        async for shard, epoch, views in self._shards.ask_each(KIND_GROUP, request.shards, cmd.ListGroups()):
+            reply.groups.extend(wire.group_listing(view, self._shards.address, shard) for view in views)
+            reply.answered.add(shard=shard, epoch=epoch)
+        return reply
+
+    async def describe_group(self, request: co.DescribeGroupRequest) -> co.DescribeGroupReply:
+        """One group; one that nobody used is empty."""
+        shard = self._shards.group_shard(check_group_id(request.group_id))
+        view: cmd.GroupView = await shard.ask(cmd.DescribeGroup(request.group_id))
+        return co.DescribeGroupReply(
+            group=wire.group_listing(view, self._shards.address, shard.number),
+            offsets=map(wire.group_offset, view.offsets),
+            pending=map(wire.pending_offsets, view.pending),
+        )
+
+    async def delete_offsets(self, request: co.DeleteOffsetsRequest) -> co.DeleteOffsetsReply:
+        """Forgets offsets. Raises `UnstableOffsetCommitError` while an open transaction holds one of them."""
+        if request.all == bool(request.partitions):
+            raise InvalidRequestError("name partitions, or all of them")
+        shard = self._shards.group_shard(check_group_id(request.group_id))
+        partitions = tuple(wire.partition_id(item.topic_id, item.partition) for item in request.partitions)
+        command = cmd.DeleteOffsets(request.group_id, None if request.all else partitions)
+        deleted = await self._once.run(request.call, shard.life.epoch, lambda: shard.ask(command))
+        return co.DeleteOffsetsReply(deleted=deleted)

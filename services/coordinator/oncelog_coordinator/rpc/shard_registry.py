@@ -1,0 +1,153 @@
+"""The shards of this process, as handlers look them up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Mapping
+from typing import Any
+
+from oncelog.core.batch.hashing import shard_for
+from oncelog.errors import (
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    InvalidPidMappingError,
+    NotCoordinatorError,
+    OncelogError,
+)
+from oncelog_coordinator.core.offsets.offset_table import OffsetTable
+from oncelog_coordinator.core.transactions.transaction_table import TransactionTable
+from oncelog_coordinator.effects.markers import MarkerSender
+from oncelog_coordinator.shard.shard import Shard
+from oncelog_coordinator.shard.shard_runtime import ShardLife
+from oncelog_runtime.metadata.cluster_keys import KIND_GROUP, KIND_TXN
+from oncelog_runtime.metadata.cluster_view import ClusterView, ShardKey
+from oncelog_runtime.serving.signpost import Signpost
+
+
+class NodeShards:
+    """Routing inside of one process. `owned_shards` is the ownership's own dict."""
+
+    def __init__(
+        self, view: ClusterView, owned_shards: dict[ShardKey, Shard], address: str, signpost: Signpost
+    ) -> None:
+        self._view = view
+        self._signpost = signpost
+        self._owned = owned_shards
+        self._senders: dict[ShardLife, MarkerSender] = {}
+        self.address = address
+
+    @property
+    def topic_names(self) -> Mapping[str, str]:
+        """Topic id -> name."""
+        return self._view.topic_names
+
+    # ------------------------------------------------------------ routing
+
+    def owned(self, kind: str, number: int) -> Shard:
+        """A shard of this process. Raises `NotCoordinatorError`, with the owner's address when there is one."""
+        shard = self._owned.get((kind, number))
+        if shard is None:
+            address = self._signpost.owner(kind, number)
+            raise NotCoordinatorError("this process does not own the shard", kind=kind, shard=number, go_to=address)
+        return shard
+
+    def transaction_shard(self, transactional_id: str) -> Shard:
+        """The shard of a transactional id. Raises `NotCoordinatorError`."""
+        cluster = self._view.cluster
+        if cluster is None:
+            raise CoordinatorNotAvailableError("the cluster is not set up yet", retry_after_ms=100)
+        return self.owned(KIND_TXN, shard_for(transactional_id, cluster.transaction_shards))
+
+    def transaction_shard_number(self, transactional_id: str) -> int:
+        """Where a transactional id belongs, whoever owns it."""
+        cluster = self._view.cluster
+        if cluster is None:
+            raise CoordinatorNotAvailableError("the cluster is not set up yet", retry_after_ms=100)
+        return shard_for(transactional_id, cluster.transaction_shards)
+
+    def require_shard_of(self, transactional_id: str, shard: int) -> None:
+        """Raises `InvalidPidMappingError` unless this is the shard that decides about the transactional id.
+
+        Whoever meets the transaction later knows it by what its batches say alone, and would ask the wrong shard.
+        """
+        number = self.transaction_shard_number(transactional_id)
+        if shard != number:
+            raise InvalidPidMappingError(
+                "the batch names another transaction shard than its transactional id belongs to: take the one that "
+                "InitProducerId answered",
+                transactional_id=transactional_id,
+                txn_shard=shard,
+                expected_shard=number,
+            )
+
+    def group_shard(self, group_id: str) -> Shard:
+        """The shard of a group. Raises `NotCoordinatorError`."""
+        cluster = self._view.cluster
+        if cluster is None:
+            raise CoordinatorNotAvailableError("the cluster is not set up yet", retry_after_ms=100)
+        return self.owned(KIND_GROUP, shard_for(group_id, cluster.group_shards))
+
+    def all_owned(self, kind: str) -> list[Shard]:
+        """All shards of a kind, by number."""
+        return [shard for (of_kind, _), shard in sorted(self._owned.items()) if of_kind == kind]
+
+    async def ask_each(self, kind: str, numbers: Collection[int], command: Any) -> AsyncIterator[tuple[int, int, Any]]:
+        """(shard, epoch of its life, answer) of each shard that serves here; `numbers` empty = all of them.
+
+        One that loads, ends under way, or is not this process's is left out: the asker misses it and asks again.
+        """
+        shards = [shard for shard in self.all_owned(kind) if not numbers or shard.number in numbers]
+        asked = [(shard, shard.life.epoch, shard.life.submit(command)) for shard in shards if shard.is_serving]
+        for shard, epoch, answer in asked:
+            try:
+                yield shard.number, epoch, await answer
+            except OncelogError as error:
+                if not error.retriable:
+                    raise
+
+    # ------------------------------------------------------------ looks into a core
+
+    def knows(self, shard: Shard, transactional_id: str) -> bool:
+        """True when the id has a producer id already. Raises `CoordinatorLoadInProgressError`."""
+        table = shard.life.table
+        assert isinstance(table, TransactionTable)
+        return table.knows(transactional_id)
+
+    def producer_id_of(self, shard: Shard, transactional_id: str) -> int | None:
+        """The producer id of a transactional id; None while it is not known. Raises `CoordinatorLoadInProgressError`."""
+        table = shard.life.table
+        assert isinstance(table, TransactionTable)
+        record = table.index.find(transactional_id)
+        return record.producer_id if record is not None else None
+
+    def is_enrolled(self, shard: Shard, group_id: str, txn_producer_id: int, txn_no: int) -> bool:
+        """True when the group has offsets in this transaction already."""
+        table = shard.life.table
+        assert isinstance(table, OffsetTable)
+        return table.is_enrolled(group_id, txn_producer_id, txn_no)
+
+    def is_visible(self, shard: Shard, transactional_id: str, txn_no: int) -> bool:
+        """True when every marker of a decided n is in."""
+        table = shard.life.table
+        assert isinstance(table, TransactionTable)
+        record = table.index.find(transactional_id)
+        return record is not None and table.index.is_visible(record, txn_no)
+
+    # ------------------------------------------------------------ visibility
+
+    def follow(self, life: ShardLife, sender: MarkerSender) -> MarkerSender:
+        """A life of a transaction shard has this sender, until it is closed."""
+        self._senders[life] = sender
+        sender.on_close = lambda: self._senders.pop(life, None)
+        return sender
+
+    async def wait_visible(self, shard: Shard, transactional_id: str, txn_no: int) -> None:
+        """Returns when n became visible, or when it is time to look again because the shard began another life."""
+        try:
+            sender = self._senders.get(shard.life)
+        except CoordinatorLoadInProgressError:
+            sender = None
+        if sender is None:
+            await asyncio.sleep(0.02)
+            return
+        await sender.wait_visible(transactional_id, txn_no)

@@ -1,0 +1,179 @@
+"""Draining this coordinator: it hands every shard over and owns none while another coordinator is there.
+
+Rule 1: one coordinator drains at a time: a leased key in etcd, which goes with the process. Who finds it held by another
+        waits in line.
+Rule 2: who drains is not registered, so that every other coordinator, of whatever version, takes its shards.
+Rule 3: once begun it lasts until it is cancelled or the process ends, also when the lease was lost meanwhile.
+Rule 4: the only coordinator is not drained: nobody would be there to take the shards. It says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from oncelog.errors import DrainingElsewhereError, InvalidRequestError, NotCoordinatorError, OncelogError
+from oncelog.v1 import coordinator_pb2 as co
+from oncelog.v1 import types_pb2
+from oncelog_runtime.metadata.cluster_keys import COORDINATOR_DRAIN_KEY, Drain
+from oncelog_runtime.metadata.cluster_view import ClusterView, ShardKey
+from oncelog_runtime.ports import Compare, KeyValue, MetadataStore, Put, WallClock
+from oncelog_runtime.serving.once import Once
+
+_log = logging.getLogger(__name__)
+_LOOK_S: Final = 0.05
+_RETRY_AFTER_MS: Final = 500
+
+
+class CoordinatorDrain:
+    """`wanted` is what the ownership of shards follows. `draining_is(bool)` hears of each change."""
+
+    def __init__(
+        self,
+        metadata: MetadataStore,
+        view: ClusterView,
+        clock: WallClock,
+        owned: Mapping[ShardKey, Any],
+        draining_is: Callable[[bool], None],
+    ) -> None:
+        self._metadata = metadata
+        self._view = view
+        self._clock = clock
+        self._owned = owned
+        self._draining_is = draining_is
+        self.address = ""
+        self.lease_id = 0
+        self.wanted = False
+        self._once = Once(lambda: NotCoordinatorError("the call was meant for another process at this address"))
+
+    # ------------------------------------------------------------ questions
+
+    def others(self) -> list[str]:
+        """Other coordinators that are registered: none of them drains."""
+        return [address for address in self._view.coordinators if address != self.address]
+
+    def unowned(self) -> int:
+        """Shards that nobody owns at the moment."""
+        known = self._view.cluster
+        if known is None:
+            return 0
+        return known.transaction_shards + known.group_shards - len(self._view.shard_owners)
+
+    @property
+    def done(self) -> bool:
+        """Every shard has another owner."""
+        return self.wanted and not self._owned and self.unowned() <= 0
+
+    # ------------------------------------------------------------ commands
+
+    async def serve(self, request: co.DrainCoordinatorRequest) -> co.DrainCoordinatorReply:
+        """The remote method. Raises `DrainingElsewhereError`."""
+        skipped = False
+        if request.action == types_pb2.DRAIN_ACTION_START:
+            skipped = not await self._once.run(request.call, self.lease_id, self.start)
+        elif request.action == types_pb2.DRAIN_ACTION_CANCEL:
+            await self._once.run(request.call, self.lease_id, self.cancel)
+        elif request.action != types_pb2.DRAIN_ACTION_STATUS:
+            raise InvalidRequestError("a drain is started, cancelled or looked at", action=request.action)
+        state = (
+            types_pb2.DRAIN_STATE_DRAINED
+            if self.done
+            else types_pb2.DRAIN_STATE_DRAINING
+            if self.wanted
+            else types_pb2.DRAIN_STATE_NOT_DRAINING
+        )
+        reason = f"{len(self._owned)} shards to hand over, {self.unowned()} without owner" if self.wanted else ""
+        return co.DrainCoordinatorReply(
+            address=self.address,
+            state=types_pb2.DRAIN_STATE_SKIPPED if skipped else state,
+            shards=len(self._owned),
+            loading=max(0, self.unowned()),
+            reason="no other coordinator is registered" if skipped else "" if self.done else reason,
+            term=self.lease_id,
+        )
+
+    async def start(self) -> bool:
+        """Begins to drain, unless it does already. False: skipped, rule 4. Raises `DrainingElsewhereError`."""
+        if self.wanted:
+            return True
+        holder = self._view.coordinator_drain
+        if holder is not None and holder.value.node != self.address:
+            raise DrainingElsewhereError(
+                f"the coordinator at {holder.value.node} drains; wait until it is back, or cancel its drain",
+                retry_after_ms=_RETRY_AFTER_MS,
+                node=holder.value.node,
+            )
+        if not self.others():
+            return False
+        await self._take_key()
+        self.wanted = True
+        self._draining_is(True)
+        _log.info("the coordinator drains: %d shards to hand over", len(self._owned))
+        return True
+
+    async def cancel(self) -> None:
+        """Owns shards again. Safe to repeat: a key that an earlier try left behind would keep all others from draining."""
+        if self.wanted:
+            self.wanted = False
+            self._draining_is(False)
+            _log.info("the drain of the coordinator was cancelled")
+        found = await self._metadata.get(COORDINATOR_DRAIN_KEY)
+        if found is not None and Drain.decode(found.value).node == self.address:
+            compares = [Compare(COORDINATOR_DRAIN_KEY, found.mod_revision)]
+            await self._metadata.commit(compares, deletes=[COORDINATOR_DRAIN_KEY])
+
+    async def _take_key(self) -> None:
+        drain = Drain(self.address, self.lease_id, self._clock.now_ms())
+        found = await self._metadata.get(COORDINATOR_DRAIN_KEY)
+        if found is not None and not self._is_mine(found):
+            holder = Drain.decode(found.value).node
+            raise DrainingElsewhereError(
+                f"the coordinator at {holder} drains; wait until it is back",
+                retry_after_ms=_RETRY_AFTER_MS,
+                node=holder,
+            )
+        if found is None:
+            put = Put(COORDINATOR_DRAIN_KEY, drain.encode(), self.lease_id)
+            result = await self._metadata.commit([Compare(COORDINATOR_DRAIN_KEY, 0)], [put])
+            if not result.succeeded:
+                raise DrainingElsewhereError("another coordinator began to drain", retry_after_ms=_RETRY_AFTER_MS)
+
+    def _is_mine(self, found: KeyValue) -> bool:
+        return self.lease_id != 0 and found.lease_id == self.lease_id
+
+    async def leave(self, budget_ms: int) -> None:
+        """The process ends: returns when every shard has another owner, when waiting is of no use, or in time."""
+        in_line_until_ms = self._clock.monotonic_ms() + budget_ms // 2
+        try:
+            async with asyncio.timeout(max(budget_ms, 1) / 1000):
+                while not await self._may_stop(in_line_until_ms):
+                    await self._wait()
+        except TimeoutError:
+            _log.error(
+                "DRAIN TIMED OUT after %d ms: the coordinator stops with %d shards, %d have no owner",
+                budget_ms,
+                len(self._owned),
+                self.unowned(),
+            )
+
+    async def _wait(self) -> None:
+        try:
+            async with asyncio.timeout(_LOOK_S):
+                await self._view.changed()
+        except TimeoutError:
+            pass
+
+    async def _may_stop(self, in_line_until_ms: int) -> bool:
+        if not self.lease_id or not self._owned or not self.others():
+            return True  # nothing to hand over, or nobody to take it
+        try:
+            return not await self.start() or self.done
+        except DrainingElsewhereError as error:
+            if self._clock.monotonic_ms() >= in_line_until_ms:
+                _log.warning("stopping without having drained: %s", error)
+                return True
+        except OncelogError as error:
+            _log.warning("drain: %s", error)
+        return False

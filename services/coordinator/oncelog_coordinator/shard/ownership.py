@@ -1,0 +1,405 @@
+"""Which shards this process owns: registration, take-over, hand-over, and the end of all of it with the lease.
+
+Rule 1: owner key (leased) and epoch key (without a lease, it only grows) are written in one commit, compared with the
+        revisions that were seen: one winner per epoch, and no epoch twice (hole 18).
+Rule 2: a lost answer is neither yes nor no.  Until a linearizable read shows this process's own write under this lease,
+        it owns nothing; when even that is not to be had, the lease is revoked and everything begins anew (hole 17).
+Rule 3: the lease is taken as gone as soon as it may be: then every shard is dropped at once.  That is politeness; what
+        makes it safe is the epoch, which every receiver checks.
+Rule 4: shards go to the coordinator that `core/assignment.py` names.  An ownerless shard is taken at once; an owned one is
+        handed over only after the set of coordinators has stood for a while.
+Rule 5: an epoch is at least the number of quarters of a second since 2025, and lives do not follow each other faster than
+        that. So an etcd that was restored from a backup, which forgets epochs, still yields higher ones than all before
+        (docs/decisions/0020-restored-etcd.md), unless an owner's clock was ahead: then the log fences the next owner, which
+        goes on above the log's epoch. After a restore everything begins anew, as after the end of the lease.
+Rule 6: who drains is not registered and owns nothing (`drainer`), unless nobody else is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from oncelog.errors import MetadataUnavailableError, OncelogError
+from oncelog_coordinator.core.assignment import assign
+from oncelog_coordinator.shard.drainer import CoordinatorDrain
+from oncelog_coordinator.shard.monotonic_wall_clock import SteadyClock
+from oncelog_coordinator.shard.shard import Shard
+from oncelog_coordinator.shard.shard_runtime import first_cause
+from oncelog_runtime.core.listeners import Addresses
+from oncelog_runtime.metadata import cluster_keys
+from oncelog_runtime.metadata.cluster_keys import (
+    KIND_GROUP,
+    KIND_TXN,
+    Coordinator,
+    ShardOwner,
+    ShardTrouble,
+    shard_epoch_key,
+    shard_owner_key,
+    shard_trouble_key,
+)
+from oncelog_runtime.metadata.cluster_view import ClusterView, ShardKey
+from oncelog_runtime.ports import Compare, KeyValue, MetadataStore, Put
+
+_log = logging.getLogger(__name__)
+_RETRY_S = 0.2
+_LOOK_S = 0.5
+_TAKEOVERS_AT_ONCE = 8
+_EPOCH_MS = 250
+_AHEAD_MAX = 2
+"""Lives that may follow each other at once."""
+_FLOOR_START_MS = 1_735_689_600_000
+"""2025-01-01."""
+_EPOCH_MAX = (1 << 31) - 1
+"""Epochs have 31 bits."""
+_FLOOR_MAX = (1 << 31) - (1 << 24)
+"""Reached in 2041; the floor stands still then."""
+
+
+class _LeaseGoneError(Exception):
+    """The lease has ended, or must be taken as ended."""
+
+
+@dataclass(slots=True)
+class _Owned:
+    """A shard of ours: `revision` of the commit that wrote both of its keys."""
+
+    shard: Shard
+    task: asyncio.Task[None]
+    revision: int
+    epoch: int
+    is_renewed: bool = False
+    """A write of a higher epoch is under way."""
+
+
+class ShardOwnership:
+    """`run` is its task; `shards` is what handlers look up."""
+
+    def __init__(
+        self,
+        addresses: Addresses,
+        nonce: str,
+        metadata: MetadataStore,
+        view: ClusterView,
+        clock: SteadyClock,
+        make_shard: Callable[[str, int], Shard],
+        lease_ttl_ms: int,
+        handover_delay_ms: int,
+        shards: dict[ShardKey, Shard],
+        drain: CoordinatorDrain,
+    ) -> None:
+        self._drain = drain
+        drain.address = addresses.internal
+        self._addresses = addresses
+        self._address = addresses.internal
+        self._nonce = nonce
+        self._metadata = metadata
+        self._view = view
+        self._clock = clock
+        self._make_shard = make_shard
+        self._ttl_ms = lease_ttl_ms
+        self._handover_delay_ms = handover_delay_ms
+        self._lease_id = 0
+        self._granted_at = 0.0
+        self._owned: dict[ShardKey, _Owned] = {}
+        self._members: tuple[str, ...] = ()
+        self._members_since_ms = 0
+        self._assigned: dict[ShardKey, str] = {}
+        self._restored = asyncio.Event()
+        self.shards = shards
+
+    # ------------------------------------------------------------ life
+
+    async def run(self) -> None:
+        """For ever: registers, owns, and begins anew when the lease is gone."""
+        while True:
+            try:
+                await self._register()
+                await self._own()
+            except (OncelogError, _LeaseGoneError) as error:
+                _log.warning("ownership of shards ends: %s", error)
+            finally:
+                await self._drop_all()
+            await self._revoke()
+            await asyncio.sleep(_RETRY_S)
+
+    def etcd_was_restored(self) -> None:
+        """Whatever etcd says of our lease and our shards is old."""
+        self._restored.set()
+
+    async def stop(self) -> None:
+        """Hands everything over: shards end, then all keys go at once with the lease. Call after `run` was cancelled."""
+        await self._drop_all()
+        await self._revoke()
+
+    async def _register(self) -> None:
+        self._restored.clear()
+        self._granted_at = asyncio.get_running_loop().time()
+        self._lease_id = self._drain.lease_id = await self._metadata.grant_lease(self._ttl_ms)
+        if not self._drain.wanted:
+            await self._put_registration()
+
+    async def _put_registration(self) -> None:
+        key = f"{cluster_keys.COORDINATORS}{self._address}"
+        value = Coordinator(self._nonce, self._addresses.client, self._addresses.external).encode()
+        try:
+            await self._metadata.commit(puts=[Put(key, value, self._lease_id)])
+        except MetadataUnavailableError as error:
+            if error.context.get("unknown") != "true":
+                raise
+        found = await self._metadata.get(key)
+        if found is None or found.lease_id != self._lease_id:
+            raise MetadataUnavailableError("the registration did not reach the metadata store")
+        self._view.learn([found])
+
+    async def _own(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._keep_alive())
+                group.create_task(self._until_restored())
+                group.create_task(self._reconcile_for_ever())
+        except ExceptionGroup as failures:  # not `except*`: before Python 3.11.4 it wraps what is raised in it
+            if failures.split((OncelogError, _LeaseGoneError))[1] is not None:
+                raise
+            raise _LeaseGoneError(str(first_cause(failures))) from failures
+
+    async def _until_restored(self) -> None:
+        await self._restored.wait()
+        raise _LeaseGoneError("etcd was restored from a backup")
+
+    async def _keep_alive(self) -> None:
+        """Ends with `_LeaseGoneError` when nobody confirmed the lease in time."""
+        loop = asyncio.get_running_loop()
+        valid_until = self._granted_at + self._ttl_ms / 1000
+        while True:
+            await asyncio.sleep(self._ttl_ms / 4000)
+            asked_at = loop.time()
+            try:
+                async with asyncio.timeout_at(valid_until):
+                    left_ms = await self._metadata.keep_alive(self._lease_id)
+            except TimeoutError:
+                raise _LeaseGoneError("nobody confirmed the lease in time") from None
+            except OncelogError as error:
+                _log.warning("the lease was not renewed: %s", error)
+                if loop.time() >= valid_until:
+                    raise _LeaseGoneError("nobody confirmed the lease in time") from error
+                continue
+            if left_ms <= 0:
+                raise _LeaseGoneError("the lease has ended")
+            valid_until = asked_at + left_ms / 1000
+
+    async def _drop_all(self) -> None:
+        owned, self._owned = self._owned, {}
+        self.shards.clear()
+        for entry in owned.values():
+            entry.task.cancel()
+        await asyncio.gather(*(entry.task for entry in owned.values()), return_exceptions=True)
+
+    async def _revoke(self) -> None:
+        lease_id, self._lease_id = self._lease_id, 0
+        self._drain.lease_id = 0
+        if lease_id:
+            try:
+                await self._metadata.revoke_lease(lease_id)
+            except OncelogError as error:
+                _log.info("the lease runs out by itself: %s", error)
+
+    # ------------------------------------------------------------ who should own what
+
+    async def _reconcile_for_ever(self) -> None:
+        while True:
+            await self._reconcile()
+            try:
+                async with asyncio.timeout(_LOOK_S):
+                    await self._view.changed()
+            except TimeoutError:
+                pass
+
+    async def _reconcile(self) -> None:
+        await self._follow_drain()
+        self._look_at_members()
+        for key in [key for key, entry in self._owned.items() if entry.task.done()]:
+            self._forget(key)
+        missing = [key for key, address in self._assigned.items() if address == self._address and self._is_free(key)]
+        for start in range(0, len(missing), _TAKEOVERS_AT_ONCE):
+            async with asyncio.TaskGroup() as group:  # not `gather`: when one fails, none may go on in the background
+                for key in missing[start : start + _TAKEOVERS_AT_ONCE]:
+                    group.create_task(self._take(key))
+        for key in [key for key, entry in self._owned.items() if self._is_outgrown(key, entry)]:
+            await self._hand_over(key)  # to itself: after a restore of etcd somebody had heard of a higher epoch
+        for key in self._strays():
+            await self._delete_owner_key(key, self._view.revision_of(shard_owner_key(*key)))
+        await self._tell_troubles()
+        if self._drain.wanted or self._clock.now_ms() - self._members_since_ms >= self._handover_delay_ms:
+            for key in [key for key in self._owned if self._assigned.get(key) != self._address]:
+                await self._hand_over(key)
+
+    async def _tell_troubles(self) -> None:
+        """Keeps what stands in etcd of shards that do not come to life equal to what is so."""
+        for key, entry in list(self._owned.items()):
+            at, error = shard_trouble_key(*key), entry.shard.vitality.trouble
+            known = self._view.shard_troubles.get(key)
+            if error and known != (trouble := ShardTrouble(self._address, error)):
+                await self._metadata.commit(puts=[Put(at, trouble.encode(), self._lease_id)])
+            elif not error and known is not None:
+                await self._metadata.commit([Compare(at, self._view.revision_of(at))], deletes=[at])
+
+    async def _follow_drain(self) -> None:
+        """Takes the registration back while this coordinator drains, and makes it again afterwards."""
+        if not self._view.revision:
+            return
+        entry = self._view.coordinators.get(self._address)
+        key = f"{cluster_keys.COORDINATORS}{self._address}"
+        if self._drain.wanted and entry is not None:
+            await self._metadata.commit([Compare(key, entry)], deletes=[key])
+        elif not self._drain.wanted and entry is None:
+            await self._put_registration()
+
+    def _look_at_members(self) -> None:
+        known = self._view.cluster
+        others = {address for address in self._view.coordinators if address != self._address}
+        members = tuple(sorted(others if self._drain.wanted and others else {*others, self._address}))
+        if known is None or (members == self._members and self._assigned):
+            return
+        self._members = members
+        self._members_since_ms = self._clock.now_ms()
+        counts = {KIND_TXN: known.transaction_shards, KIND_GROUP: known.group_shards}
+        self._assigned = {
+            (kind, shard): address
+            for kind, count in counts.items()
+            for shard, address in assign(kind, count, members).items()
+        }
+
+    def _is_outgrown(self, key: ShardKey, entry: _Owned) -> bool:
+        return not entry.is_renewed and self._view.shard_epochs.get(key, 0) > entry.epoch
+
+    def _is_free(self, key: ShardKey) -> bool:
+        return key not in self._owned and self._view.revision_of(shard_owner_key(*key)) == 0
+
+    def _strays(self) -> list[ShardKey]:
+        """Owner keys of this process for shards that it does not run: the leftovers of lost answers."""
+        return sorted(
+            key
+            for key, owner in self._view.shard_owners.items()
+            if owner.nonce == self._nonce and key not in self._owned
+        )
+
+    @property
+    def settled(self) -> bool:
+        """Registered (or draining), and no shard that is meant for this process waits for it."""
+        is_member = self._drain.wanted or self._address in self._view.coordinators
+        waiting = (key for key, address in self._assigned.items() if address == self._address and self._is_free(key))
+        return is_member and bool(self._assigned) and not any(waiting)
+
+    # ------------------------------------------------------------ taking and giving
+
+    async def _take(self, key: ShardKey) -> None:
+        epoch_key = shard_epoch_key(*key)
+        epoch = max(self._view.shard_epochs.get(key, 0) + 1, _epoch_floor(self._clock.now_ms()))
+        try:
+            won = await self._write_ownership(key, 0, self._view.revision_of(epoch_key), epoch)
+        except MetadataUnavailableError as error:
+            _log.info("shard %s is not taken: %s", key, error)
+            return
+        if won:
+            shard = self._make_shard(*key)
+            task = asyncio.get_running_loop().create_task(shard.run(epoch), name=f"shard {shard.name}")
+            task.add_done_callback(_report)
+            self._owned[key] = _Owned(shard, task, won, epoch)
+            self.shards[key] = shard
+
+    async def next_epoch(self, kind: str, number: int, above: int = 0) -> int | None:
+        """A higher epoch for a shard that begins another life; None when this process does not own it any more.
+
+        `above`: a life was fenced by this epoch. Where etcd still names this process the owner, it has forgotten that one.
+
+        Raises `MetadataUnavailableError` when that is not known.
+        """
+        entry = self._owned.get((kind, number))
+        if entry is None:
+            return None
+        epoch = max(entry.epoch, above if above < _EPOCH_MAX else 0) + 1
+        if epoch > _epoch_floor(self._clock.now_ms()) + _AHEAD_MAX:
+            await asyncio.sleep(_EPOCH_MS / 1000)
+        entry.is_renewed = True  # the watch may show this write before its answer is here
+        try:
+            won = await self._write_ownership((kind, number), entry.revision, entry.revision, epoch)
+        except _LeaseGoneError as error:
+            raise MetadataUnavailableError(str(error)) from error  # asked again: the same write is recognised then
+        finally:
+            entry.is_renewed = False
+        if not won:
+            return None
+        entry.revision, entry.epoch = won, epoch
+        return epoch
+
+    async def _write_ownership(self, key: ShardKey, owner_revision: int, epoch_revision: int, epoch: int) -> int:
+        """One compare-and-swap on both keys. Returns the revision of this process's write; 0 = somebody else was first."""
+        owner_key, epoch_key = shard_owner_key(*key), shard_epoch_key(*key)
+        at = self._addresses
+        value = ShardOwner(at.internal, self._nonce, epoch, at.client, at.external).encode()
+        lease_id = self._lease_id
+        if not lease_id:
+            return 0
+        try:
+            result = await self._metadata.commit(
+                [Compare(owner_key, owner_revision), Compare(epoch_key, epoch_revision)],
+                [Put(epoch_key, str(epoch).encode()), Put(owner_key, value, lease_id)],
+            )
+        except MetadataUnavailableError as error:
+            if error.context.get("unknown") != "true":
+                raise
+            return await self._settle(key, value, lease_id, error)
+        if not result.succeeded:
+            return await self._settle(key, value, lease_id, None) if owner_revision else 0
+        self._view.learn(
+            [
+                KeyValue(epoch_key, str(epoch).encode(), result.revision),
+                KeyValue(owner_key, value, result.revision, lease_id),
+            ]
+        )
+        return result.revision
+
+    async def _settle(self, key: ShardKey, value: bytes, lease_id: int, error: OncelogError | None) -> int:
+        """What became of a write, by a linearizable read. When that fails too, everything is given up."""
+        try:
+            found = await self._metadata.get(shard_owner_key(*key))
+        except OncelogError as failure:
+            raise _LeaseGoneError(f"whether shard {key} was won is not known: {error or failure}") from failure
+        mine = found is not None and found.value == value and found.lease_id == lease_id
+        if mine and found is not None:
+            self._view.learn([found])
+            return found.mod_revision
+        return 0
+
+    async def _hand_over(self, key: ShardKey) -> None:
+        entry = self._owned[key]
+        self._forget(key)
+        entry.task.cancel()
+        await asyncio.gather(entry.task, return_exceptions=True)
+        _log.info("shard %s goes to %s", entry.shard.name, self._assigned.get(key))
+        await self._delete_owner_key(key, entry.revision)
+
+    async def _delete_owner_key(self, key: ShardKey, revision: int) -> None:
+        """A lost answer leaves a stray, which the next look deletes."""
+        owner_key = shard_owner_key(*key)
+        try:
+            await self._metadata.commit([Compare(owner_key, revision)], deletes=[owner_key])
+        except MetadataUnavailableError as error:
+            _log.info("the owner key of shard %s may still stand: %s", key, error)
+
+    def _forget(self, key: ShardKey) -> None:
+        self._owned.pop(key, None)
+        self.shards.pop(key, None)
+
+
+def _epoch_floor(now_ms: int) -> int:
+    """The lowest epoch of a shard that is taken over now."""
+    return min(max(0, now_ms - _FLOOR_START_MS) // _EPOCH_MS, _FLOOR_MAX)
+
+
+def _report(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.error("%s ended by a bug", task.get_name(), exc_info=error)

@@ -1,0 +1,189 @@
+"""One shard that this process owns: life after life, each in a higher epoch, until the ownership ends.
+
+Rule 1: the first life runs in the epoch that the take-over won; each later one in an epoch won by compare-and-swap on
+        the owner and epoch keys, so a process that is no longer the owner never begins another life.
+Rule 2: a shard serves everything or nothing: while it loads, callers hear CoordinatorLoadInProgressError.
+Rule 3: lives that come to nothing are further and further apart, and their last error is told (`core/vitality.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from oncelog.errors import (
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    NotCoordinatorError,
+    OncelogError,
+)
+from oncelog.trace.tracing import Tracer
+from oncelog_coordinator.config import ShardConfig
+from oncelog_coordinator.core.vitality import Vitality
+from oncelog_coordinator.shard.log_port import LogLostError, LogPort
+from oncelog_coordinator.shard.monotonic_wall_clock import SteadyClock
+from oncelog_coordinator.shard.shard_runtime import LifeMetrics, ShardLife, Table, first_cause
+
+_log = logging.getLogger(__name__)
+_REPORTED_IN_FULL = 3
+"""So many failed lives in a row leave a traceback in the log; later ones leave a line."""
+
+
+class EffectRunner(Protocol):
+    """Runs the effects of one life."""
+
+    def run(self, effect: Any) -> None:
+        """Starts an effect; returns at once."""
+        ...
+
+    async def close(self) -> None:
+        """Ends what is running."""
+        ...
+
+
+class Shard:
+    """`run` is its task. `next_epoch(kind, number, above)` returns None when somebody else owns the shard."""
+
+    def __init__(
+        self,
+        kind: str,
+        number: int,
+        config: ShardConfig,
+        clock: SteadyClock,
+        make_table: Callable[[], Table],
+        open_log: Callable[[str, int, int], LogPort],
+        make_runner: Callable[[Shard, ShardLife], EffectRunner],
+        next_epoch: Callable[[str, int, int], Awaitable[int | None]],
+        tracer: Tracer | None = None,
+        metrics: LifeMetrics | None = None,
+    ) -> None:
+        self.kind = kind
+        self.number = number
+        self.epoch = 0
+        self._config = config
+        self._clock = clock
+        self._make_table = make_table
+        self._open_log = open_log
+        self._make_runner = make_runner
+        self._next_epoch = next_epoch
+        self._newest_epoch = 0
+        """That the log was written in, as far as is known: above etcd's after a restore, when an owner's clock was ahead."""
+        self._tracer = tracer
+        self._metrics = metrics
+        self._life: ShardLife | None = None
+        self._log: LogPort | None = None
+        self._last_error = ""
+        self.lives = 0
+        self.vitality = Vitality(config.life_backoff_ms, config.life_backoff_max_ms, config.life_stable_ms)
+
+    @property
+    def name(self) -> str:
+        """For logs."""
+        return f"{self.kind}-{self.number}"
+
+    @property
+    def life(self) -> ShardLife:
+        """The serving life. Raises `CoordinatorLoadInProgressError` while there is none."""
+        if self._life is None:
+            raise CoordinatorLoadInProgressError(self._why_not(), retry_after_ms=20, shard=self.name)
+        return self._life
+
+    def _why_not(self) -> str:
+        trouble = self._log.trouble if self._log is not None else ""
+        if not trouble and self.vitality.failed_in_a_row:
+            trouble = self._last_error
+        return f"the shard cannot serve without its log: {trouble}" if trouble else "the shard is replaying its log"
+
+    @property
+    def is_serving(self) -> bool:
+        """True while commands are taken."""
+        return self._life is not None
+
+    async def ask(self, command: Any) -> Any:
+        """The committed answer to a command. Raises what the core refuses with."""
+        return await self.life.submit(command)
+
+    def look_at_clock(self) -> None:
+        """Called now and then."""
+        if self.vitality.failed_in_a_row:
+            self.vitality.look(self._clock.now_ms())
+        if self._life is not None:
+            self._life.look_at_clock()
+
+    async def run(self, epoch: int) -> None:
+        """Lives until cancelled, or until somebody else owns the shard."""
+        next_epoch: int | None = epoch
+        while next_epoch is not None:
+            assert next_epoch > self.epoch, "an epoch never comes twice"
+            self.epoch = next_epoch
+            self.lives += 1
+            await self._live_once(next_epoch)
+            wait_ms = self.vitality.ended(self._last_error, self._clock.now_ms())
+            if self.vitality.failed_in_a_row and self._metrics is not None:
+                self._metrics.life_failed(self.kind)
+            await asyncio.sleep(wait_ms / 1000)
+            next_epoch = await self._win_epoch()
+        _log.info("shard %s belongs to another process now", self.name)
+
+    async def _live_once(self, epoch: int) -> None:
+        log = self._log = self._open_log(self.kind, self.number, epoch)
+        effects: list[Any] = []
+        life = ShardLife(
+            self._make_table(),
+            log,
+            epoch,
+            self._config,
+            self._clock,
+            effects.append,
+            self._tracer,
+            self.name,
+            self._metrics,
+        )
+        runner = self._make_runner(self, life)
+        error: OncelogError | None = None
+        try:
+            await life.load()
+            life.on_effect = runner.run
+            self._life = life
+            self.vitality.serves(self._clock.now_ms())
+            _log.info("shard %s serves in epoch %d", self.name, epoch)
+            for effect in effects:
+                runner.run(effect)
+            await life.serve()
+        except asyncio.CancelledError:
+            error = NotCoordinatorError("this process no longer owns the shard", shard=self.name)
+            raise
+        except (Exception, BaseExceptionGroup) as failure:
+            error = self._end_of(failure, epoch)
+        finally:
+            self._life = None
+            await life.close(error)
+            await runner.close()
+
+    def _end_of(self, failure: BaseException, epoch: int) -> OncelogError:
+        """What those who wait are told when a life ends by itself."""
+        cause = first_cause(failure)
+        self._last_error = str(cause) if isinstance(cause, OncelogError | LogLostError) else repr(cause)
+        if isinstance(cause, LogLostError):
+            _log.warning("shard %s in epoch %d lost its log: %s", self.name, epoch, cause)
+            self._newest_epoch = max(self._newest_epoch, cause.newest_epoch)
+            if cause.fenced:
+                return NotCoordinatorError("a newer owner of the shard exists", shard=self.name)
+        else:
+            seldom = self.vitality.failed_in_a_row < _REPORTED_IN_FULL
+            _log.error(
+                "shard %s in epoch %d is dropped: %r", self.name, epoch, cause, exc_info=cause if seldom else None
+            )
+        return CoordinatorNotAvailableError(
+            f"the shard starts anew: {self._last_error}", retry_after_ms=20, shard=self.name
+        )
+
+    async def _win_epoch(self) -> int | None:
+        while True:
+            try:
+                return await self._next_epoch(self.kind, self.number, self._newest_epoch)
+            except OncelogError as error:
+                _log.warning("shard %s cannot win an epoch: %s", self.name, error)
+                await asyncio.sleep(self._config.retry_backoff_max_ms / 1000)

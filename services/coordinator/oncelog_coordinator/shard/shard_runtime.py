@@ -1,0 +1,464 @@
+"""One life of one shard: a core, its log, and the two loops between them (DESIGN 3).
+
+    handlers -> inbox -> decide and apply all that waits -> ONE append -> (committed) -> answer, run effects
+
+Rule 1: one task owns the core.  Handlers only put a command into the bounded inbox and wait: they may be cancelled at
+        any time.
+Rule 2: deciding goes on while appends are under way; answers are given in the order of the decisions, each when
+        everything decided before it is committed, so nobody is told uncommitted state.
+Rule 3: an append that fails ends the life.  Whoever waits hears a retriable error: the outcome is unknown to them and
+        every command is safe to repeat.
+Rule 4: lazy records are applied at once and logged with the next append, or after a while: COMPLETE would otherwise cost a
+        sync in front of the next transaction's first record.
+Rule 5: a life answers only after its epoch record is committed and everything up to it is replayed.
+Rule 6: deciding only reads. An exception there that nobody expected refuses its command, by a named error, and the life
+        goes on. One in applying leaves a core that nobody knows: its command is refused, and the life ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from oncelog.errors import CoordinatorNotAvailableError, InternalServerError, OncelogError, ResourceExhaustedError
+from oncelog.trace import span_names
+from oncelog.trace.trace_context import TRACEPARENT
+from oncelog.trace.tracing import Kind, Span, Tracer, end_with, is_sampled, work_for
+from oncelog_coordinator.config import ShardConfig
+from oncelog_coordinator.core.decision import Decision, LogRecord, TransactionEnded
+from oncelog_coordinator.core.transactions.commands import Tick
+from oncelog_coordinator.core.transactions.records import EpochRecord
+from oncelog_coordinator.shard.log_port import LogItem, LogLostError, LogPort
+from oncelog_coordinator.shard.monotonic_wall_clock import SteadyClock
+from oncelog_runtime.process.bugs import Bugs
+
+_log = logging.getLogger(__name__)
+_TICK_AGAIN_MS = 1_000
+"""A look at the clock that failed is tried again after this long, not in a loop without end."""
+_YIELD_EVERY = 500
+"""Records applied in a replay before others get a turn."""
+
+
+_Items = dict[str, "LogRecord | bytes | None"]
+"""What goes into one append, by key: encoded, or a lazy record as it is."""
+
+
+class BrokenCoreError(Exception):
+    """A record was applied half; the fault itself is the cause, and is reported already."""
+
+
+class Table(Protocol):
+    """What both cores have in common."""
+
+    def decide(self, command: Any, now_ms: int) -> Decision:
+        """Reads only; refuses by raising."""
+        ...
+
+    def apply(self, record: Any) -> None:
+        """The only writer."""
+        ...
+
+    def decode(self, key: str, value: bytes | None) -> Any:
+        """A record of the log; None = nothing to apply."""
+        ...
+
+    def loaded(self, now_ms: int) -> None:
+        """The replay is complete."""
+        ...
+
+    def pending(self, now_ms: int) -> tuple[Any, ...]:
+        """Effects to resume."""
+        ...
+
+    def next_deadline_ms(self) -> int | None:
+        """When a `Tick` is due."""
+        ...
+
+    def check(self) -> None:
+        """Asserts every invariant."""
+        ...
+
+
+class LifeMetrics(Protocol):
+    """Who counts what happens in a life."""
+
+    @property
+    def now_s(self) -> Callable[[], float]:
+        """The clock of durations."""
+        ...
+
+    def ended(self, ended: TransactionEnded, since_s: float) -> None:
+        """A decision is committed; its command came at `since_s`, 0 = it was a time-out."""
+        ...
+
+    def refused(self, error: OncelogError) -> None:
+        """A command was refused."""
+        ...
+
+    def life_failed(self, kind: str) -> None:
+        """A life came to nothing."""
+        ...
+
+    @property
+    def bugs(self) -> Bugs:
+        """Who reports faults of ours."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    command: Any
+    answer: asyncio.Future[Any] | None
+    context: str = ""
+    """Of the call that brought the command, when it is recorded."""
+    since_ns: int = 0
+    since_s: float = 0.0
+    """When it came, for metrics."""
+
+
+@dataclass(slots=True)
+class _Step:
+    """What was decided together: answers and effects wait for the append, if there was one."""
+
+    committed: asyncio.Future[None] | None
+    answers: list[tuple[asyncio.Future[Any], Any]] = field(default_factory=list)
+    effects: list[tuple[Any, str]] = field(default_factory=list)
+    """Each with the context of what caused it, or none."""
+    spans: list[Span] = field(default_factory=list)
+    ended: list[tuple[TransactionEnded, float]] = field(default_factory=list)
+    size: int = 0
+    confirm: bool = False
+
+
+class ShardLife:
+    """Runs from `load` to the first failure. `on_effect` must not block and must not raise."""
+
+    def __init__(
+        self,
+        table: Table,
+        log: LogPort,
+        epoch: int,
+        config: ShardConfig,
+        clock: SteadyClock,
+        on_effect: Callable[[Any], None],
+        tracer: Tracer | None = None,
+        name: str = "",
+        metrics: LifeMetrics | None = None,
+    ) -> None:
+        self._tracer = tracer
+        self._name = name
+        self.table = table
+        self.epoch = epoch
+        self.on_effect = on_effect
+        self._log = log
+        self._metrics = metrics
+        self._config = config
+        self._clock = clock
+        self._inbox: deque[_Asked] = deque()
+        self._taken: list[_Asked] = []
+        self._lazy: _Items = {}
+        self._lazy_since_ms = 0
+        self._no_tick_before_ms = 0
+        self._steps: deque[_Step] = deque()
+        self._wake = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._ended: OncelogError | None = None
+
+    @property
+    def waiting(self) -> int:
+        """Commands that wait to be decided or committed."""
+        return len(self._inbox) + sum(len(step.answers) for step in self._steps)
+
+    # ------------------------------------------------------------ begin
+
+    async def load(self) -> None:
+        """Commits the epoch record and replays up to it. Raises `LogLostError`, or `OncelogError` for an unreadable log."""
+        await self._log.append([_item(EpochRecord(self.epoch))])
+        newest: dict[str, bytes | None] = {}
+        async for items in self._log.replay():
+            for key, value in items:
+                newest.pop(key, None)
+                newest[key] = value
+        for count, (key, value) in enumerate(newest.items()):
+            record = self.table.decode(key, value)
+            if record is not None:
+                self.table.apply(record)
+            if count % _YIELD_EVERY == _YIELD_EVERY - 1:
+                await asyncio.sleep(0)
+        now_ms = self._clock.now_ms()
+        self.table.loaded(now_ms)
+        self.table.check()
+        for effect in self.table.pending(now_ms):
+            self.on_effect(effect)
+
+    # ------------------------------------------------------------ callers
+
+    def submit(self, command: Any) -> asyncio.Future[Any]:
+        """Queues a command; the future is its answer. Raises `ResourceExhaustedError` when too many wait."""
+        self._require_room()
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        since_s = 0.0 if self._metrics is None else self._metrics.now_s()
+        self._inbox.append(_Asked(command, answer, *self._trace(), since_s))
+        self._wake.set()
+        return answer
+
+    def _trace(self) -> tuple[str, int]:
+        """Context and time of a recorded call."""
+        if self._tracer is None:
+            return "", 0
+        context = TRACEPARENT.get()
+        return (context, self._tracer.now_ns()) if is_sampled(context) else ("", 0)
+
+    def tell(self, command: Any) -> None:
+        """Queues a command whose answer interests nobody. Never refused: it reports what has happened already."""
+        if self._ended is None:
+            self._inbox.append(_Asked(command, None))
+            self._wake.set()
+
+    def look_at_clock(self) -> None:
+        """Called now and then: wakes the life when something is due."""
+        if self._is_due():
+            self._wake.set()
+
+    def _require_room(self) -> None:
+        if self._ended is not None:
+            raise self._ended
+        if len(self._inbox) >= self._config.inbox_max:
+            raise ResourceExhaustedError("too many commands wait for this shard", retry_after_ms=100)
+
+    def _is_due(self) -> bool:
+        return self._is_tick_due() or self._is_lazy_due()
+
+    def _is_tick_due(self) -> bool:
+        due_ms = self.table.next_deadline_ms()
+        return due_ms is not None and max(due_ms, self._no_tick_before_ms) <= self._clock.now_ms()
+
+    def _is_lazy_due(self) -> bool:
+        return bool(self._lazy) and self._clock.now_ms() - self._lazy_since_ms >= self._config.lazy_flush_ms
+
+    # ------------------------------------------------------------ the two loops
+
+    async def serve(self) -> None:
+        """Serves until the log is lost (raises `LogLostError`) or a bug shows (raises it)."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._decide_loop())
+            group.create_task(self._answer_loop())
+
+    async def _decide_loop(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._inbox or self._is_due():
+                while self._in_flight() >= self._config.appends_in_flight:
+                    self._changed.clear()
+                    await self._changed.wait()
+                self._step()
+
+    def _in_flight(self) -> int:
+        return len(self._steps)
+
+    def _step(self) -> None:
+        """Decides what waits, without an await, so no lock is needed; then one append for all of it."""
+        now_ms = self._clock.now_ms()
+        step = _Step(None)
+        items: _Items = {}
+        if self._is_tick_due():
+            self._decide(_Asked(Tick(), None), now_ms, step, items)
+        for _ in range(self._config.commands_per_append):
+            if not self._inbox or step.size > self._config.append_bytes:
+                break
+            self._taken.append(self._inbox.popleft())
+            self._decide(self._taken[-1], now_ms, step, items)
+        if self._lazy and (items or step.confirm or self._is_lazy_due()):
+            items = {**self._lazy_items(items), **items}
+            self._lazy.clear()
+        if step.confirm and not items:
+            key, value = _item(EpochRecord(self.epoch))
+            items[key] = value
+        if self._config.check_invariants:
+            self.table.check()
+        self._append(step, items)
+        self._taken.clear()
+
+    def _lazy_items(self, newer: _Items) -> _Items:
+        """Lazy records that go into the next append. Where they are too many bytes for one, most go ahead of it: each stands
+        alone. A newer record of the same key replaces a lazy one.
+        """
+        items: list[LogItem] = []
+        size = 0
+        for key in [key for key in self._lazy if key not in newer]:
+            value = _encoded(self._lazy[key])
+            items.append((key, value))
+            size += len(key) + len(value or b"")
+            if size > self._config.append_bytes:
+                self._log.append(items)
+                items, size = [], 0
+        return dict(items)
+
+    def _decide(self, asked: _Asked, now_ms: int, step: _Step, items: _Items) -> None:
+        """Decides and applies one command."""
+        reply: Any
+        try:
+            decision = self.table.decide(asked.command, now_ms)
+        except OncelogError as error:
+            reply = error
+            if self._metrics is not None:
+                self._metrics.refused(error)
+            # A deposed owner knows an old state: a definite refusal (fenced, ended, forgotten) from it would be false about a
+            # healthy transaction, so it is spoken only when an append of this epoch has shown that nobody took over.
+            step.confirm |= not error.retriable
+        except Exception as error:
+            reply = self._met(error, asked)
+            if isinstance(asked.command, Tick):
+                self._no_tick_before_ms = now_ms + _TICK_AGAIN_MS
+        else:
+            reply = decision.reply
+            self._take(asked, decision, step, items)
+            step.ended.extend((ended, asked.since_s) for ended in decision.ended)
+        if asked.answer is not None:
+            step.answers.append((asked.answer, reply))
+
+    def _group_commit(self, asked: _Asked, decision: Decision, step: _Step) -> str:
+        """The span of a recorded command whose answer waits for the log, and the context of what it causes."""
+        if self._tracer is None or not asked.context:
+            return ""
+        if not decision.records and not decision.confirm:
+            return asked.context
+        named = {span_names.COMMAND: type(asked.command).__name__, span_names.SHARD: self._name}
+        span = self._tracer.start(span_names.GROUP_COMMIT, Kind.INTERNAL, asked.context, named, start_ns=asked.since_ns)
+        step.spans.append(span)
+        return span.traceparent
+
+    def _take(self, asked: _Asked, decision: Decision, step: _Step, items: _Items) -> None:
+        """Applies a decision. What raises in the middle ends the life; its command is not worth another one."""
+        try:
+            values = [record if decision.lazy else record.encode() for record in decision.records]
+            self._apply(decision, values, step, items, self._group_commit(asked, decision, step))
+        except Exception as error:
+            refusal = self._met(error, asked)
+            if asked.answer is not None and not asked.answer.done():
+                asked.answer.set_exception(refusal)
+                asked.answer.exception()
+            raise BrokenCoreError(f"{type(asked.command).__name__} could not be applied: {error!r}") from error
+
+    def _met(self, error: Exception, asked: _Asked) -> OncelogError:
+        """What the caller is told of a fault of ours."""
+        name = type(asked.command).__name__
+        if self._metrics is not None:
+            return self._metrics.bugs.met("decision", error, f"{self._name} {name}")
+        _log.exception("a bug: %s was not decided", name)
+        return InternalServerError(reason=type(error).__name__, where="decision")
+
+    def _apply(
+        self,
+        decision: Decision,
+        values: Sequence[LogRecord | bytes | None],
+        step: _Step,
+        items: _Items,
+        context: str,
+    ) -> None:
+        """The newest record of a key replaces older ones of the same append: it holds all that they say. A lazy one is encoded
+        only when it is logged, since most of them are replaced.
+        """
+        for record, value in zip(decision.records, values, strict=True):
+            self.table.apply(record)
+            step.size += len(record.key) + (len(value) if isinstance(value, bytes) else 0)
+            if decision.lazy and record.key not in items:
+                self._lazy_since_ms = self._lazy_since_ms if self._lazy else self._clock.now_ms()
+                self._lazy[record.key] = value
+            else:
+                items.pop(record.key, None)
+                items[record.key] = value
+        for note in decision.notes:
+            self.table.apply(note)
+        for notice in decision.notices:
+            self.on_effect(notice)
+        step.effects.extend((effect, context) for effect in decision.effects)
+        step.confirm |= decision.confirm
+
+    def _append(self, step: _Step, items: _Items) -> None:
+        if items:
+            if self._tracer is not None:  # the log's task is made for these commands
+                for span in step.spans:
+                    span.set({span_names.COMMANDS: len(self._taken), span_names.RECORDS: len(items)})
+                work_for([span.traceparent for span in step.spans])
+            step.committed = self._log.append([(key, _encoded(value)) for key, value in items.items()])
+            self._steps.append(step)
+            self._changed.set()
+        elif self._steps:
+            # Nothing of its own to commit, but it may have seen what is not committed yet.
+            self._steps[-1].answers.extend(step.answers)
+            self._steps[-1].effects.extend(step.effects)
+            self._steps[-1].spans.extend(step.spans)
+            self._steps[-1].ended.extend(step.ended)
+        else:
+            self._finish(step)
+
+    async def _answer_loop(self) -> None:
+        while True:
+            while not self._steps:
+                self._changed.clear()
+                await self._changed.wait()
+            committed = self._steps[0].committed
+            assert committed is not None
+            await committed
+            self._finish(self._steps.popleft())
+            self._changed.set()
+
+    def _finish(self, step: _Step) -> None:
+        for answer, reply in step.answers:
+            if answer.done():
+                continue  # the caller has gone
+            if isinstance(reply, OncelogError):
+                answer.set_exception(reply)
+                answer.exception()
+            else:
+                answer.set_result(reply)
+        for span in step.spans:
+            span.end()
+        for effect, context in step.effects:
+            if self._tracer is not None:
+                TRACEPARENT.set(context)  # what the effect starts belongs to what caused it
+            self.on_effect(effect)
+        if self._metrics is not None:
+            for ended, since_s in step.ended:
+                self._metrics.ended(ended, since_s)
+
+    # ------------------------------------------------------------ end
+
+    async def close(self, error: OncelogError | None = None) -> None:
+        """Ends the life; everybody who waits hears `error`."""
+        self._ended = error or CoordinatorNotAvailableError("the shard starts anew", retry_after_ms=20)
+        waiting = [asked.answer for asked in (*self._taken, *self._inbox)]
+        waiting += [answer for step in self._steps for answer, _ in step.answers]
+        for step in self._steps:
+            for span in step.spans:
+                end_with(span, self._ended)
+        self._taken.clear()
+        self._inbox.clear()
+        self._steps.clear()
+        for answer in waiting:
+            if answer is not None and not answer.done():
+                answer.set_exception(self._ended)
+                answer.exception()
+        await self._log.close()
+
+
+def _encoded(value: LogRecord | bytes | None) -> bytes | None:
+    return value if value is None or isinstance(value, bytes) else value.encode()
+
+
+def _item(record: EpochRecord) -> LogItem:
+    return record.key, record.encode()
+
+
+def first_cause(error: BaseException) -> BaseException:
+    """The failure inside of an exception group; a lost log before anything else."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    causes = [first_cause(inner) for inner in error.exceptions]
+    return next((cause for cause in causes if isinstance(cause, LogLostError)), causes[0])

@@ -1,0 +1,1 @@
+"""The controller and what it needs: registration, failure detection, elections, topics, moving replicas."""

@@ -1,0 +1,1 @@
+"""Pure decisions of the controller and of cluster membership."""

@@ -1,0 +1,278 @@
+"""Who leads a partition next.
+
+Rule 1: members of the ISR and eligible replicas (`Partition.eligible`) hold every committed record, as long as their logs
+        lost nothing since the incarnation that names them. Nobody else is ever elected, except by an operator's word
+        (`elect_unclean`). Every election raises the leader epoch, above each epoch that a log told.
+Rule 2: a broker is elected only after it has answered this controller in its present incarnation: a registration may
+        outlive its process by the time of a lease, and proves nothing. Nor is anybody taken out beside a leader that has not
+        answered: if that one has lost power, too, everybody in the ISR is still to be asked.
+Rule 3: whoever writes another ISR writes the eligible replicas with it (`reshaped`): below `min_insync_replicas` nothing is
+        committed, so whoever leaves stays eligible; at the minimum and above nobody is (KIP-966).
+Rule 4: the ISR is never emptied. When nobody in it can lead, it stays as it is and the partition waits.
+Rule 5: after a restart a replica is asked for its log (`ReplicaState`). Who lost nothing leads at once (`elect_restarted`).
+        When nobody can prove that, the partition waits for *all* members' answers, and the greatest (last epoch, log end)
+        wins; a log that is new or was set aside never does.
+Rule 6: a value that is older than the last restore of etcd, or that says itself that it is a guess, proves nothing. Every
+        replica is asked, once it has noticed the restore, and the greatest log of all wins (`elect_restored`).
+Rule 7: who drains is avoided, not excluded: it leads when nobody else can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from oncelog.types import BrokerRef
+from oncelog_partition_leader.core.replication.replica_state import EMPTY, ReplicaState, Standing
+from oncelog_runtime.metadata.cluster_keys import Partition
+
+Refs = tuple[BrokerRef, ...]
+EPOCHS_FORGOTTEN_MAX: Final = 1_000
+"""So many epochs are left out after a restore: leaders may have led in them, written nothing, and ended since."""
+Answers = Mapping[int, tuple[BrokerRef, ReplicaState]]
+"""Broker id -> the incarnation that answered, and what it said."""
+
+
+def everybody(_ref: BrokerRef) -> bool:
+    """`Brokers.heard` for those who need no proof of life: a leader that changes its own partition."""
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Brokers:
+    """The cluster's brokers, as the one who decides knows them.
+
+    `live`: broker id -> registered incarnation. `dead`: registered, but proven dead. `avoid`: who drains.
+    `heard`: whether a registered broker has answered in this incarnation.
+    """
+
+    live: Mapping[int, int]
+    dead: Collection[BrokerRef] = ()
+    avoid: Collection[BrokerRef] = ()
+    heard: Callable[[BrokerRef], bool] = everybody
+
+    def living(self, refs: Sequence[BrokerRef]) -> Refs:
+        """Those which are registered under just this incarnation and not proven dead."""
+        return tuple(ref for ref in refs if self.live.get(ref.broker_id) == ref.incarnation and ref not in self.dead)
+
+    def answering(self, refs: Sequence[BrokerRef]) -> Refs:
+        """Those of the living who have answered."""
+        return tuple(ref for ref in self.living(refs) if self.heard(ref))
+
+    def now(self, refs: Sequence[BrokerRef]) -> Refs:
+        """The present incarnations of these brokers, of those who have answered in it."""
+        present = [BrokerRef(ref.broker_id, self.live[ref.broker_id]) for ref in refs if ref.broker_id in self.live]
+        return self.answering(present)
+
+
+def holders(partition: Partition) -> Refs:
+    """Everybody who holds every committed record, if its log is intact: the ISR and the eligible replicas."""
+    return partition.isr + partition.eligible
+
+
+def reshaped(partition: Partition, isr: Refs, min_insync: int, **changes: Any) -> Partition:
+    """The partition with another ISR, and the eligible replicas that follow from it (rule 3).
+
+    `min_insync`: the topic's option. `changes`: other fields of the partition's value.
+    """
+    changed = replace(partition, isr=isr, **changes)
+    if len(isr) >= min(min_insync, len(changed.replicas)):
+        return replace(changed, eligible=())
+    known = {ref.broker_id for ref in isr}
+    eligible: dict[int, BrokerRef] = {}
+    for ref in holders(partition):
+        if ref.broker_id not in known and ref.broker_id in changed.replicas:
+            eligible.setdefault(ref.broker_id, ref)
+    return replace(changed, eligible=tuple(eligible.values()))
+
+
+def _preferred(partition: Partition, among: Sequence[BrokerRef], avoid: Collection[BrokerRef] = ()) -> BrokerRef:
+    among = [ref for ref in among if ref not in avoid] or among
+    by_id = {ref.broker_id: ref for ref in among}
+    for broker_id in partition.replicas:
+        if broker_id in by_id:
+            return by_id[broker_id]
+    return among[0]
+
+
+def _led(partition: Partition, leader: BrokerRef, isr: Refs, min_insync: int, epoch: int = -1) -> Partition:
+    """`partition` in its next epoch; `epoch`: the greatest one that any log told."""
+    return reshaped(
+        partition,
+        isr,
+        min_insync,
+        leader=leader,
+        leader_epoch=max(partition.leader_epoch, epoch) + 1,
+        last_known_leader=partition.leader,
+    )
+
+
+# ---------------------------------------------------------------- by the registrations alone
+
+
+def elect(partition: Partition, brokers: Brokers, min_insync: int) -> Partition | None:
+    """The partition as it should be, or None when it is so or nobody can lead without being asked first."""
+    isr = brokers.living(partition.isr)
+    if partition.leader is not None and partition.leader in isr:
+        if isr == partition.isr or not brokers.heard(partition.leader):
+            return None
+        return reshaped(partition, isr, min_insync)
+    candidates = brokers.answering(partition.isr) or brokers.answering(partition.eligible)
+    if not candidates:
+        return None
+    return _led(partition, _preferred(partition, candidates, brokers.avoid), candidates, min_insync)
+
+
+def needs_answers(partition: Partition, brokers: Brokers) -> bool:
+    """Nobody can lead under the incarnation that the partition names: the replicas must be asked for their logs."""
+    if partition.leader is not None and partition.leader in brokers.living(partition.isr):
+        return False
+    return not brokers.answering(holders(partition))
+
+
+def hand_over(partition: Partition, leaving: BrokerRef, live: Mapping[int, int], min_insync: int) -> Partition | None:
+    """The partition after its leader has left in peace; None when nobody else in the ISR can lead."""
+    brokers = Brokers(live, dead=(leaving,))
+    if partition.leader != leaving or not brokers.living(partition.isr):
+        return None
+    return elect(partition, brokers, min_insync)
+
+
+def transfer(partition: Partition, to: BrokerRef, brokers: Brokers, min_insync: int) -> Partition | None:
+    """The partition under another leader; None when that leads already or cannot lead.
+
+    The old leader stays in the ISR: a change of leaders alone costs no replica.
+    """
+    isr = brokers.living(partition.isr)
+    if to not in isr or to == partition.leader or partition.leader not in isr or not brokers.heard(to):
+        return None
+    return _led(partition, to, isr, min_insync)
+
+
+def give_up(
+    partition: Partition,
+    leader: BrokerRef,
+    live: Mapping[int, int],
+    min_insync: int,
+    among: Collection[BrokerRef] | None = None,
+) -> Partition | None:
+    """The partition after its leader has made room for another member of the ISR, and goes on as a follower.
+
+    None when it does not lead, or nobody else can. `among`: nobody but these.
+    """
+    others = Brokers(live, dead=(leader,)).living(partition.isr)
+    others = others if among is None else tuple(ref for ref in others if ref in among)
+    if partition.leader != leader or not others:
+        return None
+    return transfer(partition, _preferred(partition, others), Brokers(live), min_insync)
+
+
+def prefer(partition: Partition, brokers: Brokers, min_insync: int) -> Partition | None:
+    """The partition under its preferred replica; None when that leads already, cannot lead, or drains."""
+    preferred = next((ref for ref in partition.isr if ref.broker_id == partition.replicas[0]), None)
+    if preferred is None or preferred in brokers.avoid:
+        return None
+    return transfer(partition, preferred, brokers, min_insync)
+
+
+# ---------------------------------------------------------------- by what the replicas say of their logs
+
+
+def elect_restarted(
+    partition: Partition, answers: Answers, min_insync: int, avoid: Collection[BrokerRef] = ()
+) -> Partition | None:
+    """The partition under one of its holders that was restarted; None until enough of them have answered (rule 5)."""
+    intact = _standing(partition, answers, Standing.INTACT)
+    if intact:
+        return _led_by_greatest(partition, answers, intact, intact, min_insync, avoid)
+    unclean = _standing(partition, answers, Standing.UNCLEAN)
+    if silent(partition, answers) or not unclean:
+        return None
+    winner = _greatest(partition, answers, unclean, avoid)
+    return _led_by_greatest(partition, answers, (winner,), (winner,), min_insync, avoid)
+
+
+def is_guess(partition: Partition) -> bool:
+    """Its writer could not know who is in sync: an operator (incarnation 0 for everybody), or `Topics` (no epoch yet)."""
+    return partition.leader_epoch < 0 or all(ref.incarnation == 0 for ref in partition.isr)
+
+
+def elect_restored(
+    partition: Partition, answers: Answers, since: int, avoid: Collection[BrokerRef] = ()
+) -> Partition | None:
+    """The partition under the greatest log of all its replicas (rule 6); None until every one of them has answered.
+
+    `since`: mod revision of the restore. An answer from before it may be a leader's that still commits.
+    """
+    told = [answers[broker_id] for broker_id in partition.replicas if broker_id in answers]
+    if len(told) < len(partition.replicas) or any(now.incarnation <= since for now, _ in told):
+        return None
+    best = max(state.log for _, state in told)
+    if best == EMPTY and not any(_was_never_more(partition, now, state) for now, state in told):
+        return None
+    equal = tuple(now for now, state in told if state.log == best)
+    winner = _preferred(partition, equal, avoid)
+    return replace(
+        partition,
+        leader=winner,
+        leader_epoch=max(partition.leader_epoch, *(state.epoch for _, state in told)) + EPOCHS_FORGOTTEN_MAX,
+        isr=equal,
+        eligible=(),
+        last_known_leader=partition.leader,
+    )
+
+
+def _was_never_more(partition: Partition, now: BrokerRef, state: ReplicaState) -> bool:
+    """This empty log is the one that the value names, not the successor of one that is lost."""
+    named = [ref for ref in holders(partition) if ref.broker_id == now.broker_id and ref.incarnation]
+    return any(state.standing(ref, now, partition.leader_epoch) is not Standing.LOST for ref in named)
+
+
+def silent(partition: Partition, answers: Answers) -> Refs:
+    """Holders that have not answered yet."""
+    return tuple(ref for ref in holders(partition) if ref.broker_id not in answers)
+
+
+def elect_unclean(partition: Partition, to: BrokerRef, answers: Answers) -> Partition:
+    """An operator's word: this replica leads, whatever the others had. What only they had is lost."""
+    epoch = max((state.epoch for _, state in answers.values()), default=-1)
+    return replace(
+        partition,
+        leader=to,
+        leader_epoch=max(partition.leader_epoch, epoch) + 1,
+        isr=(to,),
+        eligible=(),
+        last_known_leader=partition.leader,
+    )
+
+
+def _standing(partition: Partition, answers: Answers, wanted: Standing) -> Refs:
+    """The present incarnations of the holders whose answers prove this."""
+    found: list[BrokerRef] = []
+    for ref in holders(partition):
+        if ref.broker_id in answers:
+            now, state = answers[ref.broker_id]
+            if state.standing(ref, now, partition.leader_epoch) is wanted:
+                found.append(now)
+    return tuple(found)
+
+
+def _greatest(
+    partition: Partition, answers: Answers, among: Sequence[BrokerRef], avoid: Collection[BrokerRef]
+) -> BrokerRef:
+    best = max(answers[ref.broker_id][1].log for ref in among)
+    return _preferred(partition, [ref for ref in among if answers[ref.broker_id][1].log == best], avoid)
+
+
+def _led_by_greatest(
+    partition: Partition,
+    answers: Answers,
+    among: Refs,
+    isr: Refs,
+    min_insync: int,
+    avoid: Collection[BrokerRef],
+) -> Partition:
+    """Among logs that hold everything the longest is no safer than the others; it only has the least to fetch again."""
+    epoch = max(state.epoch for _, state in answers.values())
+    return _led(partition, _greatest(partition, answers, among, avoid), isr, min_insync, epoch)

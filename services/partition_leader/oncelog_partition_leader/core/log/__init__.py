@@ -1,0 +1,1 @@
+"""Pure decisions about one log: segments, leader epochs, retention, which batch may enter."""

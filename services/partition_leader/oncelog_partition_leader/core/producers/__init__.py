@@ -1,0 +1,1 @@
+"""Pure decisions about producers: sequences, fences, transactions, and the snapshot of all that."""

@@ -1,0 +1,1 @@
+"""Pure decisions about replication: the high watermark, sessions, who waits."""

@@ -1,0 +1,226 @@
+"""The files of one partition's log: when a new segment begins, what of them is durable, and when old ones go.
+
+Rule 1: what is below the synced end is on disk with its directory entry. A failed sync makes the log refuse everything from
+        then on (S9, S10); what belongs to a checkpoint may fail, and is tried again (S7).
+Rule 2: a segment ends with a checkpoint: its indexes, the epochs and the producer state become durable at the next sync.
+Rule 3: only whole segments are deleted, oldest first (`core/retention`), and only when the producer state at the start of
+        what is left is on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oncelog.errors import OffsetOutOfRangeError, StorageError
+from oncelog_partition_leader.core.log.retention import is_active_expired, segments_to_delete
+from oncelog_partition_leader.log.checkpoints import (
+    LEADER_EPOCHS,
+    Checkpoint,
+    encoded,
+    prune_snapshots,
+    snapshot_offsets,
+    snapshot_path,
+)
+from oncelog_partition_leader.log.log_config import UNLIMITED, LogConfig
+from oncelog_partition_leader.log.reached_epoch import ReachedEpoch
+from oncelog_partition_leader.log.recovery import Recovered
+from oncelog_partition_leader.log.segment_file import INDEX_SUFFIX, TXN_INDEX_SUFFIX, Segment
+from oncelog_runtime.ports import Disk
+
+
+class SegmentedLog:
+    """The part of a log (`storage.PartitionLog`) that knows its segments as files."""
+
+    def __init__(self, disk: Disk, directory: str, config: LogConfig, state: Recovered, reached: ReachedEpoch) -> None:
+        self._disk = disk
+        self._config = config
+        self._segments = state.segments
+        self._point = state.point
+        self._reached = reached
+        self._log_end = state.log_end_offset
+        self._synced_end = state.log_end_offset
+        self._failed: StorageError | None = None
+        self._generation = 0
+        self._dirty_directory = False
+        self._unsynced: list[Segment] = []
+        self._checkpoints: list[Checkpoint] = []
+        self._since_checkpoint = state.segments[-1].index.size if state.scanned else 0
+        self.directory = directory
+        self.producers = state.producers
+        self.epochs = state.epochs
+        self.aborted = state.aborted
+        self.producers.log_start_offset = state.point.log_start_offset
+
+    @property
+    def log_start_offset(self) -> int:
+        """First offset that may be read."""
+        return self._point.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """Offset of the next record."""
+        return self._log_end
+
+    @property
+    def synced_end_offset(self) -> int:
+        """Everything below is on disk."""
+        return self._synced_end
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes in all segments."""
+        return sum(segment.index.size for segment in self._segments)
+
+    @property
+    def wants_sync(self) -> bool:
+        """A sync now would make rolled segments, or a checkpoint that is due, durable."""
+        return bool(self._unsynced or self._checkpoints) or self._since_checkpoint >= self._config.checkpoint_bytes
+
+    # ------------------------------------------------------------ a new segment
+
+    def _roll(self) -> None:
+        """Begins a new segment; the old one, its indexes and the producer state become durable at the next sync."""
+        old = self._segments[-1]
+        fresh = Segment(self._disk, self.directory, self._log_end)
+        fresh.open_new()
+        self._checkpoints.append(self._checkpoint(self._segments[-1:]))
+        self._unsynced.append(old)
+        self._segments.append(fresh)
+        self._dirty_directory = True
+        self._since_checkpoint = 0
+
+    # ------------------------------------------------------------ syncs and checkpoints
+
+    async def sync(self) -> int:
+        """Makes everything that was appended before this call durable; returns the synced end offset.
+
+        Raises `StorageError`: then the log has failed, and no later sync can help (S9, S10): take a new incarnation,
+        close it without `clean`, open it again. What belongs to a checkpoint may fail without harm (S7): it is tried
+        again at the next sync.
+        """
+        self._usable()
+        if self._since_checkpoint >= self._config.checkpoint_bytes:
+            self._checkpoints.append(self._checkpoint(self._segments[-1:]))
+            self._since_checkpoint = 0
+        end, generation, sealed = self._log_end, self._generation, list(self._unsynced)
+        await self._sync_files([*sealed, self._segments[-1]], generation)
+        if generation != self._generation:
+            return self._synced_end
+        self._unsynced = [segment for segment in self._unsynced if segment not in sealed]
+        if end > self._synced_end:
+            self._synced_end = end
+            self._point.note(end)
+        await self._store_checkpoints(generation)
+        return self._synced_end
+
+    async def _sync_files(self, segments: Sequence[Segment], generation: int) -> None:
+        try:
+            for segment in segments:
+                await segment.file.sync()
+            if not self._reached.is_synced:
+                await self._reached.sync()
+            if self._dirty_directory:
+                self._dirty_directory = False
+                await self._disk.sync_dir(self.directory)
+        except StorageError as error:
+            if generation == self._generation:
+                self._fail(error)
+            raise
+
+    def _checkpoint(self, segments: Sequence[Segment]) -> Checkpoint:
+        """What a recovery would otherwise have to scan for, as it is now; `segments` end at the log end."""
+        checkpoint = Checkpoint(self._log_end, self.producers.begin_snapshot())
+        files = checkpoint.files
+        files[f"{self.directory}/{LEADER_EPOCHS}"] = self.epochs.dump()
+        for segment in segments:
+            files[segment.path + TXN_INDEX_SUFFIX] = self.aborted.dump(segment.base_offset, segment.next_offset)
+            files[segment.path + INDEX_SUFFIX] = segment.index.dump()
+        return checkpoint
+
+    async def _store_checkpoints(self, generation: int) -> None:
+        due = [checkpoint for checkpoint in self._checkpoints if checkpoint.end_offset <= self._synced_end]
+        if not due and not self._point.is_full:
+            return
+        try:
+            for checkpoint in due:
+                snapshot = await encoded(checkpoint.producers)
+                if generation != self._generation:
+                    return
+                checkpoint.files[snapshot_path(self.directory, checkpoint.end_offset)] = snapshot
+                for path, data in checkpoint.files.items():
+                    await self._disk.write_atomic(path, data)
+                    if generation != self._generation:
+                        return
+                self._checkpoints.remove(checkpoint)
+            await self._point.store(self._synced_end, self.log_start_offset)
+            prune_snapshots(self._disk, self.directory, {segment.base_offset for segment in self._segments})
+        except StorageError:
+            return  # S7: the log itself is sound; the checkpoint stays due
+
+    # ------------------------------------------------------------ retention
+
+    async def advance_log_start(self, offset: int) -> None:
+        """Nothing below `offset` may be read any more, durably; whole segments go at the next retention.
+
+        Never moves back. Raises `OffsetOutOfRangeError` above the log end (the caller refuses what is above the high
+        watermark), and `StorageError`.
+        """
+        self._usable()
+        if offset > self._log_end:
+            raise OffsetOutOfRangeError(offset=offset, log_end_offset=self._log_end)
+        if offset <= self.log_start_offset:
+            return
+        if offset > self._synced_end:
+            await self.sync()
+        await self._point.store(self._point.end_offset, offset)
+        self.producers.log_start_offset = offset
+        self.epochs.truncate_head(offset)
+
+    async def apply_retention(self, now_ms: int, high_watermark: int) -> None:
+        """Deletes the oldest segments that time, size or log start offset no longer hold. Raises `StorageError`."""
+        self._usable()
+        config = self._config
+        retention_ms = config.retention_ms if "delete" in config.cleanup_policy else UNLIMITED
+        unstable = self.producers.transactions.unstable_from(high_watermark)
+        last_stable_offset = high_watermark if unstable is None else min(unstable, high_watermark)
+        if is_active_expired(
+            self._segments[-1].index,
+            now_ms=now_ms,
+            last_stable_offset=last_stable_offset,
+            retention_ms=retention_ms,
+            segment_ms=config.segment_ms,
+        ):
+            self._roll()
+        count = segments_to_delete(
+            [segment.index for segment in self._segments],
+            now_ms=now_ms,
+            high_watermark=high_watermark,
+            last_stable_offset=last_stable_offset,
+            log_start_offset=self.log_start_offset,
+            retention_ms=retention_ms,
+            retention_bytes=config.retention_bytes if "delete" in config.cleanup_policy else UNLIMITED,
+        )
+        if count and (self._unsynced or self._checkpoints):
+            await self.sync()
+        snapshots = snapshot_offsets(self._disk, self.directory)
+        while count and self._segments[count].base_offset not in snapshots:
+            count -= 1  # without the state at its start the rest of the log could not be recovered
+        if not count:
+            return
+        first = self._segments[count].base_offset
+        await self.advance_log_start(first)
+        for segment in self._segments[:count]:
+            segment.remove()
+        del self._segments[:count]
+        self.aborted.truncate_head(first)
+        prune_snapshots(self._disk, self.directory, {segment.base_offset for segment in self._segments})
+        await self._disk.sync_dir(self.directory)
+
+    # ------------------------------------------------------------ trouble
+
+    def _usable(self) -> None:
+        if self._failed is not None:
+            raise StorageError("this log has failed", reason=self._failed.context.get("reason", "io"))
+
+    def _fail(self, error: StorageError) -> None:
+        self._failed = self._failed or error

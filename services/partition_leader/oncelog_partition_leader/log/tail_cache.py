@@ -1,0 +1,67 @@
+"""The newest batches of a log in memory, so that a reader at the tail costs no system call and no checksum.
+
+Rule 1: it holds one contiguous run of offsets that ends at the log end; whatever cannot keep that clears it.
+Rule 2: it is bounded by bytes, the oldest go first; losing it costs time only.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Final
+
+from oncelog.types import Buffer
+from oncelog_partition_leader.log.reader import NoRoomError
+
+_COMPACT_AT: Final = 1024
+
+
+class TailCache:
+    """Batches as the leader wrote them."""
+
+    __slots__ = ("_bases", "_bytes", "_data", "_ends", "_head", "_limit")
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit = limit_bytes
+        self.clear()
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        self._bases: list[int] = []
+        self._ends: list[int] = []
+        self._data: list[bytes] = []
+        self._head = 0
+        self._bytes = 0
+
+    def push(self, base_offset: int, next_offset: int, data: bytes) -> None:
+        """Takes the batch that follows the newest one."""
+        self._bases.append(base_offset)
+        self._ends.append(next_offset)
+        self._data.append(data)
+        self._bytes += len(data)
+        while self._bytes > self._limit:
+            self._bytes -= len(self._data[self._head])
+            self._data[self._head] = b""
+            self._head += 1
+        if self._head >= _COMPACT_AT and self._head * 2 > len(self._bases):
+            del self._bases[: self._head], self._ends[: self._head], self._data[: self._head]
+            self._head = 0
+
+    def holds(self, offset: int) -> bool:
+        """True when the batch with this offset is here."""
+        return self._head < len(self._bases) and self._bases[self._head] <= offset < self._ends[-1]
+
+    def read(self, offset: int, max_bytes: int, end_offset: int, room: int | None = None) -> Buffer:
+        """Whole batches from the one with `offset` on, as `PartitionLog.read`; `holds(offset)` is true."""
+        first = bisect_right(self._bases, offset, self._head) - 1
+        if room is not None and len(self._data[first]) > room and self._ends[first] <= end_offset:
+            raise NoRoomError(len(self._data[first]))
+        index, size = first, 0
+        while index < len(self._bases) and self._ends[index] <= end_offset:
+            length = len(self._data[index])
+            if size and size + length > max_bytes:
+                break
+            size += length
+            index += 1
+        if index == first:
+            return b""
+        return self._data[first] if index == first + 1 else b"".join(self._data[first:index])

@@ -1,0 +1,160 @@
+"""The options of a topic: names, ranges, defaults.
+
+Rule: explicit values are stored as text under canonical names (underscores); Kafka's dotted names mean the same. Values
+of a log are checked by `LogConfig` itself.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from oncelog.errors import ConfigError
+from oncelog_partition_leader.log.log_config import FLUSH_FSYNC, LogConfig
+from oncelog_runtime.metadata.cluster_view import ClusterView
+
+_TEXT: Final = ("flush_mode", "cleanup_policy")
+_NUMBERS: Final = (
+    "segment_bytes",
+    "segment_ms",
+    "index_interval_bytes",
+    "retention_ms",
+    "retention_bytes",
+    "max_message_bytes",
+    "producer_id_expiration_ms",
+)
+_MIN_INSYNC: Final = "min_insync_replicas"
+OPTIONS: Final = (*_TEXT, *_NUMBERS, _MIN_INSYNC)
+LEGAL: Final = {
+    "flush_mode": "replicated or fsync",
+    "cleanup_policy": "delete; compaction is not available yet",
+    "segment_bytes": "256 to 2147483647",
+    "segment_ms": "1 and up",
+    "index_interval_bytes": "0 to 1073741824",
+    "retention_ms": "-1 (without limit) and up",
+    "retention_bytes": "-1 (without limit) and up",
+    "max_message_bytes": "256 to 2147483647",
+    "producer_id_expiration_ms": "1 and up",
+    "min_insync_replicas": "1 and up; more than the topic's replicas means all of them",
+}
+"""What may stand in each option, for a person."""
+MEANING: Final = {
+    "flush_mode": "`replicated`: a replica acknowledges what is in its memory; `fsync`: what is on its disk. Kafka's "
+    "nearest is `flush.messages=1`.",
+    "cleanup_policy": "What becomes of old segments: `delete` obeys the retention.",
+    "segment_bytes": "A segment of the log with so many bytes is full, and the next one begins.",
+    "segment_ms": "A batch that comes so long after the first of its segment begins a new one.",
+    "index_interval_bytes": "How many bytes of the log lie between two entries of a segment's index.",
+    "retention_ms": "Segments whose newest record is older are deleted; what an open transaction has written stays.",
+    "retention_bytes": "The oldest segments of a partition are deleted while at least so much is left, "
+    "never the one that is written to.",
+    "max_message_bytes": "The largest batch that the topic takes.",
+    "producer_id_expiration_ms": "A producer that wrote nothing for so long is forgotten, and with it which batches it has "
+    "written.",
+    "min_insync_replicas": "A record with acks=all needs so many replicas in the ISR; more than the topic has means all.",
+}
+"""What each option does, for a person."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicConfig:
+    """Effective options of one topic."""
+
+    min_insync_replicas: int = 1
+    log: LogConfig = field(default_factory=LogConfig)
+
+    @property
+    def fsync(self) -> bool:
+        """A replica acknowledges only what is on its disk."""
+        return self.log.flush_mode == FLUSH_FSYNC
+
+
+def canonical(explicit: Mapping[str, str]) -> dict[str, str]:
+    """Checked options of a user's topic under canonical names, sorted.
+
+    Raises `ConfigError` for an unknown name or an illegal value, and for compaction: nothing would compact the topic, and
+    nothing would delete from it either. A topic that has it from an older version keeps it until it is unset.
+    """
+    checked: dict[str, str] = {}
+    for given, value in explicit.items():
+        name = option_name(given)
+        if name in checked:
+            raise ConfigError(f"option {name} is given twice", name=name)
+        checked[name] = value
+    effective(checked, TopicConfig())
+    if "compact" in checked.get("cleanup_policy", ""):
+        raise ConfigError(
+            "compaction is not available yet: leave cleanup_policy at delete, with retention_ms=-1 if nothing may be deleted",
+            name="cleanup_policy",
+            value=checked["cleanup_policy"],
+        )
+    return dict(sorted(checked.items()))
+
+
+def option_name(given: str) -> str:
+    """The canonical name of an option. Raises `ConfigError`, which names the nearest one and all that there are."""
+    name = given.replace(".", "_")
+    if name in OPTIONS:
+        return name
+    near = difflib.get_close_matches(name, OPTIONS, 1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    raise ConfigError(
+        f"no topic option {given[:64]!a}; {hint}Options: {', '.join(sorted(OPTIONS))}", name=ascii(given[:64])
+    )
+
+
+def described(explicit: Mapping[str, str], defaults: TopicConfig) -> list[tuple[str, str, bool, str]]:
+    """(name, value in force, whether it is explicit, default) of every option, by name."""
+    return [
+        (name, explicit.get(name, default), name in explicit, default)
+        for name in sorted(OPTIONS)
+        for default in (str(getattr(defaults if name == _MIN_INSYNC else defaults.log, name)),)
+    ]
+
+
+def effective(explicit: Mapping[str, str], defaults: TopicConfig) -> TopicConfig:
+    """Defaults under explicit options; a name that this version does not know is ignored (a newer peer wrote it).
+
+    Raises `ConfigError` for an illegal value.
+    """
+    values: dict[str, str | int] = {name: explicit[name] for name in _TEXT if name in explicit}
+    values.update({name: _number(name, explicit[name]) for name in _NUMBERS if name in explicit})
+    minimum = defaults.min_insync_replicas
+    if _MIN_INSYNC in explicit:
+        minimum = _number(_MIN_INSYNC, explicit[_MIN_INSYNC])
+        if minimum < 1:
+            raise ConfigError(f"{_MIN_INSYNC} is {LEGAL[_MIN_INSYNC]}", name=_MIN_INSYNC, value=minimum)
+    return TopicConfig(min_insync_replicas=minimum, log=replace(defaults.log, **values))  # type: ignore[arg-type]
+
+
+def altered(explicit: Mapping[str, str], changes: Mapping[str, str], unset: Iterable[str]) -> dict[str, str]:
+    """The explicit options after a change, checked as a new topic's are. Raises `ConfigError`.
+
+    A name that this version does not know stays as it is: a newer peer wrote it.
+    """
+    gone = [option_name(given) for given in unset]
+    wanted = canonical(changes)
+    both = sorted(set(gone) & set(wanted))
+    if both:
+        raise ConfigError(f"option {both[0]} is set and unset at once", name=both[0])
+    after = {**{name: value for name, value in explicit.items() if name not in gone}, **wanted}
+    effective(after, TopicConfig())
+    return dict(sorted(after.items()))
+
+
+def _number(name: str, value: str) -> int:
+    try:
+        return int(value)
+    except ValueError:
+        raise ConfigError(f"{name} is a whole number: {LEGAL[name]}", name=name, value=ascii(value[:64])) from None
+
+
+def min_insync_of(view: ClusterView, topic: str, defaults: TopicConfig) -> int:
+    """`min_insync_replicas` of a topic by name; the default's while the topic is unknown or its options are not legal."""
+    entry = view.topics.get(topic)
+    try:
+        return effective(entry.value.config if entry is not None else {}, defaults).min_insync_replicas
+    except ConfigError:
+        return defaults.min_insync_replicas

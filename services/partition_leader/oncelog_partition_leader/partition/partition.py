@@ -1,0 +1,355 @@
+"""One partition on this broker: its log, its role, and the epochs that fence it.
+
+Rule 1: `known_epoch` is the highest leader epoch heard of, from etcd or from a leader; nothing older is obeyed.
+Rule 2: the log has one writer at a time: the leadership, or the follower's side of one session. Steps that wait
+        (truncate, reset, close) hold `exclusive`, and a new leadership begins only after them.
+Rule 3: a log that may have lost something is `failed`: it takes nothing and answers nothing until nothing in etcd counts
+        on it any more and the log was opened anew (hole 3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from typing import Protocol
+
+from oncelog.core.batch.header import partition_tag
+from oncelog.errors import (
+    FencedLeaderEpochError,
+    NotLeaderError,
+    OncelogError,
+    StorageError,
+    UnknownLeaderEpochError,
+)
+from oncelog.types import BrokerRef, Buffer, PartitionId
+from oncelog_partition_leader.core.replication.replica_set import Isr, ReplicaSet
+from oncelog_partition_leader.core.replication.replica_state import Seal
+from oncelog_partition_leader.core.replication.sessions import FollowerEnd
+from oncelog_partition_leader.log.data_dir.custody import Claim
+from oncelog_partition_leader.log.group_commit import GroupSync
+from oncelog_partition_leader.log.partition_log import PartitionLog
+from oncelog_partition_leader.log.topic_config import TopicConfig
+from oncelog_partition_leader.partition.leadership import Host, Leadership
+from oncelog_partition_leader.partition.long_poll import Ear
+from oncelog_runtime.metadata.cluster_keys import Partition
+from oncelog_runtime.process.tasks import TaskOwner
+from oncelog_runtime.serving.signpost import Signpost
+
+Session = tuple[int, int]
+"""(leader epoch, number): newer ones are greater."""
+
+_log = logging.getLogger(__name__)
+
+
+class PartitionHost(Host, Protocol):
+    """What a partition asks of the broker around it."""
+
+    @property
+    def tasks(self) -> TaskOwner: ...
+    @property
+    def signpost(self) -> Signpost: ...
+    def leadership_ended(self, leadership: Leadership) -> None:
+        """Followers are not fed by it any more."""
+        ...
+
+    def log_failed(self, partition: LocalPartition, error: OncelogError) -> None:
+        """The log may have lost something: nothing may count on it any more."""
+        ...
+
+    async def lower_claim(self, partition: LocalPartition) -> None:
+        """The log is about to lose what it holds, though its data directory loses nothing. Raises `StorageError`."""
+        ...
+
+
+class LocalPartition:
+    """One replica. Opened by `ReplicaManager`; leading while `leadership` is set."""
+
+    def __init__(
+        self, host: PartitionHost, partition: PartitionId, topic: str, log: PartitionLog, topic_config: TopicConfig
+    ) -> None:
+        self.id = partition
+        self.topic = topic
+        self.tag = partition_tag(partition.topic_id, partition.partition)
+        self.log = log
+        self.topic_config = topic_config
+        self.known_epoch = log.reached_epoch
+        self.leadership: Leadership | None = None
+        self.failed: OncelogError | None = None
+        self.claim = Claim()
+        """What this log vouches for beside its data directory."""
+        self.seal: Seal | None = None
+        """The seal that may be on disk."""
+        self.isr_seen: Isr | None = None
+        """The ISR as etcd last named it."""
+        self.exclusive = asyncio.Lock()
+        self.watchers: dict[Ear, None] = {}
+        self._host = host
+        self._follower_watermark = log.log_start_offset
+        self._session: Session = (-1, 0)
+        self._session_has_data = False
+        self._leader_log_start = 0
+        self.sync = GroupSync(
+            log.sync,
+            host.tasks,
+            self._synced,
+            self._sync_failed,
+            host.disk_watch,
+            lambda: self.topic_config.fsync,
+        )
+        self.sync.synced_end = log.synced_end_offset
+
+    # ------------------------------------------------------------ reading
+
+    @property
+    def high_watermark(self) -> int:
+        """Everything below is committed, as far as this broker knows."""
+        leadership = self.leadership
+        return leadership.high_watermark if leadership is not None else self._follower_watermark
+
+    def require_leadership(self, leader_epoch: int = -1) -> Leadership:
+        """The leadership that serves a client. `leader_epoch`: the client's view, -1 = none.
+
+        Raises `NotLeaderError`, `FencedLeaderEpochError`, `UnknownLeaderEpochError` or `StorageError`.
+        """
+        if self.failed is not None:
+            raise self.failed
+        if leader_epoch > self.known_epoch:
+            raise UnknownLeaderEpochError(leader_epoch=leader_epoch, known_epoch=self.known_epoch)
+        leadership = self.leadership
+        if leadership is None or leadership.ended is not None:
+            address = self._host.signpost.leader(self.id)
+            raise NotLeaderError("this broker does not lead the partition", known_epoch=self.known_epoch, go_to=address)
+        if 0 <= leader_epoch < leadership.epoch:
+            raise FencedLeaderEpochError(leader_epoch=leader_epoch, current_epoch=leadership.epoch)
+        return leadership
+
+    def watch(self, ear: Ear) -> None:
+        """`ear.wake` is called, once, when what can be read changes, or the role does."""
+        self.watchers[ear] = None
+
+    def unwatch(self, ear: Ear) -> None:
+        """Forgets a watcher."""
+        self.watchers.pop(ear, None)
+
+    def wake_watchers(self) -> None:
+        """Something readers wait for has changed."""
+        if self.watchers:
+            watchers, self.watchers = self.watchers, {}
+            for ear in watchers:
+                ear.wake()
+
+    # ------------------------------------------------------------ roles
+
+    def saw_epoch(self, epoch: int) -> None:
+        """A leader epoch was heard of; an older leadership of ours is over."""
+        if epoch <= self.known_epoch:
+            return
+        self.known_epoch = epoch
+        if self.leadership is not None and self.leadership.epoch < epoch:
+            self.stop_leading()
+
+    def etcd_was_restored(self) -> None:
+        """Steps down, and obeys no epoch of before any more: etcd may have forgotten that it was given."""
+        self.saw_epoch(self.known_epoch + 1)
+
+    def stop_leading(self, error: OncelogError | None = None) -> None:
+        """Steps down; the log stays."""
+        leadership, self.leadership = self.leadership, None
+        if leadership is None:
+            return
+        self._follower_watermark = max(self._follower_watermark, leadership.high_watermark)
+        leadership.end(error)
+        self._host.leadership_ended(leadership)
+        self.wake_watchers()
+
+    def lead(self, me: BrokerRef, state: Partition, mod_revision: int, min_insync_replicas: int) -> Leadership | None:
+        """Begins to lead in the epoch of `state`. None when that cannot be: a newer epoch, a failed log, a log ahead."""
+        assert not self.exclusive.locked(), "the log has one writer"
+        if self.failed is not None or state.leader_epoch < self.known_epoch:
+            return None
+        if state.leader_epoch <= self.log.last_epoch:  # etcd went back: an offset must not be given twice in an epoch
+            return None
+        self.saw_epoch(state.leader_epoch)
+        self._reach(state.leader_epoch, self.log.log_end_offset)
+        fsync = self.topic_config.fsync
+        replicas = ReplicaSet(
+            me,
+            state.replicas,
+            state.isr,
+            mod_revision=mod_revision,
+            min_insync_replicas=min_insync_replicas,
+            lag_max_ms=self._host.config.replica_lag_time_max_ms,
+            high_watermark=max(self._follower_watermark, self.log.log_start_offset),
+            log_end=self.log.log_end_offset,
+            own_end=self.log.synced_end_offset if fsync else self.log.log_end_offset,
+            now_ms=self._host.clock.monotonic_ms(),
+            eligible=state.eligible,
+            is_sealed=self.seal is not None and self.seal.leader_epoch == state.leader_epoch,
+        )
+        self.leadership = Leadership(
+            self._host,
+            self.id,
+            self.topic,
+            self.tag,
+            self.log,
+            self.topic_config,
+            state.leader_epoch,
+            replicas,
+            self.sync.request,
+        )
+        self.wake_watchers()
+        return self.leadership
+
+    def configure(self, config: TopicConfig) -> None:
+        """New options of the topic, in force from now on."""
+        if config == self.topic_config:
+            return
+        self.topic_config = config
+        self.log.reconfigure(config.log)
+        if self.leadership is not None:
+            self.leadership.configure(config)
+
+    # ------------------------------------------------------------ following
+
+    def check_session(self, epoch: int, session: int, *, hello: bool) -> None:
+        """Whether this message of a leader may be obeyed; a hello begins its session.
+
+        Raises `FencedLeaderEpochError` for an older epoch, an older session, or a copy of a hello; `StorageError`.
+        """
+        if self.failed is not None:
+            raise self.failed
+        if epoch < self.known_epoch:
+            raise FencedLeaderEpochError(leader_epoch=epoch, known_epoch=self.known_epoch)
+        if self.leadership is not None and epoch == self.leadership.epoch:
+            raise FencedLeaderEpochError("this broker leads in this epoch", leader_epoch=epoch)
+        self.saw_epoch(epoch)
+        if hello and (epoch, session) > self._session:
+            self._session = (epoch, session)
+            self._session_has_data = False
+        elif hello or (epoch, session) != self._session:
+            raise FencedLeaderEpochError("an older session", session=session, newest=self._session[1])
+
+    def in_session(self, epoch: int, session: int) -> bool:
+        """The session is still the newest, after a wait."""
+        return self.failed is None and (epoch, session) == self._session and epoch == self.known_epoch
+
+    @property
+    def session_has_data(self) -> bool:
+        """After the first data nothing is truncated in a session."""
+        return self._session_has_data
+
+    def follow(self, epoch: int, batches: Buffer) -> int:
+        """Appends a leader's batches, which begin at the log end. Returns the new log end. Raises `StorageError`."""
+        assert self.leadership is None, "a leader follows nobody"
+        self._session_has_data = True
+        try:
+            self.log.append_as_follower(batches, epoch)
+        except StorageError as error:
+            if self.log.failed is not None:
+                self.fail(error)
+            raise
+        return self.log.log_end_offset
+
+    def reaches(self, epoch: int, at_offset: int) -> None:
+        """Notes the leader's epoch once this log goes as far as the leader's did when it began. Raises `StorageError`."""
+        if self.log.reached_epoch < epoch and at_offset <= self.log.log_end_offset:
+            self.log.reach(epoch, at_offset)
+
+    def _reach(self, epoch: int, at_offset: int) -> None:
+        """Of a leader. A full disk is no reason not to lead: its followers' notes say the same."""
+        try:
+            self.log.reach(epoch, at_offset)
+        except StorageError as error:
+            _log.warning("%s leads without a note of its epoch: %s", self.id, error)
+
+    def leader_says(self, high_watermark: int, log_start_offset: int) -> None:
+        """What the leader told is committed, as far as this log goes, and what it has deleted."""
+        self._session_has_data = True
+        self._leader_log_start = max(self._leader_log_start, log_start_offset)
+        committed = min(high_watermark, self.log.log_end_offset)
+        if committed > self._follower_watermark:
+            self._follower_watermark = committed
+
+    async def truncate(self, epoch: int, session: int, to: int) -> None:
+        """Cuts the log to `to`, unless a newer session began meanwhile. Raises `StorageError`."""
+        async with self.exclusive, self.sync.alone:
+            if not self.in_session(epoch, session) or self._session_has_data or to >= self.log.log_end_offset:
+                return
+            await self._guarded(self.log.truncate_to(to))
+            end = self.log.log_end_offset  # below `to` when that lies inside of a batch
+            self.sync.cut(end)
+            self._follower_watermark = min(self._follower_watermark, end)
+
+    async def reset(self, epoch: int, session: int, at: int, snapshot: bytes) -> None:
+        """Drops the log and begins anew at `at`, unless a newer session began meanwhile. Raises `StorageError`."""
+        async with self.exclusive, self.sync.alone:
+            if not self.in_session(epoch, session) or self._session_has_data:
+                return
+            await self._guarded(self._host.lower_claim(self))
+            await self._guarded(self.log.reset_to(at, snapshot))
+            self.sync.cut(-1)
+            self.sync.synced_end = at
+            self._follower_watermark = at
+
+    async def _guarded(self, step: Awaitable[None]) -> None:
+        """A step that rewrites the log; when it fails half-way, nobody knows what is there."""
+        try:
+            await step
+        except StorageError as error:
+            self.fail(error)
+            raise
+
+    def told_end(self) -> FollowerEnd:
+        """What a hello is answered."""
+        epochs = self.log.epochs
+        return FollowerEnd(self.log.log_end_offset, epochs.last_epoch, epochs.last_epoch_start)
+
+    # ------------------------------------------------------------ housekeeping
+
+    async def trim(self, now_ms: int) -> None:
+        """Deletes what retention, or the leader's log start, no longer holds. Raises `StorageError`."""
+        if self.failed is not None:
+            return
+        async with self.sync.alone:
+            with self._host.disk_watch.sync(is_waited_for=self.topic_config.fsync):
+                if self.leadership is None:
+                    start = min(self._leader_log_start, self._follower_watermark)
+                    if start > self.log.log_start_offset:
+                        await self.log.advance_log_start(start)
+                await self.log.apply_retention(now_ms, self.high_watermark)
+            self.sync.synced_end = max(self.sync.synced_end, self.log.synced_end_offset)
+
+    async def delete_before(self, offset: int) -> int:
+        """Nothing below `offset` is readable any more; returns the log start. Raises `StorageError`."""
+        async with self.sync.alone:
+            with self._host.disk_watch.sync(is_waited_for=self.topic_config.fsync):
+                await self.log.advance_log_start(offset)
+            self.sync.synced_end = max(self.sync.synced_end, self.log.synced_end_offset)
+        return self.log.log_start_offset
+
+    # ------------------------------------------------------------ trouble
+
+    def fail(self, error: OncelogError) -> None:
+        """The log may have lost something."""
+        if self.failed is not None:
+            return
+        self.failed = StorageError("this log is being recovered", reason=error.context.get("reason", "io"))
+        self.stop_leading(self.failed)
+        self.wake_watchers()
+        self._host.log_failed(self, error)
+
+    def _synced(self, _end: int) -> None:
+        if self.leadership is not None:
+            self.leadership.synced()
+
+    def _sync_failed(self, error: OncelogError) -> None:
+        self.fail(error)
+
+    async def close(self, *, clean: bool) -> None:
+        """Ends every use of the log and closes it."""
+        self.stop_leading()
+        async with self.exclusive, self.sync.alone:
+            clean = clean and self.failed is None
+            self.failed = self.failed or StorageError("this log is closed", reason="closed")
+            await self.log.close(clean)

@@ -1,0 +1,272 @@
+"""Draining this broker: on request, or because the process is about to end.
+
+Rule 1: one broker drains at a time. The drain is one key in etcd without a lease, which names the incarnation; it is over
+        when that incarnation is no longer registered. Whoever finds it held by a living broker waits in line.
+Rule 2: this broker drains while etcd says so: a lost answer, or a request that another process sent, changes nothing.
+Rule 3: while it drains it gives away every leadership and the controller's role, again and again; it stays a follower.
+        A few leaderships at a time, users' first: who leads next takes milliseconds for each, and answers nobody meanwhile.
+Rule 4: every wait is bounded, and what was not done in time is said loudly, with what was left.
+Rule 5: a key that names a former incarnation of this broker is removed as soon as this one is registered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Final
+
+from oncelog.errors import DrainingElsewhereError, LeaderNotAvailableError, MetadataUnavailableError, OncelogError
+from oncelog.types import BrokerRef
+from oncelog_partition_leader.cluster.registration import learned
+from oncelog_partition_leader.core.cluster.draining import Remaining, known_brokers, remaining, why_skipped
+from oncelog_partition_leader.replication.replica_manager import ReplicaManager
+from oncelog_runtime.metadata.cluster_keys import (
+    BROKER_DRAIN_KEY,
+    BROKERS,
+    INTERNAL_TOPICS,
+    Drain,
+    Partition,
+    broker_key,
+)
+from oncelog_runtime.metadata.cluster_view import ClusterView
+from oncelog_runtime.ports import Compare, MetadataStore, Put, WallClock
+from oncelog_runtime.process.tasks import TaskOwner
+
+_log = logging.getLogger(__name__)
+_LOOK_S: Final = 0.1
+_TOGETHER: Final = 5
+"""Leaderships given away in one commit, with `_PAUSE_S` after it; more where that would be more than `_PAUSES_MAX` pauses."""
+_PAUSE_S: Final = 0.03
+_PAUSES_MAX: Final = 100
+_RETRY_AFTER_MS: Final = 500
+_TRIES: Final = 3
+_CANCEL_SEEN_S: Final = 2.0
+
+
+class Drainer:
+    """See the module. `resign()` gives up the controller's role; `draining_is(bool)` hears of each change."""
+
+    def __init__(
+        self,
+        metadata: MetadataStore,
+        view: ClusterView,
+        clock: WallClock,
+        tasks: TaskOwner,
+        replicas: ReplicaManager,
+        *,
+        me: Callable[[], BrokerRef],
+        resign: Callable[[], Awaitable[None]],
+        draining_is: Callable[[bool], None],
+    ) -> None:
+        self._metadata = metadata
+        self._view = view
+        self._clock = clock
+        self._tasks = tasks
+        self._replicas = replicas
+        self._me = me
+        self._resign = resign
+        self._draining_is = draining_is
+        self._working = False
+        self._clearing = False
+        self._giving = asyncio.Lock()
+        view.listen(self._saw)
+
+    # ------------------------------------------------------------ questions
+
+    @property
+    def active(self) -> bool:
+        """This incarnation drains."""
+        me = self._me()
+        return me.incarnation > 0 and self._view.draining_broker() == me
+
+    def remaining(self) -> Remaining:
+        """What stands between this broker and its stop."""
+        return remaining(self._me(), self._states(), self._view.live(), self._replicas.min_insync_of)
+
+    def why_skipped(self) -> str:
+        """Why a drain would be of no use; empty when it is of use."""
+        live = self._view.live()
+        return why_skipped(self._me(), known_brokers(self._states(), live), live)
+
+    def _states(self) -> Iterator[Partition]:
+        return (entry.value for entry in self._view.partitions.values())
+
+    # ------------------------------------------------------------ commands
+
+    async def start(self) -> bool:
+        """Begins to drain, unless it does already. False: skipped, see `why_skipped`.
+
+        Raises `DrainingElsewhereError`, `LeaderNotAvailableError` before registration, `MetadataUnavailableError`.
+        """
+        if self.why_skipped():
+            return False
+        for _ in range(_TRIES):
+            if await self._try_to_start():
+                return True
+        raise DrainingElsewhereError("the drain's key changes all the time", retry_after_ms=_RETRY_AFTER_MS)
+
+    async def _try_to_start(self) -> bool:
+        me, entry = self._me(), self._view.broker_drain
+        if not me.incarnation or not self._view.revision:
+            raise LeaderNotAvailableError("this broker is not registered yet", retry_after_ms=_RETRY_AFTER_MS)
+        if self.active:
+            return True
+        holder = self._view.draining_broker()
+        if holder is not None:
+            raise DrainingElsewhereError(
+                f"broker {holder.broker_id} drains; wait until it is back, or `oncelog node undrain --node "
+                f"{holder.broker_id}`",
+                retry_after_ms=_RETRY_AFTER_MS,
+                broker=holder.broker_id,
+            )
+        put = Put(BROKER_DRAIN_KEY, Drain(str(me.broker_id), me.incarnation, self._clock.now_ms()).encode())
+        known = entry.mod_revision if entry is not None else 0
+        compares = [Compare(BROKER_DRAIN_KEY, known), Compare(broker_key(me.broker_id), me.incarnation)]
+        try:
+            result = await self._metadata.commit(compares, [put])
+        except MetadataUnavailableError as error:
+            if error.context.get("unknown") != "true":
+                raise
+            await self._look_again()
+            return self.active
+        if result.succeeded:
+            self._view.learn(learned(result.revision, [put]))
+            return True
+        await self._look_again()
+        return False
+
+    async def _look_again(self) -> None:
+        """After a lost answer, or when the view is behind."""
+        found = await self._metadata.get(BROKER_DRAIN_KEY)
+        if found is not None:
+            self._view.learn([found])
+        registered = await self._metadata.get(broker_key(self._me().broker_id))
+        if registered is not None:
+            self._view.learn([registered])
+
+    async def cancel(self) -> None:
+        """Ends this broker's drain, if there is one. Raises `MetadataUnavailableError`."""
+        entry = self._view.broker_drain
+        if entry is not None and entry.value.broker.broker_id == self._me().broker_id:
+            await self._metadata.commit([Compare(BROKER_DRAIN_KEY, entry.mod_revision)], deletes=[BROKER_DRAIN_KEY])
+            try:
+                async with asyncio.timeout(_CANCEL_SEEN_S):
+                    while self._view.broker_drain is entry:
+                        await self._view.changed()
+            except TimeoutError:
+                pass  # etcd has it; this broker will hear of it
+            _log.info("the drain of broker %d was cancelled", self._me().broker_id)
+
+    async def leave(self, budget_ms: int) -> None:
+        """The process ends: drains, and returns when it is safe to stop, when waiting is of no use, or in time."""
+        try:
+            async with asyncio.timeout(max(budget_ms, 1) / 1000):
+                in_line_until_ms = self._clock.monotonic_ms() + budget_ms // 2
+                while not await self._may_stop(in_line_until_ms):
+                    await self._wait()
+        except TimeoutError:
+            _log.error(
+                "DRAIN TIMED OUT after %d ms: broker %d stops with %s; calls may fail until another one leads",
+                budget_ms,
+                self._me().broker_id,
+                self.remaining(),
+            )
+
+    async def _may_stop(self, in_line_until_ms: int) -> bool:
+        try:
+            if not self._me().incarnation:
+                return True
+            await self.start()
+        except DrainingElsewhereError as error:
+            if self._clock.monotonic_ms() < in_line_until_ms:
+                return False
+            _log.warning("handing over without being the one that drains: %s", error)
+        except OncelogError as error:
+            _log.warning("drain: %s", error)
+        await self._give_away()
+        left = self.remaining()
+        if not left.done and not left.can_improve:
+            _log.warning("nobody is there to take over: broker %d stops with %s", self._me().broker_id, left)
+            return True
+        return left.done
+
+    # ------------------------------------------------------------ the work
+
+    def _saw(self, keys: list[str]) -> None:
+        if BROKER_DRAIN_KEY in keys or any(key.startswith(BROKERS) for key in keys):
+            self.look()
+
+    def look(self) -> None:
+        """The drain's key, or this broker's incarnation, may have changed."""
+        active = self.active
+        self._draining_is(active)
+        if active and not self._working:
+            self._working = True
+            self._tasks.spawn(self._work(), "drain")
+        if self._is_left_over() and not self._clearing:
+            self._clearing = True
+            self._tasks.spawn(self._clear(), "clear-drain")
+
+    async def _work(self) -> None:
+        _log.info("broker %d drains: %s", self._me().broker_id, self.remaining())
+        was_done = False
+        try:
+            while self.active:
+                await self._give_away()
+                left = self.remaining()
+                if left.done != was_done:
+                    was_done = left.done
+                    _log.info("broker %d %s", self._me().broker_id, "is safe to stop" if was_done else f"waits: {left}")
+                await self._wait()
+        finally:
+            self._working = False
+        _log.info("broker %d drains no more", self._me().broker_id)
+        self.look()
+
+    async def _give_away(self) -> None:
+        try:
+            await self._resign()
+        except OncelogError as error:
+            _log.warning("giving up the controller's role: %s", error)
+        async with self._giving:  # `leave` and `_work` at the same time would each spoil what the other one writes
+            await self._give_leaderships_away()
+
+    async def _give_leaderships_away(self) -> None:
+        was_active = self.active
+        led = sorted(self._replicas.led, key=lambda leadership: leadership.topic in INTERNAL_TOPICS)
+        together = max(_TOGETHER, -(-len(led) // _PAUSES_MAX))
+        for start in range(0, len(led), together):
+            if start:
+                await asyncio.sleep(_PAUSE_S)
+            if was_active and not self.active:
+                return
+            await self._replicas.hand_over.give_away(led[start : start + together], leaves=False)
+
+    async def _wait(self) -> None:
+        try:
+            async with asyncio.timeout(_LOOK_S):
+                await self._view.changed()
+        except TimeoutError:
+            pass
+
+    def _is_left_over(self) -> bool:
+        me, entry = self._me(), self._view.broker_drain
+        if entry is None or not me.incarnation:
+            return False
+        holder = entry.value.broker
+        return holder.broker_id == me.broker_id and holder.incarnation < me.incarnation
+
+    async def _clear(self) -> None:
+        """What a former incarnation of this broker left."""
+        try:
+            while self._is_left_over() and (entry := self._view.broker_drain) is not None:
+                _log.info("removing the drain of broker %d's former incarnation", self._me().broker_id)
+                try:
+                    compares = [Compare(BROKER_DRAIN_KEY, entry.mod_revision)]
+                    await self._metadata.commit(compares, deletes=[BROKER_DRAIN_KEY])
+                except OncelogError as error:
+                    _log.warning("removing an old drain: %s", error)
+                await self._wait()
+        finally:
+            self._clearing = False

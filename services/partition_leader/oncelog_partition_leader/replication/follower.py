@@ -1,0 +1,171 @@
+"""The follower's side of replication: takes what a leader pushes, in order, and says how far its log goes.
+
+Rule 1: everything is checked before anything is written: our incarnation, the leader epoch, the session, the offset.
+Rule 2: appends happen before the first await, so messages of one link are taken in the order in which they came.
+Rule 3: in fsync mode only the synced end is acknowledged; that mode holds as soon as the leader, or etcd, says so. While
+        the disk is stalled the leader hears so at once.
+Rule 4: one partition's failure is an error in its own item, and harms no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+
+from oncelog.errors import (
+    InvalidRequestError,
+    LeaderNotAvailableError,
+    OffsetOutOfRangeError,
+    OncelogError,
+    StaleBrokerEpochError,
+    UnknownTopicError,
+)
+from oncelog.types import BrokerRef, Buffer, PartitionId
+from oncelog.v1 import partition_pb2 as pb
+from oncelog.v1 import types_pb2
+from oncelog.wire import methods
+from oncelog.wire.wire_errors import to_detail
+from oncelog_partition_leader.log.disk_watch import DiskWatch
+from oncelog_partition_leader.partition.partition import LocalPartition
+from oncelog_runtime.process.bugs import Bugs
+from oncelog_runtime.process.tasks import TaskOwner
+
+_log = logging.getLogger(__name__)
+_UNKNOWN_EPOCH = -1
+
+
+class Follower:
+    """Handles `Replicate` for every partition of this broker."""
+
+    def __init__(
+        self,
+        partitions: Mapping[PartitionId, LocalPartition],
+        me: Callable[[], BrokerRef],
+        tasks: TaskOwner,
+        bugs: Bugs,
+        disk_watch: DiskWatch,
+    ) -> None:
+        self._disk_watch = disk_watch
+        self._partitions = partitions
+        self._me = me
+        self._tasks = tasks
+        self._bugs = bugs
+
+    async def replicate(self, request: pb.ReplicateRequest, payload: Buffer) -> pb.ReplicateReply:
+        """Raises `StaleBrokerEpochError` when the leader speaks to another incarnation."""
+        me = self._me()
+        if (request.follower.broker_id, request.follower.incarnation) != me:
+            raise StaleBrokerEpochError("another incarnation was spoken to", incarnation=me.incarnation)
+        if sum(item.length for item in request.partitions) != len(payload):
+            raise InvalidRequestError("the lengths do not add up to the payload")
+        reply = pb.ReplicateReply(follower=types_pb2.BrokerRef(broker_id=me.broker_id, incarnation=me.incarnation))
+        view = memoryview(payload)
+        steps: list[asyncio.Task[None]] = []
+        syncing: list[tuple[LocalPartition, pb.ReplicatePartition, pb.ReplicatePartitionReply]] = []
+        position = 0
+        for item in request.partitions:
+            answer = reply.partitions.add(topic_id=item.topic_id, partition=item.partition, session=item.session)
+            bulk = view[position : position + item.length]
+            position += item.length
+            try:
+                partition = self._find(item)
+                partition.check_session(item.leader_epoch, item.session, hello=item.hello)
+                if partition.exclusive.locked():
+                    raise LeaderNotAvailableError("the replica is busy", partition=item.partition)
+                if _wants_sync(partition, item):  # also when there is nothing to sync: else it joins the ISR again
+                    self._disk_watch.require_answering()
+                if item.hello or item.reset or item.HasField("truncate_to"):
+                    # A task of its own: a handler that is cancelled half-way must not leave a log half cut.
+                    step = self._step(partition, item, answer, bytes(bulk) if item.reset else b"")
+                    steps.append(self._tasks.spawn(step, "follower-step"))
+                elif self._append(partition, item, bulk, answer):
+                    syncing.append((partition, item, answer))
+            except OncelogError as error:
+                answer.error.CopyFrom(to_detail(error))
+            except Exception as error:
+                answer.error.CopyFrom(to_detail(self._bugs.met("request", error, methods.REPLICATE.name)))
+        if steps:
+            await asyncio.wait(steps)
+        for one in syncing:
+            await self._synced(*one)
+        return reply
+
+    def _find(self, item: pb.ReplicatePartition) -> LocalPartition:
+        partition = self._partitions.get(PartitionId(item.topic_id, item.partition))
+        if partition is None:
+            raise UnknownTopicError("no such replica here (yet)", partition=item.partition)
+        return partition
+
+    def _append(
+        self,
+        partition: LocalPartition,
+        item: pb.ReplicatePartition,
+        batches: Buffer,
+        answer: pb.ReplicatePartitionReply,
+    ) -> bool:
+        """Takes data, or the watermark alone. True when a sync must be awaited before the answer counts."""
+        if item.length:
+            if item.base_offset != partition.log.log_end_offset:
+                raise OffsetOutOfRangeError(
+                    "the batches do not follow the log end",
+                    base_offset=item.base_offset,
+                    log_end_offset=partition.log.log_end_offset,
+                )
+            partition.follow(item.leader_epoch, batches)
+        if item.HasField("epoch_start_offset"):
+            partition.reaches(item.leader_epoch, item.epoch_start_offset)
+        partition.leader_says(item.high_watermark, item.log_start_offset)
+        answer.log_end_offset = partition.log.log_end_offset
+        answer.last_epoch = _UNKNOWN_EPOCH
+        if not _wants_sync(partition, item):
+            return False
+        if partition.sync.synced_end >= answer.log_end_offset:
+            if not partition.log.is_epoch_synced:
+                partition.sync.request()
+            return False
+        partition.sync.request()
+        return True
+
+    async def _synced(
+        self, partition: LocalPartition, item: pb.ReplicatePartition, answer: pb.ReplicatePartitionReply
+    ) -> None:
+        try:
+            await partition.sync.wait(answer.log_end_offset)
+            _require_session(partition, item)
+        except OncelogError as error:
+            answer.error.CopyFrom(to_detail(error))
+
+    async def _step(
+        self,
+        partition: LocalPartition,
+        item: pb.ReplicatePartition,
+        answer: pb.ReplicatePartitionReply,
+        snapshot: bytes,
+    ) -> None:
+        """Hello, cut or reset; then the end and last epoch are told."""
+        try:
+            if item.reset:
+                await partition.reset(item.leader_epoch, item.session, item.base_offset, snapshot)
+            elif item.HasField("truncate_to"):
+                await partition.truncate(item.leader_epoch, item.session, item.truncate_to)
+            if _wants_sync(partition, item):
+                await partition.sync.wait(partition.log.log_end_offset)
+            _require_session(partition, item)
+            told = partition.told_end()
+            answer.log_end_offset, answer.last_epoch, answer.last_epoch_start = told
+        except OncelogError as error:
+            answer.error.CopyFrom(to_detail(error))
+        except Exception as error:
+            answer.error.CopyFrom(to_detail(self._bugs.met("request", error, methods.REPLICATE.name)))
+
+
+def _wants_sync(partition: LocalPartition, item: pb.ReplicatePartition) -> bool:
+    """The leader may have heard of a change of `flush_mode` before this follower; one of an older version says nothing."""
+    return item.fsync or partition.topic_config.fsync
+
+
+def _require_session(partition: LocalPartition, item: pb.ReplicatePartition) -> None:
+    """After a wait: what is told must still be of this session, in which nothing was cut meanwhile."""
+    if not partition.in_session(item.leader_epoch, item.session):
+        raise LeaderNotAvailableError("a newer session began", partition=item.partition)

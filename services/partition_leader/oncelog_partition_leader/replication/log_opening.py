@@ -1,0 +1,196 @@
+"""Opens the log of a replica, and keeps account of what it vouches for (`custody`, `sealing`).
+
+Rule 1: a log that is made, was set aside as rotten, or lost something by itself vouches for less from then on, and that is on
+        disk before the log is used: a crash, or a full disk, in between must not leave one that vouches for what it lacks.
+Rule 2: a rotten log is set aside, and an empty one stands in its place: quarantined, until the replica is in an ISR again.
+        It was repaired from a healthy one then, and what was set aside is removed.
+Rule 3: a failed log that has left everything in etcd that counted on it is opened anew under the same incarnation. It vouches
+        for nothing before the next one, until the replica is in an ISR again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from oncelog.errors import OncelogError, StorageError
+from oncelog.ports import WallClock
+from oncelog.types import PartitionId
+from oncelog_partition_leader.core.log.folders import folder_name
+from oncelog_partition_leader.core.replication.replica_state import EMPTY, LogState, ReplicaState
+from oncelog_partition_leader.log.checkpoints import IDENTITY
+from oncelog_partition_leader.log.data_dir.custody import Claim, Custody, read_log, write_log
+from oncelog_partition_leader.log.data_dir.trash import Trash
+from oncelog_partition_leader.log.log_config import LogConfig
+from oncelog_partition_leader.log.partition_log import PartitionLog
+from oncelog_partition_leader.log.recovery import make_directory, set_aside
+from oncelog_partition_leader.partition.partition import LocalPartition
+from oncelog_partition_leader.replication.sealing import read_seal, remove_seal
+from oncelog_runtime.ports import Disk
+
+_log = logging.getLogger(__name__)
+
+
+class LogOpener:
+    """`newest_incarnation()`: the broker's, or, before it has one, the lowest that it can get."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        log_dir: str,
+        trash: Trash,
+        clock: WallClock,
+        custody: Custody,
+        newest_incarnation: Callable[[], int],
+    ) -> None:
+        self._disk = disk
+        self._log_dir = log_dir
+        self._trash = trash
+        self._clock = clock
+        self._custody = custody
+        self._newest_incarnation = newest_incarnation
+        self._failed: dict[PartitionId, None] = {}
+        self._left: dict[PartitionId, None] = {}
+        self._quarantined: dict[PartitionId, None] = {}
+
+    def directory_of(self, topic: str, partition_id: PartitionId) -> str:
+        """Where a partition's log lies."""
+        return f"{self._log_dir}/{folder_name(topic, partition_id)}"
+
+    # ------------------------------------------------------------ opening
+
+    async def open(
+        self, partition_id: PartitionId, topic: str, config: LogConfig, *, rescan: bool = False
+    ) -> PartitionLog:
+        """`rescan`: a reader met rot, maybe below what recovery looks at, so every batch is checked before it is used.
+
+        Raises `StorageError`.
+        """
+        directory = self.directory_of(topic, partition_id)
+        if self._asides(topic, partition_id):
+            self._quarantined[partition_id] = None
+        await self._trash.take_back(folder_name(topic, partition_id))
+        vouches_from = self._newest_incarnation() + (partition_id in self._left)
+        if partition_id in self._failed or not self._disk.exists(f"{directory}/{IDENTITY}"):
+            await self._claim_less(directory, vouches_from)
+        try:
+            log = await PartitionLog.open(self._disk, directory, config, self._clock.now_ms())
+            if rescan:
+                await _rescan(log)
+            if log.lost_tail:
+                self._failed[partition_id] = None  # for the next try, which finds the tail cut
+                await self._lower_claim_or_close(log, vouches_from)
+        except StorageError as error:
+            if error.context.get("reason") != "rot":
+                raise
+            _log.error("the log of %s %s is rotten and is set aside: %s", topic, partition_id, error)
+            self._quarantined[partition_id] = None
+            await set_aside(self._disk, directory)
+            await self._claim_less(directory, vouches_from)
+            log = await PartitionLog.open(self._disk, directory, config, self._clock.now_ms())
+        self._failed.pop(partition_id, None)
+        return log
+
+    async def _lower_claim_or_close(self, log: PartitionLog, incarnation: int) -> None:
+        """What was synced is there, and so the seal stays."""
+        try:
+            await self.lower_claim(log.directory, incarnation, keeps_seal=True)
+        except StorageError:
+            await log.close(clean=False)
+            raise
+
+    async def _claim_less(self, directory: str, incarnation: int) -> None:
+        await make_directory(self._disk, directory)
+        await self.lower_claim(directory, incarnation)
+
+    def _asides(self, topic: str, partition_id: PartitionId) -> list[str]:
+        name = folder_name(topic, partition_id)
+        kept = [found for found in self._disk.list(self._log_dir) if found.startswith(f"{name}.quarantined-")]
+        return [f"{self._log_dir}/{found}" for found in kept]
+
+    # ------------------------------------------------------------ what is vouched for
+
+    def opened(self, partition: LocalPartition) -> None:
+        """Reads what the log of a new replica vouches for."""
+        directory = partition.log.directory
+        partition.claim = read_log(self._disk, directory, self._newest_incarnation())
+        partition.seal = read_seal(self._disk, directory)
+
+    def status(self, partition: LocalPartition) -> ReplicaState:
+        """How far an open log goes, and what it vouches for."""
+        if partition.id in self._quarantined:  # what stands in its place begins with nothing
+            incarnation = self._newest_incarnation()
+            return ReplicaState(EMPTY, incarnation, incarnation, known_epoch=partition.known_epoch)
+        log, claim = partition.log, self._custody.claim.and_also(partition.claim)
+        return ReplicaState(
+            LogState(log.reached_epoch, log.log_end_offset),
+            claim.intact_since,
+            claim.known_since,
+            partition.high_watermark,
+            partition.known_epoch,
+            partition.seal,
+        )
+
+    async def lower_claim(self, directory: str, incarnation: int, *, keeps_seal: bool = False) -> Claim:
+        """This log may have lost what it held before this incarnation, though its data directory lost nothing.
+
+        `keeps_seal`: it lost only what was not synced. Raises `StorageError`.
+        """
+        if not keeps_seal and read_seal(self._disk, directory) is not None:
+            await remove_seal(self._disk, directory)
+        claim = read_log(self._disk, directory, incarnation).lost_before(incarnation)
+        await write_log(self._disk, directory, claim)
+        return claim
+
+    async def will_be_reset(self, partition: LocalPartition) -> None:
+        """Before a log is dropped, to be copied anew from its leader. Raises `StorageError`."""
+        partition.claim = await self.lower_claim(partition.log.directory, self._newest_incarnation())
+        partition.seal = None
+
+    # ------------------------------------------------------------ failed and rotten logs
+
+    def failed(self, partition_id: PartitionId) -> None:
+        """The next `open` finds a log that may have lost something."""
+        self._failed[partition_id] = None
+
+    def left(self, partition_id: PartitionId) -> None:
+        """Nothing in etcd counts on the failed log any more: it can be opened anew under the same incarnation (rule 3)."""
+        self._left[partition_id] = None
+
+    def registered(self) -> None:
+        """The broker has a new incarnation."""
+        self._left.clear()
+
+    def forget(self, partition_id: PartitionId) -> None:
+        """The replica is no longer here."""
+        self._quarantined.pop(partition_id, None)
+
+    def owes(self, partition_id: PartitionId) -> bool:
+        """There is something to do when the replica is in the ISR: see `in_sync`."""
+        return partition_id in self._left or partition_id in self._quarantined
+
+    async def in_sync(self, partition: LocalPartition) -> None:
+        """The replica is in the ISR again: it holds everything, and vouches for it."""
+        if self._left.pop(partition.id, "absent") is None:
+            await self._vouch_again(partition)
+        if self._quarantined.pop(partition.id, "absent") is None:
+            for directory in self._asides(partition.topic, partition.id):
+                self._disk.remove(directory)
+            await self._disk.sync_dir(self._log_dir)
+
+    async def _vouch_again(self, partition: LocalPartition) -> None:
+        directory, incarnation = partition.log.directory, self._newest_incarnation()
+        try:
+            await write_log(self._disk, directory, read_log(self._disk, directory, incarnation))
+        except OncelogError as error:
+            _log.warning("the log of %s vouches for less than it could: %s", partition.id, error)
+
+
+async def _rescan(log: PartitionLog) -> None:
+    """Raises `StorageError` (rot), and then the log is closed."""
+    try:
+        async for _ in log.scrub():
+            pass
+    except StorageError:
+        await log.close(clean=False)
+        raise

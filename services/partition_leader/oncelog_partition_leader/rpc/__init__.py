@@ -1,0 +1,1 @@
+"""The broker's remote methods: wire messages in, calls of the domain, wire messages out."""

@@ -1,0 +1,152 @@
+"""The broker's remote methods for operators: altering topics, options in force, what stands in a partition.
+
+Rule: as in `service`, a handler checks the form, submits, and waits; it may be cancelled at any await.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+from oncelog.errors import InvalidRequestError, OncelogError, RequestTimedOutError, StorageError
+from oncelog.ports import Transport
+from oncelog.types import Buffer, PartitionId
+from oncelog.v1 import partition_pb2 as pb
+from oncelog.wire import methods
+from oncelog.wire.methods import MethodSpec
+from oncelog.wire.wire_errors import to_detail
+from oncelog_partition_leader.cluster.controller import Controller
+from oncelog_partition_leader.config import BrokerConfig
+from oncelog_partition_leader.log.topic_config import LEGAL, described
+from oncelog_partition_leader.replication.replica_manager import ReplicaManager
+from oncelog_partition_leader.rpc.describe import count_records, describe
+from oncelog_partition_leader.rpc.service import require_controller
+from oncelog_partition_leader.rpc.topic_readiness import wait_until_known, wait_until_usable
+from oncelog_runtime.metadata.cluster_keys import Topic
+from oncelog_runtime.metadata.cluster_view import ClusterView
+from oncelog_runtime.ports import RpcServer
+from oncelog_runtime.security.gate import Serve, handler_of
+from oncelog_runtime.serving.once import Once
+from oncelog_runtime.serving.topic_access import TopicOperation, require_access
+
+
+class AdminService:
+    """See the module."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        view: ClusterView,
+        replicas: ReplicaManager,
+        controller: Controller,
+        transport: Transport,
+        once: Once,
+    ) -> None:
+        self._config = config
+        self._view = view
+        self._replicas = replicas
+        self._controller = controller
+        self._transport = transport
+        self._once = once
+
+    def register(self, server: RpcServer) -> None:
+        """Hands every method to the server."""
+        table: list[tuple[MethodSpec[Any, Any], Serve]] = [
+            (methods.ALTER_TOPIC, self.alter_topic),
+            (methods.DESCRIBE_TOPIC_CONFIGS, self.describe_topic_configs),
+            (methods.DESCRIBE_PARTITIONS, self.describe_partitions),
+        ]
+        for spec, serve in table:
+            server.register(spec.name, handler_of(spec, serve))
+
+    async def alter_topic(self, request: pb.AlterTopicRequest, _payload: Buffer) -> tuple[pb.AlterTopicReply, Buffer]:
+        """Controller only. Answers when every live broker has the change, and new partitions their leaders."""
+        require_access(request.topic, TopicOperation.ALTER)
+        require_controller(self._controller, self._view)
+        return await self._once.run(request.call, self._controller.term, lambda: self._alter(request)), b""
+
+    async def _alter(self, request: pb.AlterTopicRequest) -> pb.AlterTopicReply:
+        topic, changed = await self._controller.topics.alter(
+            request.topic,
+            options_of(request.set),
+            request.unset,
+            request.partitions,
+            validate_only=request.validate_only,
+            topic_id=request.topic_id,
+        )
+        if not request.validate_only:
+            await self._wait(topic, request.timeout_ms)
+        reply = pb.AlterTopicReply(topic_id=topic.topic_id, partitions=topic.partitions, changed=changed)
+        for name, value in sorted(topic.config.items()):
+            reply.config.add(name=name, value=value)
+        return reply
+
+    async def _wait(self, topic: Topic, timeout_ms: int) -> None:
+        timeout_ms = min(max(timeout_ms, 1), self._config.request_timeout_max_ms)
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self._controller.topics.complete(topic)
+        except TimeoutError:
+            raise RequestTimedOutError("the topic was altered, but has not all its leaders yet") from None
+        entry = self._view.topics.get(topic.name)
+        if entry is not None:
+            await wait_until_known(self._view, self._transport, entry.mod_revision)
+        await wait_until_usable(self._view, self._transport, topic)
+
+    async def describe_topic_configs(
+        self, request: pb.DescribeTopicConfigsRequest, _payload: Buffer
+    ) -> tuple[pb.DescribeTopicConfigsReply, Buffer]:
+        """Options in force, with their source."""
+        reply = pb.DescribeTopicConfigsReply()
+        for name in request.topics:
+            answer = reply.topics.add(topic=name)
+            try:
+                require_access(name, TopicOperation.DESCRIBE_CONFIGS)
+                explicit = self._view.topic(name).config
+            except OncelogError as error:
+                answer.error.CopyFrom(to_detail(error))
+                continue
+            for option, value, is_explicit, default in described(explicit, self._replicas.defaults):
+                answer.config.add(
+                    name=option, value=value, explicit=is_explicit, default_value=default, legal=LEGAL[option]
+                )
+        return reply, b""
+
+    async def describe_partitions(
+        self, request: pb.DescribePartitionsRequest, _payload: Buffer
+    ) -> tuple[pb.DescribePartitionsReply, Buffer]:
+        """Of the partitions that this broker leads; another's error stands in its item."""
+        reply = pb.DescribePartitionsReply()
+        for item in request.partitions:
+            answer = reply.partitions.add(topic_id=item.topic_id, partition=item.partition)
+            try:
+                await self._describe_partition(item, answer)
+            except OncelogError as error:
+                answer.error.CopyFrom(to_detail(error))
+        return reply, b""
+
+    async def _describe_partition(self, item: pb.DescribePartition, answer: pb.DescribedPartition) -> None:
+        partition = self._replicas.find(PartitionId(item.topic_id, item.partition))
+        require_access(partition.topic, TopicOperation.PLACEMENT)
+        leadership = partition.require_leadership()
+        describe(leadership, answer)
+        if not item.HasField("count_from"):
+            return
+        try:
+            counted = await count_records(leadership.log, item.count_from, answer.last_stable_offset)
+        except StorageError as error:
+            if leadership.log.failed is not None:
+                partition.fail(error)
+            raise
+        answer.records, answer.counted_to = counted
+
+
+def options_of(entries: Iterable[pb.ConfigEntry]) -> dict[str, str]:
+    """Raises `InvalidRequestError` for an option that is given twice."""
+    options: dict[str, str] = {}
+    for entry in entries:
+        if entry.name in options:
+            raise InvalidRequestError("an option is given twice", name=ascii(entry.name[:64]))
+        options[entry.name] = entry.value
+    return options

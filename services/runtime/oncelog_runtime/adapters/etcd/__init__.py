@@ -1,0 +1,1 @@
+"""The metadata store on etcd, and an etcd of our own for laptops and tests."""

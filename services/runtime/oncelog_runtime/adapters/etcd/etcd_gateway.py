@@ -1,0 +1,57 @@
+"""Two questions to an etcd over its JSON gateway, without a client: who are you, and what stands under this key.
+
+Rule: no answer is an answer here ("nobody", "nothing"); whoever asks, asks again until a deadline of its own.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import ssl
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from typing import Any, Final
+
+from oncelog.core.malformed import MALFORMED
+from oncelog.link.tls_check import PemPaths
+
+_TIMEOUT_S: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class EtcdGateway:
+    """`address` is host:port of its clients' listener; `tls`: our certificate and the CA of its own."""
+
+    address: str
+    tls: PemPaths | None = None
+
+    def member_names(self) -> list[str]:
+        """Names of the members, as each gave its own at its start."""
+        try:
+            return [str(member.get("name", "")) for member in self._ask("cluster/member/list", {})["members"]]
+        except MALFORMED:
+            return []
+
+    def get(self, key: str) -> bytes | None:
+        """The value of a key; None = there is none, or etcd does not answer."""
+        answer = self._ask("kv/range", {"key": base64.b64encode(key.encode()).decode()})
+        try:
+            return base64.b64decode(answer["kvs"][0]["value"])
+        except (*MALFORMED, binascii.Error):
+            return None
+
+    def _ask(self, path: str, question: dict[str, Any]) -> dict[str, Any]:
+        context = None
+        if self.tls is not None:
+            context = ssl.create_default_context(cafile=self.tls.ca)
+            context.load_cert_chain(self.tls.cert, self.tls.key)
+        url = f"{'http' if context is None else 'https'}://{self.address}/v3/{path}"
+        request = urllib.request.Request(url, json.dumps(question).encode(), {"Content-Type": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=_TIMEOUT_S, context=context) as answer:
+                found = json.load(answer)
+        except (OSError, urllib.error.URLError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}

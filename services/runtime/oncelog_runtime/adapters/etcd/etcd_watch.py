@@ -1,0 +1,188 @@
+"""One watch on etcd, which never loses a change: a listing, then changes, and a new listing where history is gone.
+
+The watcher of etcd3 0.12 drops all callbacks at the first error, tells nobody, and never resumes (tried). So this module
+drives etcd's own Watch stub, on the same channel, and only its keys, values, leases and transactions are left to etcd3.
+
+Rule 1: the thread only carries raw answers to the loop; parsing happens there.
+Rule 2: the position is the revision of the last change that was handed on. After any error the stream is opened again
+        at position + 1; after a compaction above it, everything is listed anew.
+        A store whose revision is below the position was restored from a backup: everything is listed anew.
+Rule 3: a member that has lost its leader ends the stream (`hasleader`), so that another one is asked.
+Rule 4: at most `MAX_WAITING` answers wait for a slow reader; then the watch starts again with a listing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable
+from queue import SimpleQueue
+from typing import Any, Final
+
+import grpc
+
+from oncelog.errors import MetadataUnavailableError
+from oncelog_runtime.adapters.etcd.etcd_client import prefix_end
+from oncelog_runtime.etcd_wire import kv_pb2, rpc_pb2, rpc_pb2_grpc
+from oncelog_runtime.ports import Change, Listing
+
+_log = logging.getLogger(__name__)
+_MAX_BACKOFF_S: Final = 1.0
+MAX_WAITING: Final = 10_000
+_STUB: Any = rpc_pb2_grpc.WatchStub  # generated, untyped
+Raw = rpc_pb2.WatchResponse | None
+"""An answer; None = the stream has ended."""
+
+
+class _Stream:
+    """One Watch call and the thread that reads it. `post` is called on the loop, in order; last with None."""
+
+    def __init__(self, channel: Any, metadata: Any, request: rpc_pb2.WatchRequest, post: Callable[[Raw], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._post = post
+        self._requests: SimpleQueue[rpc_pb2.WatchRequest | None] = SimpleQueue()
+        self._requests.put(request)
+        sent = [*(metadata or ()), ("hasleader", "true")]
+        self._call = _STUB(channel).Watch(iter(self._requests.get, None), metadata=sent)
+        threading.Thread(target=self._read, name="etcd-watch", daemon=True).start()
+
+    def _read(self) -> None:
+        try:
+            for answer in self._call:
+                self._hand(answer)
+        except grpc.RpcError as error:
+            _log.info("etcd watch ended: %s", error.code())
+        finally:
+            self._hand(None)
+
+    def _hand(self, answer: Raw) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._post, answer)
+        except RuntimeError:
+            self._call.cancel()  # the loop is closed: nobody waits
+
+    def close(self) -> None:
+        """Ends the call, and with it both of its threads."""
+        self._requests.put(None)
+        self._call.cancel()
+
+
+class EtcdWatch:
+    """An async iterator of `Listing` and `Change`. It may be left and entered again (a cancelled wait loses nothing)."""
+
+    def __init__(
+        self, connection: Callable[[], tuple[Any, Any]], listing: Callable[[], Awaitable[Listing]], prefix: str
+    ) -> None:
+        self._connection = connection
+        self._listing = listing
+        self._prefix = prefix
+        self._position = 0
+        self._items: deque[Listing | Change] = deque()
+        self._wake = asyncio.Event()
+        self._raw: asyncio.Queue[tuple[_Stream, Raw]] = asyncio.Queue()
+        self._stream: _Stream | None = None
+        self._closed = False
+        self._task = asyncio.create_task(self._pump(), name=f"etcd-watch {prefix}")
+
+    def __aiter__(self) -> EtcdWatch:
+        return self
+
+    async def __anext__(self) -> Listing | Change:
+        while not self._items:
+            if self._closed:
+                raise StopAsyncIteration
+            if self._task.done():
+                await self._task  # a bug in the pump must not look like silence
+            self._wake.clear()
+            await self._wake.wait()
+        return self._items.popleft()
+
+    async def aclose(self) -> None:
+        """Ends the watch; a reader that waits gets the end of the iteration."""
+        self._closed = True
+        self._task.cancel()
+        await asyncio.wait([self._task])
+        self._wake.set()
+
+    async def _pump(self) -> None:
+        failures = 0
+        try:
+            while True:
+                try:
+                    if not self._position:
+                        await self._list()
+                    failures = 0 if await self._follow() else failures + 1
+                except MetadataUnavailableError as error:
+                    failures += 1
+                    _log.info("etcd watch of %s cannot list: %s", self._prefix, error)
+                if failures:
+                    await asyncio.sleep(min(0.05 * 2**failures, _MAX_BACKOFF_S))
+        finally:
+            self._end_stream()
+            self._wake.set()
+
+    async def _list(self) -> None:
+        listing = await self._listing()
+        self._items.clear()  # the listing says it all
+        self._push(listing)
+        self._position = listing.revision
+
+    async def _follow(self) -> bool:
+        """Reads one stream to its end. True when it was a healthy one."""
+        self._open_stream()
+        healthy = False
+        while True:
+            stream, raw = await self._raw.get()
+            if stream is not self._stream:
+                continue  # left over from an older stream
+            if raw is None or raw.canceled:
+                if raw is not None and raw.compact_revision > self._position:
+                    _log.info("etcd has compacted what the watch of %s still needs", self._prefix)
+                    self._position = 0
+                self._end_stream()
+                return healthy
+            healthy = True
+            if raw.created and raw.header.revision < self._position:
+                _log.warning("etcd is behind the watch of %s: it went back", self._prefix)
+                self._position = 0
+                self._end_stream()
+                return True
+            self._take(raw)
+            if len(self._items) > MAX_WAITING:
+                self._position = 0
+                self._end_stream()
+                return True
+
+    def _open_stream(self) -> None:
+        key = self._prefix.encode()
+        create = rpc_pb2.WatchCreateRequest(
+            key=key or b"\0", range_end=prefix_end(key), start_revision=self._position + 1, progress_notify=True
+        )
+        channel, metadata = self._connection()
+
+        def post(raw: Raw) -> None:
+            self._raw.put_nowait((stream, raw))
+
+        stream = _Stream(channel, metadata, rpc_pb2.WatchRequest(create_request=create), post)
+        self._stream = stream
+
+    def _end_stream(self) -> None:
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.close()
+
+    def _take(self, raw: rpc_pb2.WatchResponse) -> None:
+        """One answer holds whole revisions. Without events (and not the first) it is a notice of progress."""
+        for event in raw.events:
+            kv = event.kv
+            value = None if event.type == kv_pb2.Event.DELETE else kv.value
+            self._push(Change(kv.key.decode(), value, kv.mod_revision))
+            self._position = kv.mod_revision
+        if not raw.events and not raw.created:
+            self._position = max(self._position, raw.header.revision)
+
+    def _push(self, item: Listing | Change) -> None:
+        self._items.append(item)
+        self._wake.set()

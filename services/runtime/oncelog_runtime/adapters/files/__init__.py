@@ -1,0 +1,1 @@
+"""The data directory on a real file system."""

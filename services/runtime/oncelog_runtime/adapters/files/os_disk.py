@@ -1,0 +1,174 @@
+"""The data directory of one process, on a real file system.
+
+Rule 1: one process at a time: the root is locked with flock, which the kernel releases however the process ends.
+Rule 2: names become durable with `sync_dir`, bytes with `DiskFile.sync`; nothing else is promised.
+Rule 3: what is made here is for its owner alone (`private_files`).
+Rule 4: syncs have threads of their own, so that a slow recovery or cold read never holds up an acknowledgement.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import shutil
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final, TypeVar
+
+from oncelog.errors import StorageError
+from oncelog_runtime.adapters.files.os_file import OsFile, mapped
+from oncelog_runtime.adapters.files.private_files import FILE_MODE, make_folders, open_private, take_folder
+from oncelog_runtime.ports import DiskSpace
+
+T = TypeVar("T")
+LOCK_NAME: Final = ".lock"
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+
+
+class OsDisk:
+    """Implements `oncelog_runtime.ports.Disk` below `root`, which is created.
+
+    Raises `StorageError` reason="locked" when another process uses the directory. `slow_writes` counts the appends that
+    took over 50 ms: the event loop stood still meanwhile.
+    """
+
+    def __init__(self, root: Path | str, sync_threads: int = 2, work_threads: int = 2) -> None:
+        self._root = Path(root)
+        with mapped(str(root)):
+            take_folder(self._root)
+        self._lock_fd = self._lock()
+        self._sync_pool = ThreadPoolExecutor(sync_threads, thread_name_prefix="disk-sync")
+        self._work_pool = ThreadPoolExecutor(work_threads, thread_name_prefix="disk-work")
+        self._atomic: dict[str, asyncio.Lock] = {}
+        self.slow_writes = 0
+        self._boot_id = _boot_id()
+
+    @property
+    def boot_id(self) -> str:
+        """The kernel's own; where it tells none, a new one for each process: then only a clean stop loses nothing."""
+        return self._boot_id
+
+    def _lock(self) -> int:
+        path = self._root / LOCK_NAME
+        with mapped(str(path)):
+            fd = os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(fd)
+            message = f"the data directory {self._root} is in use by another process"
+            raise StorageError(message, reason="locked", path=self._root) from error
+        return fd
+
+    def close(self) -> None:
+        """Waits for running syncs and work, then gives the directory free."""
+        self._sync_pool.shutdown(wait=True)
+        self._work_pool.shutdown(wait=True)
+        if self._lock_fd >= 0:
+            os.close(self._lock_fd)
+            self._lock_fd = -1
+
+    def open(self, path: str, *, create: bool = False) -> OsFile:
+        """Opens for append and read. Raises `StorageError` when absent and not `create`."""
+        return OsFile(self._full(path), path, create, self._sync_pool, self._count_slow)
+
+    def exists(self, path: str) -> bool:
+        """True for a file or a directory."""
+        return self._full(path).exists()
+
+    def list(self, path: str) -> list[str]:
+        """Names in a directory, sorted; empty when it does not exist."""
+        try:
+            names = os.listdir(self._full(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise StorageError(reason="io", path=path) from error
+        return sorted(name for name in names if name != LOCK_NAME)
+
+    def make_dirs(self, path: str) -> None:
+        """Creates a directory and its parents."""
+        with mapped(path):
+            make_folders(self._full(path))
+
+    def remove(self, path: str) -> None:
+        """Removes a file or a whole directory; absent is fine."""
+        full = self._full(path)
+        with mapped(path):
+            if full.is_dir():
+                shutil.rmtree(full)
+            else:
+                full.unlink(missing_ok=True)
+
+    def rename(self, old: str, new: str) -> None:
+        """Renames a file or a directory atomically. Raises `StorageError` when `new` is a directory."""
+        target = self._full(new)
+        if target.is_dir():
+            raise StorageError("a directory is in the way", reason="io", path=new)
+        with mapped(old):
+            self._full(old).rename(target)
+
+    def read_file(self, path: str) -> bytes:
+        """The whole file. Raises `StorageError` when absent."""
+        with mapped(path):
+            return self._full(path).read_bytes()
+
+    def space(self) -> DiskSpace:
+        """Room on the volume, without what is kept for root."""
+        with mapped(""):
+            found = os.statvfs(self._root)
+        return DiskSpace(found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize)
+
+    async def write_atomic(self, path: str, data: bytes) -> None:
+        """Replaces a small file: temporary file, sync, rename, sync of the directory."""
+        full = self._full(path)
+        async with self._atomic.setdefault(path, asyncio.Lock()):
+            with mapped(path):
+                await asyncio.get_running_loop().run_in_executor(self._sync_pool, _replace, full, data)
+
+    async def sync_dir(self, path: str) -> None:
+        """Makes created, renamed and removed names of a directory durable."""
+        full = self._full(path)
+        with mapped(path):
+            await asyncio.get_running_loop().run_in_executor(self._sync_pool, _sync_directory, full)
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Runs blocking work off the loop."""
+        return await asyncio.get_running_loop().run_in_executor(self._work_pool, work)
+
+    def _full(self, path: str) -> Path:
+        parts = [part for part in path.split("/") if part not in ("", ".")]
+        if path.startswith("/") or ".." in parts:
+            raise ValueError(f"paths are relative to the data directory, not {path!r}")
+        return self._root.joinpath(*parts)
+
+    def _count_slow(self) -> None:
+        self.slow_writes += 1
+
+
+def _replace(path: Path, data: bytes) -> None:
+    temporary = path.with_name(path.name + ".tmp")
+    with open(temporary, "wb", opener=open_private) as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    _sync_directory(path.parent)
+
+
+def _sync_directory(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _boot_id() -> str:
+    try:
+        return _BOOT_ID.read_text().strip()
+    except OSError:
+        return f"unknown-{uuid.uuid4().hex}"

@@ -1,0 +1,1 @@
+"""The gRPC server: links, unary calls, TLS, tokens, and bounds on what a peer may hold."""

@@ -1,0 +1,95 @@
+"""What all links of a server share: its handlers and bounds, and who is connected."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from oncelog.error_codes import ErrorCode
+from oncelog.ports import Handler
+from oncelog.trace import tracing
+from oncelog_runtime.adapters.grpc.half_messages import HalfMessages
+from oncelog_runtime.core.arriving import Meter
+from oncelog_runtime.core.listeners import CLIENT, EXTERNAL
+from oncelog_runtime.core.shares import Shares
+from oncelog_runtime.serving.quotas import Quotas
+
+if TYPE_CHECKING:
+    from oncelog_runtime.adapters.grpc.authentication import Authentication
+    from oncelog_runtime.adapters.grpc.server_link import ServerLink
+
+
+@dataclass(slots=True)
+class LinkHost:
+    """What all links of a server share."""
+
+    handlers: dict[str, Handler]
+    software: str
+    cluster_id: str
+    max_message_bytes: int
+    max_requests_per_link: int
+    max_bytes_per_link: int
+    max_links: int
+    default_timeout_ms: int
+    shares: Shares
+    max_links_per_peer: int
+    quotas: Quotas
+    tracer: tracing.Tracer | None = None
+    authentication: Authentication | None = None
+    """None: nobody is asked who he is."""
+    stopping: bool = False
+    links: dict[int, ServerLink] = field(default_factory=dict)
+    links_at: Counter[str] = field(default_factory=Counter)
+    """By listener: a crowd of clients must not keep the other services out."""
+    links_of: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """By listener and peer: one peer must not keep the others out."""
+    let_in: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """The same, of those whose hello was accepted: streams without a hello take no place of theirs."""
+    refused: Counter[str] = field(default_factory=lambda: Counter({ErrorCode.RESOURCE_EXHAUSTED.name: 0}))
+    """Links that were not let in, by the error's code; the first refusal is to be seen as a change, so it begins at 0."""
+    half_messages: HalfMessages | None = None
+    running: set[asyncio.Task[None]] = field(default_factory=set)
+    no_links: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.no_links.set()
+
+    def meter(self, connection: str) -> Meter:
+        """Where to count each whole message and each answer of a connection."""
+        return self.half_messages.meter(connection) if self.half_messages is not None else Meter()
+
+    def add(self, link: ServerLink) -> None:
+        """A link begins."""
+        self.links[id(link)] = link
+        self.links_at[link.listener] += 1
+        self.links_of[link.listener, link.peer] += 1
+        self.no_links.clear()
+
+    def rename(self, link: ServerLink, peer: str) -> None:
+        """The peer of a link said who it is: it counts for that one, and no more for its address."""
+        self._forget_peer(link)
+        link.peer = peer
+        self.links_of[link.listener, peer] += 1
+
+    def remove(self, link: ServerLink) -> None:
+        """A link has ended."""
+        del self.links[id(link)]
+        self.links_at[link.listener] -= 1
+        self._forget_peer(link)
+        if not self.links:
+            self.no_links.set()
+
+    def links_let_in(self, peer: str) -> int:
+        """Of a client, at all doors for clients."""
+        return sum(self.let_in[name, peer] for name in (CLIENT, EXTERNAL))
+
+    def _forget_peer(self, link: ServerLink) -> None:
+        key = (link.listener, link.peer)
+        self.links_of[key] -= 1
+        if link.is_let_in:
+            self.let_in[key] -= 1
+        if not self.links_of[key]:
+            del self.links_of[key]
+            self.let_in.pop(key, None)

@@ -1,0 +1,127 @@
+"""Bearer tokens (JWT, RFC 7519): who the caller is, by the word of one issuer.
+
+Rule 1: the algorithms are ours, not the token's: asymmetric ones alone. The key is the one that the token names, of the
+        issuer's set, and no other.
+Rule 2: a token says issuer, audience, subject and end, and all of them are checked; one without is refused.
+Rule 3: what failed is told in few words, without the token or anything out of it.
+Rule 4: a token is verified once; then its hash is known until it ends, or until its key is taken out of the set.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Final
+
+import jwt
+
+from oncelog.errors import AuthenticationError, InvalidRequestError, TokenExpiredError
+from oncelog.ports import WallClock
+from oncelog_runtime.adapters.grpc.token_keys import ALGORITHMS, TokenKeys
+from oncelog_runtime.core.security.acl import USER, check_principal
+
+TOKEN_BYTES_MAX: Final = 12 << 10
+_KEPT: Final = 4_096
+_LEEWAY_S: Final = 10
+"""Clocks of issuer and broker differ; for the beginning of a token alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """Whose token it is."""
+
+    principal: str
+    expires_ms: int
+    key_id: str
+    key: jwt.PyJWK
+
+
+class TokenVerifier:
+    """Tokens of one issuer for one audience."""
+
+    def __init__(
+        self, keys: TokenKeys, clock: WallClock, issuer: str, audience: str, principal_claim: str = "sub"
+    ) -> None:
+        self._keys = keys
+        self._clock = clock
+        self._issuer = issuer
+        self._audience = audience
+        self._claim = principal_claim
+        self._known: OrderedDict[bytes, Verified] = OrderedDict()
+
+    async def verify(self, token: str) -> Verified:
+        """Raises `AuthenticationError`, or `TokenExpiredError`."""
+        if len(token) > TOKEN_BYTES_MAX or not token.isascii():
+            raise AuthenticationError("the token is too long, or no token at all", limit=TOKEN_BYTES_MAX)
+        digest = sha256(token.encode()).digest()
+        known = self._known.get(digest)
+        if known is None or not self._keys.has(known.key_id, known.key):
+            known = await self._verify(token)
+            self._known[digest] = known
+            if len(self._known) > _KEPT:
+                self._known.popitem(last=False)
+        if self.is_over(known):
+            raise TokenExpiredError()
+        return known
+
+    def is_over(self, verified: Verified) -> bool:
+        """It has ended, or its key has been taken back."""
+        return self._clock.now_ms() >= verified.expires_ms or not self._keys.has(verified.key_id, verified.key)
+
+    async def _verify(self, token: str) -> Verified:
+        key_id = _key_id_of(token)
+        key = await self._keys.find(key_id)
+        if key is None:
+            raise AuthenticationError("the token is signed with a key that its issuer does not publish")
+        claims = self._claims(token, key)
+        expires_ms = int(claims["exp"]) * 1000  # a number, or its digits as text
+        return Verified(self._principal(claims), expires_ms, key_id, key)
+
+    def _claims(self, token: str, key: jwt.PyJWK) -> dict[str, Any]:
+        try:
+            claims: dict[str, Any] = jwt.decode(
+                token,
+                key=key,
+                algorithms=list(ALGORITHMS),
+                audience=self._audience,
+                issuer=self._issuer,
+                leeway=_LEEWAY_S,
+                options={"require": ["exp", "iss", "aud", "sub"], "strict_aud": False},
+            )
+        except jwt.ExpiredSignatureError:
+            raise TokenExpiredError() from None
+        except jwt.InvalidAudienceError:
+            raise AuthenticationError("the token is for another audience", expected=self._audience) from None
+        except jwt.InvalidIssuerError:
+            raise AuthenticationError("the token is of another issuer", expected=self._issuer) from None
+        except jwt.MissingRequiredClaimError as error:
+            raise AuthenticationError(f"the token does not say {error.claim}") from None
+        except jwt.ImmatureSignatureError:
+            raise AuthenticationError("the token does not count yet: compare the clocks") from None
+        except (jwt.PyJWTError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
+            raise AuthenticationError("the token is not what its issuer signs") from None
+        return claims
+
+    def _principal(self, claims: dict[str, Any]) -> str:
+        name = claims.get(self._claim)
+        if not isinstance(name, str):
+            raise AuthenticationError(f"the token names nobody: its claim {self._claim} is no text")
+        try:
+            return check_principal(USER + name, wildcard=False)
+        except InvalidRequestError:
+            raise AuthenticationError(f"the token names nobody: its claim {self._claim} is no legal name") from None
+
+
+def _key_id_of(token: str) -> str:
+    """The key that a token names. Nothing is trusted yet."""
+    try:
+        header = jwt.get_unverified_header(token)
+    except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
+        raise AuthenticationError("this is no token (JWT)") from None
+    key_id = header.get("kid")
+    if header.get("alg") not in ALGORITHMS:
+        raise AuthenticationError("the token is signed with an algorithm that is not accepted here")
+    if not isinstance(key_id, str):
+        raise AuthenticationError("the token does not say with which key it is signed (kid)")
+    return key_id

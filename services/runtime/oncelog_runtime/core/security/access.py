@@ -1,0 +1,146 @@
+"""What one caller may do, remembered: a question that was asked before costs one look into a dictionary.
+
+Rule 1: answers are of the newest rules: `Policy` counts its changes, and a caller's memory of older ones is thrown away.
+Rule 2: memory is bounded: at `REMEMBERED_MAX` answers it begins anew.
+Rule 3: a topic id that nobody knows is never remembered: it may be a topic's in the next moment.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Protocol
+
+from oncelog_runtime.core.security.acl import Acl, Operation, ResourceType
+from oncelog_runtime.core.security.matcher import Decision, Matcher, Rules
+from oncelog_runtime.core.security.roles import Binding, Role, expand
+
+REMEMBERED_MAX: Final = 10_000
+CALLERS_MAX: Final = 4_096
+
+
+class AuditLog(Protocol):
+    """Takes what was decided, for the record."""
+
+    def record(
+        self,
+        *,
+        principal: str,
+        peer: str,
+        listener: str,
+        method: str,
+        operation: str,
+        resource_type: str,
+        resource: str,
+        allowed: bool,
+        reason: str,
+    ) -> None:
+        """A decision of the rules. Never raises, never waits."""
+        ...
+
+    def unauthenticated(self, *, peer: str, listener: str, code: str, reason: str) -> None:
+        """Somebody's proof of who he is was refused."""
+        ...
+
+
+def _no_topics(_topic_id: str) -> str | None:
+    return None
+
+
+class Policy:
+    """The rules in force in this process."""
+
+    def __init__(self, super_users: Iterable[str] = ()) -> None:
+        self.super_users = tuple(super_users)
+        self.generation = 0
+        self.matcher = Matcher((), self.super_users)
+        self.topic_name: Callable[[str], str | None] = _no_topics
+        """Topic id -> name, None = unknown. The process says where it knows that from."""
+        self.audit: AuditLog | None = None
+        self._callers: OrderedDict[tuple[str, str], Access] = OrderedDict()
+
+    def replace(self, acls: Iterable[Acl], bindings: Iterable[Binding], roles: Mapping[str, Role]) -> None:
+        """Other rules are in force from here on."""
+        expanded = [acl for binding in bindings for acl in expand(binding, roles)]
+        self.matcher = Matcher([*acls, *expanded], self.super_users)
+        self.generation += 1
+
+    def access(self, principal: str, host: str) -> Access:
+        """What is remembered of this caller."""
+        key = (principal, host)
+        found = self._callers.get(key)
+        if found is None:
+            found = self._callers[key] = Access(self, principal, host)
+            if len(self._callers) > CALLERS_MAX:
+                self._callers.popitem(last=False)
+        else:
+            self._callers.move_to_end(key)
+        return found
+
+
+class Access:
+    """One principal at one host."""
+
+    __slots__ = ("_by_name", "_by_topic_id", "_generation", "_policy", "_rules", "host", "principal")
+
+    def __init__(self, policy: Policy, principal: str, host: str) -> None:
+        self.principal = principal
+        self.host = host
+        self._policy = policy
+        self._generation = -1
+        self._rules = Rules(())
+        self._by_name: dict[tuple[Operation, ResourceType, str], bool] = {}
+        self._by_topic_id: dict[Operation, dict[str, bool]] = {}
+
+    @property
+    def audit(self) -> AuditLog | None:
+        """Where decisions are recorded."""
+        return self._policy.audit
+
+    def look(self) -> None:
+        """Forgets what older rules said. Before the first question of each request."""
+        if self._generation != self._policy.generation:
+            self._generation = self._policy.generation
+            self._rules = self._policy.matcher.rules_of(self.principal, self.host)
+            self._by_name.clear()
+            self._by_topic_id.clear()
+
+    def allows(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+        """By name."""
+        key = (operation, resource_type, name)
+        known = self._by_name.get(key)
+        if known is None:
+            if len(self._by_name) >= REMEMBERED_MAX:
+                self._by_name.clear()
+            known = self._by_name[key] = self._rules.decide(operation, resource_type, name).allowed
+        return known
+
+    def allows_any(self, operation: Operation, resource_type: ResourceType) -> bool:
+        """On some resource."""
+        return self._rules.decide_any(operation, resource_type).allowed
+
+    def remembered(self, operation: Operation) -> dict[str, bool]:
+        """Topic id -> answer, as far as it was asked before: for the way of batches."""
+        return self._by_topic_id.setdefault(operation, {})
+
+    def allows_topic(self, operation: Operation, topic_id: str) -> bool:
+        """By topic id; False for one that nobody knows."""
+        remembered = self.remembered(operation)
+        known = remembered.get(topic_id)
+        if known is None:
+            name = self._policy.topic_name(topic_id)
+            if name is None:
+                return False
+            if len(remembered) >= REMEMBERED_MAX:
+                remembered.clear()
+            known = remembered[topic_id] = self._rules.decide(operation, ResourceType.TOPIC, name).allowed
+        return known
+
+    def topic_name(self, topic_id: str) -> str | None:
+        """Its name, None = unknown."""
+        return self._policy.topic_name(topic_id)
+
+    def why(self, operation: Operation, resource_type: ResourceType, name: str) -> Decision:
+        """The decision with its reason, for people."""
+        self.look()
+        return self._rules.decide(operation, resource_type, name)

@@ -1,0 +1,346 @@
+"""The one table of rights: what each remote method asks of its caller. docs/security.md shows it to people.
+
+Rule 1: every method has a row (a test walks them); what has none is refused to everybody.
+Rule 2: `asks` are about the whole request: one that is refused refuses it, before anything was looked at. `each` is about the
+        items of a request: what is refused is answered in its place, and the others go on.
+Rule 3: `hides` takes out of an answer what the caller may not describe, so that it reads as if that did not exist.
+Rule 4: existence is not told. A question about a name is decided by the name alone. A question about a topic id whose topic
+        the caller may not describe is answered as if nobody knew that id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from oncelog_runtime.core.security.access import Access
+from oncelog_runtime.core.security.acl import CLUSTER_NAME, Operation, ResourceType
+
+_O, _R = Operation, ResourceType
+_DRAIN_STATUS: Final = 0
+_DECOMMISSION_STATUS: Final = 0
+
+
+class Question(NamedTuple):
+    """May the caller do this? `by_id`: `name` is a topic id. `anywhere`: on some resource of the type, whichever."""
+
+    operation: Operation
+    resource_type: ResourceType
+    name: str
+    by_id: bool = False
+    anywhere: bool = False
+
+    def holds(self, access: Access) -> bool:
+        """The answer."""
+        if self.by_id:
+            return access.allows_topic(self.operation, self.name)
+        if self.anywhere:
+            return access.allows_any(self.operation, self.resource_type)
+        return access.allows(self.operation, self.resource_type, self.name)
+
+
+Alternatives = tuple[Question, ...]
+"""One of them is enough; the first is the one that a refusal names."""
+Asks = Callable[[Any], Iterator[Alternatives]]
+Hides = Callable[[Any, Any, Access], None]
+"""(request, reply, caller): changes the reply."""
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """Rights on the items of a request. `field` of the request holds them; `answers` is the field of the reply, with an
+    answer for each item in the same order, or (`errors_only`) with those alone that failed.
+
+    `operation` on the topic whose id each item names; where items are names, `by_name` is where an answer says it. `asks`:
+    further questions about an item. `applies`: whether the items of this request count at all. `says_more`: the method is
+    worth calling without any item.
+    """
+
+    field: str
+    operation: Operation
+    answers: str
+    by_name: str = ""
+    asks: Asks | None = None
+    errors_only: bool = False
+    applies: Callable[[Any], bool] | None = None
+    says_more: bool = False
+
+    def questions(self, item: Any) -> Iterator[Alternatives]:
+        """About one item."""
+        yield (self.question(item),)
+        if self.asks is not None:
+            yield from self.asks(item)
+
+    def question(self, item: Any) -> Question:
+        """About the topic of an item."""
+        if self.by_name:
+            return Question(self.operation, _R.TOPIC, item)
+        return Question(self.operation, _R.TOPIC, item.topic_id, by_id=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The rights of one method."""
+
+    asks: Asks | None = None
+    each: Each | None = None
+    hides: Hides | None = None
+
+
+# ---------------------------------------------------------------- questions
+
+
+def _one(operation: Operation, resource_type: ResourceType, name: str, *, by_id: bool = False) -> Alternatives:
+    return (Question(operation, resource_type, name, by_id),)
+
+
+def _cluster(operation: Operation) -> Asks:
+    def asks(_request: Any) -> Iterator[Alternatives]:
+        yield _one(operation, _R.CLUSTER, CLUSTER_NAME)
+
+    return asks
+
+
+def _topic(operation: Operation) -> Asks:
+    def asks(request: Any) -> Iterator[Alternatives]:
+        yield _one(operation, _R.TOPIC, request.topic)
+
+    return asks
+
+
+def _topic_id(operation: Operation) -> Asks:
+    def asks(request: Any) -> Iterator[Alternatives]:
+        yield _one(operation, _R.TOPIC, request.topic_id, by_id=True)
+
+    return asks
+
+
+def _group(operation: Operation) -> Asks:
+    def asks(request: Any) -> Iterator[Alternatives]:
+        yield _one(operation, _R.GROUP, request.group_id)
+
+    return asks
+
+
+def _transactional_id(operation: Operation) -> Asks:
+    def asks(request: Any) -> Iterator[Alternatives]:
+        yield _one(operation, _R.TRANSACTIONAL_ID, request.transactional_id)
+
+    return asks
+
+
+def _named_transaction(request: Any) -> Iterator[Alternatives]:
+    yield _one(_O.WRITE, _R.TRANSACTIONAL_ID, request.name.transactional_id)
+
+
+def _item_of_transaction(item: Any) -> Iterator[Alternatives]:
+    if item.transactional_id:
+        yield _one(_O.WRITE, _R.TRANSACTIONAL_ID, item.transactional_id)
+
+
+def _produce_records(request: Any) -> Iterator[Alternatives]:
+    yield _one(_O.WRITE, _R.TOPIC, request.topic)
+    yield from _item_of_transaction(request)
+
+
+def _create_topic(request: Any) -> Iterator[Alternatives]:
+    yield (Question(_O.CREATE, _R.TOPIC, request.topic), Question(_O.CREATE, _R.CLUSTER, CLUSTER_NAME))
+
+
+def _alter_topic(request: Any) -> Iterator[Alternatives]:
+    if request.partitions:
+        yield _one(_O.ALTER, _R.TOPIC, request.topic)
+    if request.set or request.unset or not request.partitions:
+        yield _one(_O.ALTER_CONFIGS, _R.TOPIC, request.topic)
+
+
+def _unless_status(status: int) -> Asks:
+    def asks(request: Any) -> Iterator[Alternatives]:
+        operation = _O.DESCRIBE if request.action == status else _O.ALTER
+        yield _one(operation, _R.CLUSTER, CLUSTER_NAME)
+
+    return asks
+
+
+def _init_producer_id(request: Any) -> Iterator[Alternatives]:
+    if request.transactional_id:
+        yield _one(_O.WRITE, _R.TRANSACTIONAL_ID, request.transactional_id)
+    else:
+        yield (
+            Question(_O.IDEMPOTENT_WRITE, _R.CLUSTER, CLUSTER_NAME),
+            Question(_O.WRITE, _R.TOPIC, "", anywhere=True),
+        )
+
+
+def _enrol(request: Any) -> Iterator[Alternatives]:
+    yield from _named_transaction(request)
+    for item in request.partitions:
+        yield _one(_O.WRITE, _R.TOPIC, item.topic_id, by_id=True)
+    for group in request.groups:
+        yield _one(_O.READ, _R.GROUP, group)
+
+
+def _with_token(request: Any) -> Iterator[Alternatives]:
+    yield _one(_O.WRITE, _R.TRANSACTIONAL_ID, request.transactional_id)
+    if request.token.app_id:
+        yield _one(_O.WRITE, _R.TOKEN_APP_ID, request.token.app_id)
+
+
+def _commit_offsets(request: Any) -> Iterator[Alternatives]:
+    yield _one(_O.READ, _R.GROUP, request.member.group_id)
+
+
+def _send_offsets(request: Any) -> Iterator[Alternatives]:
+    yield from _named_transaction(request)
+    yield _one(_O.READ, _R.GROUP, request.member.group_id)
+    for item in request.offsets:
+        yield _one(_O.READ, _R.TOPIC, item.topic_id, by_id=True)
+
+
+def _delete_offsets(request: Any) -> Iterator[Alternatives]:
+    yield _one(_O.DELETE, _R.GROUP, request.group_id)
+    for item in request.partitions:
+        yield _one(_O.READ, _R.TOPIC, item.topic_id, by_id=True)
+
+
+def _check_acl(request: Any) -> Iterator[Alternatives]:
+    if request.principal:  # everybody may ask about himself
+        yield _one(_O.DESCRIBE, _R.CLUSTER, CLUSTER_NAME)
+
+
+def _describe_quota(request: Any) -> Iterator[Alternatives]:
+    if request.subject:  # everybody may ask about himself
+        yield _one(_O.DESCRIBE_CONFIGS, _R.CLUSTER, CLUSTER_NAME)
+
+
+# ---------------------------------------------------------------- what is left out of answers
+
+
+def _keep(items: Any, is_seen: Callable[[Any], bool]) -> None:
+    """Drops what is not seen from a repeated field."""
+    hidden = [number for number, item in enumerate(items) if not is_seen(item)]
+    for number in reversed(hidden):
+        del items[number]
+
+
+def _sees_topic(access: Access, topic_id: str) -> bool:
+    return access.allows_topic(_O.DESCRIBE, topic_id)
+
+
+def _metadata(request: Any, reply: Any, access: Access) -> None:
+    """Of all topics, those that may be seen. Names that were asked for are items of the request."""
+    if request.all_topics:
+        _keep(reply.topics, lambda topic: access.allows(_O.DESCRIBE, _R.TOPIC, topic.name))
+
+
+def _moves(_request: Any, reply: Any, access: Access) -> None:
+    _keep(reply.moves, lambda move: _sees_topic(access, move.topic_id))
+
+
+def _fetched_offsets(_request: Any, reply: Any, access: Access) -> None:
+    _keep(reply.offsets, lambda item: _sees_topic(access, item.topic_id))
+
+
+def _groups(_request: Any, reply: Any, access: Access) -> None:
+    _keep(reply.groups, lambda group: access.allows(_O.DESCRIBE, _R.GROUP, group.group_id))
+
+
+def _described_group(_request: Any, reply: Any, access: Access) -> None:
+    _keep(reply.offsets, lambda item: _sees_topic(access, item.offset.topic_id))
+    for pending in reply.pending:
+        _keep(pending.offsets, lambda item: _sees_topic(access, item.topic_id))
+
+
+def _transactions(_request: Any, reply: Any, access: Access) -> None:
+    _keep(reply.transactions, lambda info: access.allows(_O.DESCRIBE, _R.TRANSACTIONAL_ID, info.transactional_id))
+    for info in reply.transactions:
+        _parts(info, access)
+
+
+def _described_transaction(_request: Any, reply: Any, access: Access) -> None:
+    _parts(reply.transaction, access)
+
+
+def _parts(info: Any, access: Access) -> None:
+    _keep(info.partitions, lambda item: _sees_topic(access, item.topic_id))
+    _keep(info.groups, lambda group: access.allows(_O.DESCRIBE, _R.GROUP, group))
+    _keep(info.tokens, lambda token: access.allows(_O.DESCRIBE, _R.TOKEN_APP_ID, token.app_id))
+
+
+# ---------------------------------------------------------------- the table
+
+_SERVICES: Final = Row(_cluster(_O.CLUSTER_ACTION))
+_ALTERS_CLUSTER: Final = Row(_cluster(_O.ALTER))
+_DESCRIBES_CLUSTER: Final = Row(_cluster(_O.DESCRIBE))
+_WRITES_TRANSACTION: Final = Row(_named_transaction)
+
+TABLE: Final[dict[str, Row]] = {
+    "PartitionLeader.Produce": Row(each=Each("partitions", _O.WRITE, "partitions", asks=_item_of_transaction)),
+    "PartitionLeader.Fetch": Row(each=Each("partitions", _O.READ, "partitions")),
+    "PartitionLeader.ProduceRecords": Row(_produce_records),
+    "PartitionLeader.FetchRecords": Row(_topic(_O.READ)),
+    "PartitionLeader.ListOffsets": Row(each=Each("partitions", _O.DESCRIBE, "partitions")),
+    "PartitionLeader.OffsetForLeaderEpoch": Row(_topic_id(_O.DESCRIBE)),
+    "PartitionLeader.GetProducerState": Row(_topic_id(_O.WRITE)),
+    "PartitionLeader.DescribeProducers": Row(_topic_id(_O.READ)),
+    "PartitionLeader.DeleteRecords": Row(_topic_id(_O.DELETE)),
+    "PartitionLeader.GetMetadata": Row(
+        each=Each(
+            *("topics", _O.DESCRIBE, "topics"),
+            by_name="name",
+            applies=lambda request: not request.all_topics,
+            says_more=True,
+        ),
+        hides=_metadata,
+    ),
+    "PartitionLeader.CreateTopic": Row(_create_topic),
+    "PartitionLeader.DeleteTopic": Row(_topic(_O.DELETE)),
+    "PartitionLeader.AlterTopic": Row(_alter_topic),
+    "PartitionLeader.DescribeTopicConfigs": Row(each=Each("topics", _O.DESCRIBE_CONFIGS, "topics", by_name="topic")),
+    "PartitionLeader.DescribePartitions": Row(each=Each("partitions", _O.DESCRIBE, "partitions")),
+    "PartitionLeader.DrainBroker": Row(_unless_status(_DRAIN_STATUS)),
+    "PartitionLeader.ReassignPartitions": _ALTERS_CLUSTER,
+    "PartitionLeader.ListReassignments": Row(_cluster(_O.DESCRIBE), hides=_moves),
+    "PartitionLeader.TransferLeadership": _ALTERS_CLUSTER,
+    "PartitionLeader.SurveyReplicas": _DESCRIBES_CLUSTER,
+    "PartitionLeader.ElectUnclean": _ALTERS_CLUSTER,
+    "PartitionLeader.DecommissionBrokers": Row(_unless_status(_DECOMMISSION_STATUS)),
+    "Security.CreateAcls": _ALTERS_CLUSTER,
+    "Security.DeleteAcls": _ALTERS_CLUSTER,
+    "Security.ListAcls": _DESCRIBES_CLUSTER,
+    "Security.CheckAcl": Row(_check_acl),
+    "Security.AlterUser": _ALTERS_CLUSTER,
+    "Security.DeleteUser": _ALTERS_CLUSTER,
+    "Security.ListUsers": _DESCRIBES_CLUSTER,
+    "Security.AlterQuotas": Row(_cluster(_O.ALTER_CONFIGS)),
+    "Security.ListQuotas": Row(_cluster(_O.DESCRIBE_CONFIGS)),
+    "Security.DescribeQuota": Row(_describe_quota),
+    "PartitionLeader.Replicate": _SERVICES,
+    "PartitionLeader.WriteTxnMarkers": _SERVICES,
+    "PartitionLeader.SyncReplica": _SERVICES,
+    "PartitionLeader.ReportBroker": _SERVICES,
+    "PartitionLeader.Ping": _SERVICES,
+    "PartitionLeader.ReplicaStatus": _SERVICES,
+    "Coordinator.InitProducerId": Row(_init_producer_id),
+    "Coordinator.EnrolPartitions": Row(_enrol),
+    "Coordinator.EndTransaction": _WRITES_TRANSACTION,
+    "Coordinator.GetOutcome": Row(_transactional_id(_O.DESCRIBE)),
+    "Coordinator.JoinTransaction": Row(_with_token),
+    "Coordinator.RenewTransaction": _WRITES_TRANSACTION,
+    "Coordinator.CommitTransaction": Row(_with_token),
+    "Coordinator.AbortTransaction": Row(_with_token),
+    "Coordinator.ResolveTransaction": _SERVICES,
+    "Coordinator.CommitOffsets": Row(_commit_offsets, Each("offsets", _O.READ, "errors", errors_only=True)),
+    "Coordinator.FetchOffsets": Row(_group(_O.DESCRIBE), hides=_fetched_offsets),
+    "Coordinator.SendOffsets": Row(_send_offsets),
+    "Coordinator.WriteGroupMarkers": _SERVICES,
+    "Coordinator.ListTransactions": Row(hides=_transactions),
+    "Coordinator.DescribeTransaction": Row(_transactional_id(_O.DESCRIBE), hides=_described_transaction),
+    "Coordinator.ForceAbort": _ALTERS_CLUSTER,
+    "Coordinator.ListGroups": Row(hides=_groups),
+    "Coordinator.DescribeGroup": Row(_group(_O.DESCRIBE), hides=_described_group),
+    "Coordinator.DeleteOffsets": Row(_delete_offsets),
+    "Coordinator.DrainCoordinator": Row(_unless_status(_DRAIN_STATUS)),
+    "PidAllocator.AllocateProducerIds": _SERVICES,
+}

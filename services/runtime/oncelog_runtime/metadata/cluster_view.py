@@ -1,0 +1,440 @@
+"""What etcd says, as typed values: one watch over everything, so that all of it is of one revision.
+
+Rule 1: nobody goes back: a key never takes an older mod revision, a listing older than the view is ignored, and one's
+        own writes may be entered ahead of the watch (`learn`). The exception is an etcd that was restored from a backup:
+        whoever is sure of that (`RestoreGuard`) calls `restart`, which forgets everything but the epochs of shards. What
+        looks like one is not entered, and the guard is told (`on_doubt`).
+Rule 2: values are immutable; a change replaces one. Listeners hear which keys changed, after all of them are in.
+Rule 3: a value that cannot be parsed is kept out and reported, and harms nobody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+from oncelog.core.malformed import MALFORMED
+from oncelog.errors import LeaderNotAvailableError, UnknownTopicError
+from oncelog.types import BrokerRef, PartitionId
+from oncelog_runtime.metadata import cluster_keys
+from oncelog_runtime.metadata.cluster_keys import (
+    Broker,
+    Cluster,
+    DeletedTopic,
+    Drain,
+    Partition,
+    Reassignment,
+    SessionKey,
+    ShardOwner,
+    ShardTrouble,
+    Topic,
+)
+from oncelog_runtime.ports import Change, Compare, KeyValue, Listing, MetadataStore
+
+_log = logging.getLogger(__name__)
+
+V = TypeVar("V")
+ShardKey = tuple[str, int]
+"""(kind, number)."""
+_SINGLE: Final = {
+    cluster_keys.CONTROLLER_KEY: "controller",
+    cluster_keys.BROKER_DRAIN_KEY: "broker_drain",
+    cluster_keys.COORDINATOR_DRAIN_KEY: "coordinator_drain",
+}
+"""Keys that stand for one attribute of the view, which is None without them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Versioned(Generic[V]):
+    """A value and the mod revision of its key."""
+
+    value: V
+    mod_revision: int
+
+
+class ClusterView:
+    """The cluster as this process last saw it. Read freely; only the watch task and `learn` write."""
+
+    def __init__(self) -> None:
+        self.on_doubt: Callable[[], None] = _ignore
+        """Called when etcd seems to have gone back, and when somebody has said so (`restored`)."""
+        self.on_fault: Callable[[Exception], object] | None = None
+        """Takes what a listener raised; without it that ends the watch."""
+        self.shard_epochs: dict[ShardKey, int] = {}
+        self.session_key = b""
+        """What session tokens are made with; empty = not known. Where etcd has lost it, a controller writes it back."""
+        self.producer_ids_end = -1
+        """End of the newest block of producer ids that was ever seen here."""
+        self._listeners: list[Callable[[list[str]], None]] = []
+        self._waiters: list[asyncio.Future[None]] = []
+        self._newest = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self.revision = 0
+        self.restored: Versioned[int] | None = None
+        self.cluster: Cluster | None = None
+        self.controller: Versioned[BrokerRef] | None = None
+        self.brokers: dict[int, Versioned[Broker]] = {}
+        self.topics: dict[str, Versioned[Topic]] = {}
+        self.topic_names: dict[str, str] = {}
+        self.deleted_topics: dict[str, Versioned[DeletedTopic]] = {}
+        self.partitions: dict[PartitionId, Versioned[Partition]] = {}
+        self.shard_owners: dict[ShardKey, ShardOwner] = {}
+        self.shard_troubles: dict[ShardKey, ShardTrouble] = {}
+        self.coordinators: dict[str, int] = {}
+        self.allocators: dict[str, int] = {}
+        self.reassignments: dict[PartitionId, Versioned[Reassignment]] = {}
+        self.decommissioned: dict[int, int] = {}
+        self.broker_drain: Versioned[Drain] | None = None
+        self.coordinator_drain: Versioned[Drain] | None = None
+        self._revisions: dict[str, int] = {}
+
+    # ------------------------------------------------------------ reading
+
+    def live(self) -> dict[int, int]:
+        """Broker id -> incarnation of every registered broker."""
+        return {broker_id: entry.mod_revision for broker_id, entry in self.brokers.items()}
+
+    def is_live(self, ref: BrokerRef) -> bool:
+        """The broker is registered under just this incarnation."""
+        entry = self.brokers.get(ref.broker_id)
+        return entry is not None and entry.mod_revision == ref.incarnation
+
+    def trouble_of(self, kind: str, shard: int) -> str:
+        """Why a shard does not come to life, as its owner says; empty while all is well."""
+        trouble, owner = self.shard_troubles.get((kind, shard)), self.shard_owners.get((kind, shard))
+        told = trouble is not None and owner is not None and trouble.address == owner.address
+        return trouble.error if told and trouble is not None else ""
+
+    def draining_broker(self) -> BrokerRef | None:
+        """The registered broker that drains; a drain of an incarnation that is gone is over."""
+        if self.broker_drain is None:
+            return None
+        ref = self.broker_drain.value.broker
+        return ref if self.is_live(ref) else None
+
+    def adding(self, partition: PartitionId) -> tuple[int, ...]:
+        """Brokers whose replica of this partition is new and need not be in sync yet."""
+        move = self.reassignments.get(partition)
+        return move.value.adding if move is not None else ()
+
+    def address_of(self, broker_id: int) -> str | None:
+        """Where other services reach a registered broker."""
+        entry = self.brokers.get(broker_id)
+        return entry.value.address if entry is not None else None
+
+    def topic_by_id(self, topic_id: str) -> Topic | None:
+        """A topic by id."""
+        entry = self.topics.get(self.topic_names.get(topic_id, ""))
+        return entry.value if entry is not None and entry.value.topic_id == topic_id else None
+
+    def topic(self, name: str) -> Topic:
+        """A topic by name. Raises `UnknownTopicError`; `LeaderNotAvailableError` before everything was listed once."""
+        entry = self.topics.get(name)
+        if entry is None:
+            self._require_listed()
+            raise UnknownTopicError(f"no topic {name!r}; create it with `oncelog topic create {name}`", topic=name)
+        return entry.value
+
+    def topic_name(self, topic_id: str) -> str | None:
+        """The name of a topic id; None when there is no such topic."""
+        return self.topic_names.get(topic_id)
+
+    def owner_of(self, kind: str, shard: int) -> ShardOwner | None:
+        """Who owns a coordinator shard; None when nobody does."""
+        owner = self.shard_owners.get((kind, shard))
+        return owner if owner is not None and owner.epoch >= self.shard_epochs.get((kind, shard), 0) else None
+
+    def require_leader(self, partition: PartitionId) -> BrokerRef:
+        """The living leader of a partition. Raises `UnknownTopicError` or `LeaderNotAvailableError`."""
+        entry = self.partitions.get(partition)
+        if entry is None:
+            self._require_listed()
+            raise UnknownTopicError("no such partition", topic_id=partition.topic_id, partition=partition.partition)
+        leader = entry.value.leader
+        if leader is None or not self.is_live(leader):
+            raise LeaderNotAvailableError("the partition has no leader", partition=partition.partition)
+        return leader
+
+    def _require_listed(self) -> None:
+        """Own writes are known before the first listing (`learn`), and then most keys are absent here only."""
+        if not self.revision:
+            raise LeaderNotAvailableError("this process has not read the cluster's metadata yet")
+
+    def revision_of(self, key: str) -> int:
+        """Mod revision of a key as last seen; 0 = absent."""
+        return self._revisions.get(key, 0)
+
+    @property
+    def newest_revision(self) -> int:
+        """The highest revision of which this process has ever heard."""
+        return self._newest
+
+    def revisions(self) -> Mapping[str, int]:
+        """A copy of every known key's mod revision."""
+        return dict(self._revisions)
+
+    def restored_at(self, unlisted: int = 0) -> int:
+        """Mod revision of the last restore that this view has taken in; `unlisted` before its first listing."""
+        if not self.revision:
+            return unlisted
+        return self.restored.mod_revision if self.restored is not None else 0
+
+    def restored_is(self) -> Compare:
+        """The condition that etcd was not restored since this view was taken from it."""
+        return Compare(cluster_keys.RESTORED_KEY, self.restored_at())
+
+    def is_doubtful(self, entry: Versioned[Any]) -> bool:
+        """The value is older than the last restore: what has happened since it was written is not in etcd."""
+        return entry.mod_revision < self.restored_at()
+
+    # ------------------------------------------------------------ listening
+
+    def listen(self, listener: Callable[[list[str]], None]) -> None:
+        """`listener(keys)` is called after each change, with the keys that changed."""
+        self._listeners.append(listener)
+
+    async def changed(self) -> None:
+        """Returns after the next change."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        await waiter
+
+    # ------------------------------------------------------------ writing
+
+    async def follow(self, metadata: MetadataStore) -> None:
+        """The watch task; never ends by itself."""
+        async for event in metadata.watch(f"{cluster_keys.ROOT}/"):
+            if isinstance(event, Listing):
+                self.listed(event)
+            else:
+                self.change(event)
+
+    def listed(self, listing: Listing) -> None:
+        """Everything under the root at a revision: the first event, and after each gap."""
+        if self._contradicts(listing):
+            self.on_doubt()
+            return
+        is_first = not self.revision
+        self._enter(listing)
+        if is_first and self.restored is not None:
+            self.on_doubt()  # perhaps it was restored after this process had claimed something
+
+    def restart(self, listing: Listing) -> None:
+        """Everything under the root after a restore: it replaces what is here, whatever its revision. Epochs of shards stay."""
+        known = list(self._revisions)
+        self._clear()
+        self._enter(listing, also=known)
+
+    def _contradicts(self, listing: Listing) -> bool:
+        """Keys never get older (but one may be ahead of the listing by `learn`), and `restored` is taken in by `restart`."""
+        if listing.revision < self.revision:
+            return True
+        restored = next((item.mod_revision for item in listing.items if item.key == cluster_keys.RESTORED_KEY), 0)
+        if restored != self.restored_at(unlisted=restored):
+            return True
+        known = self._revisions
+        return any(item.mod_revision < known.get(item.key, 0) <= listing.revision for item in listing.items)
+
+    def _enter(self, listing: Listing, also: Iterable[str] = ()) -> None:
+        changed = [item.key for item in listing.items if self._put(item)]
+        present = {item.key for item in listing.items}
+        for key in sorted(self._revisions):
+            if key not in present and self._revisions[key] <= listing.revision:
+                self._drop(key, listing.revision)
+                changed.append(key)
+        self.revision = listing.revision
+        self._newest = max(self._newest, self.revision)
+        self._tell(list(dict.fromkeys((*changed, *also))))
+
+    def change(self, change: Change) -> None:
+        """One key changed."""
+        if change.mod_revision < self.revision:
+            return
+        self.revision = change.mod_revision
+        self._newest = max(self._newest, self.revision)
+        if change.key == cluster_keys.RESTORED_KEY:
+            self.on_doubt()  # taken in with everything else, by `restart`
+            return
+        if change.value is None:
+            changed = self._drop(change.key, change.mod_revision)
+        else:
+            changed = self._put(KeyValue(change.key, change.value, change.mod_revision))
+        if changed:
+            self._tell([change.key])
+
+    def learn(self, items: Iterable[KeyValue]) -> None:
+        """Own writes that succeeded, or linearizable reads, ahead of the watch."""
+        new = [item for item in items if item.mod_revision > self.revision and item.key != cluster_keys.RESTORED_KEY]
+        self._newest = max([self._newest, *(item.mod_revision for item in new)])
+        self._tell([item.key for item in new if self._put(item)])
+
+    def _tell(self, changed: list[str]) -> None:
+        if not changed:
+            return
+        for listener in self._listeners:
+            try:
+                listener(changed)
+            except Exception as error:  # the others must hear of it, and the view must go on
+                if self.on_fault is None:
+                    raise
+                self.on_fault(error)
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _put(self, item: KeyValue) -> bool:
+        if item.mod_revision <= self._revisions.get(item.key, 0):
+            return False
+        try:
+            known = self._parse(item)
+        except MALFORMED as error:
+            _log.error("the value of %s cannot be parsed: %s", item.key, error)
+            return False
+        if known:
+            self._revisions[item.key] = item.mod_revision
+        return known
+
+    def _parse(self, item: KeyValue) -> bool:
+        key, value, revision = item.key, item.value, item.mod_revision
+        if key.startswith(cluster_keys.PARTITIONS):
+            self.partitions[partition_of(key)] = Versioned(Partition.decode(value), revision)
+        elif key.startswith(cluster_keys.BROKERS):
+            self.brokers[int(key.removeprefix(cluster_keys.BROKERS))] = Versioned(Broker.decode(value), revision)
+        elif key.startswith(cluster_keys.TOPICS):
+            self._put_topic(key.removeprefix(cluster_keys.TOPICS), Versioned(Topic.decode(value), revision))
+        elif key.startswith(cluster_keys.DELETED_TOPICS):
+            topic_id = key.removeprefix(cluster_keys.DELETED_TOPICS)
+            self.deleted_topics[topic_id] = Versioned(DeletedTopic.decode(value), revision)
+        elif key.startswith(cluster_keys.SHARDS):
+            self._put_shard(key, value)
+        elif key.startswith(cluster_keys.COORDINATORS):
+            self.coordinators[key.removeprefix(cluster_keys.COORDINATORS)] = revision
+        elif key.startswith(cluster_keys.ALLOCATORS):
+            self.allocators[key.removeprefix(cluster_keys.ALLOCATORS)] = revision
+        else:
+            return self._parse_operations(key, value, revision)
+        return True
+
+    def _parse_operations(self, key: str, value: bytes, revision: int) -> bool:
+        """Roles, drains and moves."""
+        if key.startswith(cluster_keys.REASSIGNMENTS):
+            self.reassignments[moved_partition_of(key)] = Versioned(Reassignment.decode(value), revision)
+        elif key.startswith(cluster_keys.SHARD_TROUBLES):
+            self.shard_troubles[troubled_shard_of(key)] = ShardTrouble.decode(value)
+        elif key.startswith(cluster_keys.DECOMMISSIONS):
+            self.decommissioned[int(key.removeprefix(cluster_keys.DECOMMISSIONS))] = revision
+        elif key == cluster_keys.BROKER_DRAIN_KEY:
+            self.broker_drain = _drain_of_broker(value, revision)
+        elif key == cluster_keys.COORDINATOR_DRAIN_KEY:
+            self.coordinator_drain = Versioned(Drain.decode(value), revision)
+        elif key == cluster_keys.CONTROLLER_KEY:
+            self.controller = Versioned(cluster_keys.decode_ref(value), revision)
+        elif key == cluster_keys.RESTORED_KEY:
+            self.restored = Versioned(int(value), revision)
+        elif key == cluster_keys.CLUSTER_KEY:
+            self.cluster = Cluster.decode(value)
+        elif key == cluster_keys.SESSION_KEY:
+            self.session_key = SessionKey.decode(value).key
+        elif key == cluster_keys.PRODUCER_ID_BLOCK_KEY:
+            self.producer_ids_end = max(self.producer_ids_end, int(json.loads(value)["block_end"]))
+        else:
+            return False
+        return True
+
+    def _put_topic(self, name: str, topic: Versioned[Topic]) -> None:
+        old = self.topics.get(name)
+        if old is not None:
+            self.topic_names.pop(old.value.topic_id, None)
+        self.topics[name] = topic
+        self.topic_names[topic.value.topic_id] = name
+
+    def _put_shard(self, key: str, value: bytes) -> None:
+        shard, what = shard_of(key)
+        if what == "epoch":
+            self.shard_epochs[shard] = max(int(value), self.shard_epochs.get(shard, 0))
+        else:
+            self.shard_owners[shard] = ShardOwner.decode(value)
+
+    def _drop(self, key: str, revision: int) -> bool:
+        known = self._revisions.pop(key, 0)
+        if not known:
+            return False
+        if known > revision:  # our own later write
+            self._revisions[key] = known
+            return False
+        self._remove(key)
+        return True
+
+    def _remove(self, key: str) -> None:
+        if key in _SINGLE:
+            setattr(self, _SINGLE[key], None)
+        elif key.startswith(cluster_keys.PARTITIONS):
+            self.partitions.pop(partition_of(key), None)
+        elif key.startswith(cluster_keys.BROKERS):
+            self.brokers.pop(int(key.removeprefix(cluster_keys.BROKERS)), None)
+        elif key.startswith(cluster_keys.TOPICS):
+            topic = self.topics.pop(key.removeprefix(cluster_keys.TOPICS), None)
+            if topic is not None:
+                self.topic_names.pop(topic.value.topic_id, None)
+        elif key.startswith(cluster_keys.SHARDS):
+            shard, what = shard_of(key)
+            if what == "owner":  # the epoch outlives its key: nobody goes back
+                self.shard_owners.pop(shard, None)
+        elif key.startswith(cluster_keys.COORDINATORS):
+            self.coordinators.pop(key.removeprefix(cluster_keys.COORDINATORS), None)
+        elif key.startswith(cluster_keys.ALLOCATORS):
+            self.allocators.pop(key.removeprefix(cluster_keys.ALLOCATORS), None)
+        else:
+            self._remove_operations(key)
+
+    def _remove_operations(self, key: str) -> None:
+        """Drains, moves and troubles."""
+        if key.startswith(cluster_keys.REASSIGNMENTS):
+            self.reassignments.pop(moved_partition_of(key), None)
+        elif key.startswith(cluster_keys.SHARD_TROUBLES):
+            self.shard_troubles.pop(troubled_shard_of(key), None)
+        elif key.startswith(cluster_keys.DECOMMISSIONS):
+            self.decommissioned.pop(int(key.removeprefix(cluster_keys.DECOMMISSIONS)), None)
+        elif key.startswith(cluster_keys.DELETED_TOPICS):
+            self.deleted_topics.pop(key.removeprefix(cluster_keys.DELETED_TOPICS), None)
+
+
+def _ignore() -> None:
+    """Nobody guards this view."""
+
+
+def _drain_of_broker(value: bytes, revision: int) -> Versioned[Drain]:
+    drain = Drain.decode(value)
+    _ = drain.broker  # a value that names no broker is kept out
+    return Versioned(drain, revision)
+
+
+def partition_of(key: str) -> PartitionId:
+    """The partition that a key is about. Raises `ValueError`."""
+    topic_id, _, number = key.removeprefix(cluster_keys.PARTITIONS).partition("/")
+    return PartitionId(topic_id, int(number))
+
+
+def moved_partition_of(key: str) -> PartitionId:
+    """The partition whose replicas a key moves. Raises `ValueError`."""
+    topic_id, _, number = key.removeprefix(cluster_keys.REASSIGNMENTS).partition("/")
+    return PartitionId(topic_id, int(number))
+
+
+def shard_of(key: str) -> tuple[ShardKey, str]:
+    """((kind, number), epoch | owner). Raises `ValueError`."""
+    kind, number, what = key.removeprefix(cluster_keys.SHARDS).split("/")
+    return (kind, int(number)), what
+
+
+def troubled_shard_of(key: str) -> ShardKey:
+    """The shard that does not come to life. Raises `ValueError`."""
+    kind, number = key.removeprefix(cluster_keys.SHARD_TROUBLES).split("/")
+    return kind, int(number)

@@ -1,0 +1,14 @@
+"""Who a caller is when connections, links and memory are shared out: by principal, or by address who has not said who he is."""
+
+from __future__ import annotations
+
+from oncelog_runtime.core.security.acl import ANONYMOUS
+from oncelog_runtime.serving.call_context import CallInfo
+
+
+def peer_of(caller: CallInfo) -> str:
+    """The principal (`User:alice`), else the address without its port: `ipv4:10.0.0.7` of `ipv4:10.0.0.7:41234`."""
+    if caller.principal not in ("", ANONYMOUS):
+        return caller.principal
+    address, _, port = caller.peer.rpartition(":")
+    return address if port.isdecimal() else caller.peer

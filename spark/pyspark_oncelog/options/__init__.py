@@ -1,0 +1,1 @@
+"""What users write in `.option(...)`, checked before anything else happens."""

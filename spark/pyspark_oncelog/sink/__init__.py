@@ -1,0 +1,1 @@
+"""Writing: the batch and the streaming sink."""

@@ -1,0 +1,124 @@
+"""The driver's last word on a batch: one call that commits all winners, or one that aborts.
+
+Rule 1: whatever the answer to a commit was, asking again is safe: the token is checked first.
+Rule 2: abort never raises, and changes nothing of a batch that is committed: Spark also calls it when only the answer
+        to the commit was lost.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from oncelog.errors import BatchRolledBackError, OncelogError, ReplayMismatchError
+from oncelog.trace import span_names
+from pyspark_oncelog.options.identity import WriteIdentity
+from pyspark_oncelog.options.read_write_options import ConnectionOptions, SinkOptions
+from pyspark_oncelog.sink.batch_trace import connection_of, last_part
+from pyspark_oncelog.sink.messages import BatchMessages, TaskMessage, TaskResult, agree, first_joined, trace_of
+from pyspark_oncelog.sink.task_writer import rolled_back
+from pyspark_oncelog.worker.worker_client import client_for, forgetting_wrong_cluster
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import WriterCommitMessage
+
+    from oncelog.client.produce.participant import ParticipantResult
+
+_ABORT_TIMEOUT_MS: Final = 10_000
+_log = logging.getLogger(__name__)
+
+
+@forgetting_wrong_cluster()
+def commit_batch(options: SinkOptions, messages: Sequence[WriterCommitMessage | None], batch_id: int | None) -> None:
+    """Commits what the messages say. Raises `ProducerFencedError`, `ReplayMismatchError`, `IllegalStateError` and others."""
+    trace = trace_of(messages)
+    if not trace.context:
+        _commit(options, options.connection, agree(messages, batch_id))
+        return
+    connection = connection_of(options, trace)
+    identity = next((m.identity for m in messages if isinstance(m, TaskMessage)), None)
+    app_id, number = (identity.app_id, identity.batch_id) if identity is not None else ("", batch_id or 0)
+    with last_part(trace, client_for(connection).tracer, span_names.SPARK_COMMIT, app_id, number, len(messages)):
+        _commit(options, connection, agree(messages, batch_id))
+
+
+def _commit(options: SinkOptions, connection: ConnectionOptions, batch: BatchMessages | None) -> None:
+    if batch is None or batch.result is TaskResult.ROLLED_BACK:
+        return
+    if batch.result is TaskResult.ALREADY_COMMITTED:
+        _check_replay(options, batch, batch.committed_rows)
+        return
+    identity = batch.identity
+    try:
+        answer = client_for(connection).commit_transaction(
+            identity.transactional_id,
+            identity.owner_run,
+            identity.app_id,
+            identity.batch_id,
+            batch.txn_no,
+            _winners(batch),
+            write_attempt=identity.write_attempt,
+            wait="visible",  # so that whoever reads after this job sees it
+            token_expires=identity.is_only_run,  # else the coordinators keep an id for each job there ever was
+        )
+    except BatchRolledBackError as error:
+        raise rolled_back(error) from None
+    if answer.already_committed:
+        _check_replay(options, batch, answer.committed_rows)
+
+
+def _winners(batch: BatchMessages) -> list[ParticipantResult]:
+    from oncelog.client.produce.participant import ParticipantResult
+
+    return [ParticipantResult(m.txn_no, m.producer_id, m.rows, m.counts, m.session_token) for m in batch.winners]
+
+
+def _check_replay(options: SinkOptions, batch: BatchMessages, committed_rows: int) -> None:
+    """A replay must have the rows of the first time: else the query is not deterministic, or the checkpoint went back."""
+    if batch.rows == committed_rows:
+        return
+    named: dict[str, Any] = {"batch_id": batch.identity.batch_id, "committed_rows": committed_rows, "rows": batch.rows}
+    error = ReplayMismatchError(
+        "the batch is committed already, with another number of rows: the query is not deterministic, or its checkpoint "
+        "was rolled back by one batch; option onReplayMismatch=keep keeps what is committed and goes on",
+        **named,
+    )
+    if not options.keep_on_replay_mismatch:
+        raise error
+    _log.warning("%s", error)
+
+
+def abort_batch(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
+    """Aborts the open transaction of a failed batch, if any message names it; else its lease ends it. Never raises."""
+    message = first_joined(messages)
+    if message is None or message.identity is None:
+        return
+    try:
+        _abort_traced(options, message, message.identity, len(messages))
+    except OncelogError as error:
+        _log.warning("the abort of batch %d was not answered; its lease ends it: %s", message.identity.batch_id, error)
+
+
+@forgetting_wrong_cluster()
+def _abort_traced(options: SinkOptions, message: TaskMessage, identity: WriteIdentity, tasks: int) -> None:
+    trace = message.trace
+    if not trace.context:
+        _abort(options.connection, message, identity)
+        return
+    connection = connection_of(options, trace)
+    tracer = client_for(connection).tracer
+    with last_part(trace, tracer, span_names.SPARK_ABORT, identity.app_id, identity.batch_id, tasks):
+        _abort(connection, message, identity)
+
+
+def _abort(connection: ConnectionOptions, message: TaskMessage, identity: WriteIdentity) -> None:
+    client_for(connection).abort_transaction(
+        identity.transactional_id,
+        identity.owner_run,
+        identity.app_id,
+        identity.batch_id,
+        message.txn_no,
+        session_token=message.session_token,
+        timeout_ms=_ABORT_TIMEOUT_MS,
+    )

@@ -1,0 +1,1 @@
+"""Reading: the batch and the streaming source."""

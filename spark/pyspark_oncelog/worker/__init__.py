@@ -1,0 +1,1 @@
+"""The Python workers of Spark: their clients, their memory, their interpreter."""

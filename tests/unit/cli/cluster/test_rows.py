@@ -1,0 +1,71 @@
+"""Rows of groups, transactions and producers: lag without markers, times, what is not known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from oncelog.client.admin.descriptions import LogDescription, TransactionDescription
+from oncelog_cli.cluster.group import COLUMNS, offset_row
+from oncelog_cli.cluster.txn import COLUMNS as TXN_COLUMNS
+from oncelog_cli.cluster.txn import PRODUCER_COLUMNS, transaction_row
+from oncelog_cli.terminal.output import duration, moment, table
+
+
+def log(stable: int, records: int, counted_to: int, start: int = 0) -> LogDescription:
+    return LogDescription("t", 0, 1, start, stable, stable + 5, stable + 9, 0, 0, 2, records, counted_to)
+
+
+def row(offset: int, found: LogDescription | None) -> dict[str, Any]:
+    item = {
+        "topic": "t", "partition": 0, "offset": offset, "member_id": "", "committed_ms": 0, "leader_epoch": -1,
+        "metadata": "", "topic_id": "0",
+    }  # fmt: skip
+    return offset_row("g", item, found)
+
+
+@pytest.mark.parametrize(
+    ("offset", "found", "lag", "lag_offsets", "exact"),
+    [
+        (10, log(stable=10, records=0, counted_to=10), 0, 0, True),
+        (9, log(stable=10, records=0, counted_to=10), 0, 1, True),  # only a marker lies before the reader
+        (4, log(stable=10, records=3, counted_to=10), 3, 6, True),
+        (4, log(stable=1_000, records=90, counted_to=100), 990, 996, False),  # the leader stopped counting
+        (4, log(stable=10, records=2, counted_to=10, start=8), 2, 2, True),  # retention was faster than the reader
+        (12, log(stable=10, records=0, counted_to=10), 0, 0, True),
+        (4, None, None, None, None),
+    ],
+)
+def test_lag(
+    offset: int, found: LogDescription | None, lag: int | None, lag_offsets: int | None, exact: bool | None
+) -> None:
+    seen = row(offset, found)
+    assert (seen["lag"], seen["lag_offsets"], seen["lag_is_exact"]) == (lag, lag_offsets, exact)
+
+
+def test_columns_are_those_that_people_know() -> None:
+    assert table([], COLUMNS).split() == [
+        "GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID",
+    ]  # fmt: skip
+    assert table([], TXN_COLUMNS).split() == [
+        "COORDINATOR", "TRANSACTIONAL-ID", "PRODUCER-ID", "PRODUCER-EPOCH", "STATE", "START-TIMESTAMP", "TIMEOUT",
+        "TOPIC-PARTITIONS", "DURATION",
+    ]  # fmt: skip
+    assert table([], PRODUCER_COLUMNS).split() == [
+        "PRODUCER-ID", "PRODUCER-EPOCH", "LAST-SEQUENCE", "LAST-TIMESTAMP", "COORDINATOR-EPOCH", "TXN-START-OFFSET",
+    ]  # fmt: skip
+
+
+def test_only_an_open_transaction_has_a_duration() -> None:
+    ended = TransactionDescription("t", 1, 0, 3, "COMPLETE_COMMIT", 0, 60_000, (), (), "c:1", 0, "", ())
+    assert transaction_row(ended, 5_000)["duration_ms"] is None
+    opened = TransactionDescription("t", 1, 0, 3, "ONGOING", 1_000, 60_000, (("a", 1),), (), "c:1", 0, "", (("q", 7),))
+    shown = transaction_row(opened, 5_000)
+    assert (shown["duration_ms"], shown["topic_partitions"], shown["tokens"]) == (4_000, ["a-1"], {"q": 7})
+
+
+def test_times_are_readable() -> None:
+    assert [duration(ms) for ms in (0, 999, 1_000, 125_000, 90_061_000)] == ["0ms", "999ms", "1s", "2m5s", "1d1h"]
+    assert moment(1_767_225_600_123) == "2026-01-01T00:00:00.123Z"
+    assert moment(0) == "-"

@@ -1,0 +1,524 @@
+"""Sessions, enrolment and end of a client's own transactions: conformance cases A and C, holes 8, 15, 20."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog import errors
+from oncelog_coordinator.core.decision import TransactionEnded
+from oncelog_coordinator.core.limits import Limits
+from oncelog_coordinator.core.transactions import commands as cmd
+from oncelog_coordinator.core.transactions.records import Target
+from oncelog_coordinator.core.transactions.states import TxnState
+from oncelog_coordinator.core.transactions.transaction_state import ProducerIdNeededError
+from tests.unit.coordinator.driver import P0, P1, P2, Driver, name
+
+
+def state(driver: Driver) -> TxnState:
+    view: cmd.TransactionView = driver.do(cmd.Describe("t"))
+    return view.state
+
+
+# ---------------------------------------------------------------- sessions
+
+
+def test_12_an_unknown_id_gets_a_producer_id_and_epoch_0(driver: Driver) -> None:
+    session = driver.init()
+    assert (session.producer_id, session.producer_epoch, session.next_txn_no) == (1001, 0, 1)
+    assert state(driver) is TxnState.EMPTY
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
+def test_11_a_bad_timeout_is_refused(driver: Driver, timeout_ms: int) -> None:
+    with pytest.raises(errors.InvalidTransactionTimeoutError):
+        driver.init(timeout_ms=timeout_ms)
+    assert not driver.table.knows("t")
+
+
+def test_14_a_new_session_raises_the_epoch_and_keeps_the_producer_id(driver: Driver) -> None:
+    first, second = driver.init(), driver.init()
+    assert (second.producer_id, second.producer_epoch) == (first.producer_id, 1)
+
+
+def test_15_the_same_nonce_gets_the_same_answer_also_after_later_sessions(driver: Driver) -> None:
+    first = driver.init(nonce="a")
+    second = driver.init(nonce="b")
+    records = len(driver.log)
+    assert driver.init(nonce="b") == second
+    assert driver.init(nonce="a") == first, "a replayed request fences nobody"
+    assert len(driver.log) == records
+
+
+def test_16_expected_session_must_be_the_current_one(driver: Driver) -> None:
+    first = driver.init()
+    second = driver.init(expected_producer_id=first.producer_id, expected_producer_epoch=0)
+    assert second.producer_epoch == 1
+    with pytest.raises(errors.ProducerFencedError):
+        driver.init(expected_producer_id=first.producer_id, expected_producer_epoch=0)
+    with pytest.raises(errors.ProducerFencedError):
+        driver.init(expected_producer_id=77, expected_producer_epoch=1)
+
+
+def test_20_a_new_session_aborts_what_is_open_and_goes_on_at_once(driver: Driver) -> None:
+    old = driver.init()
+    driver.enrol(old, 1, P0)
+    new = driver.init()
+    assert (new.producer_epoch, new.next_txn_no) == (1, 3)
+    markers, _ = driver.effects
+    assert (markers.txn_no, markers.committed, markers.session_epoch) == (1, False, 1), (
+        "the marker fences the old session"
+    )
+    driver.enrol(new, 3, P0)
+    assert driver.end(new, 3).committed
+    with pytest.raises(errors.ProducerFencedError):
+        driver.enrol(old, 2, P1)
+    with pytest.raises(errors.ProducerFencedError):
+        driver.end(old, 1, commit=True)
+    with pytest.raises(errors.ProducerFencedError):
+        driver.end(old, 1, commit=False)
+
+
+def test_a_number_that_was_not_begun_when_its_session_asked_is_never_a_successors(driver: Driver) -> None:
+    """Also the one behind an open transaction, which the session can tell by itself."""
+    first = driver.init()
+    driver.enrol(first, 1, P0)
+    assert driver.outcome(2) == cmd.OutcomeReply(None, False, begun=False)
+    second = driver.init()
+    driver.end(second, second.next_txn_no)
+    assert [driver.outcome(n).committed for n in (1, 2, 3)] == [False, False, True]
+
+
+def test_a_number_that_was_given_and_never_used_is_nobody_elses(driver: Driver) -> None:
+    first, second = driver.init(), driver.init()
+    assert (first.next_txn_no, second.next_txn_no) == (1, 2)
+    driver.end(second, 2)
+    assert driver.outcome(1) == cmd.OutcomeReply(False, True), "what the first session never wrote was not committed"
+    for commit in (True, False):
+        with pytest.raises(errors.ProducerFencedError):
+            driver.end(first, 1, commit)
+
+
+def test_a_fenced_session_hears_of_its_commit_and_its_next_number_is_closed(driver: Driver) -> None:
+    first = driver.init()
+    driver.end(first, 1)
+    assert driver.init().next_txn_no == 3
+    assert driver.end(first, 1).committed
+    assert driver.outcome(2) == cmd.OutcomeReply(False, True)
+
+
+def test_a_run_does_not_get_the_number_of_a_session(driver: Driver) -> None:
+    driver.init()
+    assert driver.join("run").txn_no == 2
+    driver.do(cmd.Abort("t", "run", 2, "app", 0))
+    assert driver.init().next_txn_no == 3, "a run holds only what it opened"
+
+
+def test_a_session_that_expired_before_its_first_transaction_was_a_session(driver: Driver) -> None:
+    driver.init()
+    driver.tick(7 * 86_400_000)
+    again = driver.init()
+    assert (again.producer_epoch, again.next_txn_no) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        cmd.InitProducerId("new", 60_000, "", 0),
+        cmd.Join("new", "run", cmd.BatchName("app", 0, "1"), 7),
+        cmd.Commit("new", "run", 0, cmd.BatchName("app", 0, "1")),
+    ],
+    ids=lambda command: type(command).__name__,
+)
+def test_no_transactional_id_gets_the_producer_id_0(driver: Driver, command: cmd.TransactionCommand) -> None:
+    with pytest.raises(ProducerIdNeededError):
+        driver.do(command)
+    assert not driver.table.knows("new")
+
+
+def test_a_number_too_far_above_one_without_its_markers_waits() -> None:
+    driver = Driver(Limits(max_number_span=3))
+    session = driver.init()
+    driver.enrol(session, 1, P0)
+    for number in (1, 2, 3):
+        driver.end(session, number)
+    with pytest.raises(errors.ConcurrentTransactionsError):
+        driver.enrol(session, 4, P1)
+    driver.mark(1, P0)
+    driver.enrol(session, 4, P1)
+
+
+# ---------------------------------------------------------------- enrolment
+
+
+def test_51_mapping_errors(driver: Driver) -> None:
+    session = driver.init()
+    with pytest.raises(errors.InvalidPidMappingError):
+        driver.do(cmd.Enrol(cmd.TxnName("unknown", session.producer_id, 1, 0), (P0,)))
+    with pytest.raises(errors.InvalidPidMappingError):
+        driver.do(cmd.Enrol(cmd.TxnName("t", 5, 1, 0), (P0,)))
+
+
+def test_a_leader_may_name_the_transaction_by_the_producer_id_alone(driver: Driver) -> None:
+    session = driver.init()
+    driver.do(cmd.Enrol(cmd.TxnName("", session.producer_id, 1, 0), (P0,)))
+    assert state(driver) is TxnState.ONGOING
+
+
+@pytest.mark.parametrize("epoch", [1, 3])
+def test_52_another_epoch_is_fenced(driver: Driver, epoch: int) -> None:
+    driver.init()
+    driver.init()
+    session = driver.init()
+    with pytest.raises(errors.ProducerFencedError):
+        driver.do(cmd.Enrol(cmd.TxnName("t", session.producer_id, 1, epoch), (P0,)))
+
+
+def test_54_the_same_partitions_again_write_nothing(driver: Driver) -> None:
+    session = driver.init()
+    driver.enrol(session, 1, P0, P1)
+    records = len(driver.log)
+    driver.enrol(session, 1, P1)
+    assert len(driver.log) == records
+    driver.enrol(session, 1, P2, groups=("g",))
+    assert len(driver.log) == records + 1
+
+
+def test_53_n_plus_1_waits_for_the_decision_of_n(driver: Driver) -> None:
+    session = driver.init()
+    driver.enrol(session, 1, P0)
+    with pytest.raises(errors.ConcurrentTransactionsError):
+        driver.enrol(session, 2, P0)
+    with pytest.raises(errors.InvalidTxnStateError):
+        driver.enrol(session, 3, P0)
+
+
+@pytest.mark.parametrize("n", [0, -1])
+def test_numbers_begin_at_1(driver: Driver, n: int) -> None:
+    session = driver.init()
+    with pytest.raises(errors.InvalidRequestError):
+        driver.enrol(session, n, P0)
+
+
+def test_a_decided_transaction_takes_nothing_more(driver: Driver) -> None:
+    session = driver.init()
+    driver.enrol(session, 1, P0)
+    driver.end(session, 1)
+    with pytest.raises(errors.TxnEndedError):
+        driver.enrol(session, 1, P1)
+    driver.end(session, 2, commit=False)
+    with pytest.raises(errors.TxnAbortedError):
+        driver.enrol(session, 2, P1)
+
+
+def test_pipelining_is_bounded_by_five(driver: Driver) -> None:
+    session = driver.init()
+    for n in range(1, 6):
+        driver.enrol(session, n, P0)
+        driver.end(session, n)
+    with pytest.raises(errors.ConcurrentTransactionsError):
+        driver.enrol(session, 6, P0)
+    driver.mark(3, P0)
+    driver.enrol(session, 6, P0)
+
+
+def test_too_many_partitions_are_refused() -> None:
+    driver = Driver(Limits(max_partitions=2))
+    session = driver.init()
+    driver.enrol(session, 1, P0, P1)
+    with pytest.raises(errors.ResourceExhaustedError):
+        driver.enrol(session, 1, P2)
+
+
+def test_too_many_ids_are_refused() -> None:
+    driver = Driver(Limits(max_ids=1))
+    driver.init()
+    with pytest.raises(errors.ResourceExhaustedError):
+        driver.init(tid="other")
+
+
+# ---------------------------------------------------------------- end
+
+
+def test_57_58_commit_and_abort_write_one_record_and_send_markers(driver: Driver) -> None:
+    session = driver.init()
+    for n, commit in ((1, True), (2, False)):
+        driver.enrol(session, n, P0, P1, groups=("g",))
+        records = len(driver.log)
+        assert driver.end(session, n, commit) == cmd.EndReply(commit, False, n)
+        assert len(driver.log) == records + 1
+        markers = driver.effects.pop()
+        assert (markers.committed, markers.winners) == (commit, None)
+        assert markers.targets == (Target(*P0), Target(*P1))
+        assert markers.groups == ("g",)
+        assert state(driver) is (TxnState.PREPARE_COMMIT if commit else TxnState.PREPARE_ABORT)
+        driver.mark(n, P0, P1)
+        assert not driver.notices
+        driver.mark(n, groups=("g",))
+        assert driver.notices.pop() == cmd.BecameVisible("t", n)
+        assert state(driver) is (TxnState.COMPLETE_COMMIT if commit else TxnState.COMPLETE_ABORT)
+
+
+def test_only_the_last_marker_writes_a_record(driver: Driver) -> None:
+    session = driver.init()
+    driver.enrol(session, 1, P0, P1)
+    driver.end(session, 1)
+    records = len(driver.log)
+    driver.mark(1, P0)
+    driver.mark(1, P0)
+    assert len(driver.log) == records
+    assert driver.replayed().table.pending(0)[0].targets == (Target(*P0), Target(*P1)), (
+        "after fail-over all are sent again"
+    )
+    driver.mark(1, P1)
+    assert len(driver.log) == records + 1
+    driver.mark(1, P1)
+    assert len(driver.log) == records + 1
+
+
+def test_a_committed_marker_is_visible_and_only_one_on_disk_is_forgotten(driver: Driver) -> None:
+    session = driver.init()
+    driver.enrol(session, 1, P0, P1)
+    driver.end(session, 1)
+    driver.do(cmd.MarkersCommitted("t", 1, (P0,)))
+    assert driver.notices == []
+    driver.do(cmd.MarkersCommitted("t", 1, (P1,)))
+    assert driver.notices == [cmd.BecameVisible("t", 1)]
+    assert driver.outcome(1) == cmd.OutcomeReply(True, True)
+    assert state(driver) is TxnState.PREPARE_COMMIT, "a power cut of all replicas could still take the markers away"
+    driver.mark(1, P0, P1)
+    assert state(driver) is TxnState.COMPLETE_COMMIT
+    driver.do(cmd.MarkersCommitted("t", 1, (P0,)))
+
+
+def test_60_61_88_a_repeated_end_gets_the_first_outcome(driver: Driver) -> None:
+    session = driver.init()
+    driver.enrol(session, 1, P0)
+    driver.end(session, 1)
+    driver.enrol(session, 2, P0)
+    assert driver.end(session, 1).committed, "END(n) again during n+1"
+    with pytest.raises(errors.InvalidTxnStateError) as info:
+        driver.end(session, 1, commit=False)
+    assert info.value.context["outcome"] == "COMMITTED"
+    assert state(driver) is TxnState.ONGOING, "n+1 untouched"
+    driver.end(session, 2, commit=False)
+    with pytest.raises(errors.TxnAbortedError):
+        driver.end(session, 2, commit=True)
+
+
+def test_59_hole_20_an_empty_transaction_is_closed_for_ever(driver: Driver) -> None:
+    session = driver.init()
+    records = len(driver.log)
+    assert driver.end(session, 1, commit=False) == cmd.EndReply(False, True, 1)
+    assert len(driver.log) == records + 1
+    with pytest.raises(errors.TxnAbortedError):
+        driver.enrol(session, 1, P0)
+    assert driver.end(session, 2, commit=True) == cmd.EndReply(True, True, 2)
+    assert driver.outcome(2) == cmd.OutcomeReply(True, True)
+
+
+def test_63_end_by_another_epoch_is_fenced(driver: Driver) -> None:
+    session = driver.init()
+    driver.enrol(session, 1, P0)
+    with pytest.raises(errors.ProducerFencedError):
+        driver.do(cmd.End(cmd.TxnName("t", session.producer_id, 1, 5), True))
+
+
+def test_end_of_a_number_that_is_not_next(driver: Driver) -> None:
+    session = driver.init()
+    with pytest.raises(errors.InvalidTxnStateError):
+        driver.end(session, 2)
+    driver.enrol(session, 1, P0)
+    with pytest.raises(errors.ConcurrentTransactionsError):
+        driver.end(session, 2)
+
+
+def test_19_counts_travel_with_the_markers(driver: Driver) -> None:
+    session = driver.init()
+    driver.enrol(session, 1, P0, P1)
+    driver.end(session, 1, counts={P0: 7})
+    assert driver.effects[-1].targets == (Target(*P0, 7), Target(*P1, 0))
+
+
+def test_counts_on_a_partition_that_was_never_enrolled_are_refused(driver: Driver) -> None:
+    session = driver.init()
+    driver.enrol(session, 1, P0)
+    with pytest.raises(errors.InvalidRequestError):
+        driver.end(session, 1, counts={P0: 1, P2: 1})
+
+
+def test_an_abort_ignores_counts(driver: Driver) -> None:
+    session = driver.init()
+    driver.enrol(session, 1, P0)
+    driver.end(session, 1, commit=False, counts={P2: 1})
+    assert driver.effects[-1].targets == (Target(*P0),)
+
+
+def test_8_pipelining_survives_compaction(driver: Driver) -> None:
+    session = driver.init()
+    driver.enrol(session, 1, P0, P1)
+    driver.end(session, 1, counts={P0: 3})
+    driver.enrol(session, 2, P0)
+    other = driver.replayed(compacted=True)
+    (markers,) = other.table.pending(other.now_ms)
+    assert (markers.txn_no, markers.committed, markers.targets) == (1, True, (Target(*P0, 3), Target(*P1, 0)))
+    other.end(session, 2, commit=False)
+    assert [m.txn_no for m in other.table.pending(0)] == [1, 2]
+
+
+# ---------------------------------------------------------------- time
+
+
+def test_66_69_a_timeout_aborts_and_the_late_commit_hears_so(driver: Driver) -> None:
+    session = driver.init(timeout_ms=500)
+    driver.enrol(session, 1, P0)
+    driver.tick(499)
+    assert state(driver) is TxnState.ONGOING
+    assert driver.table.next_deadline_ms() == driver.now_ms + 1
+    driver.tick(1)
+    assert state(driver) is TxnState.PREPARE_ABORT
+    with pytest.raises(errors.TxnAbortedError) as info:
+        driver.end(session, 1)
+    assert info.value.requires_abort
+    driver.enrol(session, 2, P0)
+    assert driver.end(session, 2).committed
+
+
+def test_a_timeout_of_an_earlier_life_ends_at_its_own_time_or_one_timeout_after_the_replay(driver: Driver) -> None:
+    session = driver.init(timeout_ms=500)
+    driver.enrol(session, 1, P0)
+    driver.now_ms += 400
+    other = driver.replayed()
+    assert other.table.next_deadline_ms() == driver.now_ms + 100
+    driver.now_ms -= 100_000
+    back = driver.replayed()
+    assert back.table.next_deadline_ms() == driver.now_ms + 500
+    driver.now_ms += 100_000
+
+
+def test_77_an_idle_id_expires_and_keeps_what_must_stay(driver: Driver) -> None:
+    session = driver.init(nonce="a")
+    driver.end(session, 1)
+    driver.tick(7 * 86_400_000 - 1)
+    assert state(driver) is TxnState.COMPLETE_COMMIT
+    driver.tick(1)
+    assert state(driver) is TxnState.DEAD
+    with pytest.raises(errors.InvalidPidMappingError):
+        driver.enrol(session, 2, P0)
+    with pytest.raises(errors.OutcomeForgottenError):
+        driver.outcome(1)
+    back = driver.init(nonce="a")
+    assert (back.producer_id, back.producer_epoch, back.next_txn_no) == (session.producer_id, 1, 3)
+    assert state(driver) is TxnState.COMPLETE_ABORT, "the expired session was given 2, and may have noted it"
+
+
+def test_77_ids_with_work_do_not_expire(driver: Driver) -> None:
+    session = driver.init()
+    driver.enrol(session, 1, P0)
+    driver.end(session, 1)
+    driver.tick(30 * 86_400_000)
+    assert state(driver) is TxnState.PREPARE_COMMIT
+    driver.mark(1, P0)
+    driver.tick(8 * 86_400_000)
+    assert state(driver) is TxnState.DEAD
+
+
+def test_79_many_time_outs_are_decided_in_portions() -> None:
+    driver = Driver(Limits(expire_per_tick=10))
+    for i in range(25):
+        session = driver.init(tid=f"t{i}", timeout_ms=100)
+        driver.do(cmd.Enrol(name(session, 1, f"t{i}"), (P0,)))
+    driver.tick(100)
+    for _ in range(5):
+        driver.tick(0)
+    assert all(view.state is TxnState.PREPARE_ABORT for view in driver.do(cmd.ListIds()))
+    assert len(driver.effects) == 25
+
+
+# ---------------------------------------------------------------- operators
+
+
+def test_force_abort(driver: Driver) -> None:
+    session = driver.init()
+    assert driver.do(cmd.ForceAbort("t")) == 0
+    driver.enrol(session, 1, P0)
+    assert driver.do(cmd.ForceAbort("t")) == 1
+    with pytest.raises(errors.TxnAbortedError):
+        driver.end(session, 1)
+    with pytest.raises(errors.InvalidPidMappingError):
+        driver.do(cmd.ForceAbort("unknown"))
+
+
+def test_a_force_abort_that_names_its_number_touches_no_other(driver: Driver) -> None:
+    session = driver.init()
+    driver.enrol(session, 1, P0)
+    assert driver.do(cmd.ForceAbort("t", 1)) == 1
+    driver.enrol(session, 2, P0)
+    assert driver.do(cmd.ForceAbort("t", 1)) == 0
+    assert driver.outcome(2).committed is None
+
+
+def test_a_force_abort_without_a_number_is_taken_for_a_copy_for_a_while(driver: Driver) -> None:
+    session = driver.init()
+    driver.enrol(session, 1, P0)
+    assert driver.do(cmd.ForceAbort("t")) == 1
+    driver.enrol(session, 2, P0)
+    driver.now_ms += 10_000
+    assert driver.do(cmd.ForceAbort("t")) == 1, "answered as the first one was"
+    assert driver.outcome(2).committed is None
+    assert driver.do(cmd.ForceAbort("t", 2)) == 2, "who says which is never in doubt"
+
+
+def test_force_abort_reaches_what_an_earlier_life_may_have_let_leaders_open(driver: Driver) -> None:
+    session = driver.init()
+    driver.enrol(session, 1, P0)
+    driver.end(session, 1)
+    driver.enrol(session, 2, P0)
+    later = driver.replayed(lost=1)
+    assert later.do(cmd.ForceAbort("t")) == 2
+    assert [(markers.txn_no, markers.committed) for markers in later.effects] == [(2, False)]
+
+
+def test_list_and_describe(driver: Driver) -> None:
+    session = driver.init()
+    driver.init(tid="a")
+    driver.enrol(session, 1, P1, groups=("g",))
+    listed = driver.do(cmd.ListIds())
+    assert [(v.transactional_id, v.state) for v in listed] == [("a", TxnState.EMPTY), ("t", TxnState.ONGOING)]
+    assert [v.transactional_id for v in driver.do(cmd.ListIds((TxnState.ONGOING,)))] == ["t"]
+    view = driver.do(cmd.Describe("t"))
+    assert (view.partitions, view.groups, view.started_ms) == ((P1,), ("g",), driver.now_ms)
+    driver.end(session, 1)
+    assert driver.do(cmd.Describe("t")).partitions == (P1,)
+    with pytest.raises(errors.InvalidPidMappingError):
+        driver.do(cmd.Describe("unknown"))
+
+
+# ---------------------------------------------------------------- what metrics are told
+
+
+def test_each_decision_tells_its_outcome_and_how_long_the_transaction_took(driver: Driver) -> None:
+    session = driver.init()
+    assert driver.last.ended == ()
+    driver.enrol(session, 1, P0)
+    driver.now_ms += 1_500
+    driver.end(session, 1)
+    assert driver.last.ended == (TransactionEnded("committed", 1_500),)
+    driver.end(session, 1)
+    assert driver.last.ended == (), "a repeat decides nothing"
+    driver.enrol(session, 2, P0)
+    driver.init()
+    assert driver.last.ended == (TransactionEnded("aborted", 0),)
+    session = driver.init()
+    assert driver.last.ended == (), "4 was given and never used: nothing ended"
+    driver.end(session, 5)
+    assert driver.last.ended == (TransactionEnded("committed", 0),), "it enrolled nothing: it began with its end"
+
+
+def test_a_time_out_is_told_as_such(driver: Driver) -> None:
+    session = driver.init(timeout_ms=1_000)
+    driver.enrol(session, 1, P0)
+    driver.now_ms += 1_000
+    driver.do(cmd.Tick())
+    assert driver.last.ended == (TransactionEnded("timed_out", 1_000),)
+    assert not driver.table.index.open
+    assert list(driver.table.index.completing) == ["t"]

@@ -1,0 +1,160 @@
+"""What a data directory vouches for after clean stops, kill -9, power cuts, and when it is new (KIP-858, KIP-966)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from random import Random
+
+import pytest
+
+from oncelog_partition_leader.log.data_dir.custody import Claim, Custody, read_log, write_log
+from oncelog_runtime.sim import SimWorld
+from oncelog_runtime.sim.disk import SimDisk
+
+FILE = "logs/directory.json"
+
+
+class Life:
+    """One process on a simulated machine's disk. `start` returns its claim, or None while it has none."""
+
+    def __init__(self, world: SimWorld) -> None:
+        self.world = world
+        self.disk: SimDisk = world.node("a").disk
+        self.disk.make_dirs("logs")
+        self.custody: Custody
+
+    async def start(self, incarnation: int) -> Claim:
+        await self.disk.sync_dir("")
+        self.custody = Custody(self.disk, "logs", Random(incarnation))
+        await self.custody.open()
+        if self.custody.adopted(incarnation):
+            await self.custody.store()
+        return self.custody.claim
+
+    def kill(self) -> None:
+        self.disk = self.disk.after_kill()
+
+    def power_cut(self) -> None:
+        self.disk = self.disk.after_power_cut()
+
+
+def lived(story: Callable[[Life], Awaitable[None]]) -> None:
+    with SimWorld(1) as world:
+        world.run(story(Life(world)))
+
+
+def test_a_new_directory_vouches_for_nothing_that_was_before() -> None:
+    async def story(life: Life) -> None:
+        assert await life.start(10) == Claim(known_since=10, intact_since=10)
+
+    lived(story)
+
+
+def test_other_files_in_a_new_directory_are_no_logs() -> None:
+    async def story(life: Life) -> None:
+        life.disk.make_dirs("logs/.trash")
+        assert await life.start(10) == Claim(known_since=10, intact_since=10)
+
+    lived(story)
+
+
+def test_kill_9_and_a_clean_stop_lose_nothing() -> None:
+    async def story(life: Life) -> None:
+        await life.start(10)
+        directory_id = life.custody.directory_id
+        life.kill()
+        assert await life.start(20) == Claim(10, 10)
+        await life.custody.close()
+        life.power_cut()
+        assert await life.start(30) == Claim(10, 10)
+        assert life.custody.directory_id == directory_id
+
+    lived(story)
+
+
+def test_a_power_cut_may_have_lost_everything_before_the_next_incarnation() -> None:
+    async def story(life: Life) -> None:
+        await life.start(10)
+        life.power_cut()
+        assert await life.start(20) == Claim(10, 20)
+        life.kill()
+        assert await life.start(30) == Claim(10, 20), "and nothing since"
+
+    lived(story)
+
+
+def test_a_clean_stop_vouches_for_one_start_only() -> None:
+    async def story(life: Life) -> None:
+        await life.start(10)
+        await life.custody.close()
+        await life.start(20)
+        life.power_cut()
+        assert await life.start(30) == Claim(10, 30)
+
+    lived(story)
+
+
+def test_a_crash_before_the_first_incarnation_was_written_down_claims_less_and_never_more() -> None:
+    async def story(life: Life) -> None:
+        await life.start(10)
+        life.power_cut()
+        await Custody(life.disk, "logs", Random(1)).open()  # and it is killed before it is registered
+        life.kill()
+        assert await life.start(30) == Claim(10, 30)
+
+    lived(story)
+
+
+def test_logs_without_the_file_are_an_older_versions_and_perhaps_not_whole() -> None:
+    async def story(life: Life) -> None:
+        life.disk.make_dirs("logs/t-0-0")
+        await life.disk.write_atomic("logs/t-0-0/partition.json", b"{}")
+        assert await life.start(10) == Claim(known_since=0, intact_since=10)
+
+    lived(story)
+
+
+@pytest.mark.parametrize(
+    "damaged", [b"", b"{", b"[]", b'{"clean": true}', b'{"clean":1,"boot_id":"","known_since":"x"}']
+)
+def test_a_damaged_file_vouches_only_for_what_is_still_to_come(damaged: bytes) -> None:
+    async def story(life: Life) -> None:
+        await life.start(10)
+        await life.disk.write_atomic(FILE, damaged)
+        assert (await life.start(20)).intact_since == 20
+
+    lived(story)
+
+
+def test_claims_go_back_with_a_restored_metadata_store() -> None:
+    async def story(life: Life) -> None:
+        await life.start(5_000)
+        life.kill()
+        assert await life.start(900) == Claim(900, 900)
+        assert json.loads(life.disk.read_file(FILE))["intact_since"] == 900
+
+    lived(story)
+
+
+def test_a_start_that_failed_before_the_directory_was_taken_over_claims_nothing() -> None:
+    async def story(life: Life) -> None:
+        await Custody(life.disk, "logs", Random(1)).close()
+        assert not life.disk.exists(FILE)
+
+    lived(story)
+
+
+def test_a_log_vouches_for_less_than_its_directory_after_it_failed() -> None:
+    async def story(life: Life) -> None:
+        life.disk.make_dirs("logs/t-0-0")
+        assert read_log(life.disk, "logs/t-0-0", 30) == Claim()
+        await write_log(life.disk, "logs/t-0-0", Claim().lost_before(30))
+        life.power_cut()
+        assert read_log(life.disk, "logs/t-0-0", 50) == Claim(0, 30)
+        assert read_log(life.disk, "logs/t-0-0", 20) == Claim(0, 20), "no claim lies in the future"
+        await life.disk.write_atomic("logs/t-0-0/custody.json", b"{")
+        assert read_log(life.disk, "logs/t-0-0", 60) == Claim(0, 60)
+        assert Claim(10, 10).and_also(Claim(0, 30)) == Claim(10, 30)
+
+    lived(story)

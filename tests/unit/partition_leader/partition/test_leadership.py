@@ -1,0 +1,496 @@
+"""A leader's queue: one append, answers at the high watermark, enrolment, settling. Holes 9, 10, 12, 22; semantics F 138."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from dataclasses import replace
+
+import pytest
+
+from oncelog.core.batch.control import Marker
+from oncelog.core.batch.header import NO_SHARD, TRANSACTIONAL, partition_tag, read_header, seal
+from oncelog.core.causes import told_of
+from oncelog.errors import (
+    CoordinatorNotAvailableError,
+    InvalidProducerEpochError,
+    NotEnoughReplicasAfterAppendError,
+    NotEnoughReplicasError,
+    NotLeaderError,
+    OffsetNotAvailableError,
+    OncelogError,
+    RequestTimedOutError,
+    ResourceExhaustedError,
+    TxnEndedError,
+)
+from oncelog.types import BrokerRef, PartitionId
+from oncelog_partition_leader.config import BrokerConfig
+from oncelog_partition_leader.core.producers.transactions import TxnName, TxnSession
+from oncelog_partition_leader.core.replication.replica_set import ReplicaSet
+from oncelog_partition_leader.log.disk_watch import DiskWatch
+from oncelog_partition_leader.log.partition_log import PartitionLog
+from oncelog_partition_leader.log.topic_config import TopicConfig
+from oncelog_partition_leader.partition.broker_metrics import BrokerMetrics
+from oncelog_partition_leader.partition.commands import AppendBatch, AppendMarkerCommand, SettleCommand, Written
+from oncelog_partition_leader.partition.leadership import Leadership
+from oncelog_partition_leader.partition.leadership_confirmation import CONFIRM_MS
+from oncelog_runtime.metadata.cluster_keys import Partition
+from oncelog_runtime.observability.metrics import NodeMetrics
+from oncelog_runtime.process.bugs import Bugs
+from oncelog_runtime.sim import SimWorld
+from oncelog_runtime.sim.clock import SimClock
+
+TOPIC_ID = "0" * 32
+A, B = BrokerRef(1, 11), BrokerRef(2, 12)
+
+
+def named(*isr: BrokerRef) -> Partition:
+    """What etcd says: A leads with this ISR."""
+    return Partition("t", (1, 2), A, 0, isr)
+
+
+class FakeHost:
+    """The broker around a leadership: it remembers what it was told."""
+
+    def __init__(self, clock: SimClock) -> None:
+        self.clock = clock
+        self.config = BrokerConfig(node_id=1)
+        self.metrics = BrokerMetrics(NodeMetrics())
+        self.disk_watch = DiskWatch(clock, 1_000, lambda _stalled: None)
+        self.node_metrics = NodeMetrics()
+        self.bugs = Bugs(self.node_metrics, clock)
+        self.told: list[str] = []
+        self.ended: set[int] = set()
+        self.enrolments: list[TxnSession] = []
+
+    def appended(self, leadership: Leadership) -> None:
+        self.told.append("appended")
+
+    def watermark_moved(self, leadership: Leadership) -> None:
+        self.told.append("watermark")
+
+    def isr_may_change(self, leadership: Leadership) -> None:
+        self.told.append("isr")
+
+    def gone(self, brokers: Iterable[int]) -> Collection[int]:
+        return self.ended & set(brokers)
+
+    def taken_out(self, leadership: Leadership, broker_id: int) -> None:
+        self.told.append(f"taken out {broker_id}")
+
+    def enrol(self, leadership: Leadership, session: TxnSession, txn_shard: int, transactional_id: str) -> None:
+        self.enrolments.append(session)
+
+    def append_failed(self, leadership: Leadership, error: OncelogError) -> None:
+        self.told.append("failed")
+
+    def broken(self, leadership: Leadership) -> None:
+        self.told.append("broken")
+        leadership.end()
+
+
+class Leading:
+    """A leadership of A over an empty log, with B in the ISR."""
+
+    def __init__(self, log: PartitionLog, host: FakeHost, min_insync: int = 2) -> None:
+        self.log = log
+        self.host = host
+        replicas = ReplicaSet(
+            A,
+            (1, 2),
+            (A, B),
+            mod_revision=5,
+            min_insync_replicas=min_insync,
+            lag_max_ms=1_000,
+            high_watermark=0,
+            log_end=0,
+            own_end=0,
+            now_ms=0,
+        )
+        self.leadership = Leadership(
+            host,
+            PartitionId(TOPIC_ID, 0),
+            "t",
+            partition_tag(TOPIC_ID, 0),
+            log,
+            TopicConfig(min_insync_replicas=min_insync),
+            3,
+            replicas,
+            lambda: None,
+        )
+        self.leadership.start_session(B, 1)
+        self.acknowledge(0)
+
+    def acknowledge(self, end: int) -> None:
+        """B holds everything below `end`."""
+        self.leadership.acknowledge(B, 1, end)
+
+    def produce(self, data: bytes, acks: int = -1) -> asyncio.Future[Written]:
+        done: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
+        deadline_ms = self.host.clock.monotonic_ms() + 1_000
+        command = AppendBatch(done, deadline_ms, acks, header=read_header(data), data=data, transactional_id="tx")
+        self.leadership.submit(command, len(data))
+        return done
+
+    def mark(self, txn_no: int, *, committed: bool = True, epoch: int = 1) -> asyncio.Future[Written]:
+        done: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
+        marker = Marker(committed=committed, coordinator_epoch=epoch, session_epoch=0)
+        command = AppendMarkerCommand(done, 1 << 60, name=TxnName(7, txn_no), txn_shard=1, marker=marker)
+        self.leadership.submit(command)
+        return done
+
+    def settle(self, sequence: int, *, settle: bool = True) -> tuple[asyncio.Future[Written], SettleCommand]:
+        done: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
+        command = SettleCommand(
+            done,
+            1 << 60,
+            producer_id=7,
+            producer_epoch=0,
+            base_sequence=sequence,
+            last_sequence=sequence,
+            settle=settle,
+        )
+        self.leadership.submit(command)
+        return done, command
+
+
+def batch(
+    producer_id: int = -1, sequence: int = -1, *, epoch: int = 0, txn_no: int = 0, payload: bytes = b"x"
+) -> bytes:
+    return seal(
+        payload,
+        codec=0,
+        attributes=TRANSACTIONAL if txn_no else 0,
+        schema_id=0,
+        record_count=1,
+        producer_id=producer_id,
+        producer_epoch=epoch if producer_id >= 0 else -1,
+        base_sequence=sequence,
+        txn_producer_id=7 if txn_no else -1,
+        txn_no=txn_no,
+        base_timestamp_ms=1,
+        max_timestamp_ms=1,
+        uncompressed_length=len(payload),
+        tag=partition_tag(TOPIC_ID, 0),
+        txn_shard=1 if txn_no else NO_SHARD,
+    )
+
+
+Scenario = Callable[[Leading], Awaitable[None]]
+Run = Callable[[Scenario], None]
+
+
+@pytest.fixture
+def run() -> Run:
+    """Runs a scenario on the simulated loop, and checks log and replica set afterwards."""
+
+    def runs(scenario: Scenario) -> None:
+        with SimWorld("leadership") as world:
+            ports = world.node("b").ports
+
+            async def main() -> None:
+                ports.disk.make_dirs("logs")
+                log = await PartitionLog.open(ports.disk, f"logs/t-{TOPIC_ID}-0", TopicConfig().log, 0)
+                clock = world.nodes["b"].clock
+                leading = Leading(log, FakeHost(clock))
+                await scenario(leading)
+                log.check()
+                leading.leadership.replicas.check()
+
+            world.run(main())
+
+    return runs
+
+
+async def turn() -> None:
+    """Lets everything that is ready run."""
+    await asyncio.sleep(0.001)
+
+
+def test_everything_that_waits_is_one_append_and_is_answered_at_the_watermark(run: Run) -> None:
+    async def scenario(leading: Leading) -> None:
+        answers = [leading.produce(batch(producer_id, 0)) for producer_id in (1, 2, 3)]
+        await turn()
+        assert leading.host.told.count("appended") == 1
+        assert leading.log.log_end_offset == 3
+        assert not any(answer.done() for answer in answers)
+        leading.acknowledge(2)
+        assert [answer.done() for answer in answers] == [True, True, False]
+        leading.acknowledge(3)
+        assert [answer.result().base_offset for answer in answers] == [0, 1, 2]
+
+    run(scenario)
+
+
+def test_acks_one_is_answered_after_the_append(run: Run) -> None:
+    async def scenario(leading: Leading) -> None:
+        answer = leading.produce(batch(), acks=1)
+        await turn()
+        assert answer.result().base_offset == 0
+
+    run(scenario)
+
+
+def test_several_batches_of_one_producer_in_one_turn_keep_their_order(run: Run) -> None:
+    async def scenario(leading: Leading) -> None:
+        answers = [leading.produce(batch(1, sequence)) for sequence in range(5)]
+        await turn()
+        leading.acknowledge(5)
+        assert [answer.result().base_offset for answer in answers] == [0, 1, 2, 3, 4]
+
+    run(scenario)
+
+
+def test_below_min_insync_nothing_is_written(run: Run) -> None:
+    async def scenario(leading: Leading) -> None:
+        leading.leadership.isr_is(named(A), 6)
+        answer = leading.produce(batch())
+        await turn()
+        refused = answer.exception()
+        assert isinstance(refused, NotEnoughReplicasError)
+        assert told_of(refused, "orders", 3) == "NOT_ENOUGH_REPLICAS on orders-3: ISR 1 of 2 needed", (
+            "new_user.md 6, bug 5"
+        )
+        assert leading.log.log_end_offset == 0
+
+    run(scenario)
+
+
+def test_an_isr_that_shrinks_after_the_append_is_an_unknown_outcome_and_the_retry_is_deduplicated(run: Run) -> None:
+    async def scenario(leading: Leading) -> None:
+        first = leading.produce(batch(1, 0))
+        await turn()
+        leading.leadership.isr_is(named(A), 6)
+        assert isinstance(first.exception(), NotEnoughReplicasAfterAppendError)
+        leading.leadership.isr_is(named(A, B), 7)
+        leading.leadership.start_session(B, 2)
+        leading.leadership.acknowledge(B, 2, 1)
+        again = leading.produce(batch(1, 0))
+        await turn()
+        assert again.result() == Written(0, again.result().append_timestamp_ms, 0, True)
+        assert leading.log.log_end_offset == 1
+
+    run(scenario)
+
+
+def test_a_duplicate_is_answered_like_its_first_copy(run: Run) -> None:
+    async def scenario(leading: Leading) -> None:
+        first, second = leading.produce(batch(1, 0)), leading.produce(batch(1, 0))
+        await turn()
+        assert not second.done(), "the first copy is not committed yet"
+        leading.acknowledge(1)
+        assert first.result().base_offset == second.result().base_offset == 0
+        assert second.result().duplicate
+
+    run(scenario)
+
+
+def test_who_waits_too_long_hears_so(run: Run) -> None:
+    async def scenario(leading: Leading) -> None:
+        answer = leading.produce(batch())
+        await turn()
+        leading.leadership.expire(leading.host.clock.monotonic_ms())
+        assert not answer.done()
+        leading.leadership.expire(leading.host.clock.monotonic_ms() + 1_000)
+        assert isinstance(answer.exception(), RequestTimedOutError)
+
+    run(scenario)
+
+
+def test_the_end_of_a_leadership_answers_everybody(run: Run) -> None:
+    async def scenario(leading: Leading) -> None:
+        appended = leading.produce(batch())
+        await turn()
+        queued = leading.produce(batch())
+        leading.leadership.end()
+        await turn()
+        assert isinstance(appended.exception(), RequestTimedOutError), "it may be in the log: unknown, not refused"
+        assert isinstance(queued.exception(), NotLeaderError)
+        assert leading.log.log_end_offset == 1
+        with pytest.raises(NotLeaderError):
+            leading.produce(batch())
+
+    run(scenario)
+
+
+def test_a_transaction_opens_on_the_coordinators_answer_and_holds_back_nobody_else(run: Run) -> None:
+    async def scenario(leading: Leading) -> None:
+        first, second = leading.produce(batch(7, 0, txn_no=1)), leading.produce(batch(7, 1, txn_no=1))
+        other = leading.produce(batch(9, 0))
+        await turn()
+        assert leading.host.enrolments == [TxnSession(7, 1, 0)]
+        assert leading.log.log_end_offset == 1
+        leading.leadership.enrolled(TxnSession(7, 1, 0), None)
+        await turn()
+        leading.acknowledge(3)
+        assert [answer.result().base_offset for answer in (other, first, second)] == [0, 1, 2]
+
+    run(scenario)
+
+
+def test_batches_that_wait_for_their_enrolment_count_in_the_bytes_that_may_wait(run: Run) -> None:
+    async def scenario(leading: Leading) -> None:
+        size = len(batch(7, 0, txn_no=1))
+        leading.host.config = replace(leading.host.config, inbox_bytes_max=2 * size)
+        first = leading.produce(batch(7, 0, txn_no=1))
+        await turn()
+        second = leading.produce(batch(7, 1, txn_no=1))
+        await turn()
+        with pytest.raises(ResourceExhaustedError):
+            leading.produce(batch())
+        leading.leadership.enrolled(TxnSession(7, 1, 0), None)
+        with pytest.raises(ResourceExhaustedError):
+            leading.produce(batch())
+        await turn()
+        plain = leading.produce(batch())
+        await turn()
+        leading.acknowledge(3)
+        assert [answer.result().base_offset for answer in (first, second, plain)] == [0, 1, 2]
+        refused = [leading.produce(batch(7, number, txn_no=2)) for number in range(2)]
+        await turn()
+        leading.leadership.enrolled(TxnSession(7, 2, 0), CoordinatorNotAvailableError())
+        assert all(answer.exception() for answer in refused)
+        leading.produce(batch(payload=b"x" * size))
+
+    run(scenario)
+
+
+def test_participants_of_one_transaction_share_one_enrolment(run: Run) -> None:
+    async def scenario(leading: Leading) -> None:
+        answers = [leading.produce(batch(producer_id, 0, txn_no=1)) for producer_id in (20, 21)]
+        await turn()
+        assert len(leading.host.enrolments) == 1
+        leading.leadership.enrolled(TxnSession(7, 1, 0), None)
+        await turn()
+        leading.acknowledge(2)
+        assert sorted(answer.result().base_offset for answer in answers) == [0, 1]
+
+    run(scenario)
+
+
+def test_a_refused_enrolment_fails_its_own_transaction_alone(run: Run) -> None:
+    async def scenario(leading: Leading) -> None:
+        refused, plain = leading.produce(batch(7, 0, txn_no=1)), leading.produce(batch(9, 0))
+        await turn()
+        leading.leadership.enrolled(TxnSession(7, 1, 0), CoordinatorNotAvailableError())
+        await turn()
+        leading.acknowledge(1)
+        assert isinstance(refused.exception(), CoordinatorNotAvailableError)
+        assert plain.result().base_offset == 0
+        again = leading.produce(batch(7, 0, txn_no=1))
+        await turn()
+        assert len(leading.host.enrolments) == 2, "it is asked again"
+        leading.leadership.enrolled(TxnSession(7, 1, 0), None)
+        await turn()
+        leading.acknowledge(2)
+        assert again.result().base_offset == 1
+
+    run(scenario)
+
+
+def test_a_yes_that_comes_after_the_marker_opens_nothing(run: Run) -> None:
+    async def scenario(leading: Leading) -> None:
+        late = leading.produce(batch(7, 0, txn_no=1))
+        await turn()
+        marker = leading.mark(1, committed=False)
+        await turn()
+        leading.leadership.enrolled(TxnSession(7, 1, 0), None)
+        await turn()
+        leading.acknowledge(1)
+        assert marker.result().base_offset == 0, "a marker that ends nothing is appended all the same"
+        assert isinstance(late.exception(), TxnEndedError)
+
+    run(scenario)
+
+
+def test_a_repeated_marker_is_answered_with_the_first_one(run: Run) -> None:
+    async def scenario(leading: Leading) -> None:
+        first, second = leading.mark(1), leading.mark(1)
+        await turn()
+        assert not second.done()
+        leading.acknowledge(1)
+        assert first.result().base_offset == second.result().base_offset == 0
+        assert leading.log.log_end_offset == 1
+
+    run(scenario)
+
+
+def test_not_written_is_final(run: Run) -> None:
+    async def scenario(leading: Leading) -> None:
+        leading.produce(batch(7, 0))
+        await turn()
+        leading.acknowledge(1)
+        done, command = leading.settle(1)
+        await turn()
+        assert not done.done(), "the fence is not committed yet"
+        leading.acknowledge(2)
+        assert done.done()
+        assert command.settled is not None
+        assert not command.settled.written
+        assert command.settled.producer_epoch == 1
+        late = leading.produce(batch(7, 1))
+        await turn()
+        assert isinstance(late.exception(), InvalidProducerEpochError)
+        renewed = leading.produce(batch(7, 0, epoch=1))
+        await turn()
+        leading.acknowledge(3)
+        assert renewed.result().base_offset == 2
+
+    run(scenario)
+
+
+def test_written_is_said_only_below_the_watermark_and_fences_nobody(run: Run) -> None:
+    async def scenario(leading: Leading) -> None:
+        leading.produce(batch(7, 0))
+        await turn()
+        done, command = leading.settle(0)
+        await turn()
+        assert not done.done()
+        leading.acknowledge(1)
+        assert done.done()
+        assert command.settled is not None
+        assert command.settled.written
+        assert command.settled.base_offset == 0
+        assert leading.log.log_end_offset == 1
+
+    run(scenario)
+
+
+def test_a_leader_is_confirmed_by_what_a_follower_accepts_after_the_question(run: Run) -> None:
+    async def scenario(leading: Leading) -> None:
+        leading.leadership.replicas.require_in_sync(1)
+        leading.host.told.clear()
+        first = asyncio.ensure_future(leading.leadership.confirm())
+        await turn()
+        assert leading.host.told == ["appended"], "followers are sent something"
+        second = asyncio.ensure_future(leading.leadership.confirm())
+        await turn()
+        leading.leadership.confirming.answered(B.broker_id, 1)
+        await turn()
+        assert (first.done(), second.done()) == (True, False)
+        leading.host.ended.add(B.broker_id)
+        leading.leadership.expire(leading.host.clock.monotonic_ms())
+        await turn()
+        assert second.done()
+        await second
+
+    run(scenario)
+
+
+def test_who_waits_for_a_confirmation_hears_when_the_leadership_ends_or_nobody_answers(run: Run) -> None:
+    async def scenario(leading: Leading) -> None:
+        leading.leadership.replicas.require_in_sync(1)
+        late = asyncio.ensure_future(leading.leadership.confirm())
+        await turn()
+        leading.leadership.expire(leading.host.clock.monotonic_ms() + CONFIRM_MS)
+        with pytest.raises(OffsetNotAvailableError):
+            await late
+        waiting = asyncio.ensure_future(leading.leadership.confirm())
+        await turn()
+        leading.leadership.end()
+        with pytest.raises(NotLeaderError):
+            await waiting
+        with pytest.raises(NotLeaderError):
+            await leading.leadership.confirm()
+
+    run(scenario)

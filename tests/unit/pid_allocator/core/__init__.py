@@ -1,0 +1,1 @@
+"""Mirrors services/pid_allocator/oncelog_pid_allocator/core."""

@@ -1,0 +1,71 @@
+"""The watch over unfinished messages goes on when a look fails, and remembers nobody while it does not look."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from oncelog_runtime.adapters.grpc import half_messages as module
+from oncelog_runtime.adapters.grpc.grpc_server import GrpcServer
+from oncelog_runtime.adapters.grpc.half_messages import HalfMessages
+from oncelog_runtime.core.arriving import ArrivingLimits
+
+LIMITS = ArrivingLimits(process_bytes=8 << 20, connection_bytes=4 << 20)
+
+
+def test_a_look_that_fails_is_told_once_and_followed_by_the_next(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As when the process has no descriptor left: `listdir` needs one."""
+    monkeypatch.setattr(module, "LOOK_S", 0.001)
+
+    async def test() -> None:
+        watch, looks = HalfMessages(LIMITS), 0
+        looked = asyncio.Event()
+
+        def received(_discover: bool) -> dict[str, int]:
+            nonlocal looks
+            looks += 1
+            if looks < 4:
+                raise OSError("too many open files")
+            loop.call_soon_threadsafe(looked.set)
+            return {}
+
+        loop = asyncio.get_running_loop()
+        monkeypatch.setattr(watch, "_received", received)
+        watch.start([])
+        async with asyncio.timeout(10):
+            await looked.wait()
+        await watch.stop()
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(test())
+    assert [record.getMessage() for record in caplog.records if "too many open files" in record.getMessage()] == [
+        "connections cannot be looked at, and this is tried again: too many open files"
+    ]
+
+
+def test_nobody_is_remembered_while_nobody_looks() -> None:
+    watch = HalfMessages(LIMITS)
+    watch.meter("10.0.0.7:1").delivered_bytes += 100
+    watch.meter("10.0.0.7:2").answered_bytes += 100
+    assert not watch.arriving._connections
+
+
+def test_looks_begin_before_the_first_link_so_that_it_counts_what_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a client that is quick loses its connection for messages that nobody counted."""
+    happened: list[str] = []
+
+    class Port:
+        def add_insecure_port(self, _address: str) -> int:
+            return 4711
+
+        async def start(self) -> None:
+            happened.append("links come")
+
+    monkeypatch.setattr(GrpcServer, "_make_server", lambda *_: Port())
+    monkeypatch.setattr(HalfMessages, "start", lambda *_: happened.append("looks begin"))
+    asyncio.run(GrpcServer("127.0.0.1", 0).start())
+    assert happened == ["looks begin", "links come"]

@@ -1,0 +1,232 @@
+"""Finding the cluster and its parts; and what is said when it is not there."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Any
+
+import pytest
+
+from oncelog import errors
+from oncelog.client.produce.ordered_start import Turns
+from oncelog.types import PartitionId
+from oncelog_runtime.sim import SimLoop
+from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, TOPIC_ID, FakeCluster, Lost
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    return FakeCluster()
+
+
+def test_an_unreachable_cluster_is_named_address_by_address(cluster: FakeCluster) -> None:
+    cluster.down = {BROKERS[0]}
+    cluster.fail("GetMetadata", *(Lost() for _ in range(100)))
+
+    async def work(_: FakeCluster) -> None:
+        with pytest.raises(errors.ClusterUnreachableError) as caught:
+            async with cluster.client(default_api_timeout_ms=900, metadata_attempt_timeout_ms=300):
+                pass
+        assert "b0:1: connection refused" in str(caught.value)
+        assert "b1:1: no answer" in str(caught.value)
+
+    cluster.run(work)
+    assert 0.8 < cluster.loop.time() < 1.2
+
+
+def test_a_cluster_that_was_never_reached_is_given_up_after_five_seconds(cluster: FakeCluster) -> None:
+    """new_user.md 1 and 5: it took 30 s to hear of a wrong address."""
+    cluster.down = {*BROKERS}
+
+    async def work(_: FakeCluster) -> None:
+        client = cluster.client()
+        for _ in range(2):
+            with pytest.raises(
+                errors.ClusterUnreachableError, match="b0:1: connection refused; b1:1: connection refused"
+            ):
+                await client.start()
+
+    cluster.run(work)
+    assert 9 < cluster.loop.time() < 10.5
+
+
+def test_a_cluster_that_was_reached_once_is_waited_for_as_long_as_a_call_may_take(cluster: FakeCluster) -> None:
+    """new_user.md 5: `bootstrap_timeout_ms` is for the first contact alone."""
+
+    async def come_back() -> None:
+        await asyncio.sleep(15)
+        cluster.down = set()
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer() as producer:
+            cluster.down = {*BROKERS}
+            task = asyncio.get_running_loop().create_task(come_back())
+            await producer.send_and_wait(TOPIC, b"")
+            await task
+
+    cluster.run(work)
+
+
+def test_why_there_is_no_connection_says_more_than_that_there_is_none(cluster: FakeCluster) -> None:
+    """new_user.md 1: "Domain name not found" went under in what came after it."""
+    no_name = errors.NetworkError("no such host name: check its spelling", connect="name", unsent="true")
+    nothing = errors.RequestTimedOutError("b0:1 did not answer", unsent="true")
+    cluster.fail("GetMetadata", no_name, no_name, *(nothing for _ in range(100)))
+
+    async def work(_: FakeCluster) -> None:
+        with pytest.raises(errors.ClusterUnreachableError, match="b0:1: no such host name: check its spelling; b1:1"):
+            await cluster.client().start()
+
+    cluster.run(work)
+
+
+def test_all_calls_of_a_program_that_runs_once_share_its_time(cluster: FakeCluster) -> None:
+    """new_user.md 6, bug 5: three calls of 1 s each took 3 s."""
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client(request_timeout_ms=300) as client:
+            cluster.fail("InitProducerId", *(Lost() for _ in range(1_000)))
+            client.give_up_after(1_000)
+            for _ in range(3):
+                with pytest.raises(errors.OncelogError):
+                    await client.producer(transactional_id="t").start()
+
+    cluster.run(work)
+    assert 0.8 < cluster.loop.time() < 1.2
+
+
+def test_a_silent_broker_does_not_keep_us_from_asking_the_next(cluster: FakeCluster) -> None:
+    cluster.fail("GetMetadata", Lost())
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            assert client.cluster_id == "fake"
+
+    cluster.run(work)
+    assert cluster.loop.time() < 0.5
+
+
+def test_concurrent_refreshes_share_calls(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            before = cluster.count("GetMetadata")
+            deadline_ms = client._context.deadline_ms()
+            await asyncio.gather(*(client._metadata.refresh(deadline_ms) for _ in range(50)))
+            assert cluster.count("GetMetadata") - before <= 2
+
+    cluster.run(work)
+
+
+def test_nobody_goes_back_to_an_older_leader(cluster: FakeCluster) -> None:
+    where = PartitionId(TOPIC_ID, 0)
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            metadata = client._metadata
+            deadline_ms = client._context.deadline_ms()
+            cluster.leaders[0], cluster.epochs[0] = BROKERS[1], 5
+            await metadata.topic(TOPIC, deadline_ms)
+            cluster.leaders[0], cluster.epochs[0] = BROKERS[0], 4
+            await metadata.refresh(deadline_ms)
+            assert (metadata.leader(where).address, metadata.leader(where).leader_epoch) == (BROKERS[1], 5)
+
+    cluster.run(work)
+
+
+def test_an_unknown_topic_gets_a_little_time_to_appear(cluster: FakeCluster) -> None:
+    cluster.topic_exists = False
+
+    async def appear() -> None:
+        await asyncio.sleep(0.5)
+        cluster.topic_exists = True
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer() as producer:
+            task = asyncio.get_running_loop().create_task(appear())
+            await producer.send_and_wait(TOPIC, b"")
+            await task
+            with pytest.raises(errors.UnknownTopicError):
+                await producer.send("nowhere", b"")
+
+    cluster.run(work)
+
+
+def test_a_broker_that_sees_a_new_topic_late_is_not_believed_alone(cluster: FakeCluster) -> None:
+    """Found by seed 920059: a broker that had been frozen said that a topic of a second ago does not exist."""
+    cluster.late = {BROKERS[0]}
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer() as producer:
+            await producer.send_and_wait(TOPIC, b"")
+
+    cluster.run(work)
+
+
+def test_unknown_options_help(cluster: FakeCluster) -> None:
+    with pytest.raises(errors.ConfigError, match="request_timeout_ms"):
+        cluster.client(request_timeout=5)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_calls_begin_in_their_turn_in_any_order_of_tasks(seed: int) -> None:
+    begun: list[int] = []
+
+    async def call(number: int) -> int:
+        begun.append(number)
+        await asyncio.sleep(0.01 * (10 - number))
+        return number
+
+    async def work() -> None:
+        turns = Turns()
+        numbers = [turns.draw() for _ in range(10)]
+        tasks = [
+            asyncio.get_running_loop().create_task(turns.run(n, partial(call, n))) for n in numbers if n not in (3, 7)
+        ]
+        tasks[5].cancel()
+        for given_up in (3, 7, numbers.index(6)):
+            turns.give_up(given_up)
+        results: list[Any] = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [r for r in results if isinstance(r, int)] == [0, 1, 2, 4, 5, 8, 9]
+
+    SimLoop(seed).run(work())
+    assert begun == [0, 1, 2, 4, 5, 8, 9]
+
+
+def no_tls() -> errors.NetworkError:
+    return errors.NetworkError("the certificate of b0:1 has expired: renew it there", tls="refused", unsent="true")
+
+
+def test_tls_that_no_broker_agrees_on_is_said_at_once(cluster: FakeCluster) -> None:
+    cluster.fail("GetMetadata", *(no_tls() for _ in range(100)))
+
+    async def work(_: FakeCluster) -> None:
+        with pytest.raises(errors.ClusterUnreachableError, match="has expired: renew it there"):
+            await cluster.client().start()
+
+    cluster.run(work)
+    assert cluster.loop.time() < 1
+
+
+def test_a_client_that_knew_the_cluster_waits_for_a_renewal(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            cluster.fail("GetMetadata", *(no_tls() for _ in range(10)))
+            await client._metadata.refresh(client._context.deadline_ms())
+
+    cluster.run(work)
+
+
+@pytest.mark.parametrize("name", [None, 7, b"orders", "\ud800", "", "a b"])
+def test_what_no_topic_is_called_is_refused_and_harms_no_later_refresh(cluster: FakeCluster, name: Any) -> None:
+    """It was kept among the topics to ask for, and each refresh of this client raised `TypeError` from then on."""
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer() as producer:
+            for use in (lambda: producer.send(name, b"a"), client.consumer(name).start):
+                with pytest.raises(errors.InvalidTopicError, match="topic names are 1-249 characters"):
+                    await use()
+            await producer.send_and_wait(TOPIC, b"b", partition=0)
+            await client.start()
+
+    cluster.run(work)

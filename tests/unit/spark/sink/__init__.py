@@ -1,0 +1,1 @@
+"""Mirrors spark/pyspark_oncelog/sink."""
