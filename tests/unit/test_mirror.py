@@ -1,0 +1,69 @@
+"""Each module of the source has the test module of its name in the same folder of tests/unit, or is listed with the test that
+covers it.
+
+Rule: `not_mirrored.txt` lists what has no test module yet; it only ever gets shorter. `COVERED` is for modules that need none:
+      each with a test that fails when the module is wrong.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+UNIT: Final = Path(__file__).resolve().parent
+ROOT: Final = UNIT.parents[1]
+MIRRORS: Final = {
+    "sdk/oncelog": "sdk",
+    "sdk/oncelog_cli": "cli",
+    "spark/pyspark_oncelog": "spark",
+    "services/runtime/oncelog_runtime": "runtime",
+    "services/coordinator/oncelog_coordinator": "coordinator",
+    "services/partition_leader/oncelog_partition_leader": "partition_leader",
+    "services/pid_allocator/oncelog_pid_allocator": "pid_allocator",
+}
+COVERED: Final[dict[str, str]] = {}
+"""Module -> the test that covers it, `tests/...py::name` or a whole file."""
+COVERED_MAX: Final = 20
+NOT_YET: Final = frozenset((UNIT / "not_mirrored.txt").read_text().split())
+
+
+def _modules() -> dict[str, Path]:
+    """Source file -> its test module, whether that exists or not."""
+    found = {}
+    for source, tests in MIRRORS.items():
+        folder = ROOT / source
+        for path in folder.rglob("*.py"):
+            place = path.relative_to(folder)
+            if path.name != "__init__.py" and place.parts[0] not in ("v1", "etcd_wire"):
+                name = f"test_{path.stem.strip('_')}.py"
+                found[path.relative_to(ROOT).as_posix()] = UNIT / tests / place.parent / name
+    return found
+
+
+MODULES: Final = _modules()
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_a_module_has_its_tests(module: str) -> None:
+    has_tests = MODULES[module].exists()
+    listed = (module in NOT_YET) + (module in COVERED)
+    if has_tests:
+        assert not listed, f"{module} has its tests now: take it off the list"
+    else:
+        assert listed == 1, f"{module} needs {MODULES[module].relative_to(ROOT)}"
+
+
+def test_what_is_listed_exists() -> None:
+    assert set(MODULES) >= NOT_YET | set(COVERED)
+
+
+@pytest.mark.parametrize(("module", "test"), COVERED.items())
+def test_a_covering_test_exists(module: str, test: str) -> None:
+    path, _, name = test.partition("::")
+    assert f"def {name}" in (ROOT / path).read_text(), f"{module}: there is no {test}"
+
+
+def test_few_modules_are_covered_elsewhere() -> None:
+    assert len(COVERED) < COVERED_MAX
