@@ -190,8 +190,10 @@ ATTACKS: dict[str, Callable[[Target], Awaitable[str]]] = {
 
 
 def main() -> int:
-    """The stranger's process gives way to the broker's: elsewhere he has a machine of his own."""
+    """The stranger's process gives way to all others (SCHED_IDLE where it exists): elsewhere he has his own machine."""
     os.nice(19)
+    if hasattr(os, "SCHED_IDLE"):
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     name, address, topic_id = sys.argv[1:]
     print(asyncio.run({**ATTACKS, "fill": fill}[name](Target(address, topic_id))))
     return 0

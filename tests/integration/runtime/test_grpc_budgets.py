@@ -19,6 +19,7 @@ from oncelog.link.link_codec import Frame
 from oncelog.ports import Handler
 from oncelog.types import Buffer
 from oncelog_runtime.adapters.grpc.grpc_server import GrpcServer, ServerOptions
+from oncelog_runtime.adapters.grpc.link_host import MAX_LINKS_PER_CONNECTION
 from oncelog_runtime.core.security.access import Policy
 from oncelog_runtime.core.security.acl import ANONYMOUS
 from oncelog_runtime.serving.admission import ADMISSION
@@ -204,6 +205,26 @@ def test_streams_without_a_hello_take_no_place_of_a_link() -> None:
             transport = GrpcTransport()
             await transport.call(address, PING, b"", b"x", LONG_MS)
             await transport.close()
+
+    run(test)
+
+
+def test_a_connection_with_many_links_is_refused_further_ones_without_waiting_for_hellos() -> None:
+    async def test() -> None:
+        async with (
+            serving({PING: echo}, ServerOptions()) as (server, address),
+            grpc.aio.insecure_channel(address) as channel,
+        ):
+            streams = [channel.stream_stream("/oncelog.v1.PartitionLeader/Connect")() for _ in range(30)]
+            codes = [asyncio.ensure_future(stream.code()) for stream in streams]
+            await until(lambda: sum(code.done() for code in codes) == 30 - MAX_LINKS_PER_CONNECTION)
+            assert {code.result() for code in codes if code.done()} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
+            assert server.open_links == MAX_LINKS_PER_CONNECTION
+            transport = GrpcTransport()
+            await transport.call(address, PING, b"", b"x", LONG_MS)
+            await transport.close()
+            for stream in streams:
+                stream.cancel()
 
     run(test)
 

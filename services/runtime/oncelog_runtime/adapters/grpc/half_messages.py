@@ -30,6 +30,8 @@ _FEW: Final = 32
 """So many connections are looked at within less time than it takes to hand the work to a thread."""
 _DISCOVER_EVERY: Final = 20
 _TRIM_AFTER: Final = 8
+_BETWEEN_ENDS_S: Final = 0.005
+"""The calls of a connection end one after the other, some milliseconds of the event loop; then others have a turn."""
 _BYTES_RECEIVED: Final = struct.Struct("=Q")
 _BYTES_RECEIVED_AT: Final = 128
 _TCP_INFO_BYTES: Final = 136
@@ -100,6 +102,7 @@ class HalfMessages:
             for verdict in self.arriving.look(received):
                 self._end(verdict.connection, verdict.bytes, verdict.reason)
                 trim_at = looks + _TRIM_AFTER
+                await asyncio.sleep(_BETWEEN_ENDS_S)
             if looks == trim_at:
                 await asyncio.to_thread(trim_malloc)  # gRPC has freed their bytes; the C library would keep them
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from oncelog.error_codes import ErrorCode
 from oncelog.ports import Handler
@@ -19,6 +19,11 @@ from oncelog_runtime.serving.quotas import Quotas
 if TYPE_CHECKING:
     from oncelog_runtime.adapters.grpc.authentication import Authentication
     from oncelog_runtime.adapters.grpc.server_link import ServerLink
+
+MAX_LINKS_PER_CONNECTION: Final = 8
+"""A client needs one for each service of the process; ours has one on each connection."""
+MAX_GREETING_PER_PEER: Final = 128
+"""Links of one address that have not been let in yet. Further ones are told to come back."""
 
 
 @dataclass(slots=True)
@@ -47,6 +52,8 @@ class LinkHost:
     """By listener and peer: one peer must not keep the others out."""
     let_in: Counter[tuple[str, str]] = field(default_factory=Counter)
     """The same, of those whose hello was accepted: streams without a hello take no place of theirs."""
+    links_on: Counter[str] = field(default_factory=Counter)
+    """By connection."""
     refused: Counter[str] = field(default_factory=lambda: Counter({ErrorCode.RESOURCE_EXHAUSTED.name: 0}))
     """Links that were not let in, by the error's code; the first refusal is to be seen as a change, so it begins at 0."""
     half_messages: HalfMessages | None = None
@@ -65,7 +72,21 @@ class LinkHost:
         self.links[id(link)] = link
         self.links_at[link.listener] += 1
         self.links_of[link.listener, link.peer] += 1
+        self.links_on[link.connection] += 1
         self.no_links.clear()
+
+    def is_crowd(self, link: ServerLink) -> bool:
+        """Whether a link that begins is one too many to wait for its hello.
+
+        Streams that all end at once are taken leave of one after the other, while everybody else waits: a connection, and an
+        address that has not said its hellos, may hold few.
+        """
+        let_in, links = self.let_in[link.listener, link.peer], self.links_of[link.listener, link.peer]
+        return (
+            self.links_on[link.connection] > MAX_LINKS_PER_CONNECTION
+            or links - let_in > MAX_GREETING_PER_PEER
+            or links > 2 * self.max_links_per_peer
+        )
 
     def rename(self, link: ServerLink, peer: str) -> None:
         """The peer of a link said who it is: it counts for that one, and no more for its address."""
@@ -78,6 +99,9 @@ class LinkHost:
         del self.links[id(link)]
         self.links_at[link.listener] -= 1
         self._forget_peer(link)
+        self.links_on[link.connection] -= 1
+        if not self.links_on[link.connection]:
+            del self.links_on[link.connection]
         if not self.links:
             self.no_links.set()
 

@@ -96,7 +96,8 @@ class ServerLink:
         self.peer = peer_of(caller)
         self.is_let_in = False
         self._share: Share | None = None
-        self._meter = host.meter(connection_of(caller.peer))
+        self.connection = connection_of(caller.peer)
+        self._meter = host.meter(self.connection)
         self._quotas = host.quotas
         self._subject = ""  # whose quotas count
         self._held: dict[str, tuple[int, float]] = {}  # method -> how many wait for their start, when the last one's is
@@ -182,7 +183,7 @@ class ServerLink:
 
     async def _greet(self) -> bool:
         """The hello of both sides; False when the peer was refused."""
-        if self._host.links_of[self.listener, self.peer] > 2 * self._host.max_links_per_peer:
+        if self._host.is_crowd(self):
             self._host.refused[errors.ErrorCode.RESOURCE_EXHAUSTED.name] += 1
             await self._context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, _TOO_MANY)  # not worth waiting for its hello
         try:

@@ -10,7 +10,7 @@ import pytest
 from oncelog_runtime.adapters.grpc import half_messages as module
 from oncelog_runtime.adapters.grpc.grpc_server import GrpcServer
 from oncelog_runtime.adapters.grpc.half_messages import HalfMessages
-from oncelog_runtime.core.arriving import ArrivingLimits
+from oncelog_runtime.core.arriving import ArrivingLimits, Verdict
 
 LIMITS = ArrivingLimits(process_bytes=8 << 20, connection_bytes=4 << 20)
 
@@ -69,3 +69,32 @@ def test_looks_begin_before_the_first_link_so_that_it_counts_what_it_reads(monke
     monkeypatch.setattr(HalfMessages, "start", lambda *_: happened.append("looks begin"))
     asyncio.run(GrpcServer("127.0.0.1", 0).start())
     assert happened == ["looks begin", "links come"]
+
+
+def test_between_the_ends_of_two_connections_others_have_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The calls of one take milliseconds of the event loop, and a hundred of them would hold up everybody."""
+    monkeypatch.setattr(module, "LOOK_S", 0.001)
+    happened: list[str] = []
+
+    async def test() -> None:
+        watch = HalfMessages(LIMITS)
+        loop = asyncio.get_running_loop()
+        ended = asyncio.Event()
+
+        def end(name: str, _size: int, _reason: str) -> None:
+            happened.append(name)
+            loop.call_soon(happened.append, "another")
+            if name == "c":
+                ended.set()
+
+        verdicts = [[Verdict(name, 1, "too much") for name in "abc"]]
+        monkeypatch.setattr(watch, "_received", lambda _discover: {})
+        monkeypatch.setattr(watch, "_end", end)
+        monkeypatch.setattr(watch.arriving, "look", lambda _received: verdicts.pop() if verdicts else [])
+        watch.start([])
+        async with asyncio.timeout(10):
+            await ended.wait()
+        await watch.stop()
+
+    asyncio.run(test())
+    assert happened[:5] == ["a", "another", "b", "another", "c"]
