@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Generic, Protocol, TypeVar
+
+Reply = TypeVar("Reply", covariant=True)
 
 
 class LogRecord(Protocol):
@@ -17,6 +19,24 @@ class LogRecord(Protocol):
     def encode(self) -> bytes | None:
         """The value; None is a tombstone."""
         ...
+
+
+class Command(Generic[Reply]):
+    """What a core is asked; `Reply` is the type of the answer to whoever asked."""
+
+    __slots__ = ()
+
+
+class Note:
+    """A volatile fact: applied like a record, and not logged."""
+
+    __slots__ = ()
+
+
+class Effect:
+    """What the shell does after a decision, outside of the core."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +61,11 @@ class Decision:
     `confirm`: the answer is a reading that a deposed owner could give wrongly; an append proves the ownership first.
     """
 
-    reply: Any = None
+    reply: object = None
     records: tuple[LogRecord, ...] = ()
-    notes: tuple[Any, ...] = ()
-    effects: tuple[Any, ...] = ()
-    notices: tuple[Any, ...] = ()
+    notes: tuple[Note, ...] = ()
+    effects: tuple[Effect, ...] = ()
+    notices: tuple[Effect, ...] = ()
     confirm: bool = False
     lazy: bool = False
     ended: tuple[TransactionEnded, ...] = ()

@@ -6,13 +6,13 @@ Rule: an answer of a lower epoch than is known of that transaction shard is refu
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 from oncelog.errors import CoordinatorFencedError, OncelogError
 from oncelog.ports import Transport
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import types_pb2
 from oncelog.wire import methods
+from oncelog_coordinator.core.decision import Effect
 from oncelog_coordinator.core.offsets.offset_commands import AskOutcome, GroupMarker
 from oncelog_coordinator.effects.markers import shard_owner_address
 from oncelog_coordinator.shard.shard_runtime import ShardLife
@@ -35,7 +35,7 @@ class GroupEffects:
         self._asking: dict[AskOutcome, None] = {}
         self._tasks = TaskOwner(lambda error: _log.error("an outcome was not asked for: a bug", exc_info=error))
 
-    def run(self, effect: Any) -> None:
+    def run(self, effect: Effect) -> None:
         """See `EffectRunner.run`."""
         assert isinstance(effect, AskOutcome), f"unknown effect {effect!r}"
         if effect not in self._asking:

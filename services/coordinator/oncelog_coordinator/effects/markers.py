@@ -14,7 +14,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from oncelog.core.batch.hashing import shard_for
 from oncelog.errors import CoordinatorNotAvailableError, ErrorCode, OncelogError
@@ -26,6 +26,7 @@ from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pa
 from oncelog.v1 import types_pb2
 from oncelog.wire import methods
+from oncelog_coordinator.core.decision import Effect
 from oncelog_coordinator.core.transactions.commands import BecameVisible, MarkersCommitted, MarkersDone, SendMarkers
 from oncelog_coordinator.core.transactions.records import Target
 from oncelog_coordinator.effects.known_topics import KnownTopics
@@ -84,7 +85,7 @@ class MarkerSender:
 
     # ------------------------------------------------------------ effects
 
-    def run(self, effect: Any) -> None:
+    def run(self, effect: Effect) -> None:
         """See `EffectRunner.run`."""
         if self._closed:
             return

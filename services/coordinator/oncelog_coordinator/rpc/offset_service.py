@@ -14,7 +14,6 @@ from oncelog.v1 import types_pb2
 from oncelog.wire import methods
 from oncelog.wire.wire_errors import to_detail
 from oncelog_coordinator.core.offsets import offset_commands as cmd
-from oncelog_coordinator.core.offsets.offset_records import OffsetValue
 from oncelog_coordinator.effects.markers import shard_owner_address
 from oncelog_coordinator.rpc import wire
 from oncelog_coordinator.rpc.shard_registry import NodeShards
@@ -76,9 +75,7 @@ class OffsetService:
         check_group_id(request.group_id)
         shard = self._shards.group_shard(request.group_id)
         wanted = tuple(wire.partition_id(item.topic_id, item.partition) for item in request.partitions) or None
-        found: tuple[OffsetValue, ...] = await shard.ask(
-            cmd.FetchOffsets(request.group_id, wanted, request.require_stable)
-        )
+        found = await shard.ask(cmd.FetchOffsets(request.group_id, wanted, request.require_stable))
         return co.FetchOffsetsReply(offsets=[wire.offset_entry(value) for value in found])
 
     async def send_offsets(self, request: co.SendOffsetsRequest) -> co.SendOffsetsReply:
@@ -135,7 +132,7 @@ class OffsetService:
     async def describe_group(self, request: co.DescribeGroupRequest) -> co.DescribeGroupReply:
         """One group; one that nobody used is empty."""
         shard = self._shards.group_shard(check_group_id(request.group_id))
-        view: cmd.GroupView = await shard.ask(cmd.DescribeGroup(request.group_id))
+        view = await shard.ask(cmd.DescribeGroup(request.group_id))
         return co.DescribeGroupReply(
             group=wire.group_listing(view, self._shards.address, shard.number),
             offsets=map(wire.group_offset, view.offsets),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
-from typing import Any
 
 from oncelog.core.batch.hashing import shard_for
 from oncelog.errors import (
@@ -14,6 +13,7 @@ from oncelog.errors import (
     NotCoordinatorError,
     OncelogError,
 )
+from oncelog_coordinator.core.decision import Command, Reply
 from oncelog_coordinator.core.offsets.offset_table import OffsetTable
 from oncelog_coordinator.core.transactions.transaction_table import TransactionTable
 from oncelog_coordinator.effects.markers import MarkerSender
@@ -91,7 +91,9 @@ class NodeShards:
         """All shards of a kind, by number."""
         return [shard for (of_kind, _), shard in sorted(self._owned.items()) if of_kind == kind]
 
-    async def ask_each(self, kind: str, numbers: Collection[int], command: Any) -> AsyncIterator[tuple[int, int, Any]]:
+    async def ask_each(
+        self, kind: str, numbers: Collection[int], command: Command[Reply]
+    ) -> AsyncIterator[tuple[int, int, Reply]]:
         """(shard, epoch of its life, answer) of each shard that serves here; `numbers` empty = all of them.
 
         One that loads, ends under way, or is not this process's is left out: the asker misses it and asks again.

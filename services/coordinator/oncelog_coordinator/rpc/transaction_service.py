@@ -23,6 +23,7 @@ from oncelog.types import Buffer
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import types_pb2
 from oncelog.wire import methods
+from oncelog_coordinator.core.decision import Command, Reply
 from oncelog_coordinator.core.transactions import commands as cmd
 from oncelog_coordinator.core.transactions.transaction_state import ProducerIdNeededError
 from oncelog_coordinator.effects.known_topics import KnownTopics
@@ -109,18 +110,20 @@ class TransactionService:
             return self._shard(name.transactional_id)
         return self._shards.owned(KIND_TXN, name.txn_shard)
 
-    async def _ask_with_id(self, shard: Shard, command: cmd.InitProducerId | cmd.Join | cmd.Commit) -> Any:
-        """The answer to a command that may make its transactional id, which then needs a producer id.
+    async def _ask_with_id(
+        self, shard: Shard, transactional_id: str, command_with: Callable[[int], Command[Reply]]
+    ) -> Reply:
+        """The answer to a command that may make its transactional id, which then needs a producer id (0 = none given).
 
         Whether the id is known can change while ids are fetched: with the life of the shard. Then the core says so.
         """
-        if self._shards.knows(shard, command.transactional_id):
+        if self._shards.knows(shard, transactional_id):
             try:
-                return await shard.ask(command)
+                return await shard.ask(command_with(0))
             except ProducerIdNeededError:
                 pass
         (fresh,) = await self._producer_ids.take(1)
-        return await shard.ask(replace(command, fresh_producer_id=fresh))
+        return await shard.ask(command_with(fresh))
 
     # ------------------------------------------------------------ clients
 
@@ -141,7 +144,9 @@ class TransactionService:
             request.expected_producer_id,
             request.expected_producer_epoch,
         )
-        reply: cmd.SessionReply = await self._ask_with_id(shard, command)
+        reply = await self._ask_with_id(
+            shard, request.transactional_id, lambda fresh: replace(command, fresh_producer_id=fresh)
+        )
         return co.InitProducerIdReply(
             producer_id=reply.producer_id,
             producer_epoch=reply.producer_epoch,
@@ -169,7 +174,7 @@ class TransactionService:
         check_transactional_id(request.name.transactional_id)
         shard = self._shard_of_session(request.name)
         command = cmd.End(wire.txn_name(request.name), wire.is_commit(request.outcome), wire.counts(request.counts))
-        reply: cmd.EndReply = await shard.ask(command)
+        reply = await shard.ask(command)
         visible = reply.visible
         if not visible and request.wait == co.END_WAIT_VISIBLE:
             visible = await self._wait_visible(shard, request.name.transactional_id, reply.txn_no)
@@ -193,7 +198,7 @@ class TransactionService:
     async def get_outcome(self, request: co.GetOutcomeRequest) -> co.GetOutcomeReply:
         """The outcome of a number."""
         shard = self._shard(request.transactional_id)
-        reply: cmd.OutcomeReply = await shard.ask(cmd.GetOutcome(request.transactional_id, request.txn_no))
+        reply = await shard.ask(cmd.GetOutcome(request.transactional_id, request.txn_no))
         outcome = wire.outcome_of(reply.committed) if reply.begun else types_pb2.TRANSACTION_OUTCOME_NOT_BEGUN
         return co.GetOutcomeReply(outcome=outcome, visible=reply.visible)
 
@@ -212,7 +217,9 @@ class TransactionService:
             lease_ms=request.lease_ms,
             max_duration_ms=request.max_duration_ms,
         )
-        reply: cmd.JoinReply = await self._ask_with_id(shard, command)
+        reply = await self._ask_with_id(
+            shard, request.transactional_id, lambda fresh: replace(command, fresh_producer_id=fresh)
+        )
         token = self._tokens.of_session(request.transactional_id, reply.txn_producer_id, reply.producer_epoch)
         return co.JoinTransactionReply(
             already_committed=reply.already_committed,
@@ -244,8 +251,12 @@ class TransactionService:
             winners=tuple(wire.winner(item) for item in request.winners),
             token_expires=request.token.expires,
         )
-        asked = shard.ask(command) if request.txn_no else self._ask_with_id(shard, command)
-        reply: cmd.CommitReply = await asked
+        if request.txn_no:
+            reply = await shard.ask(command)
+        else:
+            reply = await self._ask_with_id(
+                shard, request.transactional_id, lambda fresh: replace(command, fresh_producer_id=fresh)
+            )
         if request.wait == co.END_WAIT_VISIBLE:
             for number in reply.waits_for:
                 if not await self._wait_visible(shard, request.transactional_id, number):
@@ -274,7 +285,7 @@ class TransactionService:
         if request.topic_id:
             wire.partition_id(request.topic_id, request.partition)
         command = cmd.Resolve(request.txn_producer_id, request.txn_no, request.topic_id, request.partition)
-        reply: cmd.ResolveReply = await shard.ask(command)
+        reply = await shard.ask(command)
         return co.ResolveTransactionReply(
             outcome=wire.outcome_of(reply.committed),
             coordinator_epoch=epoch,
@@ -302,7 +313,7 @@ class TransactionService:
     async def describe_transaction(self, request: co.DescribeTransactionRequest) -> co.DescribeTransactionReply:
         """One id."""
         shard = self._shard(request.transactional_id)
-        view: cmd.TransactionView = await shard.ask(cmd.Describe(request.transactional_id))
+        view = await shard.ask(cmd.Describe(request.transactional_id))
         info = wire.transaction_info(self._shown(view), self._shards.address, shard.number, self._shards.topic_names)
         return co.DescribeTransactionReply(transaction=info)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from oncelog.errors import (
     CoordinatorLoadInProgressError,
@@ -21,6 +21,7 @@ from oncelog.errors import (
 )
 from oncelog.trace.tracing import Tracer
 from oncelog_coordinator.config import ShardConfig
+from oncelog_coordinator.core.decision import Command, Effect, Reply
 from oncelog_coordinator.core.vitality import Vitality
 from oncelog_coordinator.shard.log_port import LogLostError, LogPort
 from oncelog_coordinator.shard.monotonic_wall_clock import SteadyClock
@@ -34,7 +35,7 @@ _REPORTED_IN_FULL = 3
 class EffectRunner(Protocol):
     """Runs the effects of one life."""
 
-    def run(self, effect: Any) -> None:
+    def run(self, effect: Effect) -> None:
         """Starts an effect; returns at once."""
         ...
 
@@ -101,7 +102,7 @@ class Shard:
         """True while commands are taken."""
         return self._life is not None
 
-    async def ask(self, command: Any) -> Any:
+    async def ask(self, command: Command[Reply]) -> Reply:
         """The committed answer to a command. Raises what the core refuses with."""
         return await self.life.submit(command)
 
@@ -129,7 +130,7 @@ class Shard:
 
     async def _live_once(self, epoch: int) -> None:
         log = self._log = self._open_log(self.kind, self.number, epoch)
-        effects: list[Any] = []
+        effects: list[Effect] = []
         life = ShardLife(
             self._make_table(),
             log,

@@ -29,7 +29,7 @@ from oncelog.trace import span_names
 from oncelog.trace.trace_context import TRACEPARENT
 from oncelog.trace.tracing import Kind, Span, Tracer, end_with, is_sampled, work_for
 from oncelog_coordinator.config import ShardConfig
-from oncelog_coordinator.core.decision import Decision, LogRecord, TransactionEnded
+from oncelog_coordinator.core.decision import Command, Decision, Effect, LogRecord, Note, Reply, TransactionEnded
 from oncelog_coordinator.core.transactions.commands import Tick
 from oncelog_coordinator.core.transactions.records import EpochRecord
 from oncelog_coordinator.shard.log_port import LogItem, LogLostError, LogPort
@@ -58,11 +58,11 @@ class Table(Protocol):
         """Reads only; refuses by raising."""
         ...
 
-    def apply(self, record: Any) -> None:
+    def apply(self, record: LogRecord | Note) -> None:
         """The only writer."""
         ...
 
-    def decode(self, key: str, value: bytes | None) -> Any:
+    def decode(self, key: str, value: bytes | None) -> LogRecord | None:
         """A record of the log; None = nothing to apply."""
         ...
 
@@ -70,7 +70,7 @@ class Table(Protocol):
         """The replay is complete."""
         ...
 
-    def pending(self, now_ms: int) -> tuple[Any, ...]:
+    def pending(self, now_ms: int) -> tuple[Effect, ...]:
         """Effects to resume."""
         ...
 
@@ -111,7 +111,7 @@ class LifeMetrics(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    command: Any
+    command: Command[object]
     answer: asyncio.Future[Any] | None
     context: str = ""
     """Of the call that brought the command, when it is recorded."""
@@ -125,8 +125,8 @@ class _Step:
     """What was decided together: answers and effects wait for the append, if there was one."""
 
     committed: asyncio.Future[None] | None
-    answers: list[tuple[asyncio.Future[Any], Any]] = field(default_factory=list)
-    effects: list[tuple[Any, str]] = field(default_factory=list)
+    answers: list[tuple[asyncio.Future[Any], object]] = field(default_factory=list)
+    effects: list[tuple[Effect, str]] = field(default_factory=list)
     """Each with the context of what caused it, or none."""
     spans: list[Span] = field(default_factory=list)
     ended: list[tuple[TransactionEnded, float]] = field(default_factory=list)
@@ -144,7 +144,7 @@ class ShardLife:
         epoch: int,
         config: ShardConfig,
         clock: SteadyClock,
-        on_effect: Callable[[Any], None],
+        on_effect: Callable[[Effect], None],
         tracer: Tracer | None = None,
         name: str = "",
         metrics: LifeMetrics | None = None,
@@ -197,10 +197,10 @@ class ShardLife:
 
     # ------------------------------------------------------------ callers
 
-    def submit(self, command: Any) -> asyncio.Future[Any]:
+    def submit(self, command: Command[Reply]) -> asyncio.Future[Reply]:
         """Queues a command; the future is its answer. Raises `ResourceExhaustedError` when too many wait."""
         self._require_room()
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         since_s = 0.0 if self._metrics is None else self._metrics.now_s()
         self._inbox.append(_Asked(command, answer, *self._trace(), since_s))
         self._wake.set()
@@ -213,7 +213,7 @@ class ShardLife:
         context = TRACEPARENT.get()
         return (context, self._tracer.now_ns()) if is_sampled(context) else ("", 0)
 
-    def tell(self, command: Any) -> None:
+    def tell(self, command: Command[object]) -> None:
         """Queues a command whose answer interests nobody. Never refused: it reports what has happened already."""
         if self._ended is None:
             self._inbox.append(_Asked(command, None))
@@ -301,7 +301,7 @@ class ShardLife:
 
     def _decide(self, asked: _Asked, now_ms: int, step: _Step, items: _Items) -> None:
         """Decides and applies one command."""
-        reply: Any
+        reply: object
         try:
             decision = self.table.decide(asked.command, now_ms)
         except OncelogError as error:

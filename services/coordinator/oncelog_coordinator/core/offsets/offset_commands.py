@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from oncelog.errors import OncelogError
 from oncelog.types import PartitionId
+from oncelog_coordinator.core.decision import Command, Effect
 from oncelog_coordinator.core.offsets.offset_records import CommittedOffset, OffsetValue, PendingOffsets
 from oncelog_coordinator.core.transactions.commands import Tick, TxnName
 
@@ -20,7 +21,7 @@ class Member(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class CommitOffsets:
+class CommitOffsets(Command["tuple[OffsetError, ...]"]):
     """Offsets outside a transaction. The reply is a tuple of `OffsetError`, empty when all went well."""
 
     member: Member
@@ -39,7 +40,7 @@ class OffsetError:
 
 
 @dataclass(frozen=True, slots=True)
-class FetchOffsets:
+class FetchOffsets(Command["tuple[OffsetValue, ...]"]):
     """Committed offsets of these partitions; None = all. The reply is a tuple of `OffsetValue`."""
 
     group_id: str
@@ -48,7 +49,7 @@ class FetchOffsets:
 
 
 @dataclass(frozen=True, slots=True)
-class SendOffsets:
+class SendOffsets(Command[None]):
     """Offsets that commit with a transaction, in which the group is enrolled durably already."""
 
     name: TxnName
@@ -59,7 +60,7 @@ class SendOffsets:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupMarker:
+class GroupMarker(Command[None]):
     """The outcome of a transaction, for one group."""
 
     group_id: str
@@ -71,7 +72,7 @@ class GroupMarker:
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteOffsets:
+class DeleteOffsets(Command[int]):
     """Forgets committed offsets; `partitions` None = all. The reply is how many there were."""
 
     group_id: str
@@ -79,12 +80,12 @@ class DeleteOffsets:
 
 
 @dataclass(frozen=True, slots=True)
-class ListGroups:
+class ListGroups(Command["tuple[GroupView, ...]"]):
     """All groups with an offset, committed or pending. The reply is a tuple of `GroupView`."""
 
 
 @dataclass(frozen=True, slots=True)
-class DescribeGroup:
+class DescribeGroup(Command["GroupView"]):
     """One group. The reply is a `GroupView`; of a group that nobody used, an empty one."""
 
     group_id: str
@@ -105,7 +106,7 @@ GroupCommand = (
 
 
 @dataclass(frozen=True, slots=True)
-class AskOutcome:
+class AskOutcome(Effect):
     """Effect: offsets of this transaction wait for long; ask its shard what became of it."""
 
     group_id: str

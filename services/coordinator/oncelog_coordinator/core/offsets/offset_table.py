@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from oncelog.core.names import TOPIC_NAMES, is_partition_id, is_topic_name
 from oncelog.errors import (
@@ -31,7 +30,7 @@ from oncelog.errors import (
     UnstableOffsetCommitError,
 )
 from oncelog.types import PartitionId
-from oncelog_coordinator.core.decision import Decision, LogRecord
+from oncelog_coordinator.core.decision import Decision, LogRecord, Note
 from oncelog_coordinator.core.limits import Limits
 from oncelog_coordinator.core.offsets.offset_commands import (
     AskOutcome,
@@ -79,7 +78,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Note):
     """Note: the outcome of these pending keys was asked for."""
 
     keys: tuple[str, ...]
@@ -307,7 +306,7 @@ class OffsetTable:
         for key, pending in self._waiting.items():
             self._deadlines.watch(key, min(pending.since_ms, now_ms) + self.limits.group_resolve_after_ms)
 
-    def apply(self, record: Any) -> None:
+    def apply(self, record: LogRecord | Note) -> None:
         """Takes a record, from `decide` or from the log, or a note."""
         if isinstance(record, CommittedOffset):
             self._group(record.group_id).offsets[record.value.id] = record

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from oncelog.types import PartitionId
+from oncelog_coordinator.core.decision import Command, Effect
 from oncelog_coordinator.core.transactions.records import Target
 from oncelog_coordinator.core.transactions.states import TxnState
 from oncelog_coordinator.core.transactions.transaction_state import Counts
@@ -24,7 +25,7 @@ class TxnName(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class InitProducerId:
+class InitProducerId(Command["SessionReply"]):
     """A new session. `fresh_producer_id` is used when the id is unknown; `expected_*` 0/0 = unconditionally."""
 
     transactional_id: str
@@ -45,7 +46,7 @@ class SessionReply:
 
 
 @dataclass(frozen=True, slots=True)
-class Enrol:
+class Enrol(Command[None]):
     """Records partitions and groups of transaction n, and opens n when it is the next."""
 
     name: TxnName
@@ -54,7 +55,7 @@ class Enrol:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class End(Command["EndReply"]):
     """Commits or aborts n."""
 
     name: TxnName
@@ -72,7 +73,7 @@ class EndReply:
 
 
 @dataclass(frozen=True, slots=True)
-class GetOutcome:
+class GetOutcome(Command["OutcomeReply"]):
     """The outcome of n."""
 
     transactional_id: str
@@ -100,7 +101,7 @@ class BatchName(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Join:
+class Join(Command["JoinReply"]):
     """A task attempt becomes a participant. `fresh_producer_id` is for a transactional id that is not known yet."""
 
     transactional_id: str
@@ -125,7 +126,7 @@ class JoinReply:
 
 
 @dataclass(frozen=True, slots=True)
-class Renew:
+class Renew(Command[None]):
     """Keeps the open transaction alive."""
 
     name: TxnName
@@ -142,7 +143,7 @@ class Winner:
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(Command["CommitReply"]):
     """One decision for all participants of n.
 
     `txn_no` 0 without winners: a batch that nobody joined (no rows, no tasks), whose token must be stored all the same;
@@ -170,7 +171,7 @@ class CommitReply:
 
 
 @dataclass(frozen=True, slots=True)
-class Abort:
+class Abort(Command[bool]):
     """Aborts n if it is open and the run's; a no-op otherwise. The reply is True when it was aborted by this call."""
 
     transactional_id: str
@@ -184,7 +185,7 @@ class Abort:
 
 
 @dataclass(frozen=True, slots=True)
-class Resolve:
+class Resolve(Command["ResolveReply"]):
     """What became of (producer id, n), as asked by the leader of a partition; topic id empty: by a group shard."""
 
     txn_producer_id: int
@@ -204,7 +205,7 @@ class ResolveReply:
 
 
 @dataclass(frozen=True, slots=True)
-class MarkersCommitted:
+class MarkersCommitted(Command[None]):
     """These partitions have the marker of n below their high watermark: readers see it."""
 
     transactional_id: str
@@ -213,7 +214,7 @@ class MarkersCommitted:
 
 
 @dataclass(frozen=True, slots=True)
-class MarkersDone:
+class MarkersDone(Command[None]):
     """These partitions and groups have the marker of n on the disks of their in-sync replicas, or are proven to be deleted:
     nobody needs to send it again.
     """
@@ -225,12 +226,12 @@ class MarkersDone:
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(Command[None]):
     """Time has passed."""
 
 
 @dataclass(frozen=True, slots=True)
-class ForceAbort:
+class ForceAbort(Command[int]):
     """Aborts n, if it is open, by an operator's word; n = 0: whatever is open. The reply is its number, 0 = it was not."""
 
     transactional_id: str
@@ -238,14 +239,14 @@ class ForceAbort:
 
 
 @dataclass(frozen=True, slots=True)
-class ListIds:
+class ListIds(Command["tuple[TransactionView, ...]"]):
     """All ids whose state is among `states`; empty = all. The reply is a tuple of `TransactionView`."""
 
     states: tuple[TxnState, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Describe:
+class Describe(Command["TransactionView"]):
     """One id. The reply is a `TransactionView`."""
 
     transactional_id: str
@@ -292,7 +293,7 @@ TransactionCommand = (
 
 
 @dataclass(frozen=True, slots=True)
-class SendMarkers:
+class SendMarkers(Effect):
     """Phase two of n: markers to partitions and groups, repeated until each has one."""
 
     transactional_id: str
@@ -306,7 +307,7 @@ class SendMarkers:
 
 
 @dataclass(frozen=True, slots=True)
-class BecameVisible:
+class BecameVisible(Effect):
     """Every marker of n is in: whoever waits for VISIBLE can be told."""
 
     transactional_id: str

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import heapq
 
-from oncelog_coordinator.core.decision import Decision, LogRecord, TransactionEnded
+from oncelog_coordinator.core.decision import Decision, Effect, LogRecord, TransactionEnded
 from oncelog_coordinator.core.limits import Limits
 from oncelog_coordinator.core.transactions import checks as parts
 from oncelog_coordinator.core.transactions import transaction_state as state
@@ -91,7 +91,7 @@ def idle_deadline_ms(record: TransactionRecord, limits: Limits) -> int | None:
 def tick(index: TransactionIndex, open_ids: list[str], idle_ids: list[str], now_ms: int) -> Decision:
     """Aborts what is over its time, lets idle ids expire, and removes those that expired long ago."""
     records: list[LogRecord] = []
-    effects: list[object] = []
+    effects: list[Effect] = []
     ended: list[TransactionEnded] = []
     for name in open_ids:
         entry = index.entry(name)

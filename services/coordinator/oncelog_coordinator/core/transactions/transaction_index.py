@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from oncelog.errors import InvalidPidMappingError
 from oncelog.types import PartitionId
+from oncelog_coordinator.core.decision import Note
 from oncelog_coordinator.core.limits import Limits
 from oncelog_coordinator.core.transactions.records import (
     DecidedTransaction,
@@ -25,7 +26,7 @@ MarkerTarget = PartitionId | str
 
 
 @dataclass(frozen=True, slots=True)
-class ParticipantJoined:
+class ParticipantJoined(Note):
     """Note: a producer id was handed out for n, which also is a sign of life."""
 
     transactional_id: str
@@ -35,7 +36,7 @@ class ParticipantJoined:
 
 
 @dataclass(frozen=True, slots=True)
-class SignOfLife:
+class SignOfLife(Note):
     """Note: somebody still works on n."""
 
     transactional_id: str
@@ -44,7 +45,7 @@ class SignOfLife:
 
 
 @dataclass(frozen=True, slots=True)
-class MarkersIn:
+class MarkersIn(Note):
     """Note: these targets show the marker of n; `on_disk`: and need it no more."""
 
     transactional_id: str
@@ -54,7 +55,7 @@ class MarkersIn:
 
 
 @dataclass(frozen=True, slots=True)
-class ForcedAbort:
+class ForcedAbort(Note):
     """Note: a ForceAbort that named no number has aborted n."""
 
     transactional_id: str
@@ -63,7 +64,7 @@ class ForcedAbort:
 
 
 @dataclass(frozen=True, slots=True)
-class LookedAt:
+class LookedAt(Note):
     """Note: the deadlines of these ids were looked at, and what was due was decided."""
 
     open_ids: tuple[str, ...]

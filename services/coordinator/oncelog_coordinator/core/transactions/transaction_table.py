@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from oncelog_coordinator.core.decision import Decision
+from oncelog_coordinator.core.decision import Decision, LogRecord, Note
 from oncelog_coordinator.core.limits import Limits
 from oncelog_coordinator.core.transactions import abandoned_decisions as healing
 from oncelog_coordinator.core.transactions import client_decisions as client
@@ -107,7 +107,7 @@ class TransactionTable:
             entry.touched_ms = now_ms
             self._watch(name, entry)
 
-    def apply(self, record: Any) -> None:
+    def apply(self, record: LogRecord | Note) -> None:
         """Takes a record, from `decide` or from the log, or a note."""
         if isinstance(record, TransactionRecord):
             self._apply_transaction(record)
@@ -166,7 +166,7 @@ class TransactionTable:
         if due_ms is not None:
             self._expiries.watch(name, due_ms)
 
-    def _note(self, note: Any) -> None:
+    def _note(self, note: LogRecord | Note) -> None:
         if isinstance(note, LookedAt):
             self._open_deadlines.looked(note.open_ids, note.now_ms)
             self._expiries.looked(note.idle_ids, note.now_ms)
