@@ -12,6 +12,8 @@ from tests.conformance.cases import CASES, HOLES, Case
 from tests.conformance.cases_attacks import ATTACKS
 from tests.conformance.cases_disks import DISKS
 from tests.conformance.cases_hostile import HOSTILE
+from tests.conformance.cases_kafka import WEAKNESSES
+from tests.conformance.cases_later import LATER
 from tests.conformance.cases_operations import OPERATIONS
 from tests.conformance.cases_outcomes import OUTCOMES
 
@@ -38,6 +40,8 @@ def test_every_number_is_in_the_table() -> None:
 
 _ALL = [
     *CASES.items(),
+    *LATER.items(),
+    *WEAKNESSES.items(),
     *((f"hole {n}", case) for n, case in HOLES.items()),
     *OPERATIONS.items(),
     *OUTCOMES.items(),
