@@ -23,6 +23,7 @@ from typing import Final
 from tests.conformance.cases import CASES, HOLES, Case
 from tests.conformance.cases_kafka import WEAKNESSES
 from tests.conformance.cases_later import LATER
+from tests.conformance.stories import STORIES
 from tests.simulation.planted_bugs import Plant, all_plants
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -82,7 +83,9 @@ def _of(letter: str, cases: Mapping[str, Case]) -> list[tuple[str, Case]]:
 
 
 def _section(heading: str, case: Case) -> str:
-    lines = [f"### {heading}", "", f"{_sentence(case.title)}", "", *by_file(case.tests)]
+    story = STORIES.get(heading.removeprefix("Case "), "")
+    title = _sentence(case.title)
+    lines = [f"### {heading}", "", f"**{title}** {story}" if story else f"**{title}**", "", *by_file(case.tests)]
     if case.reason:
         lines += ["", _sentence(case.reason)] if case.tests else [_sentence(case.reason)]
     return "\n".join(lines) + "\n"
