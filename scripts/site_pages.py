@@ -48,6 +48,10 @@ MENU: Final[Mapping[str, tuple[str, ...]]] = {
         *("reference/api/admin", "reference/api/sync", "reference/api/spark", "reference/errors", "cli", "protocol"),
         "batch-format",
     ),
+    "Internals": (
+        *("internals/index", "internals/protocol", "internals/coordinator", "internals/spark", "internals/invariants"),
+        *("internals/cases", "internals/glossary"),
+    ),
     "Project": ("architecture", "style", "decisions/index", "changelog", "licence"),
 }
 """Headings of the menu, and the pages below each."""

@@ -252,7 +252,7 @@ CASES: Final[dict[str, Case]] = {
     "B36": _append("a new epoch", "test_b36_a_new_epoch_begins_at_zero"),
     "B38": _append("no state", "test_b38_without_state_only_zero_is_taken"),
     "B39": Case(
-        "an expired producer (known for ever here, so it may go on)",
+        "an expired producer (its state is kept, so it may go on)",
         (_STATE + "test_39_an_expired_producer_is_still_known_exactly",),
     ),
     "B40": Case(
@@ -353,7 +353,7 @@ CASES: Final[dict[str, Case]] = {
         ),
     ),
     "C93": _txn(
-        "a transaction of which nobody knows",
+        "a transaction that no coordinator has recorded",
         "test_c93_what_the_coordinator_does_not_know_is_aborted_within_the_bound",
     ),
     # ---- D: markers, stable offset, read_committed

@@ -12,8 +12,11 @@ from tests.conformance.cases import CASES, HOLES, Case
 from tests.conformance.cases_attacks import ATTACKS
 from tests.conformance.cases_disks import DISKS
 from tests.conformance.cases_hostile import HOSTILE
+from tests.conformance.cases_kafka import WEAKNESSES
+from tests.conformance.cases_later import LATER
 from tests.conformance.cases_operations import OPERATIONS
 from tests.conformance.cases_outcomes import OUTCOMES
+from tests.conformance.stories import STORIES
 
 _TESTS = Path(__file__).parents[1]
 _NUMBERS = {
@@ -38,6 +41,8 @@ def test_every_number_is_in_the_table() -> None:
 
 _ALL = [
     *CASES.items(),
+    *LATER.items(),
+    *WEAKNESSES.items(),
     *((f"hole {n}", case) for n, case in HOLES.items()),
     *OPERATIONS.items(),
     *OUTCOMES.items(),
@@ -54,6 +59,10 @@ def test_a_case_is_tested_or_has_a_reason(number: str, case: Case) -> None:
     for test in case.tests:
         path, _, name = test.partition("::")
         assert name in _functions(path), f"{number}: there is no {test}"
+
+
+def test_every_tested_case_has_its_story() -> None:
+    assert set(STORIES) == {number for number, case in {**CASES, **LATER}.items() if case.tests}
 
 
 def test_every_script_is_in_the_table() -> None:

@@ -82,7 +82,7 @@ PLANTS = [
     ),
     without(
         "ended-not-forever",
-        "which transactions of an id have ended is known for ever, whatever session comes next",
+        "which transactions of an id have ended stays known, whatever session comes next",
         [
             edit(
                 Transactions,

@@ -1,0 +1,151 @@
+"""Cases E to K: durable state, replication, the log, offsets, and Spark from end to end; most are unit or integration tests.
+
+Numbers that are in no table belong to what does not exist here: compaction, groups that assign partitions, fetch sessions,
+share groups.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.conformance.cases import Case
+
+_LEADER: Final = "unit/partition_leader/"
+_STATE: Final = f"{_LEADER}core/producers/test_producer_state.py::"
+_REPLICAS: Final = f"{_LEADER}core/replication/test_replica_set.py::"
+_ELECTION: Final = f"{_LEADER}core/cluster/test_election.py::"
+_EPOCHS: Final = f"{_LEADER}core/log/test_leader_epochs.py::"
+_QUEUE: Final = f"{_LEADER}partition/test_leadership.py::"
+_LOG: Final = f"{_LEADER}log/test_partition_log.py::"
+_OFFSETS: Final = "unit/coordinator/core/offsets/test_offset_table.py::"
+_PARTICIPANTS: Final = "unit/coordinator/core/transactions/test_participant_decisions.py::"
+_SINK: Final = "integration/test_spark_sink.py::"
+_SIMULATION: Final = "simulation/test_coordinator.py::"
+
+
+def _in(prefix: str, title: str, *names: str) -> Case:
+    return Case(title, tuple(name if "::" in name else f"{prefix}{name}" for name in names))
+
+
+LATER: Final[dict[str, Case]] = {
+    # ---- E: durable state
+    "E121": _in(_STATE, "an open transaction in a snapshot", "test_121_an_open_transaction_survives_a_snapshot"),
+    "E122": _in(_STATE, "a damaged snapshot", "test_122_a_damaged_snapshot_is_refused"),
+    "E127": _in(
+        f"{_LEADER}log/test_storage_crashes.py::",
+        "a crash after every step of the disk",
+        "test_after_any_crash_a_log_is_a_sound_prefix_of_itself",
+    ),
+    # ---- F: replication
+    "F128": _in(_REPLICAS, "joining a new leader's ISR", "test_a_new_leader_admits_nobody_before_its_epochs_start"),
+    "F129": _in(
+        _REPLICAS,
+        "the watermark below the minimum",
+        "test_the_watermark_stands_still_below_min_insync_and_goes_on_after_the_join",
+    ),
+    "F130": _in(
+        _REPLICAS,
+        "an ISR update that is refused",
+        "test_while_a_join_is_in_flight_the_larger_set_counts",
+        "test_an_older_answer_of_the_store_changes_nothing",
+    ),
+    "F131": _in(_REPLICAS, "one ISR update at a time", "test_a_shrink_counts_only_when_it_is_committed"),
+    "F132": _in(_REPLICAS, "an idle follower at the log end", "test_a_follower_at_the_log_end_never_leaves"),
+    "F133": _in(
+        _REPLICAS,
+        "an older incarnation of a follower",
+        "test_acknowledgements_of_an_older_session_or_incarnation_do_not_count",
+    ),
+    "F135": _in(_EPOCHS, "where two logs part", "test_135_end_of_the_largest_epoch_at_or_below"),
+    "F136": _in(
+        _EPOCHS,
+        "the table of leader epochs",
+        "test_epochs_never_fall",
+        "test_truncating_the_tail",
+        "test_truncating_the_head",
+        "test_the_table_survives_its_bytes",
+    ),
+    "F138": _in(
+        _QUEUE,
+        "acks=all below the minimum",
+        "test_below_min_insync_nothing_is_written",
+        "test_an_isr_that_shrinks_after_the_append_is_an_unknown_outcome_and_the_retry_is_deduplicated",
+    ),
+    "F139": _in(
+        "unit/sdk/test_config.py::", "a value of acks that does not exist", "test_unknown_acks_have_their_own_error"
+    ),
+    "F142": _in(
+        _ELECTION,
+        "an ISR of which no member lives",
+        "test_an_eligible_replica_leads_when_the_isr_is_gone",
+        "test_nobody_outside_of_the_isr_is_ever_elected",
+    ),
+    "F143": _in(
+        _ELECTION,
+        "a last known leader that is gone",
+        "test_a_dead_registration_neither_leads_nor_keeps_others_from_being_asked",
+    ),
+    # ---- G: the log
+    "G145": _in(
+        _LOG,
+        "retention by time, size and start",
+        "test_145_whole_segments_go_by_time_size_and_start",
+        f"{_LEADER}core/log/test_retention.py::test_whole_segments_oldest_first",
+    ),
+    "G149": _in(
+        f"{_LEADER}core/log/test_segment.py::",
+        "where a segment ends",
+        "test_149_a_segment_ends_by_size_age_index_and_distance",
+        "test_149_each_batch_of_a_group_is_judged_as_if_those_before_it_were_in",
+    ),
+    # ---- H: offsets
+    "H167": _in(_OFFSETS, "offsets of an open transaction", "test_167_pending_until_the_marker"),
+    "H168": _in(_OFFSETS, "a plain commit beside a transaction", "test_168_the_newest_record_wins_not_the_last_marker"),
+    "H170": _in(
+        _OFFSETS,
+        "offsets that are refused or cannot be deleted",
+        "test_170_bad_values_are_refused_one_by_one",
+        "test_an_offset_that_an_open_transaction_holds_is_not_deleted",
+    ),
+    # ---- K: end to end with Spark
+    "K177": _in(
+        _SINK,
+        "a task that fails after it has written",
+        "test_a_task_that_fails_and_is_tried_again_is_written_once",
+        "test_a_stream_is_written_once_with_tasks_that_fail",
+    ),
+    "K178": _in(
+        _PARTICIPANTS,
+        "a second attempt that also finishes",
+        "test_178_only_the_winners_commit_and_the_marker_names_them",
+        f"{_SIMULATION}test_178_179_many_writers_through_a_fail_over",
+    ),
+    "K179": _in(
+        _PARTICIPANTS,
+        "a driver that dies after its commit",
+        "test_179_a_replayed_batch_is_already_committed_for_anyone",
+        f"{_SINK}test_a_replayed_micro_batch_changes_nothing",
+        "integration/test_spark_crash.py::test_a_driver_that_dies_in_mid_commit_writes_each_row_once",
+    ),
+    "K180": _in(
+        _PARTICIPANTS,
+        "a driver that dies before its commit",
+        "test_180_a_lease_is_renewed_by_any_participant_and_ends_what_nobody_finishes",
+        f"{_SIMULATION}test_111_180_what_nobody_ends_is_aborted_and_readers_go_on",
+    ),
+    "K182": _in(
+        "integration/test_spark_executors.py::",
+        "an executor that dies in the middle of a batch",
+        "test_each_row_is_there_once",
+        "test_an_executor_died_on_the_way_and_another_one_went_on",
+    ),
+    "K184": _in(
+        "integration/test_spark_source.py::",
+        "a source that starts again",
+        "test_a_first_micro_batch_that_fails_begins_again_where_it_began",
+        "test_source_and_sink_together_move_each_record_once",
+    ),
+    "K185": _in(
+        "simulation/test_cluster.py::", "random faults under all kinds of work", "test_a_cluster_keeps_its_promises"
+    ),
+}
