@@ -48,6 +48,9 @@ MENU: Final[Mapping[str, tuple[str, ...]]] = {
         *("reference/api/admin", "reference/api/sync", "reference/api/spark", "reference/errors", "cli", "protocol"),
         "batch-format",
     ),
+    "Internals": (
+        *("internals/replication", "internals/storage", "internals/states", "internals/simulation", "internals/inputs"),
+    ),
     "Project": ("architecture", "style", "decisions/index", "changelog", "licence"),
 }
 """Headings of the menu, and the pages below each."""
