@@ -173,7 +173,7 @@ def test_keys_use_added_partitions_within_the_age_of_metadata(cluster: FakeClust
     assert cluster.values(1)
 
 
-# ---------------------------------------------------------------- topics that are created again (bug 12)
+# ---------------------------------------------------------------- topics that are created again
 
 
 @pytest.mark.parametrize("reset", ["earliest", "latest"])
