@@ -48,7 +48,7 @@ _HEAD: Final = """\
 
 Numbers that tests and code give as "case B30". A to K follow the tests of Kafka and of its later repairs; W1 to W24 are
 weaknesses of Kafka's protocol. Each case has its tests, or the reason why there are none. Known ways to break the protocol
-itself are on [invariants.md](invariants.md), storage faults on `storage.md`.
+itself are on [invariants.md](invariants.md), storage faults on [storage.md](storage.md).
 
 This page is written by `python -m scripts.gen_internals` from the tables in `tests/conformance`; change those.
 """

@@ -49,8 +49,15 @@ MENU: Final[Mapping[str, tuple[str, ...]]] = {
         "batch-format",
     ),
     "Internals": (
-        *("internals/index", "internals/protocol", "internals/coordinator", "internals/spark", "internals/invariants"),
-        *("internals/cases", "internals/glossary"),
+        *(
+            "internals/index",
+            "internals/protocol",
+            "internals/coordinator",
+            "internals/replication",
+            "internals/storage",
+        ),
+        *("internals/spark", "internals/invariants", "internals/states", "internals/cases", "internals/inputs"),
+        *("internals/simulation", "internals/glossary"),
     ),
     "Project": ("architecture", "style", "decisions/index", "changelog", "licence"),
 }

@@ -1,7 +1,7 @@
 """Which conformance case is tested where, or why it does not apply to this design.
 
 A case is `Case(title, tests...)`; a test is `path::name` below `tests/`. A case without tests has a reason instead.
-Numbers are those of the project's reference on semantics (A to D) and of its list of holes.
+The cases stand in docs/internals/cases.md (A to D), the holes in docs/internals/invariants.md.
 """
 
 from __future__ import annotations

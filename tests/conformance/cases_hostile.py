@@ -24,7 +24,7 @@ HOSTILE: Final[dict[str, Case]] = {
         f"{_CHECK}test_12_a_count_beside_its_offsets_is_refused",
     ),
     "input 57, 58, 60": _input(
-        "payloads that nobody can decode",
+        "payloads that cannot be decoded",
         "test_58_a_payload_that_would_stop_every_consumer_is_refused",
         "unit/partition_leader/core/log/test_payload_check.py::test_a_payload_that_nobody_can_decode_is_refused",
         "unit/partition_leader/core/log/test_payload_check.py::test_another_number_of_rows_than_the_header_says_is_refused",

@@ -1,4 +1,4 @@
-"""Rules that the design leaves to us (draining, moving, deleting, enrolling ahead), and the scripts that show each."""
+"""Rules of operation (draining, moving, deleting, enrolling ahead), and the scripts that show each."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""`acks=0` is at most once: what may have arrived is not sent again, what certainly did not is (new_user.md 6, bugs 1
-and 10)."""
+"""`acks=0` is at most once: what may have arrived is not sent again, what certainly did not is."""
 
 from __future__ import annotations
 
@@ -77,7 +76,7 @@ async def test_without_acknowledgements_a_leader_that_leads_no_more_is_left(s: S
 
 
 async def test_plain_records_without_acks_are_acknowledged_by_all(s: Script) -> None:
-    """new_user.md 2 and 6, bug 10: callers with stubs alone that leave `acks` (and the time-out) out do not ask for records
+    """Callers with stubs alone that leave `acks` (and the time-out) out do not ask for records
     to be lost.
     """
     place = await s.place()

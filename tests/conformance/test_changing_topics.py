@@ -1,5 +1,5 @@
 """Topics that change under those who use them: partitions that are added, a topic that is created again, records that grow
-old where nobody writes (new_user.md 6, bugs 2, 3, 4, 11 and 12)."""
+old where nobody writes."""
 
 from __future__ import annotations
 

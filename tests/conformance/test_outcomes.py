@@ -79,7 +79,7 @@ async def test_a_number_that_was_looked_at_is_not_used_for_the_next_transaction(
 
 
 async def test_a_number_that_nobody_began_is_told_as_such_by_every_owner_of_the_shard(s: Script) -> None:
-    """new_user.md 6, bug 6: it was "ongoing", for ever."""
+    """Regression: the answer was always "ongoing"."""
     place = await s.place()
     writer = await s.session("t")
     assert await s.outcome(writer) == NOT_BEGUN

@@ -39,7 +39,7 @@ async def lost_and_back(s: Script, place: Place) -> str:
 
 @pytest.mark.parametrize("is_controller", [True, False], ids=["the controller", "another broker"])
 async def test_the_preferred_replica_leads_again_within_a_minute(s: Script, is_controller: bool) -> None:
-    """new_user.md 3: "Preferred leader not back within 60 s"."""
+    """Regression: the preferred leader did not lead again within 60 s."""
     place = await led_by(s, is_controller)
     preferred = await lost_and_back(s, place)
     await s.until(lambda: s.leads(preferred, place), "it leads again", within_s=WITHIN_S)

@@ -88,7 +88,7 @@ async def sizes(s: Any, place: Place) -> None:
     assert await _names(s) == before
 
 
-@row(42, says="a topic that a stranger may not see is told as one that there is not")
+@row(42, says="a topic that a stranger may not see is answered like one that does not exist")
 async def no_oracle(s: Any, place: Place) -> None:
     told = []
     for topic, topic_id in ((place.topic, place.topic_id), ("no-such-topic", "f" * 32)):
@@ -120,7 +120,7 @@ async def no_oracle(s: Any, place: Place) -> None:
     assert "an answer" not in told[0]
 
 
-@row(77, says="rules of access with patterns that fit nothing or everything, and for nobody")
+@row(77, says="rules of access with patterns that fit nothing or everything, and without a principal")
 async def rules(s: Any, place: Place) -> None:
     controller = await s.controller()
     good = {"principal": "User:ann", "resource_type": "TOPIC", "resource_name": "x", "operation": "READ"}

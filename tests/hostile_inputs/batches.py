@@ -68,7 +68,7 @@ async def huge_length(s: Any, place: Place) -> None:
     await refused(s.produce(place, mutated(batch_of(s, place), {}, (1 << 31) - 1)), errors.CorruptMessageError)
 
 
-@row(5, says="a format that nobody knows")
+@row(5, says="an unknown format")
 async def magic(s: Any, place: Place) -> None:
     data = batch_of(s, place)
     for number in (0, 2, 255):
@@ -77,7 +77,7 @@ async def magic(s: Any, place: Place) -> None:
         await refused(s.produce(place, whole), errors.UnsupportedMessageFormatError)
 
 
-@row(6, says="attribute bits and codecs that nobody knows")
+@row(6, says="unknown attribute bits and codecs")
 async def attributes(s: Any, place: Place) -> None:
     for bits in (8, 1 << 15, 0xFFF8):
         await refused(s.produce(place, mutated(batch_of(s, place), {"attributes": bits})), errors.InvalidRecordError)
@@ -128,7 +128,7 @@ async def no_sequence(s: Any, place: Place) -> None:
         await refused(s.produce(place, data, token=writer.token), errors.InvalidRecordError)
 
 
-@row(15, says="a producer id that nobody was given, one below zero, a shard's, and somebody else's")
+@row(15, says="a producer id that was never handed out, one below zero, a shard's, and somebody else's")
 async def foreign_ids(s: Any, place: Place) -> None:
     writer, other = await s.producer(), await s.producer()
     never = [Writer((1 << 62) - 1, 0), Writer(-2, 0)]
@@ -141,7 +141,7 @@ async def foreign_ids(s: Any, place: Place) -> None:
         await refused(s.produce(place, data, token=token), errors.TransactionalIdAuthorizationError)
 
 
-@row(16, 19, says="an epoch that is over, and a new one that does not begin at sequence 0")
+@row(16, 19, says="an older epoch, and a new one that does not begin at sequence 0")
 async def epochs(s: Any, place: Place) -> list[str]:
     old = await s.producer()
     await s.write(place, old, "epoch 0")

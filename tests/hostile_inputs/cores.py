@@ -91,7 +91,7 @@ def old_coordinator() -> None:
 
 @row(
     35,
-    says="transactional ids without end: one is told that there are enough, and those there are go on",
+    says="transactional ids without end: one more than the limit is refused, and the existing ones go on",
     kind=Kind.CORE,
 )
 def many_ids() -> None:

@@ -216,7 +216,7 @@ async def silent(s: Any, place: Place) -> None:
 
 @row(
     72,
-    says="who has no certificate, one of another authority, one that is over, or speaks no TLS, at the door of services",
+    says="callers without a certificate, with an expired or a foreign one, or without TLS, at the services' port",
     kind=Kind.DOOR,
 )
 async def certificates(s: Any, place: Place) -> None:
@@ -244,7 +244,7 @@ async def _status(channel: grpc.aio.Channel) -> str:
 
 @row(
     73,
-    says="tokens that nobody signed, that are for others, that are over, and that are not what they seem",
+    says="tokens without a signature, for others, expired, and not what they seem",
     kind=Kind.DOOR,
 )
 async def tokens(s: Any, place: Place) -> None:
@@ -298,7 +298,7 @@ async def headers(s: Any, place: Place) -> None:
     assert await ask(s, token=None, metadata=[("authorization", f"bEARER {s.root_token}")]) == "OK"
 
 
-@row(80, says="a deadline that is over before it begins, and none at all", kind=Kind.DOOR)
+@row(80, says="a deadline that has already passed, and none at all", kind=Kind.DOOR)
 async def deadlines(s: Any, place: Place) -> None:
     for timeout in (0, -1, 1e-6):
         assert await ask(s, timeout=timeout) == "DEADLINE_EXCEEDED"

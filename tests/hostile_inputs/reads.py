@@ -62,7 +62,7 @@ async def partitions(s: Any, place: Place) -> None:
             await refused(s.call(leader, spec, request), unknown)
 
 
-@row(44, says="offsets below zero and behind the end, to read from, to delete before, and as kinds that nobody knows")
+@row(44, says="offsets below zero and behind the end, to read from, to delete before, and as unknown kinds")
 async def offsets(s: Any, place: Place) -> None:
     leader = s.leader(place)
     for offset in (-5, -1, 2, (1 << 63) - 1, -(1 << 63)):

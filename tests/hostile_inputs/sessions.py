@@ -101,7 +101,10 @@ async def timeouts(s: Any, place: Place) -> None:
         await refused(s.session(tid(place), timeout_ms=timeout_ms), errors.InvalidTransactionTimeoutError)
 
 
-@row(34, says="a transactional id that is long, or holds what nobody can print; an emoji and two dots are only text")
+@row(
+    34,
+    says="a transactional id that is long, or holds characters that cannot be printed; an emoji and two dots are only text",
+)
 async def transactional_ids(s: Any, place: Place) -> None:
     for name in ("i" * 65_536, "i" * 1_025, "a\0b", "a\nb", "\x1b[31m", "a\u202eb"):
         await refused(s.session(name), errors.InvalidRequestError)

@@ -42,7 +42,7 @@ def test_lines_go_in_and_come_out(shell: Shell, new_topic: Callable[..., str]) -
 
 
 def test_reading_beyond_the_end_and_by_pattern_is_never_silence(shell: Shell, new_topic: Callable[..., str]) -> None:
-    """new_user.md 1: `consume orders -o 999999 --until-end`, and `consume 'multi-.*'`."""
+    """Regression: `consume orders -o 999999 --until-end` and `consume 'multi-.*'` printed nothing."""
     topic = new_topic(1)
     shell.json("produce", topic, given="a\nb\n")
     beyond = shell.run("consume", topic, "-o", "999999", "--until-end")

@@ -44,7 +44,7 @@ def values(cluster: LocalCluster, topic: str, isolation_level: str = "read_commi
 
 
 def test_every_example_is_run_here() -> None:
-    """new_user.md 1: there was no folder of examples."""
+    """Regression: there was no folder of examples."""
     assert {path.name for path in EXAMPLES.glob("*.py")} == {
         "produce_and_consume.py",
         "transaction.py",
@@ -71,7 +71,7 @@ def test_the_wrong_transaction_leaves_nothing_and_the_right_one_all(cluster: Loc
 
 
 def test_a_batch_of_many_processes_of_which_one_dies_is_there_once(cluster: LocalCluster) -> None:
-    """new_user.md 3, "two-phase sink": no example, and no word of `write_attempt`."""
+    """Regression: a two-phase sink had no example, and `write_attempt` no documentation."""
     topic = "example-sink"
     rows = sorted(f"part {part}, row {i}".encode() for part in range(3) for i in range(100))
     said = run("two_phase_sink.py", cluster, topic)

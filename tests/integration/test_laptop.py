@@ -1,4 +1,4 @@
-"""`oncelog up` as a laptop tool, with real processes: new_user.md 1 and 6, bug 9.
+"""`oncelog up` as a laptop tool, with real processes.
 
 What needs no cluster is in tests/unit/cli/laptop/test_laptop.py.
 """
@@ -96,7 +96,7 @@ def until(home: Home, name: str, state: str) -> dict[str, Any]:
 
 
 def test_the_lines_that_up_prints_work_when_they_are_pasted(said_and_home: tuple[str, Home]) -> None:
-    """new_user.md 1: "I wanted a line to paste, and the next commands"."""
+    """`up` ends with lines to paste: the next commands."""
     said, home = said_and_home
     pasted = [line.strip() for line in said.splitlines() if re.match("  (export|oncelog|echo) ", line)]
     assert len(pasted) == 7
@@ -108,7 +108,7 @@ def test_the_lines_that_up_prints_work_when_they_are_pasted(said_and_home: tuple
 
 
 def test_a_process_that_dies_is_told_and_the_cluster_goes_on(home: Home) -> None:
-    """new_user.md 1, kill -9 one broker; bug 9: it stopped the whole cluster."""
+    """Regression: kill -9 of one broker stopped the whole cluster."""
     before = home.processes()
     os.kill(before["broker-2"]["pid"], signal.SIGKILL)
     assert until(home, "broker-2", "dead")["ended"] == "SIGKILL"
@@ -126,7 +126,7 @@ def test_a_process_that_dies_is_told_and_the_cluster_goes_on(home: Home) -> None
 
 
 def test_a_second_cluster_is_never_ready_on_the_ports_of_this_one(home: Home, tmp_path: Path) -> None:
-    """new_user.md 1, `oncelog up` with another data dir on used ports: ready with the other's ports, or a Go stack."""
+    """Regression: `oncelog up` with another data directory on used ports said `ready`, or printed a Go stack."""
     same = home.run("up", "--detach")
     assert (same.returncode, same.stderr.count("\n")) == (1, 1), same.stderr
     assert "another `oncelog up` runs on" in same.stderr
@@ -159,7 +159,7 @@ def test_who_loses_the_race_for_a_port_says_so_in_one_line(
 
 
 def test_down_also_ends_what_is_paused_and_the_data_stay(home: Home) -> None:
-    """new_user.md 1, nohup: a detached cluster outlives whoever started it, until `oncelog down`."""
+    """A detached cluster outlives the shell that started it, until `oncelog down`."""
     assert os.getsid(home.state().supervisor.pid) == home.state().supervisor.pid, "no terminal can end it"
     pids = [row["pid"] for row in home.processes().values()]
     home.ok("pause", "broker-0", "coordinator-1")

@@ -22,7 +22,7 @@ for value in (b"0", b"1", b"2"):
 def test_a_program_that_forgets_to_close_has_written_its_records(
     cluster: LocalCluster, new_topic: Callable[..., str]
 ) -> None:
-    """new_user.md 5, "forgetting close": 0 of 2 arrived."""
+    """Regression: 0 of 2 records arrived when `close` was forgotten."""
     topic = new_topic(1)
     command = [sys.executable, "-X", "dev", "-c", FORGETFUL, cluster.bootstrap_servers, topic]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)

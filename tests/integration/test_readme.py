@@ -1,4 +1,4 @@
-"""new_user.md 1: the README's lines work as they stand, in their order. Every block is run here.
+"""The README's lines work as they stand, in their order. Every block is run here.
 
 Only what would leave this machine or take an hour is stood in for: pip looks at what is installed, make says what it would do,
 Helm is asked nothing but whether chart and values exist. Ports are free ones rather than 9092.
@@ -89,7 +89,7 @@ def plain(name: str) -> str:
 
 
 def test_the_install_line_brings_what_up_needs() -> None:
-    """new_user.md 1: `pip install .`, then `oncelog up`, failed."""
+    """Regression: `pip install .`, then `oncelog up`, failed."""
     (found,) = re.findall(r"^pip install '\.\[(.*)\]'", blocks("Write and read")[0][1], re.MULTILINE)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted, seen = [f"oncelog[{found}]"], set()
@@ -150,7 +150,7 @@ def shell(tmp_path: Path, spark_environment: dict[str, str]) -> Iterator[Shell]:
 @pytest.mark.slow
 @pytest.mark.spark
 def test_the_lines_work_in_their_order(shell: Shell) -> None:
-    """new_user.md 1: install, up, create, the SDK's example, a lost broker, Spark (nothing was defined there)."""
+    """The whole way: install, up, create, the SDK's example, a lost broker, Spark."""
     (_, install), (_, sdk), (_, fail_over) = blocks("Write and read")
     assert "oncelog kill broker-1" in shell.sh(install), "what to try next"
     assert shell.python(sdk) == "0 b'42' b'paid'\n"

@@ -44,7 +44,7 @@ def read(client: Client, topic: str, isolation_level: str = "read_committed") ->
 
 
 def test_a_part_that_is_written_again_is_there_once(cluster: LocalCluster, names: Names) -> None:
-    """new_user.md 3, "two-phase sink": records of a part go in one call, and a part that was lost joins once more."""
+    """Records of a part go in one call, and a part that was lost joins once more."""
     with Client(cluster.bootstrap_servers) as client:
         lost = written(client, names, ["a", "b", "c"])
         kept = [written(client, names, ["a", "b", "c"]), written(client, names, ["d", "e"])]

@@ -65,7 +65,7 @@ def failing_first_attempt(frame: Any, fails_at: str) -> Any:
 def test_a_row_of_nine_mebibytes_is_written_when_sink_and_topic_take_it(
     spark: SparkSession, cluster: LocalCluster, new_topic: NewTopic
 ) -> None:
-    """new_user.md 4: "9 MB: names an SDK option that Spark users cannot set"; there was no way to write it."""
+    """Regression: the error about a row of 9 MB named an SDK option that Spark users cannot set."""
     topic, value = new_topic(1), os.urandom(9 << 20)  # random, so that no compression makes it small
     frame = spark.createDataFrame([(bytearray(value),)], "value binary")
     with pytest.raises(Exception, match="a row is larger than option maxRequestBytes"):
@@ -276,7 +276,7 @@ def test_foreach_batch_with_tokens_is_written_once(pipeline: Pipeline) -> None:
 
 
 def test_the_guides_aggregation_in_update_mode_is_written_once(pipeline: Pipeline) -> None:
-    """new_user.md 4: Spark refuses update mode for sinks in Python, and nothing said what to do."""
+    """Spark refuses update mode for sinks in Python; the guide says what to do instead."""
     page = (Path(__file__).resolve().parents[2] / "docs" / "spark.md").read_text()
     (code,) = re.findall(r"^## An aggregation in update mode\n.*?^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     for told, here in {
@@ -303,7 +303,6 @@ def test_the_guides_aggregation_in_update_mode_is_written_once(pipeline: Pipelin
 
 
 def test_complete_mode_is_refused_or_appends_by_option(pipeline: Pipeline) -> None:
-    """new_user.md 4, "windowed aggregation complete"."""
     pipeline.add("a", ["x", "x"])
     counted = pipeline.frame().groupBy("value").count().selectExpr("CONCAT(value, count) AS value")
 

@@ -87,7 +87,7 @@ def stream(spark: SparkSession, cluster: LocalCluster, tmp_path: Path, new_topic
 
 
 def test_names_of_options_are_looked_at_where_they_are_written(spark: SparkSession) -> None:
-    """new_user.md 4: a copied option of Kafka's was an unknown one, when the query ran at last."""
+    """Regression: a copied option of Kafka's was refused only when the query ran."""
     given = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "t", "kafka.group.id": "g"}
     for reader in (spark.read, spark.readStream):
         with pytest.raises(Exception, match=r"option kafka.group.id is not taken: .* commitGroup") as caught:
@@ -97,7 +97,7 @@ def test_names_of_options_are_looked_at_where_they_are_written(spark: SparkSessi
 
 @pytest.mark.parametrize("trigger", [{"availableNow": True}, {"processingTime": "0 seconds"}], ids=str)
 def test_the_cause_is_the_last_thing_that_a_stream_says(stream: Stream, trigger: Mapping[str, Any]) -> None:
-    """new_user.md 4: an UnboundLocalError of Spark's came after it."""
+    """Regression: an UnboundLocalError of Spark's hid the cause."""
     with pytest.raises(Exception, match="at least 1") as caught:
         stream.start(trigger, maxOffsetsPerTrigger="0").awaitTermination()
     assert (
@@ -114,7 +114,7 @@ def last_error(error: BaseException) -> str:
 def test_a_topic_is_a_view_and_no_table(
     spark: SparkSession, cluster: LocalCluster, client: Any, new_topic: NewTopic
 ) -> None:
-    """new_user.md 4: CREATE TABLE lost its options, and reading it said that there were none."""
+    """Regression: CREATE TABLE lost its options, and reading it said that there were none."""
     topic = new_topic()
     produce(client, topic, range(3))
     options = f"OPTIONS (bootstrapServers '{cluster.bootstrap_servers}', subscribe '{topic}', topic '{topic}')"
@@ -335,7 +335,7 @@ def test_a_stream_that_may_lose_data_goes_on_without_a_topic_that_is_deleted(
 
 
 def test_a_running_stream_reads_partitions_that_are_added(stream: Stream, client: Any) -> None:
-    """new_user.md 6, bug 2: the client of a reused Python worker had old metadata, and the query died."""
+    """Regression: the client of a reused Python worker had old metadata, and the query died."""
     produce(client, stream.topic, range(40))
     query = stream.start()
     try:

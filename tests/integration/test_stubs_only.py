@@ -133,7 +133,7 @@ def records(*values: bytes) -> list[types_pb2.Record]:
 def test_records_without_acks_are_acknowledged_not_thrown_at_the_cluster(
     caller: Caller, new_topic: Callable[..., str]
 ) -> None:
-    """new_user.md 2 and 6, bug 10: `acks` left unset was 0, so each answer said base_offset -1, and a record could be lost."""
+    """Regression: `acks` left unset was 0, so each answer said base_offset -1, and a record could be lost."""
     topic = new_topic(1)
     request = pb.ProduceRecordsRequest(topic=topic, partition=0, records=records(b"a", b"b"))
     assert not request.HasField("acks")
@@ -233,8 +233,9 @@ def test_offsets_of_many_groups_are_found_whoever_owns_their_shards(
 
 
 def test_a_coordinator_sends_on_to_the_other_one(caller: Caller) -> None:
-    """A caller that keeps the address of one coordinator for every name is sent on, too. new_user.md 2, "which
-    coordinator?": the error named the shard and no address.
+    """A caller that keeps the address of one coordinator for every name is sent on, too.
+
+    Regression: the error named the shard and no address.
     """
     caller.session("warm-up")
     one = caller.went_to[-1]
@@ -248,7 +249,7 @@ def test_a_coordinator_sends_on_to_the_other_one(caller: Caller) -> None:
 
 
 def test_topics_are_administered_through_any_broker(caller: Caller) -> None:
-    """new_user.md 2: CreateTopic and ListOffsets were refused without the address of who serves them."""
+    """Regression: CreateTopic and ListOffsets were refused without the address of who serves them."""
     topic = f"administered-{caller.first.replace(':', '-')}"
     created = caller.broker("CreateTopic", pb.CreateTopicRequest(topic=topic, partitions=1, timeout_ms=10_000))
     assert created.created
@@ -290,7 +291,7 @@ def test_an_error_comes_as_a_status_with_its_detail_in_the_trailer(caller: Calle
 
 
 def test_what_the_contract_limits_is_refused_with_what_to_do(caller: Caller, new_topic: Callable[..., str]) -> None:
-    """new_user.md 2: 1 MiB for ProduceRecords, and a topic's id for CommitOffsets, of which the contract said nothing."""
+    """Regression: the contract did not name ProduceRecords' limit (1 MiB), nor that CommitOffsets wants a topic's id."""
     topic = new_topic(1)
     with pytest.raises(grpc.RpcError, match="above 1 MiB: use Produce") as too_large:
         caller.broker("ProduceRecords", pb.ProduceRecordsRequest(topic=topic, records=records(bytes(1 << 20))))

@@ -57,7 +57,7 @@ def test_verify_names_what_a_reader_should_not_see(
     "words",
     [
         ("produce", "--records", "3000", "--producers", "2"),
-        ("produce", "--records", "3000", "--acks", "0"),  # new_user.md 6, bug 1
+        ("produce", "--records", "3000", "--acks", "0"),  # it ended in BUFFER_EXHAUSTED
         ("consume", "--records", "3000", "--consumers", "2"),
         ("txn", "--records", "300", "--abort-rate", "0.2"),
     ],

@@ -1,4 +1,4 @@
-"""What must hold: the kinds of violation, by the names which the promises of the design give them.
+"""What must hold, and the name of each kind of violation.
 
 - **lost**: a client was told COMMITTED, and data of that commit is aborted, or at rest is not there.
 - **aborted but visible**: a reader sees data whose client did not commit it, or was told ABORTED.

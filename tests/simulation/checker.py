@@ -304,7 +304,7 @@ def _may_be_open(other: Operation, snapshot: Operation) -> bool:
 
 
 def _fenced_sessions_act(tables: _Tables) -> Iterator[Anomaly]:
-    """Nothing of an older session is committed after a newer one of the same transactional id has begun (A4)."""
+    """Nothing of an older session is committed after a newer one of the same transactional id has begun."""
     begun = [o for o in tables.operations if o.kind == "init" and o.status is Status.OK and o.session is not None]
     for operation in tables.operations:
         if operation.kind != "txn" or operation.session is None or not operation.writes:

@@ -1,4 +1,4 @@
-"""Consume, transform, produce: copies one topic to another exactly once, its offsets inside its transactions (A1).
+"""Consume, transform, produce: copies one topic to another exactly once, its offsets inside its transactions.
 
 Rule: a copy is judged by the two topics at the end: the same values in the same order, each of them once.
 """

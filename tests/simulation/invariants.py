@@ -56,7 +56,7 @@ class Invariant(Protocol):
 
 
 class WatermarkNeverFalls:
-    """A high watermark that was known never falls while a broker lives: nothing committed is cut off (A6)."""
+    """A high watermark that was known never falls while a broker lives: nothing committed is cut off."""
 
     def see(self, before: Sight | None, now: Sight) -> None:
         """See the class."""
@@ -65,7 +65,7 @@ class WatermarkNeverFalls:
 
 
 class MarksAreInOrder:
-    """Log start <= LSO <= high watermark <= log end (A6)."""
+    """Log start <= LSO <= high watermark <= log end."""
 
     def see(self, before: Sight | None, now: Sight) -> None:
         """See the class."""
@@ -78,7 +78,7 @@ class MarksAreInOrder:
 
 
 class EpochNeverFalls:
-    """The leader epoch that a broker obeys never falls while it lives, and a leader leads in no older one (A4)."""
+    """The leader epoch that a broker obeys never falls while it lives, and a leader leads in no older one."""
 
     def __init__(self) -> None:
         self._known: dict[LocalPartition, int] = {}

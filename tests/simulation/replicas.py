@@ -1,4 +1,4 @@
-"""What must hold of all brokers' logs once a cluster is healed: nothing open, nobody behind, every byte the same (A3, A5)."""
+"""What must hold of all brokers' logs once a cluster is healed: nothing open, nobody behind, every byte the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client is told by a whole simulated cluster of which two brokers are gone (new_user.md 6, bug 5)."""
+"""What a client is told by a whole simulated cluster of which two brokers are gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transactions through fail-overs of coordinators and leaders: definite, atomic, fenced, live (P3, P5, P6, P7, P8)."""
+"""Transactions through fail-overs of coordinators and leaders: definite, atomic, fenced, replayable, live."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several instances of the producer id service on one faulty etcd: no id is ever handed out twice (A6, F14, F15)."""
+"""Several instances of the producer id service on one faulty etcd: no id is ever handed out twice."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_a_method_that_is_missing_is_noticed() -> None:
 
 
 def test_everything_that_is_exported_is_there() -> None:
-    """new_user.md 1: `ProducerConfig` was not exported."""
+    """Regression: `ProducerConfig` was not exported."""
     others = {name for name in EXPORTED if name not in CLASSES}
     raised = {kind.__name__ for kind in vars(errors).values() if inspect.isclass(kind) and issubclass(kind, Exception)}
     assert others - raised == {"errors", "sync", "ErrorCode"}

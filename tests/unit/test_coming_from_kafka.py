@@ -78,7 +78,7 @@ def test_every_option_that_it_names_exists() -> None:
 
 @pytest.mark.parametrize("name", MISSING)
 def test_an_option_that_is_said_to_be_missing_is_refused(name: str) -> None:
-    """new_user.md 1: there was no list of what is not there."""
+    """Regression: there was no list of what is not there."""
     for kind in KINDS:
         with pytest.raises(oncelog.ConfigError, match=f"unknown option `{name}`"):
             load(kind, {name: "1"})

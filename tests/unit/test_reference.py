@@ -42,7 +42,7 @@ def test_every_option_of_the_sdk_is_there_once(page: str, kind: type[Any]) -> No
 
 
 def test_every_option_of_spark_is_there_once() -> None:
-    """new_user.md 1: no page named `startingOffsets`, `txnAppId` and the others."""
+    """Regression: no page named `startingOffsets`, `txnAppId` and the others."""
     assert rows("spark.md") == [*read_write_options.CONNECTION, *read_write_options.SOURCE, *read_write_options.SINK]
     assert len(rows("spark.md")) == len(set(rows("spark.md"))) == len(SPARK)
 
@@ -60,7 +60,7 @@ def test_every_setting_of_the_services_is_there() -> None:
 
 @pytest.mark.parametrize("kind", SDK)
 def test_every_field_of_the_sdk_has_a_sentence_of_its_own(kind: type[Any]) -> None:
-    """new_user.md 1 and 5: no page named the options, and their fields had no docstrings."""
+    """Regression: no page named the options, and their fields had no docstrings."""
     written = gen_reference.docstrings(gen_reference.SDK_SOURCE, kind.__name__)
     assert list(written) == names(kind)
     meanings = {name: gen_reference.documented(name, text).meaning for name, text in written.items()}

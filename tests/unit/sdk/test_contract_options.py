@@ -19,7 +19,7 @@ MODULES = sorted(module.name for module in pkgutil.iter_modules(oncelog.v1.__pat
 
 @pytest.mark.parametrize("name", MODULES)
 def test_each_language_knows_its_package(name: str) -> None:
-    """new_user.md 2: `protoc-gen-go: unable to determine Go import path`."""
+    """Regression: protoc-gen-go said `unable to determine Go import path`."""
     options = importlib.import_module(f"oncelog.v1.{name}").DESCRIPTOR.GetOptions()
     assert options.go_package == "oncelog/v1;oncelogv1"
     assert (options.java_package, options.java_multiple_files) == ("oncelog.v1", True)
@@ -31,7 +31,7 @@ def test_no_file_is_left_out() -> None:
 
 
 def test_values_of_enums_say_of_which() -> None:
-    """new_user.md 2: NONE, ERROR and ABORT were values in one package."""
+    """Regression: NONE, ERROR and ABORT were values in one package."""
     found = [
         (enum.name, value.name)
         for name in MODULES

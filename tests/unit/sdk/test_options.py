@@ -1,4 +1,4 @@
-"""Options are known to type checkers (new_user.md 7.19: `lingr_ms=5` passed mypy --strict), and typed wrong they help.
+"""Options are known to type checkers (`lingr_ms=5` once passed mypy --strict), and typed wrong they help.
 
 So are keys and values, by the (de)serializers: what `send` takes, and what records hold.
 """
@@ -83,7 +83,7 @@ def test_the_types_are_those_of_the_configuration_classes() -> None:
 
 
 def test_a_type_checker_finds_each_mistake_and_nothing_else(tmp_path: Path) -> None:
-    """new_user.md 5, "types": `lingr_ms=5` passed, and values were Any."""
+    """Regression: `lingr_ms=5` passed, and values were Any."""
     good, bad = tmp_path / "good.py", tmp_path / "bad.py"
     good.write_text(GOOD)
     bad.write_text("\n".join([IMPORTS, *(line for line, _ in BAD)]) + "\n")
@@ -122,7 +122,7 @@ def test_an_unknown_option_comes_with_the_nearest_of_the_producers_and_the_clien
     ],
 )
 def test_the_spelling_of_other_clients_is_answered_with_ours(kind: type, given: tuple[str, ...], said: str) -> None:
-    """new_user.md 5: a bare TypeError from `__init__`."""
+    """Regression: `__init__` raised a bare TypeError."""
     with pytest.raises(TypeError) as caught:
         kind(*given, bootstrap_servers="a:1", password="secret")
     assert said in str(caught.value)
@@ -130,6 +130,5 @@ def test_the_spelling_of_other_clients_is_answered_with_ours(kind: type, given: 
 
 
 def test_without_more_options_no_dots_are_shown() -> None:
-    """new_user.md 5."""
     with pytest.raises(TypeError, match=r"oncelog\.Client\('a:1'\)\.producer\(\)$"):
         oncelog.Producer(bootstrap_servers="a:1")

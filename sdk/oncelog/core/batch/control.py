@@ -70,7 +70,7 @@ class Marker:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """From here on this producer writes with at least `producer_epoch` (GetProducerState, DESIGN 8)."""
+    """From here on this producer writes with at least `producer_epoch` (GetProducerState; hole 22)."""
 
     producer_epoch: int
 

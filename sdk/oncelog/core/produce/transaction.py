@@ -30,7 +30,11 @@ class TransactionState(enum.Enum):
 
 _S = TransactionState
 _VALID_PREVIOUS: Final = {
-    _S.FAILED: (_S.OPEN, _S.FAILED),  # a send was refused or timed out
+    _S.FAILED: (
+        _S.OPEN,
+        _S.FAILED,
+        _S.COMMITTING,
+    ),  # a send was refused or timed out; COMMITTING: nothing was asked yet
     _S.COMMITTING: (_S.OPEN, _S.COMMITTING),  # commit(), again after CommitOutcomeUnknownError
     _S.ABORTING: (_S.OPEN, _S.FAILED, _S.ABORTING),  # abort()
     _S.COMMITTED: (_S.OPEN, _S.COMMITTING),  # from OPEN: nothing was touched
@@ -122,7 +126,7 @@ class TransactionCore:
     def reopen_for_abort(self) -> None:
         """The flush before a commit failed and nothing was asked yet: only the abort is left."""
         assert self.state is _S.COMMITTING
-        self.state = _S.FAILED
+        self._move(_S.FAILED)
 
     def _move(self, target: TransactionState) -> None:
         if self.state not in _VALID_PREVIOUS[target]:

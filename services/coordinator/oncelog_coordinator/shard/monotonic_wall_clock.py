@@ -6,7 +6,7 @@ from oncelog.ports import WallClock
 
 
 class SteadyClock:
-    """Times that stand in records, and deadlines computed from them (W20: a clock step must not break a transition)."""
+    """Times that stand in records, and deadlines computed from them (W20: a step of the clock must not break a transition)."""
 
     def __init__(self, clock: WallClock) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""One life of one shard: a core, its log, and the two loops between them (DESIGN 3).
+"""One life of one shard: a core, its log, and the two loops between them (docs/internals/coordinator.md#a-life-of-a-shard).
 
     handlers -> inbox -> decide and apply all that waits -> ONE append -> (committed) -> answer, run effects
 

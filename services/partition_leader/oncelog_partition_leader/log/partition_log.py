@@ -6,7 +6,7 @@ Rule 1: check everything, then write, then change: a refused or failed append le
 Rule 2: log end, indexes, epochs, producer state and aborted index move together, by the same batches, on every path:
         leader, follower, recovery, truncation.
 Rule 3: what is below the synced end is on disk with its directory entry; nothing else is claimed to be.
-Rule 4: one task writes a log (DESIGN 3); nothing here takes a lock. `sync` may run beside appends and reads.
+Rule 4: one task writes a log (ARCHITECTURE.md); nothing here takes a lock. `sync` may run beside appends and reads.
 Rule 5: bytes from a file are checked before anybody sees them; rot ends the log (`StorageError`, reason rot), and the
         file stays where it is (S11, S12, S31).
 
@@ -293,7 +293,7 @@ class PartitionLog(SegmentedLog):
         return None if first is None else max(first, self.log_start_offset)
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """How far a read_committed reader may see: never above the high watermark (semantics 1.3)."""
+        """How far a read_committed reader may see: never above the high watermark (docs/internals/protocol.md#visibility)."""
         first = self.first_unstable_offset(high_watermark)
         return high_watermark if first is None else min(first, high_watermark)
 

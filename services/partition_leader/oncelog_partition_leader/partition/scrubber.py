@@ -3,7 +3,8 @@
 Rule 1: it reads at most `scrub_bytes_per_s`, a piece at a time; a pass over everything begins at most every
         `scrub_interval_ms`, and at a random log, so that restarts do not favour the first ones.
 Rule 2: it repairs nothing itself: rot fails the log, as rot found by a reader does, and the broker leaves that partition's
-        ISR, re-scans the log and, when it is rotten, sets it aside and fetches it from the leader (DESIGN 6).
+        ISR, re-scans the log and, when it is rotten, sets it aside and fetches it from the leader
+        (docs/internals/storage.md#rot).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Rule 3: a block never begins below the floor of the current time, so an etcd res
         the counter, still yields ids above all that were handed out before (docs/decisions/0004-producer-id-floor.md).
 Rule 4: the space ends below `LIMIT`; nothing wraps.
 
-Source: KIP-185 / KIP-730 (blocks of 1000, prefetch at 90 %), DESIGN 8.
+Source: KIP-185 / KIP-730 (blocks of 1000, prefetch at 90 %).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@
     <root>/restored                        a number       the pulse at the last restore; its mod revision tells old values
     <root>/lift                            empty          written to raise the store's revision after a restore
     <root>/session_key                     SessionKey     written once by a controller; a secret
-    <root>/latest_producer_id_block        JSON           pid_allocator (DESIGN 8), compare-and-swap
+    <root>/latest_producer_id_block        JSON           pid_allocator, compare-and-swap
     <root>/security/...                    rules, quotas  see `security.stored`; controller
     <root>/internal_topics/...             -              reserved
 

@@ -1,6 +1,6 @@
 """`oncelog up` as a laptop tool: what is told of a cluster, and who gets a signal.
 
-new_user.md 1: kill -9 one broker; 6, bug 9: one dead process stopped all, and nohup was useless.
+Regression: one dead process stopped all others, and `nohup` did not keep the cluster running.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ def test_the_next_steps_are_lines_to_paste(tmp_path: Path) -> None:
 def test_up_help_needs_no_services_and_up_without_them_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """new_user.md 1: `up --help` gave the line about missing packages instead of help."""
+    """Regression: `up --help` gave the line about missing packages instead of help."""
     monkeypatch.setattr(up.importlib.util, "find_spec", lambda _name: None)
     with pytest.raises(SystemExit) as ended:
         main(["up", "--help"])

@@ -1,4 +1,4 @@
-"""new_user.md 1, kill -9 one broker: a process is known by pid and start, and only it gets its signals."""
+"""A process is known by pid and start, and only it gets its signals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""new_user.md 6, bug 9: what the supervisor of `oncelog up` tells and writes down about processes, and of what it cannot do."""
+"""What the supervisor of `oncelog up` tells and writes down about processes, and of what it cannot do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""new_user.md 6, bug 9, `oncelog up`: what it writes down is private and whole, and is never believed about a reused pid."""
+"""What `oncelog up` writes down is private and whole, and is never believed about a reused pid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""new_user.md 1, `consume orders -o 999999` and `consume 'multi-.*'`: records or an error, never silence."""
+"""`consume orders -o 999999` and `consume 'multi-.*'`: records or an error, never silence."""
 
 from __future__ import annotations
 
@@ -109,7 +109,6 @@ def test_a_group_looks_at_records_not_at_markers(capsys: pytest.CaptureFixture[s
 def test_partitions_that_are_added_are_printed_unless_some_were_named(
     chosen: list[int] | None, printed: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """new_user.md 6, bug 3."""
     cluster = FakeCluster(partitions=1)
 
     async def work(_: FakeCluster) -> None:

@@ -65,7 +65,7 @@ def test_a_wrong_word_is_an_error_with_a_hint(word: str, hint: str, capsys: pyte
 
 
 def test_an_unreachable_cluster_is_a_matter_of_address_and_tls(capsys: pytest.CaptureFixture[str]) -> None:
-    """new_user.md 6, bug 14: the advice was to send the same request again."""
+    """Regression: the advice was to send the same request again."""
     assert main(["explain", "CLUSTER_UNREACHABLE"]) == 0
     said = capsys.readouterr().out
     assert "Check the address" in said

@@ -97,7 +97,7 @@ def test_no_size(text: str) -> None:
 
 
 def test_options_of_topics_take_units_and_the_broker_judges_the_rest() -> None:
-    """new_user.md 1: `-c retention_ms=1h` was refused, though `describe` prints `(7d)`."""
+    """Regression: `-c retention_ms=1h` was refused, though `describe` prints `(7d)`."""
     given = [
         "retention_ms=1h",
         "segment.bytes=1GiB",

@@ -33,7 +33,7 @@ def test_a_table_is_aligned_and_a_client_cannot_forge_a_line() -> None:
 
 
 def test_a_number_has_its_unit_in_the_title_and_a_span_in_its_cell() -> None:
-    """new_user.md 1: the columns P50, P99 and MAX of `bench` had no unit."""
+    """Regression: the columns P50, P99 and MAX of `bench` had no unit."""
     assert table([{"p50_ms": 64.25, "age_ms": 90_000}], ("p50_ms", "age_ms")).splitlines() == [
         "P50-MS  AGE",
         "64.25   1m30s",

@@ -46,7 +46,7 @@ def test_a_wrong_word_is_exit_code_2_and_a_hint(
 
 
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    """new_user.md 1: `oncelog --version` and `oncelog version` did not exist."""
+    """Regression: `oncelog --version` and `oncelog version` did not exist."""
     with pytest.raises(SystemExit) as ended:
         main(["--version"])
     assert (ended.value.code, capsys.readouterr().out) == (0, f"oncelog {oncelog.__version__}\n")

@@ -1,4 +1,4 @@
-"""Phase two: every partition and group gets its marker, whatever fails meanwhile (W13, hole 14; cases 73, 92, 108)."""
+"""Phase two: every partition and group gets its marker, whatever fails meanwhile (W13, hole 14; cases C73, C92, D108)."""
 
 from __future__ import annotations
 

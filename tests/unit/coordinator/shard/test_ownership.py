@@ -1,4 +1,4 @@
-"""Who owns which shard, on a simulated etcd with faults (holes 17, 18; cases 25)."""
+"""Who owns which shard, on a simulated etcd with faults (holes 17, 18; case A25)."""
 
 from __future__ import annotations
 

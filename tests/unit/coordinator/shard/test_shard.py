@@ -1,4 +1,4 @@
-"""Lives of a shard on a fake log: discard and replay, fencing, order of answers, bounds (holes 1, 6; cases 75, 76, 80)."""
+"""Lives of a shard on a fake log: discard and replay, fencing, order of answers, bounds (holes 1, 6; cases C75, C76, C80)."""
 
 from __future__ import annotations
 
@@ -450,7 +450,7 @@ def test_75_while_the_log_refuses_nobody_is_served_and_then_everybody_is(world: 
         with pytest.raises(errors.CoordinatorNotAvailableError, match="the shard starts anew: refused"):
             await host.shard.ask(cmd.End(name(session, 1), True))
         await asyncio.sleep(1)
-        # new_user.md 6, bug 5: it said that it is replaying its log
+        # It once said only that it is replaying its log.
         with pytest.raises(errors.CoordinatorLoadInProgressError, match="cannot serve without its log: refused"):
             await host.shard.ask(INIT)
         host.partition.refuse = False

@@ -145,7 +145,7 @@ def test_what_may_pass_is_tried_again(world: SimWorld, error: errors.OncelogErro
 
 
 def test_what_keeps_the_log_from_being_written_is_known_meanwhile(world: SimWorld) -> None:
-    """new_user.md 6, bug 5: callers of a shard whose log refuses heard that it is replaying its log."""
+    """Regression: callers of a shard whose log refuses an append were told that it replays its log."""
 
     async def scenario(place: Place) -> None:
         log = await place.begin(1)

@@ -469,7 +469,6 @@ def test_145_whole_segments_go_by_time_size_and_start() -> None:
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_an_idle_log_is_emptied_by_time(clean: bool) -> None:
-    """new_user.md 6, bug 11."""
 
     async def test(disk: SimDisk) -> None:
         log = await open_log(disk, replace(SMALL, retention_ms=1000, retention_bytes=-1))

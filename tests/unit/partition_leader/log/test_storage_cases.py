@@ -1,4 +1,4 @@
-"""The storage faults S1-S32 (reliability 4.1): each has an outcome here, or says which part of oncelog gives it.
+"""The storage faults S1-S32 (docs/internals/storage.md): each has an outcome here, or says which part of oncelog gives it.
 
 `CASES` is the table; a test below fails when a number has no row, or a row names no test.
 """

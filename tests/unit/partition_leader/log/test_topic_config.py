@@ -50,7 +50,7 @@ def test_what_a_newer_peer_wrote_is_ignored() -> None:
 @pytest.mark.parametrize("policy", ["compact", "compact,delete"])
 @pytest.mark.parametrize("name", ["cleanup_policy", "cleanup.policy"])
 def test_compaction_is_refused_for_users_topics(name: str, policy: str) -> None:
-    """new_user.md 6, bug 4: it was accepted, and did nothing but switch retention off."""
+    """Regression: compaction was accepted, and did nothing but switch retention off."""
     for ask in (lambda: canonical({name: policy}), lambda: altered({}, {name: policy}, ())):
         with pytest.raises(ConfigError, match="not available yet"):
             ask()

@@ -1,4 +1,4 @@
-"""The rules of `core/blocks.py`, and the conformance cases A1-A6, A8 that need no network."""
+"""The rules of `core/blocks.py`, and the cases A1-A6, A8 that need no network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""new_user.md 1, `oncelog up` on used ports: what is told of a process that ended is one line, without Go's stack."""
+"""What `oncelog up` tells of a process that ended (on used ports, for example) is one line, without Go's stack."""
 
 from __future__ import annotations
 

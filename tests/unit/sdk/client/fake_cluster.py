@@ -1,6 +1,6 @@
 """A whole cluster as one scripted `Transport`: small, strict, and it fails where a test says so.
 
-Rule: the leader here judges sequences as DESIGN 8 says (next first, then duplicate, else a gap), so a client that
+Rule: the leader here judges sequences as a real one does (hole 21: next first, then duplicate, else a gap), so a client that
 breaks the order is caught; `faults` are consulted once per call, in order, and say what goes wrong with it.
 """
 

@@ -1,4 +1,4 @@
-"""A client lives in one event loop, until its `close` (new_user.md 5, "two loops" and "after close")."""
+"""A client lives in one event loop, until its `close`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pickling a client says what to do instead, and plain values can be pickled (new_user.md 5, "pickle")."""
+"""Pickling a client says what to do instead, and plain values can be pickled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A time-out names what stood in the way (new_user.md 6, bug 5), and a state its first reason (bug 8)."""
+"""A time-out names what stood in the way, and a state its first reason."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ async def failure(producer: Producer) -> errors.OncelogError:
 
 
 def test_a_delivery_time_out_names_the_isr_that_is_too_small(cluster: FakeCluster) -> None:
-    """new_user.md 6, bug 5."""
     too_few(cluster)
 
     async def work(_: FakeCluster) -> None:
@@ -48,7 +47,7 @@ def test_a_delivery_time_out_names_the_isr_that_is_too_small(cluster: FakeCluste
 
 
 def test_what_waits_behind_a_refused_batch_names_its_obstacle_too(cluster: FakeCluster) -> None:
-    """new_user.md 6, bug 5: "never sent" is no reason."""
+    """Regression: the reason was "never sent"."""
     too_few(cluster)
 
     async def work(_: FakeCluster) -> None:
@@ -64,7 +63,6 @@ def test_what_waits_behind_a_refused_batch_names_its_obstacle_too(cluster: FakeC
 
 
 def test_a_full_buffer_names_what_keeps_it_full(cluster: FakeCluster) -> None:
-    """new_user.md 6, bug 5."""
     too_few(cluster)
 
     async def work(_: FakeCluster) -> None:
@@ -86,7 +84,6 @@ def test_a_full_buffer_names_what_keeps_it_full(cluster: FakeCluster) -> None:
 
 
 def test_a_partition_without_a_leader_is_named(cluster: FakeCluster) -> None:
-    """new_user.md 6, bug 5."""
     cluster.leaders[0] = None
 
     async def work(_: FakeCluster) -> None:
@@ -97,7 +94,7 @@ def test_a_partition_without_a_leader_is_named(cluster: FakeCluster) -> None:
 
 
 def test_a_quota_is_named(cluster: FakeCluster) -> None:
-    """new_user.md 6, bug 5: whoever is throttled until his records are too old hears of the quota."""
+    """A producer that is throttled until its records are too old reports the quota."""
     throttles = cluster.throttles = Throttles()  # type: ignore[attr-defined]
 
     async def work(_: FakeCluster) -> None:
@@ -117,7 +114,7 @@ def patient(**more: Any) -> dict[str, Any]:
 
 
 def test_silence_at_the_end_does_not_hide_what_was_said_before(cluster: FakeCluster) -> None:
-    """new_user.md 6, bug 5, transactional: the coordinator's own word arrives, with the cause that it has."""
+    """In a transaction the coordinator's own word arrives, with the cause that it has."""
     said = "the shard cannot serve without its log: NOT_ENOUGH_REPLICAS on __transaction_state-0: ISR 1 of 2 needed"
     cluster.fail("InitProducerId", errors.CoordinatorLoadInProgressError(said), *(Lost() for _ in range(100)))
 
@@ -134,7 +131,6 @@ def test_silence_at_the_end_does_not_hide_what_was_said_before(cluster: FakeClus
 
 
 def test_a_cluster_that_vanishes_does_not_hide_what_was_said_before(cluster: FakeCluster) -> None:
-    """new_user.md 6, bug 5."""
 
     def last_word(address: str, request: Any) -> BaseException:
         cluster.down = {*BROKERS}
@@ -160,7 +156,7 @@ def fenced() -> errors.ProducerFencedError:
 
 @pytest.mark.parametrize("method", ["append", "EndTransaction"], ids=["by a leader", "by the coordinator"])
 def test_after_a_fencing_everything_says_fenced(cluster: FakeCluster, method: str) -> None:
-    """new_user.md 6, bug 8: `begin_transaction` said that another transaction is open."""
+    """Regression: `begin_transaction` said that another transaction is open."""
 
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client, client.producer(transactional_id="t") as producer:
@@ -181,7 +177,6 @@ def test_after_a_fencing_everything_says_fenced(cluster: FakeCluster, method: st
 
 
 def test_a_failed_transaction_in_the_way_says_why_it_failed(cluster: FakeCluster) -> None:
-    """new_user.md 6, bug 8."""
 
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client, client.producer(transactional_id="t") as producer:
@@ -202,7 +197,6 @@ def test_a_failed_transaction_in_the_way_says_why_it_failed(cluster: FakeCluster
 
 
 def test_a_transaction_in_the_way_says_what_ends_it(cluster: FakeCluster) -> None:
-    """new_user.md 6, bug 8."""
 
     async def work(_: FakeCluster) -> None:
         async with cluster.client(**patient()) as client, client.producer(transactional_id="t") as producer:
@@ -222,7 +216,7 @@ def test_a_transaction_in_the_way_says_what_ends_it(cluster: FakeCluster) -> Non
 
 @pytest.mark.parametrize("is_told_by", ["append", "EndTransaction"], ids=["a leader", "the coordinator"])
 def test_a_commit_after_the_coordinators_time_out_says_so(cluster: FakeCluster, is_told_by: str) -> None:
-    """new_user.md 6, bug 8: it said only that nothing can join or change it."""
+    """Regression: it said only that nothing can join or change it."""
     refusal = errors.TxnEndedError() if is_told_by == "append" else errors.TxnAbortedError()
 
     async def work(_: FakeCluster) -> None:

@@ -37,7 +37,7 @@ def test_no_server_keeps_a_client_away_for_longer_than_a_while() -> None:
 
 
 def test_who_was_held_lately_is_known_after_it_is_over() -> None:
-    """new_user.md 6, bug 5: a delivery that timed out under a quota names it."""
+    """A delivery that timed out under a quota names the quota."""
     throttles = Throttles()
     throttles.told("a:1", "M", 100, 1_000)
     assert throttles.until_ms("a:1", "M", 5_000) == 0

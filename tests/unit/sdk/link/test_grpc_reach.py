@@ -1,4 +1,4 @@
-"""What gRPC says of a connection that never came up, in words with a fix (new_user.md 1, the README with no cluster)."""
+"""What gRPC says of a connection that never came up, in words with a fix."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def notebook(*cells: str) -> dict[str, Any]:
 
 
 def test_await_at_the_top_level() -> None:
-    """new_user.md 5, "Jupyter": a client lives from cell to cell."""
+    """A client lives from cell to cell."""
     names = notebook(
         "client = oncelog.Client(BROKERS, **given)",
         "producer = await client.producer(transactional_id='t').start()",
@@ -64,7 +64,7 @@ def test_await_at_the_top_level() -> None:
 
 
 def test_blocking_calls_beside_the_loop_that_runs() -> None:
-    """new_user.md 5, "Jupyter": the client without `await` has a loop of its own, so it may be used within another one."""
+    """The client without `await` has a loop of its own, so it may be used within another one."""
     names = notebook(
         "client = sync.Client(BROKERS, **given).start()",
         "producer = client.producer()",

@@ -85,7 +85,6 @@ def test_any_thread_may_call(client: sync.Client, cluster: FakeCluster) -> None:
 
 
 def test_a_callback_runs_in_the_thread_of_the_loop_and_may_ask_for_the_result(client: sync.Client) -> None:
-    """new_user.md 5."""
     called: list[tuple[str, int]] = []
     with client.producer() as producer:
         delivery = producer.send(TOPIC, b"a", partition=0)
@@ -265,7 +264,7 @@ def test_a_forked_child_cannot_use_an_inherited_client_but_may_make_one(
 
 
 def test_a_client_of_the_parent_says_what_to_do_in_the_child(client: sync.Client) -> None:
-    """new_user.md 5, "fork": whoever runs gunicorn, Celery or Airflow learns where to make the client."""
+    """The message tells users of gunicorn, Celery and Airflow where to make the client."""
 
     def said() -> str:
         with pytest.raises(errors.ForkedClientError) as caught:
@@ -277,7 +276,7 @@ def test_a_client_of_the_parent_says_what_to_do_in_the_child(client: sync.Client
 
 
 def test_a_new_client_in_the_child_of_a_connected_parent_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """new_user.md 5, "fork": it said only "use spawn"; tests/integration/runtime/test_fork.py forks for real."""
+    """Regression: it said only "use spawn"; tests/integration/runtime/test_fork.py forks for real."""
     monkeypatch.setattr(grpc_transport, "_forked_with_channels", True)
     with pytest.raises(errors.ForkedClientError) as caught:
         grpc_transport.GrpcTransport()

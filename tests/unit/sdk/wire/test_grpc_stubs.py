@@ -1,4 +1,4 @@
-"""Generated gRPC stubs are typed (new_user.md 2: `stub.Fetch` was Any, and mypy --strict failed with no-untyped-call)."""
+"""Generated gRPC stubs are typed (`stub.Fetch` once was Any, and mypy --strict failed with no-untyped-call)."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def test_a_refusal_names_options_that_exist_or_says_that_it_can_go(name: str) ->
 
 
 def test_all_refusals_come_at_once() -> None:
-    """new_user.md 4: a copied program is not to be tried once for each of its options."""
+    """A copied program is not to be tried once for each of its options."""
     given = {**READ, "kafka.group.id": "g", "fetchOffset.numRetries": "3", "startingOfsets": "earliest"}
     with pytest.raises(ConfigError) as caught:
         SourceOptions.parse(given, streaming=True)

@@ -55,7 +55,7 @@ def test_a_limit_is_kept_to_the_offset_and_nobody_starves(lags: dict[int, int], 
 
 
 def test_a_limit_is_shared_in_proportion_to_lag() -> None:
-    """new_user.md 4: 1000 per trigger were 999, since each share was rounded down."""
+    """Regression: 1000 per trigger were 999, since each share was rounded down."""
     start = {("t", p): 10 * p for p in range(4)}
     ends = {("t", 0): 667, ("t", 1): 10 + 667, ("t", 2): 20 + 666, ("t", 3): 30}
     limited = limit_rows(start, ends, 1000)

@@ -358,7 +358,7 @@ def test_a_micro_batch_looks_at_the_cluster_once_and_again_only_when_it_runs_aga
 
 
 def test_a_start_beyond_the_end_is_a_wrong_option_and_no_lost_data(log: FakeLog) -> None:
-    """new_user.md 6, bug 14: a typo was told as "was cut to offset 3342, below 999999, which was read"."""
+    """Regression: a typo was told as "was cut to offset 3342, below 999999, which was read"."""
     beyond = {"startingOffsets": '{"t":{"0":999999,"1":0}}'}
     with pytest.raises(OffsetOutOfRangeError) as caught:
         reader(**beyond).initialOffset()

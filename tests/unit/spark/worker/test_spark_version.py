@@ -23,7 +23,7 @@ def test_this_spark_is_new_enough() -> None:
 
 
 def test_an_old_one_is_named_before_anything_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    """new_user.md 4: most managed platforms run an older Spark."""
+    """Most managed platforms run an older Spark."""
     monkeypatch.setattr(datasource, "NEEDED_MODULES", ("pyspark.sql.streaming.not_there",))
     with pytest.raises(ConfigError, match=f"needs Spark 4.2 or newer, and this is {pyspark.__version__}"):
         DefaultSource({})
@@ -42,8 +42,9 @@ def _stream_of_a_python_source() -> bytes:
 
 
 def test_spark_asks_a_source_in_python_for_no_metrics_and_no_description() -> None:
-    """new_user.md 4, "no metrics; description is a class name". When this fails, Spark offers a way: take it, and change the
-    table of docs/spark.md, "What is not there".
+    """Spark shows no metrics of a sink, and a class name as its description.
+
+    When this fails, Spark offers a way: take it, and change the table of docs/spark.md, "What is not there".
     """
     offered = {name for kind in (DataSourceStreamReader, SimpleDataSourceStreamReader) for name in vars(kind)}
     offered |= {name for kind in vars(streaming).values() if isinstance(kind, type) for name in vars(kind)}

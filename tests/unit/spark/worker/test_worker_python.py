@@ -1,4 +1,4 @@
-"""new_user.md 1, "Spark with venv/bin/python job.py": the driver hears that its workers find no oncelog."""
+"""The driver reports that its workers find no oncelog."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Decisions about a client's own transactions: sessions, enrolment, end, outcome.
 
 Every check is equality of the name (producer id, n); the session epoch only fences.  So a late copy of any message of n
-finds n decided and gets n's answer, and can never touch n+1 (DESIGN 9).
+finds n decided and gets n's answer, and can never touch n+1 (docs/internals/protocol.md#what-names-a-transaction).
 """
 
 from __future__ import annotations

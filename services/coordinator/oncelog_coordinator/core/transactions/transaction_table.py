@@ -1,4 +1,4 @@
-"""The transactions of one shard: a pure core (DESIGN 3).
+"""The transactions of one shard: a pure core (docs/internals/coordinator.md#the-core-and-its-shell).
 
     decide(command, now_ms) -> Decision     only reads; refuses by raising an `OncelogError`, and then leaves no trace
     apply(record or note)                   the only writer; never fails; replay is this in a loop

@@ -1,7 +1,7 @@
 """Whether a client's batch may enter a log at all, before anything is known of its producer.
 
 Rule 1: every bad input has its named error, and is refused before anything is written or allocated by its word
-        (reliability 7, cases 1-18, 50).
+        (inputs 1-18, 50).
 Rule 2: only the header is read, and the body's checksum; the payload comes after it (`payload_check`).
 Rule 3: what the leader writes itself (offset, epoch, append time) is ignored, whatever the client put there.
 Rule 4: a count is believed only as far as the bytes can hold it: a record costs offsets, sequences and index space, so a

@@ -3,7 +3,8 @@
 Rule 1: a transaction is its name (txn_producer_id, txn_no); n and n+1 of one id may be open at once, since n+1 may
         start while n's markers travel.
 Rule 2: "ended up to n" per txn_producer_id is kept for ever, with the session epoch (holes 12, 15).
-Rule 3: a decided transaction is unstable until its marker lies below the high watermark (semantics 1.3).
+Rule 3: a decided transaction is unstable until its marker lies below the high watermark
+        (docs/internals/protocol.md#visibility).
 Rule 4: everything here is a function of the log.
 """
 

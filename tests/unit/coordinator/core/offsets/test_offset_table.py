@@ -1,4 +1,4 @@
-"""Committed offsets of groups: sequences, transactions, markers, healing (holes 13, 14; cases 167, 168, 170)."""
+"""Committed offsets of groups: sequences, transactions, markers, healing (holes 13, 14; cases H167, H168, H170)."""
 
 from __future__ import annotations
 

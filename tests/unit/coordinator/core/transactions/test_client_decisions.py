@@ -1,4 +1,4 @@
-"""Sessions, enrolment and end of a client's own transactions: conformance cases A and C, holes 8, 15, 20."""
+"""Sessions, enrolment and end of a client's own transactions: holes 8, 15, 20; docs/internals/cases.md, A and C."""
 
 from __future__ import annotations
 

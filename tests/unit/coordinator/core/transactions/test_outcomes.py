@@ -25,7 +25,6 @@ def test_outcomes_are_definite(driver: Driver) -> None:
 
 
 def test_a_number_that_nobody_began_is_not_ongoing(driver: Driver) -> None:
-    """new_user.md 6, bug 6."""
     not_begun = cmd.OutcomeReply(None, False, begun=False)
     session = driver.init()
     assert [driver.outcome(n) for n in (1, 2, 99)] == [not_begun] * 3

@@ -1,4 +1,4 @@
-"""Many writers in one transaction: tokens, fences, take-over, winners; holes 11, 16, 20, 25 and cases K."""
+"""Many writers in one transaction: tokens, fences, take-over, winners; holes 11, 16, 20, 25; cases K177-K182."""
 
 from __future__ import annotations
 

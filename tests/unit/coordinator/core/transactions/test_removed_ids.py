@@ -1,7 +1,4 @@
-"""Ids that are removed: which, when, what is still refused in their name, what a later life and an older version see.
-
-new_user.md 6, bug 13.
-"""
+"""Ids that are removed: which, when, what is still refused in their name, what a later life and an older version see."""
 
 from __future__ import annotations
 
@@ -334,7 +331,7 @@ def test_b_a_zombie_task_and_its_driver_do_nothing(driver: Driver) -> None:
 
 
 def test_b_a_session_that_goes_on_gets_a_producer_id_that_was_never_given(driver: Driver) -> None:
-    """As under any unknown id (case 13), and like Kafka's: what it expects is of no transaction that can still be ended."""
+    """As under any unknown id (case A13), and like Kafka's: what it expects is of no transaction that can still be ended."""
     old = used_once(driver)
     pass_time(driver)
     new = driver.init(expected_producer_id=old.producer_id, expected_producer_epoch=old.producer_epoch)

@@ -1,4 +1,4 @@
-"""Who leads next: hole 2, KIP-966, KIP-858, semantics F 142-143."""
+"""Who leads next: hole 2, KIP-966, KIP-858, cases F142, F143."""
 
 from __future__ import annotations
 

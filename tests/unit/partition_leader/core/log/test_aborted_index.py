@@ -1,4 +1,4 @@
-"""What read_committed readers skip (semantics 105; hole 7)."""
+"""What read_committed readers skip (case D105; hole 7)."""
 
 from __future__ import annotations
 

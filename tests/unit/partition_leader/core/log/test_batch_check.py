@@ -1,4 +1,4 @@
-"""Bad batches get their named errors (reliability 7: cases 1-18, 50, 56)."""
+"""Bad batches get their named errors (inputs 1-18, 50, 56)."""
 
 from __future__ import annotations
 

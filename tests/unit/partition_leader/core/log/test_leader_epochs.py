@@ -1,4 +1,4 @@
-"""The epoch table (semantics F 135, 136; S17)."""
+"""The epoch table (KIP-101, KIP-320; cases F135, F136; S17)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Payloads that no consumer could read are refused (reliability 7: cases 7, 8, 57, 58, 60)."""
+"""Payloads that no consumer could read are refused (inputs 7, 8, 57, 58, 60)."""
 
 from __future__ import annotations
 

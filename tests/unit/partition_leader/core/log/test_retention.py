@@ -1,4 +1,4 @@
-"""Which segments may go (semantics G 145)."""
+"""Which segments may go (case G145)."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_young_segment_protects_what_follows_it() -> None:
     ],
 )
 def test_the_active_segment_ends_when_all_of_it_is_past_retention(changes: dict[str, int], is_expired: bool) -> None:
-    """new_user.md 6, bug 11: the newest record is of the time 400."""
+    """The newest record is of the time 400."""
     limits = {"now_ms": 10_000, "last_stable_offset": 50, "retention_ms": 1_000, "segment_ms": 500}
     assert is_active_expired(_segments()[-1], **{**limits, **changes}) is is_expired
 

@@ -1,4 +1,4 @@
-"""The index of a segment, and when a segment ends (semantics G 149; S14)."""
+"""The index of a segment, and when a segment ends (case G149; S14)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Duplicates, gaps, fences and transactions: semantics B, D, E; holes 9, 10, 12, 15, 19, 22, 23."""
+"""Duplicates, gaps, fences and transactions: holes 9, 10, 12, 15, 19, 22, 23."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which sequence may follow, and what is a repeat (hole 21, semantics B)."""
+"""Which sequence may follow, and what is a repeat (hole 21)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ISR and high watermark: semantics F 128-138, holes 2, 10, 17, 24."""
+"""ISR and high watermark: holes 2, 10, 17, 24; cases F128-F138; KIP-966."""
 
 from __future__ import annotations
 

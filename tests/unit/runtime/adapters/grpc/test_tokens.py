@@ -1,4 +1,4 @@
-"""Bearer tokens: what an issuer signs for us, and everything that only looks like it (bad inputs 73, 74)."""
+"""Bearer tokens: what an issuer signs for us, and everything that only looks like it (inputs 73, 74)."""
 
 from __future__ import annotations
 

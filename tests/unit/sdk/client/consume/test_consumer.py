@@ -294,7 +294,6 @@ def test_a_group_goes_on_where_it_committed(cluster: FakeCluster) -> None:
 
 
 def test_what_is_not_there_yet_says_so(cluster: FakeCluster) -> None:
-    """new_user.md 3, "groups"."""
 
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client, client.consumer() as consumer:
@@ -404,7 +403,7 @@ def test_a_batch_that_unpacks_to_more_than_allowed_says_where_it_lies_and_can_be
 
 @pytest.mark.parametrize("how", ["getmany", "getone", "read_arrow"])
 def test_reading_starts_a_consumer_that_nobody_started(cluster: FakeCluster, how: str) -> None:
-    """new_user.md 6, bug 7: it was an empty list, or a wait for ever."""
+    """Regression: it was an empty list, or it never returned."""
 
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client:
@@ -416,7 +415,7 @@ def test_reading_starts_a_consumer_that_nobody_started(cluster: FakeCluster, how
 
 
 def test_a_consumer_with_nothing_to_read_says_so_instead_of_waiting(cluster: FakeCluster) -> None:
-    """new_user.md 6, bug 7: `getmany()` without an assignment waited for ever."""
+    """Regression: `getmany()` without an assignment never returned."""
 
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client, client.consumer() as consumer:
@@ -429,7 +428,7 @@ def test_a_consumer_with_nothing_to_read_says_so_instead_of_waiting(cluster: Fak
 
 
 def test_a_start_that_failed_is_made_again(cluster: FakeCluster) -> None:
-    """new_user.md 6, bug 7: after a first failure the consumer counted as started, and read nothing for ever."""
+    """Regression: after a first failure the consumer counted as started, and never read anything."""
     cluster.topic_exists = False
 
     async def work(_: FakeCluster) -> None:

@@ -1,5 +1,4 @@
-"""Partitions that are added and topics that are created again, under running consumers and producers (new_user.md 6, bugs 2,
-3 and 12)."""
+"""Partitions that are added and topics that are created again, under running consumers and producers."""
 
 from __future__ import annotations
 
@@ -53,7 +52,7 @@ async def read(consumer: Any, count: int) -> list[bytes]:
 def test_a_running_consumer_of_a_topic_reads_an_added_partition_from_its_first_record(
     cluster: FakeCluster, reset: str
 ) -> None:
-    """new_user.md 6, bug 3: a silent gap until the next start."""
+    """Regression: records of added partitions were not read until the next start, in silence."""
 
     async def work(_: FakeCluster) -> None:
         async with cluster.client(**SOON) as client, client.consumer(TOPIC, auto_offset_reset=reset) as consumer:
@@ -119,7 +118,6 @@ def test_who_assigns_partitions_by_number_gets_no_others(cluster: FakeCluster) -
 
 
 def test_a_partition_that_another_process_added_can_be_assigned_and_written_at_once(cluster: FakeCluster) -> None:
-    """new_user.md 6, bug 2."""
 
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client, client.producer() as producer, client.consumer() as consumer:
@@ -175,7 +173,7 @@ def test_keys_use_added_partitions_within_the_age_of_metadata(cluster: FakeClust
     assert cluster.values(1)
 
 
-# ---------------------------------------------------------------- topics that are created again (bug 12)
+# ---------------------------------------------------------------- topics that are created again
 
 
 @pytest.mark.parametrize("reset", ["earliest", "latest"])
@@ -183,7 +181,7 @@ def test_keys_use_added_partitions_within_the_age_of_metadata(cluster: FakeClust
 def test_a_topic_that_was_created_again_is_read_from_its_first_record(
     cluster: FakeCluster, reset: str, is_whole: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """new_user.md 6, bug 12: "does not exist; create it with ...", for as long as it ran."""
+    """Regression: it said "does not exist; create it with ..." for as long as it ran."""
 
     async def work(_: FakeCluster) -> None:
         async with (

@@ -1,4 +1,4 @@
-"""What is on its way: callbacks (new_user.md 5: there were none on Delivery), failures that nobody saw, counts of rows."""
+"""What is on its way: callbacks, failures that nobody saw, counts of rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def cluster() -> FakeCluster:
 
 
 def test_a_callback_is_called_once_with_the_outcome(cluster: FakeCluster) -> None:
-    """new_user.md 5: there was none on Delivery."""
+    """Regression: a Delivery took no callbacks."""
     cluster.fail("append", None, errors.InvalidRecordError("no"))
     called: list[str] = []
 
@@ -55,7 +55,6 @@ def test_a_callback_is_called_once_with_the_outcome(cluster: FakeCluster) -> Non
 
 
 def test_a_callback_of_many_rows_waits_for_all_of_them(cluster: FakeCluster) -> None:
-    """new_user.md 5."""
     called: list[int] = []
 
     async def work(_: FakeCluster) -> None:
@@ -70,7 +69,6 @@ def test_a_callback_of_many_rows_waits_for_all_of_them(cluster: FakeCluster) -> 
 
 
 def test_a_callback_that_raises_harms_nobody(cluster: FakeCluster) -> None:
-    """new_user.md 5."""
     told: list[object] = []
 
     async def work() -> None:

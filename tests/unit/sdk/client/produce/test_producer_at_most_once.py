@@ -1,4 +1,4 @@
-"""The producer without acknowledgements (`acks=0`): at most once (new_user.md 6, bug 1)."""
+"""The producer without acknowledgements (`acks=0`): at most once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A producer that nobody closes loses nothing in silence (new_user.md 5, "forgetting close")."""
+"""A producer that nobody closes loses nothing in silence."""
 
 from __future__ import annotations
 

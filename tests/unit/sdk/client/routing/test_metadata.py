@@ -36,7 +36,7 @@ def test_an_unreachable_cluster_is_named_address_by_address(cluster: FakeCluster
 
 
 def test_a_cluster_that_was_never_reached_is_given_up_after_five_seconds(cluster: FakeCluster) -> None:
-    """new_user.md 1 and 5: it took 30 s to hear of a wrong address."""
+    """Regression: a wrong address was reported after 30 s."""
     cluster.down = {*BROKERS}
 
     async def work(_: FakeCluster) -> None:
@@ -52,7 +52,7 @@ def test_a_cluster_that_was_never_reached_is_given_up_after_five_seconds(cluster
 
 
 def test_a_cluster_that_was_reached_once_is_waited_for_as_long_as_a_call_may_take(cluster: FakeCluster) -> None:
-    """new_user.md 5: `bootstrap_timeout_ms` is for the first contact alone."""
+    """`bootstrap_timeout_ms` is for the first contact alone."""
 
     async def come_back() -> None:
         await asyncio.sleep(15)
@@ -69,7 +69,7 @@ def test_a_cluster_that_was_reached_once_is_waited_for_as_long_as_a_call_may_tak
 
 
 def test_why_there_is_no_connection_says_more_than_that_there_is_none(cluster: FakeCluster) -> None:
-    """new_user.md 1: "Domain name not found" went under in what came after it."""
+    """Regression: later errors hid "Domain name not found"."""
     no_name = errors.NetworkError("no such host name: check its spelling", connect="name", unsent="true")
     nothing = errors.RequestTimedOutError("b0:1 did not answer", unsent="true")
     cluster.fail("GetMetadata", no_name, no_name, *(nothing for _ in range(100)))
@@ -82,7 +82,7 @@ def test_why_there_is_no_connection_says_more_than_that_there_is_none(cluster: F
 
 
 def test_all_calls_of_a_program_that_runs_once_share_its_time(cluster: FakeCluster) -> None:
-    """new_user.md 6, bug 5: three calls of 1 s each took 3 s."""
+    """Regression: three calls of 1 s each took 3 s."""
 
     async def work(_: FakeCluster) -> None:
         async with cluster.client(request_timeout_ms=300) as client:

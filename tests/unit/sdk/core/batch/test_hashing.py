@@ -30,7 +30,7 @@ are told of it by clients in other languages."""
 
 @pytest.mark.parametrize(("key", "expected"), KAFKAS.items())
 def test_murmur2_is_kafkas(key: str, expected: int) -> None:
-    """new_user.md 4: co-partitioning with Kafka broke."""
+    """Regression: co-partitioning with Kafka broke."""
     value = murmur2(key.encode())
     assert 0 <= value < 1 << 32
     assert value - (value >> 31 << 32) == expected, "as a signed number of 32 bits"

@@ -253,7 +253,7 @@ def test_what_an_answer_says(error: errors.OncelogError | None, verdict: Verdict
     assert judge(error) is verdict
 
 
-# ---------------------------------------------------------------- at most once (new_user.md 6, bug 1)
+# ---------------------------------------------------------------- at most once
 
 
 @pytest.fixture
