@@ -2,7 +2,7 @@
 
     python -m scripts.gen_inputs [--check]
 
-Rule: the inputs stand in tests/hostile_inputs (`rows.py`) and in tests/conformance/cases_hostile.py, and nowhere else.
+Rule: the inputs stand in tests/hostile_inputs (`rows.py`) and in tests/conformance/table/cases_hostile.py, and nowhere else.
 `--check` writes nothing and exits 1 when the page is not what would be written.
 """
 
@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tests.conformance.cases import Case
-from tests.conformance.cases_hostile import HOSTILE
+from tests.conformance.table.cases import Case
+from tests.conformance.table.cases_hostile import HOSTILE
 from tests.hostile_inputs.rows import NUMBERS, Kind, Row, rows_of
 
 ROOT: Final = Path(__file__).resolve().parents[1]

@@ -20,10 +20,10 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from tests.conformance.cases import CASES, HOLES, Case
-from tests.conformance.cases_kafka import WEAKNESSES
-from tests.conformance.cases_later import LATER
-from tests.conformance.stories import STORIES
+from tests.conformance.table.cases import CASES, HOLES, Case
+from tests.conformance.table.cases_kafka import WEAKNESSES
+from tests.conformance.table.cases_later import LATER
+from tests.conformance.table.stories import STORIES
 from tests.simulation.planted_bugs import Plant, all_plants
 
 ROOT: Final = Path(__file__).resolve().parents[1]

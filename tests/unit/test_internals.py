@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from scripts import gen_internals, markdown
-from tests.conformance.cases import CASES, HOLES
-from tests.conformance.cases_later import LATER
+from tests.conformance.table.cases import CASES, HOLES
+from tests.conformance.table.cases_later import LATER
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "internals"

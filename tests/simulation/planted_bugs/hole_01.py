@@ -50,5 +50,5 @@ def _planted() -> Iterator[None]:
 PLANT = plant(
     1,
     "every life of a shard begins with a committed epoch record",
-    "test_holes_coordinator::test_hole_01_an_append_of_a_deposed_coordinator_never_lands",
+    "transactions/test_coordinator_failures::test_an_append_of_a_deposed_coordinator_never_lands",
 )(_planted)

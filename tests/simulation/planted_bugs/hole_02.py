@@ -27,6 +27,6 @@ def _planted() -> Iterator[None]:
 PLANT = plant(
     2,
     "leadership and ISR entries name (broker, incarnation)",
-    "test_holes_replication::test_hole_02_a_leader_that_is_heard_again_before_the_next_election_does_not_go_on",
-    "test_holes_replication::test_hole_02_a_follower_that_comes_back_from_a_power_cut_is_not_elected",
+    "replication/test_replica_failures::test_a_leader_that_is_heard_again_before_the_next_election_does_not_go_on",
+    "replication/test_replica_failures::test_a_follower_that_comes_back_from_a_power_cut_is_not_elected",
 )(_planted)

@@ -23,5 +23,5 @@ def _planted() -> Iterator[None]:
 PLANT = plant(
     3,
     "a replica whose log may have lost something is named nowhere before that log is opened again",
-    "test_holes_replication::test_hole_03_a_follower_whose_sync_failed_is_not_elected",
+    "replication/test_replica_failures::test_a_follower_whose_sync_failed_is_not_elected",
 )(_planted)

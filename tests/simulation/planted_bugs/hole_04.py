@@ -22,5 +22,5 @@ def _planted() -> Iterator[None]:
 PLANT = plant(
     4,
     "in fsync mode the leader counts for itself only the synced end",
-    "test_holes_replication::test_hole_04_in_fsync_mode_the_leader_counts_its_own_disk_too",
+    "replication/test_replica_failures::test_in_fsync_mode_the_leader_counts_its_own_disk_too",
 )(_planted)

@@ -28,5 +28,5 @@ def _planted() -> Iterator[None]:
 PLANT = plant(
     5,
     "the answer to a leader that asks carries the winners, exactly as the marker does",
-    "test_holes_coordinator::test_hole_05_healing_hears_the_winners",
+    "transactions/test_coordinator_failures::test_healing_hears_the_winners",
 )(_planted)

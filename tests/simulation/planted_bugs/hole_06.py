@@ -30,7 +30,7 @@ def _planted() -> Iterator[None]:
 PLANT = plant(
     6,
     "UNKNOWN is recorded before it is said, and no answer is spoken from memory alone",
-    "test_holes_coordinator::test_hole_06_a_deposed_coordinator_does_not_say_ongoing",
-    "test_holes_coordinator::test_hole_06_a_deposed_coordinator_does_not_speak_of_what_it_does_not_know",
-    "test_holes_coordinator::test_hole_06_a_deposed_coordinator_does_not_return_old_offsets",
+    "transactions/test_coordinator_failures::test_a_deposed_coordinator_does_not_say_ongoing",
+    "transactions/test_coordinator_failures::test_a_deposed_coordinator_does_not_speak_of_what_it_does_not_know",
+    "transactions/test_coordinator_failures::test_a_deposed_coordinator_does_not_return_old_offsets",
 )(_planted)

@@ -37,6 +37,6 @@ def _planted() -> Iterator[None]:
 PLANT = plant(
     7,
     "the filter goes by the transaction's name and the winners",
-    "test_holes_producers::test_hole_07_an_abort_hides_its_own_data_and_nothing_of_the_next",
-    "test_holes_producers::test_hole_07_one_joint_marker_hides_only_the_losers",
+    "producers/test_producer_retries::test_an_abort_hides_its_own_data_and_nothing_of_the_next",
+    "producers/test_producer_retries::test_one_joint_marker_hides_only_the_losers",
 )(_planted)

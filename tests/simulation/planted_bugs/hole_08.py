@@ -26,5 +26,5 @@ def _planted() -> Iterator[None]:
 PLANT = plant(
     8,
     "every record holds the whole state of its id, with every decided transaction whose markers are not all in",
-    "test_holes_coordinator::test_hole_08_a_decision_survives_the_record_of_the_next_transaction",
+    "transactions/test_coordinator_failures::test_a_decision_survives_the_record_of_the_next_transaction",
 )(_planted)

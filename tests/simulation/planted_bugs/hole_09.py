@@ -51,5 +51,5 @@ def _planted() -> Iterator[None]:
 PLANT = plant(
     9,
     "a transactional sequence starts at 0 in every transaction",
-    "test_holes_producers::test_hole_09_sequences_begin_anew_in_every_transaction",
+    "producers/test_producer_retries::test_sequences_begin_anew_in_every_transaction",
 )(_planted)

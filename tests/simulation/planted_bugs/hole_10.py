@@ -28,5 +28,5 @@ def _planted() -> Iterator[None]:
 PLANT = plant(
     10,
     "a duplicate is answered like its first copy: when it is committed",
-    "test_holes_producers::test_hole_10_a_duplicate_is_answered_like_its_first_copy",
+    "producers/test_producer_retries::test_a_duplicate_is_answered_like_its_first_copy",
 )(_planted)

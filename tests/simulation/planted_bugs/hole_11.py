@@ -32,6 +32,6 @@ def _planted() -> Iterator[None]:
 PLANT = plant(
     11,
     "winners and commit carry the number that join returned; ended attempts are in the durable record",
-    "test_holes_coordinator::test_hole_11_a_task_of_an_ended_attempt_is_told_so_also_after_fail_over",
-    "test_holes_coordinator::test_hole_11_a_commit_names_the_transaction_that_its_winners_joined",
+    "transactions/test_coordinator_failures::test_a_task_of_an_ended_attempt_is_told_so_also_after_fail_over",
+    "transactions/test_coordinator_failures::test_a_commit_names_the_transaction_that_its_winners_joined",
 )(_planted)

@@ -27,6 +27,6 @@ def _planted() -> Iterator[None]:
 PLANT = plant(
     12,
     "a marker is always appended and counts when it is committed",
-    "test_holes_coordinator::test_hole_12_a_deposed_leader_does_not_say_that_a_marker_is_in",
-    "test_holes_coordinator::test_hole_12_a_late_copy_does_not_open_an_ended_transaction_again",
+    "transactions/test_coordinator_failures::test_a_deposed_leader_does_not_say_that_a_marker_is_in",
+    "transactions/test_coordinator_failures::test_a_late_copy_does_not_open_an_ended_transaction_again",
 )(_planted)

@@ -21,6 +21,6 @@ def _planted() -> Iterator[None]:
 PLANT = plant(
     13,
     "offset commits carry a sequence per transaction and group, or per member epoch",
-    "test_holes_producers::test_hole_13_a_late_copy_of_older_offsets_changes_nothing",
-    "test_holes_producers::test_hole_13_a_late_copy_of_a_plain_commit_changes_nothing",
+    "producers/test_producer_retries::test_a_late_copy_of_older_offsets_changes_nothing",
+    "producers/test_producer_retries::test_a_late_copy_of_a_plain_commit_changes_nothing",
 )(_planted)

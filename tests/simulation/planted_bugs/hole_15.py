@@ -24,5 +24,5 @@ def _planted() -> Iterator[None]:
 PLANT = plant(
     15,
     "enrolment, end and leader check the session's epoch too",
-    "test_holes_coordinator::test_hole_15_a_fenced_session_cannot_use_the_next_number",
+    "transactions/test_coordinator_failures::test_a_fenced_session_cannot_use_the_next_number",
 )(_planted)

@@ -26,5 +26,5 @@ def _planted() -> Iterator[None]:
 PLANT = plant(
     16,
     "the last committed token is kept per application",
-    "test_holes_coordinator::test_hole_16_the_token_is_the_last_committed_one_of_each_app",
+    "transactions/test_coordinator_failures::test_the_token_is_the_last_committed_one_of_each_app",
 )(_planted)

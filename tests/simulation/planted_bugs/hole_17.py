@@ -35,5 +35,5 @@ def _planted() -> Iterator[None]:
 PLANT = plant(
     17,
     "until the store shows the key, the larger ISR counts",
-    "test_holes_replication::test_hole_17_while_an_isr_answer_is_lost_the_larger_isr_counts",
+    "replication/test_replica_failures::test_while_an_isr_answer_is_lost_the_larger_isr_counts",
 )(_planted)

@@ -28,5 +28,5 @@ def _planted() -> Iterator[None]:
 PLANT = plant(
     19,
     "a leader that holds fewer records than were decided names the loss",
-    "test_holes_replication::test_hole_19_records_that_a_power_cut_took_are_named_never_silent",
+    "replication/test_replica_failures::test_records_that_a_power_cut_took_are_named_never_silent",
 )(_planted)

@@ -30,5 +30,5 @@ def _planted() -> Iterator[None]:
 PLANT = plant(
     21,
     "first the test for next, then the distance in the ring",
-    "test_holes_producers::test_hole_21_after_the_wrap_the_next_batch_is_next_and_no_duplicate",
+    "producers/test_producer_retries::test_after_the_wrap_the_next_batch_is_next_and_no_duplicate",
 )(_planted)

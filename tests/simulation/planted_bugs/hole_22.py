@@ -26,5 +26,5 @@ def _planted() -> Iterator[None]:
 PLANT = plant(
     22,
     "not written is final only after a higher producer epoch was appended",
-    "test_holes_producers::test_hole_22_not_written_is_final",
+    "producers/test_producer_retries::test_not_written_is_final",
 )(_planted)

@@ -28,5 +28,5 @@ def _planted() -> Iterator[None]:
 PLANT = plant(
     23,
     "a follower that starts above 0 takes the leader's snapshot first",
-    "test_holes_replication::test_hole_23_a_replica_that_begins_above_the_start_knows_older_producers",
+    "replication/test_replica_failures::test_a_replica_that_begins_above_the_start_knows_older_producers",
 )(_planted)

@@ -38,6 +38,6 @@ def _planted() -> Iterator[None]:
 PLANT = plant(
     26,
     "an old replica leaves only when the new ones are in the ISR",
-    "test_moving::test_a_move_keeps_every_record_and_deletes_the_old_log",
-    "test_moving::test_the_old_replica_stays_until_the_new_one_is_in_the_isr",
+    "cluster/test_moving::test_a_move_keeps_every_record_and_deletes_the_old_log",
+    "cluster/test_moving::test_the_old_replica_stays_until_the_new_one_is_in_the_isr",
 )(_planted)

@@ -25,5 +25,5 @@ def _planted() -> Iterator[None]:
 PLANT = plant(
     27,
     "a replica is deaf first, then asks etcd, then gives its log away",
-    "test_moving::test_a_view_that_lags_for_longer_than_the_trash_keeps_a_log_deletes_none",
+    "cluster/test_moving::test_a_view_that_lags_for_longer_than_the_trash_keeps_a_log_deletes_none",
 )(_planted)

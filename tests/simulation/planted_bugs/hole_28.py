@@ -29,5 +29,5 @@ def _planted() -> Iterator[None]:
 PLANT = plant(
     28,
     "a change of the replicas raises the leader epoch",
-    "test_moving::test_a_leader_of_an_older_set_counts_nobody_back_in",
+    "cluster/test_moving::test_a_leader_of_an_older_set_counts_nobody_back_in",
 )(_planted)

@@ -32,7 +32,7 @@ def _planted() -> Iterator[None]:
 PLANT = plant(
     29,
     "a number that was enrolled ahead may be open when the shard begins a new life",
-    "test_enrolled_ahead::test_offsets_that_a_later_coordinator_commits_are_seen_at_once",
-    "test_enrolled_ahead::test_an_abort_under_a_later_coordinator_reaches_every_expected_partition",
-    "test_enrolled_ahead::test_a_question_does_not_end_a_living_transaction",
+    "transactions/test_enrolled_ahead::test_offsets_that_a_later_coordinator_commits_are_seen_at_once",
+    "transactions/test_enrolled_ahead::test_an_abort_under_a_later_coordinator_reaches_every_expected_partition",
+    "transactions/test_enrolled_ahead::test_a_question_does_not_end_a_living_transaction",
 )(_planted)

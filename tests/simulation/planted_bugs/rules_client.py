@@ -55,8 +55,8 @@ PLANTS = [
             ("if verdict is Verdict.IN_DOUBT and self._at_most_once:", "if False:"),
         ),
         "unit/sdk/core/produce/test_producer_window.py::test_at_most_once_a_batch_that_may_have_arrived_is_done",
-        "conformance/test_at_most_once.py::test_without_acknowledgements_a_lost_answer_makes_no_second_copy",
-        "conformance/test_at_most_once.py::test_without_acknowledgements_a_request_that_comes_late_comes_alone",
+        "conformance/producers/test_at_most_once.py::test_without_acknowledgements_a_lost_answer_makes_no_second_copy",
+        "conformance/producers/test_at_most_once.py::test_without_acknowledgements_a_request_that_comes_late_comes_alone",
     ),
     without(
         "at-most-once-error-unheard",
@@ -92,7 +92,7 @@ PLANTS = [
         "a running consumer reads the partitions that are added",
         edit(Following, "look", ("self._add_new()", "pass")),
         "unit/sdk/client/consume/test_following.py::test_one_long_wait_is_enough_to_find_an_added_partition",
-        "conformance/test_changing_topics.py::test_partitions_that_are_added_are_read_and_written_by_those_who_run",
+        "conformance/cluster/test_changing_topics.py::test_partitions_that_are_added_are_read_and_written_by_those_who_run",
     ),
     without(
         "added-partition-by-reset",
@@ -106,7 +106,7 @@ PLANTS = [
         "a topic that was created again is another one",
         edit(Following, "look", ("problem = self._replace_recreated()", "problem = None")),
         "unit/sdk/client/consume/test_following.py::test_a_topic_that_was_created_again_is_read_from_its_first_record",
-        "conformance/test_changing_topics.py::test_a_running_consumer_goes_on_with_a_topic_that_was_created_again",
+        "conformance/cluster/test_changing_topics.py::test_a_running_consumer_goes_on_with_a_topic_that_was_created_again",
     ),
     without(
         "missing-partition-forgotten",
@@ -114,7 +114,7 @@ PLANTS = [
         edit(Following, "_miss", ("self._missing[partition] = is_paused", "pass")),
         "unit/sdk/client/consume/test_following.py"
         "::test_a_partition_that_was_assigned_by_number_comes_back_when_the_topic_has_it_again",
-        "conformance/test_changing_topics.py"
+        "conformance/cluster/test_changing_topics.py"
         "::test_a_partition_that_was_assigned_by_its_number_comes_back_with_a_later_topic_that_has_it",
     ),
     without(
@@ -122,7 +122,7 @@ PLANTS = [
         "an offset belongs to the topic that it was read from, not to whichever has its name",
         edit(consumer, "_offset_of", (", topic_id=cursor.id.topic_id", "")),
         "unit/sdk/client/consume/test_offsets.py::test_offsets_of_a_topic_that_was_created_again_are_left_out_with_a_warning",
-        "conformance/test_changing_topics.py"
+        "conformance/cluster/test_changing_topics.py"
         "::test_offsets_of_a_topic_that_was_created_again_are_never_committed_for_the_new_one",
     ),
     without(
@@ -130,7 +130,7 @@ PLANTS = [
         "a broker that knows less than the client was told before does not describe the cluster",
         edit(AdminBase, "_describe", ("if reply.revision >= known:", "if True:")),
         "unit/sdk/client/admin/test_admin_base.py::test_what_was_described_once_is_not_taken_back_by_a_broker_that_is_late",
-        "conformance/test_changing_topics.py::test_a_broker_that_is_cut_off_from_etcd_does_not_bring_an_old_topic_back",
+        "conformance/cluster/test_changing_topics.py::test_a_broker_that_is_cut_off_from_etcd_does_not_bring_an_old_topic_back",
     ),
     without(
         "commit-without-flush",

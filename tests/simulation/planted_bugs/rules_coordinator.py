@@ -76,7 +76,7 @@ PLANTS = [
             edit(Entry, "missing", ("return _targets_of(decided) - ", "return set() and _targets_of(decided) - ")),
             edit(Entry, "not_on_disk", ("return _targets_of(decided) - ", "return set() and _targets_of(decided) - ")),
         ],
-        "conformance/test_cases_d_markers.py::test_d94_a_marker_counts_when_the_watermark_has_passed_it",
+        "conformance/transactions/test_markers_and_visibility.py::test_a_marker_counts_when_the_watermark_has_passed_it",
     ),
     without(
         "expected-forgets-session",
@@ -94,7 +94,7 @@ PLANTS = [
             ),  # it asserts just this
         ],
         "unit/coordinator/core/transactions/test_removed_ids.py::test_16_an_id_with_a_token_is_never_removed",
-        "conformance/test_removed_ids.py::test_hole_16_an_id_with_a_token_stays_and_one_whose_token_expires_goes",
+        "conformance/transactions/test_removed_ids.py::test_an_id_with_a_token_stays_and_one_whose_token_expires_goes",
     ),
     without(
         "token-begins-to-expire",
@@ -110,7 +110,7 @@ PLANTS = [
         "the numbers of a new id begin above those of all removed ones",
         edit(transaction_state, "new_id", ("last_txn_no=removed.txn_no", "last_txn_no=0")),
         "unit/coordinator/core/transactions/test_removed_ids.py::test_a_the_numbers_of_a_removed_id_are_nobody_elses",
-        "conformance/test_removed_ids.py::test_the_outcome_of_a_removed_id_is_forgotten_for_ever",
+        "conformance/transactions/test_removed_ids.py::test_the_outcome_of_a_removed_id_is_forgotten_for_ever",
     ),
     without(
         "removed-is-aborted",
@@ -149,6 +149,6 @@ PLANTS = [
                 "    )\n    except OncelogError:\n        self._pool.add(block)\n        return True\n    if result.succeeded:",
             ),
         ),
-        "conformance/test_cases_a_ids.py::test_a05_a_failed_request_for_a_block_is_not_repeated_at_once",
+        "conformance/producers/test_producer_ids.py::test_a_failed_request_for_a_block_is_not_repeated_at_once",
     ),
 ]

@@ -30,13 +30,13 @@ PLANTS = [
         "quarantine-electable",
         "a replica whose log was set aside as rotten is not elected for the empty one in its place",
         edit(LogOpener, "status", ("if partition.id in self._quarantined:", "if False:")),
-        "conformance/test_leader_epochs.py::test_a_replica_whose_log_was_set_aside_vouches_for_nothing",
+        "conformance/replication/test_leader_epochs.py::test_a_replica_whose_log_was_set_aside_vouches_for_nothing",
     ),
     without(
         "commit-while-sealed",
         "nothing is committed before the log's seal is gone from the disk",
         edit(ReplicaSet, "_may_commit", (" and not self.is_sealed", "")),
-        "conformance/test_sealing.py::test_nothing_is_acknowledged_before_the_seal_is_gone_from_the_disk",
+        "conformance/replication/test_sealing.py::test_nothing_is_acknowledged_before_the_seal_is_gone_from_the_disk",
     ),
     without(
         "seal-of-any-epoch",

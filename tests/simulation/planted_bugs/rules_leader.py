@@ -14,9 +14,9 @@ PLANTS = [
         "unconfirmed-end",
         "a leader tells the end of the log only when nobody else can have led since it was asked",
         edit(Confirming, "ask", ("if self._confirmed() >= number:", "if True:")),
-        "conformance/test_ends_of_logs.py::test_a_leader_that_stood_still_tells_no_old_end_when_it_wakes",
-        "conformance/test_ends_of_logs.py::test_a_leader_that_is_cut_off_from_everybody_tells_no_end",
-        "conformance/test_ends_of_logs.py::test_a_follower_that_is_back_without_the_old_leaders_knowledge_confirms_nothing_for_another",
+        "conformance/replication/test_ends_of_logs.py::test_a_leader_that_stood_still_tells_no_old_end_when_it_wakes",
+        "conformance/replication/test_ends_of_logs.py::test_a_leader_that_is_cut_off_from_everybody_tells_no_end",
+        "conformance/replication/test_ends_of_logs.py::test_a_follower_that_is_back_without_the_old_leaders_knowledge_confirms_nothing_for_another",
     ),
     without(
         "marker-epoch",
@@ -96,7 +96,7 @@ PLANTS = [
             )
             for method, epoch in (("begin", "opened.session_epoch"), ("end", "session_epoch"))
         ],
-        "conformance/test_holes_coordinator.py::test_hole_12_a_late_copy_of_a_marker_is_known_whatever_session_came_since",
+        "conformance/transactions/test_coordinator_failures.py::test_a_late_copy_of_a_marker_is_known_whatever_session_came_since",
     ),
     without(
         "marker-no-session-fence",

@@ -26,7 +26,7 @@ PLANTS = [
         edit(Follower, "_append", ("if item.base_offset != partition.log.log_end_offset:", "if False:")),
         edit(partition_log, "check_chunk", ("if header.base_offset != offset:", "if False:")),
         scripts=[
-            "conformance/test_holes_replication.py::test_hole_24_a_late_message_of_an_older_session_counts_for_nothing"
+            "conformance/replication/test_replica_failures.py::test_a_late_message_of_an_older_session_counts_for_nothing"
         ],
     ),
     unguarded(
@@ -42,7 +42,7 @@ PLANTS = [
         ),
         edit(LocalPartition, "check_session", ("elif hello or (epoch, session) != self._session:", "elif False:")),
         scripts=[
-            "conformance/test_holes_replication.py::test_hole_24_a_late_copy_of_a_cut_cuts_nothing_that_came_since"
+            "conformance/replication/test_replica_failures.py::test_a_late_copy_of_a_cut_cuts_nothing_that_came_since"
         ],
     ),
     unguarded(
@@ -54,7 +54,9 @@ PLANTS = [
             "_update",
             ("for r in isr if r not in before.value.isr]", "for r in ()]"),
         ),
-        scripts=["conformance/test_elections_below_min_isr.py::test_a_follower_that_is_not_registered_joins_no_isr"],
+        scripts=[
+            "conformance/replication/test_elections_below_min_isr.py::test_a_follower_that_is_not_registered_joins_no_isr"
+        ],
     ),
     unguarded(
         "elect-without-registration",
@@ -66,7 +68,7 @@ PLANTS = [
             ("[Compare(broker_key(ref.broker_id), ref.incarnation) for ref in named]", "[]"),
         ),
         scripts=[
-            "conformance/test_elections_below_min_isr.py::test_killed_followers_come_back_to_a_leader_that_lost_power",
+            "conformance/replication/test_elections_below_min_isr.py::test_killed_followers_come_back_to_a_leader_that_lost_power",
         ],
     ),
     unguarded(
@@ -79,7 +81,7 @@ PLANTS = [
             ("known is not None and name.txn_no <= known.ended_up_to", "False"),
         ),
         scripts=[
-            "conformance/test_holes_coordinator.py::test_hole_12_a_late_copy_does_not_open_an_ended_transaction_again"
+            "conformance/transactions/test_coordinator_failures.py::test_a_late_copy_does_not_open_an_ended_transaction_again"
         ],
     ),
     unguarded(
@@ -94,6 +96,8 @@ PLANTS = [
                 "return closed",
             ),
         ),
-        scripts=["conformance/test_enrolled_ahead.py::test_a_later_session_never_gets_a_number_that_may_be_open"],
+        scripts=[
+            "conformance/transactions/test_enrolled_ahead.py::test_a_later_session_never_gets_a_number_that_may_be_open"
+        ],
     ),
 ]

@@ -23,7 +23,7 @@ PLANTS = [
         "unnoted-epoch",
         "a log says which leader epoch it has reached, also when nobody wrote in it",
         edit(LogOpener, "status", ("LogState(log.reached_epoch,", "LogState(log.last_epoch,")),
-        "conformance/test_restored_etcd_with_faults.py::test_what_was_committed_by_a_leader_that_wrote_nothing_is_kept_after_a_restore",
+        "conformance/cluster/test_restored_etcd_with_faults.py::test_what_was_committed_by_a_leader_that_wrote_nothing_is_kept_after_a_restore",
     ),
     without(
         "no-truncate-known-epoch",
@@ -61,7 +61,7 @@ PLANTS = [
         "internal-not-fsync",
         "the coordinators' logs are on disk before anything is answered from them",
         edit(Topics, "_create_internal", ('"flush_mode": "fsync"', '"flush_mode": "replicated"')),
-        "conformance/test_holes_replication.py::test_hole_03_a_follower_whose_sync_failed_is_not_elected",
+        "conformance/replication/test_replica_failures.py::test_a_follower_whose_sync_failed_is_not_elected",
     ),
     without(
         "follower-ack-unsynced",
@@ -71,7 +71,7 @@ PLANTS = [
             "_append",
             ("if not _wants_sync(partition, item):", "if True:"),
         ),
-        "conformance/test_holes_replication.py::test_hole_03_a_follower_whose_sync_failed_is_not_elected",
+        "conformance/replication/test_replica_failures.py::test_a_follower_whose_sync_failed_is_not_elected",
     ),
     without(
         "follower-never-checks-crc",
@@ -87,6 +87,6 @@ PLANTS = [
             "lead",
             ("state.leader_epoch <= self.log.last_epoch", "state.leader_epoch < self.log.last_epoch"),
         ),
-        "conformance/test_leader_epochs.py::test_an_epoch_that_is_given_a_second_time_gives_no_offset_a_second_time",
+        "conformance/replication/test_leader_epochs.py::test_an_epoch_that_is_given_a_second_time_gives_no_offset_a_second_time",
     ),
 ]

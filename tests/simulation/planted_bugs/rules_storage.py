@@ -49,7 +49,7 @@ PLANTS = [
             ("unstable = self.producers.transactions.unstable_from(high_watermark)", "unstable = None"),
         ),
         "unit/partition_leader/log/test_partition_log.py::test_an_open_transaction_keeps_its_records",
-        "conformance/test_changing_topics.py"
+        "conformance/cluster/test_changing_topics.py"
         "::test_records_of_a_partition_to_which_nobody_writes_are_deleted_by_time_on_every_replica",
     ),
     without(

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.conformance.cases import Case
+from tests.conformance.table.cases import Case
 
 
 def _stall(title: str, *names: str) -> Case:
-    return Case(title, tuple(f"conformance/test_stalled_disks.py::{name}" for name in names))
+    return Case(title, tuple(f"conformance/replication/test_stalled_disks.py::{name}" for name in names))
 
 
 def _failed(title: str, *names: str) -> Case:
-    return Case(title, tuple(f"conformance/test_failed_logs.py::{name}" for name in names))
+    return Case(title, tuple(f"conformance/replication/test_failed_logs.py::{name}" for name in names))
 
 
 DISKS: Final[dict[str, Case]] = {

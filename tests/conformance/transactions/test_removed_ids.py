@@ -76,7 +76,7 @@ async def test_the_outcome_of_a_removed_id_is_forgotten_for_ever(s: Script) -> N
 
 
 @cluster(coordinator=SOON)
-async def test_hole_16_an_id_with_a_token_stays_and_one_whose_token_expires_goes(s: Script) -> None:
+async def test_an_id_with_a_token_stays_and_one_whose_token_expires_goes(s: Script) -> None:
     place = await s.place()
     written = {}
     for tid, expires in (("stays", False), ("goes", True)):

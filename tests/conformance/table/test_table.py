@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.conformance.cases import CASES, HOLES, Case
-from tests.conformance.cases_attacks import ATTACKS
-from tests.conformance.cases_disks import DISKS
-from tests.conformance.cases_hostile import HOSTILE
-from tests.conformance.cases_kafka import WEAKNESSES
-from tests.conformance.cases_later import LATER
-from tests.conformance.cases_operations import OPERATIONS
-from tests.conformance.cases_outcomes import OUTCOMES
-from tests.conformance.stories import STORIES
+from tests.conformance.table.cases import CASES, HOLES, Case
+from tests.conformance.table.cases_later import LATER
+from tests.conformance.table.everything import ALL, markers_of
+from tests.conformance.table.stories import STORIES
 
-_TESTS = Path(__file__).parents[1]
+_TESTS = Path(__file__).parents[2]
 _NUMBERS = {
     "A": [*range(1, 7), *range(8, 19), 20, 21, 23, 24, 25],
     "B": [*range(26, 31), *range(32, 37), *range(38, 46), *range(47, 51)],
@@ -39,20 +36,7 @@ def test_every_number_is_in_the_table() -> None:
     assert set(HOLES) == set(range(1, 26))
 
 
-_ALL = [
-    *CASES.items(),
-    *LATER.items(),
-    *WEAKNESSES.items(),
-    *((f"hole {n}", case) for n, case in HOLES.items()),
-    *OPERATIONS.items(),
-    *OUTCOMES.items(),
-    *DISKS.items(),
-    *HOSTILE.items(),
-    *ATTACKS.items(),
-]
-
-
-@pytest.mark.parametrize(("number", "case"), _ALL)
+@pytest.mark.parametrize(("number", "case"), ALL)
 def test_a_case_is_tested_or_has_a_reason(number: str, case: Case) -> None:
     assert case.title
     assert case.tests or len(case.reason) > 40, f"{number} is neither tested nor explained"
@@ -66,12 +50,40 @@ def test_every_tested_case_has_its_story() -> None:
 
 
 def test_every_script_is_in_the_table() -> None:
-    named = {test for _, case in _ALL for test in case.tests}
-    for file in sorted(Path(__file__).parent.glob("test_*.py")):
-        if file == Path(__file__):
+    named = {test for _, case in ALL for test in case.tests}
+    here = Path(__file__)
+    for file in sorted((_TESTS / "conformance").rglob("test_*.py")):
+        if file == here:
             continue
-        path = f"conformance/{file.name}"
+        path = file.relative_to(_TESTS).as_posix()
         missing = {name for name in _functions(path) if name.startswith("test_")} - {
             test.partition("::")[2] for test in named if test.startswith(f"{path}::")
         }
         assert not missing, f"scripts that no case names: {sorted(missing)}"
+
+
+@pytest.mark.parametrize(
+    ("number", "markers"),
+    [
+        ("B30", ["case_B30"]),
+        ("W3", ["case_W3"]),
+        ("hole 7", ["hole_7"]),
+        ("drain 1", ["drain_1"]),
+        ("input 8, 12", ["input_8", "input_12"]),
+        ("input 1-3", ["input_1", "input_2", "input_3"]),
+        ("open files", []),
+    ],
+)
+def test_a_case_is_a_marker(number: str, markers: list[str]) -> None:
+    assert markers_of(number) == markers
+
+
+def test_the_tests_of_a_case_are_found_by_its_marker() -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider", "-m", "case_B30"]
+    done = subprocess.run(
+        [*command, "tests/conformance/producers"], cwd=_TESTS.parent, capture_output=True, text=True, check=True
+    )
+    found = [line.rpartition("::")[2] for line in done.stdout.splitlines() if "::" in line]
+    wanted = {test.rpartition("::")[2] for number, case in ALL if number == "B30" for test in case.tests}
+    assert found
+    assert set(found) <= wanted

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.conformance.cases import Case
+from tests.conformance.table.cases import Case
 
-_INPUT: Final = "conformance/test_hostile_input.py::"
-_OWN: Final = "conformance/test_internal_topics.py::"
-_TOKENS: Final = "conformance/test_session_tokens.py::"
-_BOUNDS: Final = "conformance/test_bounds.py::"
+_INPUT: Final = "conformance/producers/test_hostile_input.py::"
+_OWN: Final = "conformance/transactions/test_internal_topics.py::"
+_TOKENS: Final = "conformance/producers/test_session_tokens.py::"
+_BOUNDS: Final = "conformance/cluster/test_bounds.py::"
 _BUDGETS: Final = "integration/runtime/test_grpc_budgets.py::"
 _CONTAINED: Final = "unit/partition_leader/test_contained_faults.py::"
-_FAILED: Final = "conformance/test_failed_logs.py::"
+_FAILED: Final = "conformance/replication/test_failed_logs.py::"
 _STORAGE: Final = "unit/partition_leader/log/test_storage_cases.py::"
 _LIES: Final = "unit/sdk/client/test_lying_servers.py::"
 _LINKS: Final = "integration/runtime/test_lying_servers.py::"
@@ -27,8 +27,8 @@ ATTACKS: Final[dict[str, Case]] = {
         (
             _OWN + "test_no_client_reads_or_writes_the_clusters_own_topics_at_any_broker",
             _OWN + "test_what_a_broker_passes_on_is_judged_by_the_client_that_asked",
-            "conformance/test_access_rules.py::test_a_client_whose_rights_end_at_the_first_broker_is_refused_at_the_leader",
-            "conformance/test_access_rules.py::test_no_rule_opens_the_clusters_own_topics_to_clients",
+            "conformance/cluster/test_access_rules.py::test_a_client_whose_rights_end_at_the_first_broker_is_refused_at_the_leader",
+            "conformance/cluster/test_access_rules.py::test_no_rule_opens_the_clusters_own_topics_to_clients",
         ),
     ),
     "a question about a producer of the cluster's own topics": Case(
@@ -73,8 +73,8 @@ ATTACKS: Final[dict[str, Case]] = {
     "a batch that says another number of records than it has": Case(
         "stopped every consumer of the partition at its offset, and left a leader's file beyond its state",
         (
-            _INPUT + "test_8_12_counts_that_the_bytes_cannot_hold_are_refused",
-            _INPUT + "test_58_a_payload_that_would_stop_every_consumer_is_refused",
+            _INPUT + "test_counts_that_the_bytes_cannot_hold_are_refused",
+            _INPUT + "test_a_payload_that_would_stop_every_consumer_is_refused",
             _INPUT + "test_as_many_offsets_as_are_allowed_end_segments_and_no_broker",
             _CONTAINED + "test_a_log_that_could_not_apply_what_it_wrote_refuses_everything",
         ),
@@ -85,7 +85,7 @@ ATTACKS: Final[dict[str, Case]] = {
             _TOKENS + "test_a_stranger_who_knows_every_number_reaches_nothing_of_a_transaction",
             _TOKENS + "test_a_stranger_cannot_end_a_plain_producer",
             _TOKENS + "test_ids_and_epochs_that_nobody_can_have_been_given_are_refused",
-            "conformance/test_access_rules.py::test_a_batch_is_written_under_the_transactional_id_of_its_session_alone",
+            "conformance/cluster/test_access_rules.py::test_a_batch_is_written_under_the_transactional_id_of_its_session_alone",
         ),
     ),
     "60 messages of 64 MiB that are never finished": Case(
@@ -113,8 +113,8 @@ ATTACKS: Final[dict[str, Case]] = {
     "a commit of offsets that is within its limits and above the log's": Case(
         "ended the shard's life, and one with a strange topic id ended each further one",
         (
-            _INPUT + "test_52_offsets_fit_into_the_groups_log_or_are_refused_by_name",
-            _INPUT + "test_51_offsets_of_a_transaction_are_bounded_by_what_their_marker_writes",
+            _INPUT + "test_offsets_fit_into_the_groups_log_or_are_refused_by_name",
+            _INPUT + "test_offsets_of_a_transaction_are_bounded_by_what_their_marker_writes",
             _INPUT + "test_the_largest_record_of_a_shard_is_below_what_its_log_takes",
         ),
     ),
@@ -140,9 +140,9 @@ ATTACKS: Final[dict[str, Case]] = {
     "a follower with a full disk, or cut off": Case(
         "held up every write with acks=all for ten seconds",
         (
-            "conformance/test_cuts.py::test_a_follower_whose_disk_is_full_leaves_at_once_and_returns_once",
-            "conformance/test_cuts.py::test_a_full_disk_below_the_minimum_is_said_at_once",
-            "conformance/test_cuts.py::test_a_cut_between_two_brokers_costs_each_the_other_as_follower",
+            "conformance/replication/test_cuts.py::test_a_follower_whose_disk_is_full_leaves_at_once_and_returns_once",
+            "conformance/replication/test_cuts.py::test_a_full_disk_below_the_minimum_is_said_at_once",
+            "conformance/replication/test_cuts.py::test_a_cut_between_two_brokers_costs_each_the_other_as_follower",
         ),
     ),
     "a server that lies to its clients": Case(
@@ -160,6 +160,6 @@ ATTACKS: Final[dict[str, Case]] = {
     ),
     "a partition twice in one Produce": Case(
         "was written twice",
-        (_INPUT + "test_37_a_partition_that_stands_twice_in_one_request_is_refused_by_name",),
+        (_INPUT + "test_a_partition_that_stands_twice_in_one_request_is_refused_by_name",),
     ),
 }

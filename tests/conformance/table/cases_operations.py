@@ -4,63 +4,63 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.conformance.cases import Case
+from tests.conformance.table.cases import Case
 
 
 def _drain(title: str, *names: str) -> Case:
-    return Case(title, tuple(f"conformance/test_draining.py::{name}" for name in names))
+    return Case(title, tuple(f"conformance/cluster/test_draining.py::{name}" for name in names))
 
 
 def _move(title: str, *names: str) -> Case:
-    return Case(title, tuple(f"conformance/test_moving.py::{name}" for name in names))
+    return Case(title, tuple(f"conformance/cluster/test_moving.py::{name}" for name in names))
 
 
 def _ahead(title: str, *names: str) -> Case:
-    return Case(title, tuple(f"conformance/test_enrolled_ahead.py::{name}" for name in names))
+    return Case(title, tuple(f"conformance/transactions/test_enrolled_ahead.py::{name}" for name in names))
 
 
 def _election(title: str, *names: str) -> Case:
-    return Case(title, tuple(f"conformance/test_elections_below_min_isr.py::{name}" for name in names))
+    return Case(title, tuple(f"conformance/replication/test_elections_below_min_isr.py::{name}" for name in names))
 
 
 def _cut(title: str, *names: str) -> Case:
-    return Case(title, tuple(f"conformance/test_cuts.py::{name}" for name in names))
+    return Case(title, tuple(f"conformance/replication/test_cuts.py::{name}" for name in names))
 
 
 def _deleted(title: str, *names: str) -> Case:
-    return Case(title, tuple(f"conformance/test_deleted_topics.py::{name}" for name in names))
+    return Case(title, tuple(f"conformance/cluster/test_deleted_topics.py::{name}" for name in names))
 
 
 def _restored(title: str, *names: str) -> Case:
-    return Case(title, tuple(f"conformance/test_restored_etcd.py::{name}" for name in names))
+    return Case(title, tuple(f"conformance/cluster/test_restored_etcd.py::{name}" for name in names))
 
 
 def _stranger(title: str, *names: str) -> Case:
-    return Case(title, tuple(f"conformance/test_internal_topics.py::{name}" for name in names))
+    return Case(title, tuple(f"conformance/transactions/test_internal_topics.py::{name}" for name in names))
 
 
 def _token(title: str, *names: str) -> Case:
-    return Case(title, tuple(f"conformance/test_session_tokens.py::{name}" for name in names))
+    return Case(title, tuple(f"conformance/producers/test_session_tokens.py::{name}" for name in names))
 
 
 def _right(title: str, *names: str) -> Case:
-    return Case(title, tuple(f"conformance/test_access_rules.py::{name}" for name in names))
+    return Case(title, tuple(f"conformance/cluster/test_access_rules.py::{name}" for name in names))
 
 
 def _quota(title: str, *names: str) -> Case:
-    return Case(title, tuple(f"conformance/test_quotas.py::{name}" for name in names))
+    return Case(title, tuple(f"conformance/cluster/test_quotas.py::{name}" for name in names))
 
 
 def _careless(title: str, *names: str) -> Case:
-    return Case(title, tuple(f"conformance/test_at_most_once.py::{name}" for name in names))
+    return Case(title, tuple(f"conformance/producers/test_at_most_once.py::{name}" for name in names))
 
 
 def _changing(title: str, *names: str) -> Case:
-    return Case(title, tuple(f"conformance/test_changing_topics.py::{name}" for name in names))
+    return Case(title, tuple(f"conformance/cluster/test_changing_topics.py::{name}" for name in names))
 
 
 def _preferred(title: str, *names: str) -> Case:
-    return Case(title, tuple(f"conformance/test_preferred_leaders.py::{name}" for name in names))
+    return Case(title, tuple(f"conformance/replication/test_preferred_leaders.py::{name}" for name in names))
 
 
 OPERATIONS: Final[dict[str, Case]] = {
@@ -205,14 +205,14 @@ OPERATIONS: Final[dict[str, Case]] = {
     "epoch 1": Case(
         "nobody leads in an epoch in which a log has batches, whatever etcd says",
         (
-            "conformance/test_leader_epochs.py::test_nobody_leads_in_an_epoch_in_which_a_log_has_batches",
-            "conformance/test_leader_epochs.py::test_an_epoch_that_is_given_a_second_time_gives_no_offset_a_second_time",
+            "conformance/replication/test_leader_epochs.py::test_nobody_leads_in_an_epoch_in_which_a_log_has_batches",
+            "conformance/replication/test_leader_epochs.py::test_an_epoch_that_is_given_a_second_time_gives_no_offset_a_second_time",
         ),
     ),
     "end 1": Case(
         "a leader that may be deposed tells no end that lacks what was acknowledged",
         tuple(
-            f"conformance/test_ends_of_logs.py::{name}"
+            f"conformance/replication/test_ends_of_logs.py::{name}"
             for name in (
                 "test_a_leader_that_stood_still_tells_no_old_end_when_it_wakes",
                 "test_a_leader_that_is_cut_off_from_everybody_tells_no_end",
@@ -225,7 +225,7 @@ OPERATIONS: Final[dict[str, Case]] = {
     ),
     "rot 1": Case(
         "a replica whose log was set aside vouches for nothing",
-        ("conformance/test_leader_epochs.py::test_a_replica_whose_log_was_set_aside_vouches_for_nothing",),
+        ("conformance/replication/test_leader_epochs.py::test_a_replica_whose_log_was_set_aside_vouches_for_nothing",),
     ),
     "election 1": _election(
         "whoever was in the ISR when it fell below the minimum can lead",
@@ -251,7 +251,7 @@ OPERATIONS: Final[dict[str, Case]] = {
     "election 6": Case(
         "a leader below the minimum seals its log, and leads alone after a power cut",
         tuple(
-            f"conformance/test_sealing.py::{name}"
+            f"conformance/replication/test_sealing.py::{name}"
             for name in (
                 "test_the_last_member_leads_alone_after_a_power_cut",
                 "test_the_last_member_leads_alone_after_one_power_cut_more",
@@ -300,7 +300,7 @@ OPERATIONS: Final[dict[str, Case]] = {
     "retention 1": Case(
         "one clock that is wrong by days deletes nothing",
         tuple(
-            f"conformance/test_retention.py::{name}"
+            f"conformance/cluster/test_retention.py::{name}"
             for name in (
                 "test_a_leader_whose_clock_is_days_ahead_deletes_nothing",
                 "test_what_is_old_by_most_clocks_is_deleted_whatever_the_leaders_clock_says",
@@ -342,7 +342,7 @@ OPERATIONS: Final[dict[str, Case]] = {
     "restore and more": Case(
         "what a restore makes doubtful stays so, whatever else happens",
         tuple(
-            f"conformance/test_restored_etcd_with_faults.py::{name}"
+            f"conformance/cluster/test_restored_etcd_with_faults.py::{name}"
             for name in (
                 "test_a_failed_log_does_not_make_an_old_value_believed",
                 "test_partitions_that_are_added_again_are_led_by_the_log_that_goes_furthest",

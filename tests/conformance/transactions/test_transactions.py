@@ -16,7 +16,7 @@ async def log_end(s: Script, tid: str) -> int:
     return await s.latest(s.shard_log(tid), committed=False)
 
 
-async def test_c51_an_unknown_id_or_another_producer_id_is_a_wrong_mapping(s: Script) -> None:
+async def test_an_unknown_id_or_another_producer_id_is_a_wrong_mapping(s: Script) -> None:
     place = await s.place()
     writer = await s.session("t")
     for wrong in (writer.of(transactional_id="t2"), writer.of(txn_producer_id=writer.producer_id + 1)):
@@ -24,7 +24,7 @@ async def test_c51_an_unknown_id_or_another_producer_id_is_a_wrong_mapping(s: Sc
             await s.enrol(wrong, place)
 
 
-async def test_c52_c63_another_epoch_is_fenced(s: Script) -> None:
+async def test_another_epoch_is_fenced(s: Script) -> None:
     place = await s.place()
     writer = await s.session("t")
     await s.enrol(writer, place)
@@ -36,7 +36,7 @@ async def test_c52_c63_another_epoch_is_fenced(s: Script) -> None:
     assert await s.outcome(writer) == ONGOING
 
 
-async def test_c53_a_decided_transaction_takes_no_partitions(s: Script) -> None:
+async def test_a_decided_transaction_takes_no_partitions(s: Script) -> None:
     first, second = await s.topic("work", 2)
     writer = await s.session("t")
     await s.enrol(writer, first)
@@ -47,7 +47,7 @@ async def test_c53_a_decided_transaction_takes_no_partitions(s: Script) -> None:
     markers.release()
 
 
-async def test_c54_the_same_partitions_again_write_nothing(s: Script) -> None:
+async def test_the_same_partitions_again_write_nothing(s: Script) -> None:
     first, second = await s.topic("work", 2)
     writer = await s.session("t")
     await s.enrol(writer, first, second)
@@ -57,7 +57,7 @@ async def test_c54_the_same_partitions_again_write_nothing(s: Script) -> None:
     assert await log_end(s, "t") == before
 
 
-async def test_c55_the_next_transaction_opens_with_its_first_partition(s: Script) -> None:
+async def test_the_next_transaction_opens_with_its_first_partition(s: Script) -> None:
     place = await s.place()
     writer = await s.session("t", timeout_ms=5_000)
     await s.enrol(writer, place)
@@ -70,7 +70,7 @@ async def test_c55_the_next_transaction_opens_with_its_first_partition(s: Script
 
 
 @pytest.mark.parametrize("commit", [True, False])
-async def test_c57_c58_the_answer_comes_with_the_decision_and_before_the_markers(s: Script, commit: bool) -> None:
+async def test_the_answer_comes_with_the_decision_and_before_the_markers(s: Script, commit: bool) -> None:
     place = await s.place()
     writer = await s.session("t")
     await s.write(place, writer, "x")
@@ -85,7 +85,7 @@ async def test_c57_c58_the_answer_comes_with_the_decision_and_before_the_markers
 
 
 @pytest.mark.parametrize("commit", [True, False])
-async def test_c60_c61_a_repeated_end_gets_the_first_outcome(s: Script, commit: bool) -> None:
+async def test_a_repeated_end_gets_the_first_outcome(s: Script, commit: bool) -> None:
     place = await s.place()
     writer = await s.session("t")
     await s.write(place, writer, "x")
@@ -98,7 +98,7 @@ async def test_c60_c61_a_repeated_end_gets_the_first_outcome(s: Script, commit: 
     assert await log_end(s, "t") <= before + 2, "nothing was decided again"
 
 
-async def test_c66_c69_a_time_out_aborts_and_the_late_commit_hears_so(s: Script) -> None:
+async def test_a_time_out_aborts_and_the_late_commit_hears_so(s: Script) -> None:
     place = await s.place()
     writer = await s.session("t", timeout_ms=1_000)
     await s.write(place, writer, "x")
@@ -112,7 +112,7 @@ async def test_c66_c69_a_time_out_aborts_and_the_late_commit_hears_so(s: Script)
     assert await s.read(place) == ["y"]
 
 
-async def test_c67_a_decision_on_its_way_is_left_alone_by_the_time_out(s: Script) -> None:
+async def test_a_decision_on_its_way_is_left_alone_by_the_time_out(s: Script) -> None:
     place = await s.place()
     writer = await s.session("t", timeout_ms=1_000)
     await s.write(place, writer, "x")
@@ -126,7 +126,7 @@ async def test_c67_a_decision_on_its_way_is_left_alone_by_the_time_out(s: Script
     assert await s.read(place) == ["x"]
 
 
-async def test_c68_a_time_out_whose_append_fails_changes_nothing_but_the_outcome(s: Script) -> None:
+async def test_a_time_out_whose_append_fails_changes_nothing_but_the_outcome(s: Script) -> None:
     place = await s.place()
     writer = await s.session("t", timeout_ms=1_000)
     await s.write(place, writer, "x")
@@ -140,7 +140,7 @@ async def test_c68_a_time_out_whose_append_fails_changes_nothing_but_the_outcome
     assert await s.read(place) == ["y"]
 
 
-async def test_c71_a_clock_that_steps_back_disturbs_nothing(s: Script) -> None:
+async def test_a_clock_that_steps_back_disturbs_nothing(s: Script) -> None:
     place = await s.place()
     writer = await s.session("t", timeout_ms=3_000)
     clock = s.world.nodes[s.owner("t")].clock
@@ -156,7 +156,7 @@ async def test_c71_a_clock_that_steps_back_disturbs_nothing(s: Script) -> None:
     assert await s.read(place) == ["0", "1", "2", "3"]
 
 
-async def test_c73_a_decision_is_driven_on_by_the_next_owner_in_its_own_epoch(s: Script) -> None:
+async def test_a_decision_is_driven_on_by_the_next_owner_in_its_own_epoch(s: Script) -> None:
     place = await s.place()
     writer = await s.session("t")
     await s.write(place, writer, "x")
@@ -172,7 +172,7 @@ async def test_c73_a_decision_is_driven_on_by_the_next_owner_in_its_own_epoch(s:
     assert await s.read(place) == ["x"]
 
 
-async def test_c74_while_it_loads_a_shard_describes_nothing(s: Script) -> None:
+async def test_while_it_loads_a_shard_describes_nothing(s: Script) -> None:
     await s.session("t")
     old = s.owner("t")
     heir = next(name for name in ("coordinator-0", "coordinator-1") if name != old)
@@ -186,7 +186,7 @@ async def test_c74_while_it_loads_a_shard_describes_nothing(s: Script) -> None:
     assert (await s.ask("t", methods.DESCRIBE_TRANSACTION, request)).transaction.transactional_id == "t"
 
 
-async def test_c75_without_enough_replicas_the_coordinator_is_not_available(s: Script) -> None:
+async def test_without_enough_replicas_the_coordinator_is_not_available(s: Script) -> None:
     log = s.shard_log("t")
     kept = s.leader(log)
     s.kill(*s.followers(log))
@@ -202,7 +202,7 @@ def _init(tid: str) -> co.InitProducerIdRequest:
 
 
 @cluster(coordinator={"transactional_id_expiration_ms": 2_000})
-async def test_c77_c81_c82_an_expired_id_begins_again_with_the_next_number(s: Script) -> None:
+async def test_an_expired_id_begins_again_with_the_next_number(s: Script) -> None:
     place = await s.place()
     writer = await s.session("t")
     await s.write(place, writer, "x")
@@ -223,7 +223,7 @@ async def test_c77_c81_c82_an_expired_id_begins_again_with_the_next_number(s: Sc
     assert await s.read(place) == ["x", "y"]
 
 
-async def test_c83_the_first_write_enrols_or_leaves_no_trace(s: Script) -> None:
+async def test_the_first_write_enrols_or_leaves_no_trace(s: Script) -> None:
     place = await s.place()
     writer = await s.session("t")
     with pytest.raises(errors.ProducerFencedError):
@@ -235,7 +235,7 @@ async def test_c83_the_first_write_enrols_or_leaves_no_trace(s: Script) -> None:
     assert [(p.topic_id, p.partition) for p in info.partitions] == [place.id]
 
 
-async def test_c84_an_unavailable_coordinator_is_a_retriable_error_for_the_producer(s: Script) -> None:
+async def test_an_unavailable_coordinator_is_a_retriable_error_for_the_producer(s: Script) -> None:
     place = await s.place()
     writer = await s.session("t")
     s.kill("coordinator-0", "coordinator-1")
@@ -247,7 +247,7 @@ async def test_c84_an_unavailable_coordinator_is_a_retriable_error_for_the_produ
     assert await s.retry(lambda: s.write(place, writer, "x")) == 0
 
 
-async def test_c85_a_yes_that_crosses_an_abort_opens_nothing(s: Script) -> None:
+async def test_a_yes_that_crosses_an_abort_opens_nothing(s: Script) -> None:
     place = await s.place()
     writer = await s.session("t")
     yes = s.delay_answers(methods.ENROL_PARTITIONS)
@@ -260,7 +260,7 @@ async def test_c85_a_yes_that_crosses_an_abort_opens_nothing(s: Script) -> None:
     assert await s.latest(place) == await s.latest(place, committed=False)
 
 
-async def test_c87_a_yes_for_a_deposed_leader_writes_nothing_that_counts(s: Script) -> None:
+async def test_a_yes_for_a_deposed_leader_writes_nothing_that_counts(s: Script) -> None:
     place = await s.place()
     writer = await s.session("t")
     held = s.hold(methods.ENROL_PARTITIONS)
@@ -280,7 +280,7 @@ async def test_c87_a_yes_for_a_deposed_leader_writes_nothing_that_counts(s: Scri
 
 
 @pytest.mark.parametrize("commit", [True, False])
-async def test_c88_a_late_end_of_n_leaves_the_next_one_alone(s: Script, commit: bool) -> None:
+async def test_a_late_end_of_n_leaves_the_next_one_alone(s: Script, commit: bool) -> None:
     place = await s.place()
     writer = await s.session("t")
     await s.write(place, writer, "n")
@@ -298,7 +298,7 @@ async def test_c88_a_late_end_of_n_leaves_the_next_one_alone(s: Script, commit: 
 
 
 @pytest.mark.parametrize("commit", [True, False])
-async def test_c89_the_outcomes_of_n_and_the_next_one_are_independent(s: Script, commit: bool) -> None:
+async def test_the_outcomes_of_n_and_the_next_one_are_independent(s: Script, commit: bool) -> None:
     place = await s.place()
     writer = await s.session("t")
     await s.write(place, writer, "n")
@@ -313,7 +313,7 @@ async def test_c89_the_outcomes_of_n_and_the_next_one_are_independent(s: Script,
     assert await s.read(place) == (["n"] if commit else ["n+1"])
 
 
-async def test_c93_what_the_coordinator_does_not_know_is_aborted_within_the_bound(s: Script) -> None:
+async def test_what_the_coordinator_does_not_know_is_aborted_within_the_bound(s: Script) -> None:
     place = await s.place()
     writer = (await s.session("t")).of(txn_no=5)
     held = s.hold(methods.ENROL_PARTITIONS)

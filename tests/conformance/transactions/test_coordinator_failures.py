@@ -12,7 +12,7 @@ from oncelog_runtime.metadata import cluster_keys as keys
 from tests.conformance.script import ABORTED, COMMITTED, ONGOING, Script
 
 
-async def test_hole_01_an_append_of_a_deposed_coordinator_never_lands(s: Script) -> None:
+async def test_an_append_of_a_deposed_coordinator_never_lands(s: Script) -> None:
     place = await s.place()
     writer = await s.session("t", timeout_ms=4_000)
     await s.write(place, writer, "x")
@@ -34,7 +34,7 @@ async def test_hole_01_an_append_of_a_deposed_coordinator_never_lands(s: Script)
     assert await s.read(place) == []
 
 
-async def test_hole_01_an_append_of_an_earlier_life_never_lands(s: Script) -> None:
+async def test_an_append_of_an_earlier_life_never_lands(s: Script) -> None:
     place = await s.place()
     writer = await s.session("t")
     await s.write(place, writer, "x")
@@ -55,7 +55,7 @@ async def test_hole_01_an_append_of_an_earlier_life_never_lands(s: Script) -> No
     assert (await s.end(writer, counts={place: 1})).outcome == COMMITTED
 
 
-async def test_hole_05_healing_hears_the_winners(s: Script) -> None:
+async def test_healing_hears_the_winners(s: Script) -> None:
     place = await s.place()
     winner, loser = await s.join(), await s.join()
     await s.write_as(winner, place, "w")
@@ -66,7 +66,7 @@ async def test_hole_05_healing_hears_the_winners(s: Script) -> None:
     assert await s.read(place) == ["w"]
 
 
-async def test_hole_06_a_deposed_coordinator_does_not_say_ongoing(s: Script) -> None:
+async def test_a_deposed_coordinator_does_not_say_ongoing(s: Script) -> None:
     place = await s.place()
     writer = await s.session("t")
     await s.write(place, writer, "x")
@@ -79,7 +79,7 @@ async def test_hole_06_a_deposed_coordinator_does_not_say_ongoing(s: Script) -> 
             await s.call(old, spec, question)
 
 
-async def test_hole_06_a_deposed_coordinator_does_not_speak_of_what_it_does_not_know(s: Script) -> None:
+async def test_a_deposed_coordinator_does_not_speak_of_what_it_does_not_know(s: Script) -> None:
     place = await s.place()
     old = s.owner("t")
     await s.depose_coordinator(old)
@@ -92,7 +92,7 @@ async def test_hole_06_a_deposed_coordinator_does_not_speak_of_what_it_does_not_
     assert await s.read(place) == ["x"]
 
 
-async def test_hole_06_a_deposed_coordinator_does_not_return_old_offsets(s: Script) -> None:
+async def test_a_deposed_coordinator_does_not_return_old_offsets(s: Script) -> None:
     place = await s.place()
     await s.commit_offset("g", place, 10)
     old = s.group_owner("g")
@@ -103,7 +103,7 @@ async def test_hole_06_a_deposed_coordinator_does_not_return_old_offsets(s: Scri
     assert await s.committed_offset("g", place) == 20
 
 
-async def test_hole_06_the_asker_refuses_an_older_epoch_than_it_knows(s: Script) -> None:
+async def test_the_asker_refuses_an_older_epoch_than_it_knows(s: Script) -> None:
     place = await s.place()
     writer = await s.session("t")
     await s.write(place, writer, "x")
@@ -115,7 +115,7 @@ async def test_hole_06_the_asker_refuses_an_older_epoch_than_it_knows(s: Script)
         await s.call(s.owner("t"), methods.RESOLVE_TRANSACTION, request)
 
 
-async def test_hole_08_a_decision_survives_the_record_of_the_next_transaction(s: Script) -> None:
+async def test_a_decision_survives_the_record_of_the_next_transaction(s: Script) -> None:
     first, second = await s.topic("work", 2, min_insync_replicas="2")
     winner, loser = await s.join(batch=1), await s.join(batch=1)
     await s.write_as(winner, first, "w")
@@ -137,7 +137,7 @@ async def test_hole_08_a_decision_survives_the_record_of_the_next_transaction(s:
     assert await s.read(second) == ["y"]
 
 
-async def test_hole_08_enrolments_are_no_deltas(s: Script) -> None:
+async def test_enrolments_are_no_deltas(s: Script) -> None:
     first, second = await s.topic("work", 2, min_insync_replicas="2")
     writer = await s.session("t")
     await s.enrol(writer, first)
@@ -151,7 +151,7 @@ async def test_hole_08_enrolments_are_no_deltas(s: Script) -> None:
     assert await s.read(first, second) == ["x", "y"]
 
 
-async def test_hole_11_a_task_of_an_ended_attempt_is_told_so_also_after_fail_over(s: Script) -> None:
+async def test_a_task_of_an_ended_attempt_is_told_so_also_after_fail_over(s: Script) -> None:
     place = await s.place()
     one = await s.join(lease_ms=1_000)
     await s.write_as(one, place, "p1")
@@ -167,7 +167,7 @@ async def test_hole_11_a_task_of_an_ended_attempt_is_told_so_also_after_fail_ove
     assert await s.read(place) == []
 
 
-async def test_hole_11_a_commit_names_the_transaction_that_its_winners_joined(s: Script) -> None:
+async def test_a_commit_names_the_transaction_that_its_winners_joined(s: Script) -> None:
     place = await s.place()
     one = await s.join(attempt="1")
     await s.write_as(one, place, "p1")
@@ -181,7 +181,7 @@ async def test_hole_11_a_commit_names_the_transaction_that_its_winners_joined(s:
     assert await s.read(place) == ["p2"]
 
 
-async def test_hole_12_a_deposed_leader_does_not_say_that_a_marker_is_in(s: Script) -> None:
+async def test_a_deposed_leader_does_not_say_that_a_marker_is_in(s: Script) -> None:
     place = await s.place()
     writer = await s.session("t")
     old = s.leader(place)
@@ -194,7 +194,7 @@ async def test_hole_12_a_deposed_leader_does_not_say_that_a_marker_is_in(s: Scri
         await s.mark(old, s.marker_request(writer, place), timeout_ms=3_000)
 
 
-async def test_hole_12_a_late_copy_of_a_marker_is_known_whatever_session_came_since(s: Script) -> None:
+async def test_a_late_copy_of_a_marker_is_known_whatever_session_came_since(s: Script) -> None:
     """Taken for new, it would find none of the records that it says must be there."""
     place = await s.place()
     markers = s.watch(methods.WRITE_TXN_MARKERS)
@@ -209,7 +209,7 @@ async def test_hole_12_a_late_copy_of_a_marker_is_known_whatever_session_came_si
     assert await s.latest(place) == end, "nothing was written"
 
 
-async def test_hole_12_a_late_copy_does_not_open_an_ended_transaction_again(s: Script) -> None:
+async def test_a_late_copy_does_not_open_an_ended_transaction_again(s: Script) -> None:
     place = await s.place()
     writer = await s.session("t")
     await s.enrol(writer, place)
@@ -226,7 +226,7 @@ async def test_hole_12_a_late_copy_does_not_open_an_ended_transaction_again(s: S
     assert await s.latest(place) == await s.latest(place, committed=False)
 
 
-async def test_hole_14_the_owner_of_a_group_shard_applies_the_marker(s: Script) -> None:
+async def test_the_owner_of_a_group_shard_applies_the_marker(s: Script) -> None:
     place = await s.place()
     writer = await s.session("t")
     await s.send_offsets(writer, "g", place, 7, sequence=1)
@@ -237,7 +237,7 @@ async def test_hole_14_the_owner_of_a_group_shard_applies_the_marker(s: Script) 
     assert await s.committed_offset("g", place) == 7, "VISIBLE was told: it is applied"
 
 
-async def test_hole_14_a_group_shard_heals_by_itself(s: Script) -> None:
+async def test_a_group_shard_heals_by_itself(s: Script) -> None:
     place = await s.place()
     writer = await s.session("t")
     await s.send_offsets(writer, "g", place, 7, sequence=1)
@@ -248,7 +248,7 @@ async def test_hole_14_a_group_shard_heals_by_itself(s: Script) -> None:
     assert await s.committed_offset("g", place, stable=True) == 7
 
 
-async def test_hole_15_below_the_list_the_answer_is_forgotten(s: Script) -> None:
+async def test_below_the_list_the_answer_is_forgotten(s: Script) -> None:
     writer = first = await s.session("t")
     for _ in range(102):
         assert (await s.end(writer)).outcome == COMMITTED
@@ -260,7 +260,7 @@ async def test_hole_15_below_the_list_the_answer_is_forgotten(s: Script) -> None
     assert await s.outcome(first.of(txn_no=90)) == COMMITTED
 
 
-async def test_hole_15_a_fenced_session_cannot_use_the_next_number(s: Script) -> None:
+async def test_a_fenced_session_cannot_use_the_next_number(s: Script) -> None:
     place = await s.place()
     first = await s.session("t")
     new = await s.session("t")
@@ -277,7 +277,7 @@ async def test_hole_15_a_fenced_session_cannot_use_the_next_number(s: Script) ->
     assert await s.read(place) == ["new"]
 
 
-async def test_hole_16_the_token_is_the_last_committed_one_of_each_app(s: Script) -> None:
+async def test_the_token_is_the_last_committed_one_of_each_app(s: Script) -> None:
     await s.commit_batch("q", 0, [], batch=57, app="a", attempt="1")
     await s.commit_batch("q", 0, [], batch=0, app="b", attempt="2")
     aborted = await s.join(batch=58, app="a", attempt="3")
@@ -298,7 +298,7 @@ async def test_hole_16_the_token_is_the_last_committed_one_of_each_app(s: Script
         await s.join_reply("q", "run-1", 56, "9", "a")
 
 
-async def test_hole_16_a_token_is_told_only_when_it_is_committed(s: Script) -> None:
+async def test_a_token_is_told_only_when_it_is_committed(s: Script) -> None:
     place = await s.place()
     task = await s.join()
     await s.write_as(task, place, "x")
@@ -314,7 +314,7 @@ async def test_hole_16_a_token_is_told_only_when_it_is_committed(s: Script) -> N
     assert (await replay).already_committed
 
 
-async def test_hole_17_a_lost_answer_about_ownership_leaves_no_shard_without_service(s: Script) -> None:
+async def test_a_lost_answer_about_ownership_leaves_no_shard_without_service(s: Script) -> None:
     (old,) = {s.owner("t")}
     survivor = next(name for name in ("coordinator-0", "coordinator-1") if name != old)
     s.lose_etcd_answers(survivor, keys.SHARDS, count=2)
@@ -325,7 +325,7 @@ async def test_hole_17_a_lost_answer_about_ownership_leaves_no_shard_without_ser
     assert s.now_ms - began < 2_000
 
 
-async def test_hole_20_a_transaction_that_enrolled_nothing_is_closed_for_ever(s: Script) -> None:
+async def test_a_transaction_that_enrolled_nothing_is_closed_for_ever(s: Script) -> None:
     place = await s.place()
     writer = await s.session("t")
     held = s.hold(methods.PRODUCE, source="script")
@@ -342,7 +342,7 @@ async def test_hole_20_a_transaction_that_enrolled_nothing_is_closed_for_ever(s:
     assert await s.read(place) == ["next"]
 
 
-async def test_hole_20_a_batch_without_rows_stores_its_token(s: Script) -> None:
+async def test_a_batch_without_rows_stores_its_token(s: Script) -> None:
     assert not (await s.commit_batch("q", 0, [], batch=3)).already_committed
     assert (await s.commit_batch("q", 0, [], batch=3)).already_committed
     assert (await s.join_reply("q", "run-1", 3)).already_committed

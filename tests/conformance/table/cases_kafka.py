@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.conformance.cases import CASES, HOLES, Case
-from tests.conformance.cases_later import LATER
-from tests.conformance.cases_outcomes import OUTCOMES
+from tests.conformance.table.cases import CASES, HOLES, Case
+from tests.conformance.table.cases_later import LATER
+from tests.conformance.table.cases_outcomes import OUTCOMES
 
 _STATE: Final = "unit/partition_leader/core/producers/test_producer_state.py::"
 _MARKERS: Final = "unit/coordinator/effects/test_markers.py::"

@@ -10,7 +10,7 @@ from oncelog.wire import methods
 from tests.conformance.script import Script
 
 
-async def test_hole_07_an_abort_hides_its_own_data_and_nothing_of_the_next(s: Script) -> None:
+async def test_an_abort_hides_its_own_data_and_nothing_of_the_next(s: Script) -> None:
     place = await s.place()
     n = await s.session("t")
     markers = s.hold(methods.WRITE_TXN_MARKERS)
@@ -28,7 +28,7 @@ async def test_hole_07_an_abort_hides_its_own_data_and_nothing_of_the_next(s: Sc
     assert [(a.txn_no, a.first_offset) for a in answer.aborted] == [(n.txn_no, 0)]
 
 
-async def test_hole_07_one_joint_marker_hides_only_the_losers(s: Script) -> None:
+async def test_one_joint_marker_hides_only_the_losers(s: Script) -> None:
     place = await s.place()
     winner, loser = await s.join(), await s.join()
     await s.write_as(winner, place, "w1")
@@ -41,7 +41,7 @@ async def test_hole_07_one_joint_marker_hides_only_the_losers(s: Script) -> None
     assert [(a.all, list(a.winners)) for a in answer.aborted] == [(False, [winner.writer.producer_id])]
 
 
-async def test_hole_09_sequences_begin_anew_in_every_transaction(s: Script) -> None:
+async def test_sequences_begin_anew_in_every_transaction(s: Script) -> None:
     place = await s.place()
     n = await s.session("t")
     answers = s.lose_answers(methods.PRODUCE, source="script")
@@ -57,7 +57,7 @@ async def test_hole_09_sequences_begin_anew_in_every_transaction(s: Script) -> N
     assert await s.read(place) == ["new"]
 
 
-async def test_hole_10_a_duplicate_is_answered_like_its_first_copy(s: Script) -> None:
+async def test_a_duplicate_is_answered_like_its_first_copy(s: Script) -> None:
     place = await s.place()
     writer = await s.producer()
     leader = s.leader(place)
@@ -76,7 +76,7 @@ async def test_hole_10_a_duplicate_is_answered_like_its_first_copy(s: Script) ->
     assert await s.read(place) == ["x"]
 
 
-async def test_hole_13_a_late_copy_of_older_offsets_changes_nothing(s: Script) -> None:
+async def test_a_late_copy_of_older_offsets_changes_nothing(s: Script) -> None:
     place = await s.place()
     writer = await s.session("t")
     await s.write(place, writer, "x")
@@ -93,7 +93,7 @@ async def test_hole_13_a_late_copy_of_older_offsets_changes_nothing(s: Script) -
     first.cancel()
 
 
-async def test_hole_13_a_late_copy_of_a_plain_commit_changes_nothing(s: Script) -> None:
+async def test_a_late_copy_of_a_plain_commit_changes_nothing(s: Script) -> None:
     place = await s.place()
     taps = s.watch(methods.COMMIT_OFFSETS)
     await s.commit_offset("g", place, 100, member="m", epoch=1, sequence=1)
@@ -104,7 +104,7 @@ async def test_hole_13_a_late_copy_of_a_plain_commit_changes_nothing(s: Script) 
     assert await s.committed_offset("g", place) == 200
 
 
-async def test_hole_21_after_the_wrap_the_next_batch_is_next_and_no_duplicate(s: Script) -> None:
+async def test_after_the_wrap_the_next_batch_is_next_and_no_duplicate(s: Script) -> None:
     place = await s.place()
     writer = await s.producer()
     half = 1 << 30
@@ -117,7 +117,7 @@ async def test_hole_21_after_the_wrap_the_next_batch_is_next_and_no_duplicate(s:
     assert await s.read(place, from_offset=2 * half) == [f"v{i}" for i in range(10)]
 
 
-async def test_hole_22_not_written_is_final(s: Script) -> None:
+async def test_not_written_is_final(s: Script) -> None:
     place = await s.place()
     writer = await s.producer()
     await s.write(place, writer, "x")
@@ -145,7 +145,7 @@ async def test_hole_22_not_written_is_final(s: Script) -> None:
     assert not again.written
 
 
-async def test_hole_22_a_deposed_leader_settles_nothing(s: Script) -> None:
+async def test_a_deposed_leader_settles_nothing(s: Script) -> None:
     place = await s.place()
     writer = await s.producer()
     old = s.leader(place)
@@ -161,7 +161,7 @@ async def test_hole_22_a_deposed_leader_settles_nothing(s: Script) -> None:
         await s.call(old, methods.GET_PRODUCER_STATE, request, timeout_ms=3_000)
 
 
-async def test_hole_25_a_replayed_init_does_not_fence_the_living_session(s: Script) -> None:
+async def test_a_replayed_init_does_not_fence_the_living_session(s: Script) -> None:
     place = await s.place()
     inits = s.watch(methods.INIT_PRODUCER_ID)
     writer = await s.session("t", nonce="attempt-1")
@@ -175,7 +175,7 @@ async def test_hole_25_a_replayed_init_does_not_fence_the_living_session(s: Scri
     assert await s.read(place) == ["x"]
 
 
-async def test_hole_25_a_retry_at_another_leader_is_known_by_its_content(s: Script) -> None:
+async def test_a_retry_at_another_leader_is_known_by_its_content(s: Script) -> None:
     place = await s.place()
     writer = await s.producer()
     batch = s.batch(place, writer, "x")
@@ -189,7 +189,7 @@ async def test_hole_25_a_retry_at_another_leader_is_known_by_its_content(s: Scri
         await s.write(place, writer, "other")
 
 
-async def test_hole_25_what_follows_a_refused_batch_begins_a_new_epoch(s: Script) -> None:
+async def test_what_follows_a_refused_batch_begins_a_new_epoch(s: Script) -> None:
     place = await s.place(max_message_bytes="2000")
     async with s.client() as client, client.producer(compression_type="none") as producer:
         await producer.send_and_wait(place.topic, value=b"a")

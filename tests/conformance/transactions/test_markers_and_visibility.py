@@ -12,7 +12,7 @@ from oncelog.wire import methods
 from tests.conformance.script import ABORTED, Script, about
 
 
-async def test_d94_a_marker_counts_when_the_watermark_has_passed_it(s: Script) -> None:
+async def test_a_marker_counts_when_the_watermark_has_passed_it(s: Script) -> None:
     place = await s.place()
     first, second = await s.session("t1"), await s.session("t2")
     await s.write(place, first, "1")
@@ -32,7 +32,7 @@ async def test_d94_a_marker_counts_when_the_watermark_has_passed_it(s: Script) -
     assert await s.latest(place) == await s.latest(place, committed=False) == 4
 
 
-async def test_d95_the_oldest_open_transaction_holds_the_rest(s: Script) -> None:
+async def test_the_oldest_open_transaction_holds_the_rest(s: Script) -> None:
     place = await s.place()
     writers = [await s.session(f"t{number}") for number in range(3)]
     for number, writer in enumerate(writers):
@@ -44,7 +44,7 @@ async def test_d95_the_oldest_open_transaction_holds_the_rest(s: Script) -> None
     assert seen == [1, 1, 6]
 
 
-async def test_d96_a_marker_of_an_older_coordinator_is_refused_also_by_the_next_leader(s: Script) -> None:
+async def test_a_marker_of_an_older_coordinator_is_refused_also_by_the_next_leader(s: Script) -> None:
     place = await s.place()
     writer = (await s.session("t")).of(txn_no=9)
     old = s.leader(place)
@@ -57,7 +57,7 @@ async def test_d96_a_marker_of_an_older_coordinator_is_refused_also_by_the_next_
     await s.mark(new, s.marker_request(writer.next().next(), place, commit=False, epoch=6))
 
 
-async def test_d99_no_plain_batch_while_the_producers_transaction_is_open(s: Script) -> None:
+async def test_no_plain_batch_while_the_producers_transaction_is_open(s: Script) -> None:
     place = await s.place()
     writer = await s.session("t")
     await s.write(place, writer, "x")
@@ -66,7 +66,7 @@ async def test_d99_no_plain_batch_while_the_producers_transaction_is_open(s: Scr
         await s.write(place, plain, "y")
 
 
-async def test_d101_a_reader_never_sees_what_is_aborted(s: Script) -> None:
+async def test_a_reader_never_sees_what_is_aborted(s: Script) -> None:
     place = await s.place()
     seen: list[bytes | None] = []
 
@@ -92,7 +92,7 @@ async def test_d101_a_reader_never_sees_what_is_aborted(s: Script) -> None:
     assert seen == [b"seen"]
 
 
-async def test_d104_an_abort_over_many_segments_is_told_from_each_of_them(s: Script) -> None:
+async def test_an_abort_over_many_segments_is_told_from_each_of_them(s: Script) -> None:
     place = await s.place(segment_bytes="1000", max_message_bytes="1000")
     writer = await s.session("t")
     for seq in range(6):
@@ -105,7 +105,7 @@ async def test_d104_an_abort_over_many_segments_is_told_from_each_of_them(s: Scr
         assert await s.read(place, from_offset=offset) == []
 
 
-async def test_d106_a_reader_ends_before_the_first_open_record(s: Script) -> None:
+async def test_a_reader_ends_before_the_first_open_record(s: Script) -> None:
     place = await s.place()
     plain, opened, done = await s.producer(), await s.session("t1"), await s.session("t2")
     await s.write(place, plain, "0")
@@ -120,7 +120,7 @@ async def test_d106_a_reader_ends_before_the_first_open_record(s: Script) -> Non
     assert await s.latest(place, committed=False, timestamp_ms=later_ms) == 2
 
 
-async def test_d108_an_abort_and_then_a_commit_over_many_partitions(s: Script) -> None:
+async def test_an_abort_and_then_a_commit_over_many_partitions(s: Script) -> None:
     places = await s.topic("work", 10, min_insync_replicas="2")
     writer = await s.session("t")
     for place in places:
@@ -136,7 +136,7 @@ async def test_d108_an_abort_and_then_a_commit_over_many_partitions(s: Script) -
         assert [header.is_control for header in headers] == [False, True, False, True]
 
 
-async def test_d109_consume_transform_produce_with_every_second_transaction_aborted(s: Script) -> None:
+async def test_consume_transform_produce_with_every_second_transaction_aborted(s: Script) -> None:
     source = await s.place("source")
     target = await s.place("target")
     plain = await s.producer()
@@ -160,7 +160,7 @@ async def test_d109_consume_transform_produce_with_every_second_transaction_abor
     assert aborts >= 40
 
 
-async def test_d110_a_second_instance_fences_the_first(s: Script) -> None:
+async def test_a_second_instance_fences_the_first(s: Script) -> None:
     place = await s.place()
     first = await s.session("t")
     await s.write(place, first, "first")
@@ -179,7 +179,7 @@ async def test_d110_a_second_instance_fences_the_first(s: Script) -> None:
     assert await s.read(place) == ["second"]
 
 
-async def test_d111_after_its_time_out_a_transaction_takes_nothing(s: Script) -> None:
+async def test_after_its_time_out_a_transaction_takes_nothing(s: Script) -> None:
     place = await s.place()
     async with s.client() as client, client.producer(transactional_id="t", transaction_timeout_ms=1_000) as producer:
         txn = await producer.transaction().begin()
@@ -196,7 +196,7 @@ async def test_d111_after_its_time_out_a_transaction_takes_nothing(s: Script) ->
     assert await s.read(place, committed=False) == ["one", "three"]
 
 
-async def test_d113_after_a_dead_leader_and_an_expired_batch_the_next_transaction_works(s: Script) -> None:
+async def test_after_a_dead_leader_and_an_expired_batch_the_next_transaction_works(s: Script) -> None:
     place = await s.place()
     config = {"transactional_id": "t", "delivery_timeout_ms": 1_500, "request_timeout_ms": 500}
     async with s.client() as client, client.producer(**config) as producer:
@@ -215,7 +215,7 @@ async def test_d113_after_a_dead_leader_and_an_expired_batch_the_next_transactio
     assert await s.read(place) == ["three"]
 
 
-async def test_d114_below_min_isr_of_its_log_a_shard_begins_no_session(s: Script) -> None:
+async def test_below_min_isr_of_its_log_a_shard_begins_no_session(s: Script) -> None:
     place = await s.place()
     old = await s.session("t")
     await s.write(place, old, "x")
@@ -235,7 +235,7 @@ async def test_d114_below_min_isr_of_its_log_a_shard_begins_no_session(s: Script
     assert await s.outcome(old) == ABORTED
 
 
-async def test_d117_a_fetch_ends_at_the_stable_offset_though_more_is_committed(s: Script) -> None:
+async def test_a_fetch_ends_at_the_stable_offset_though_more_is_committed(s: Script) -> None:
     place = await s.place()
     await s.write(place, await s.producer(), "0")
     await s.write(place, await s.session("t"), "1")
@@ -245,7 +245,7 @@ async def test_d117_a_fetch_ends_at_the_stable_offset_though_more_is_committed(s
     assert len(headers) == 2
 
 
-async def test_d119_what_was_read_once_reads_the_same_for_ever(s: Script) -> None:
+async def test_what_was_read_once_reads_the_same_for_ever(s: Script) -> None:
     place = await s.place()
     committed, aborted = await s.session("t1"), await s.session("t2")
     await s.write(place, committed, "c")
@@ -266,7 +266,7 @@ async def test_d119_what_was_read_once_reads_the_same_for_ever(s: Script) -> Non
     assert [header.base_offset for header in headers if header.base_offset < end] == [0, 1, 2, 3]
 
 
-async def test_d120_visible_is_visible_at_once(s: Script) -> None:
+async def test_visible_is_visible_at_once(s: Script) -> None:
     place = await s.place()
     writer = await s.session("t")
     for number in range(10):

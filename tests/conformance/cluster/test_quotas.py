@@ -21,9 +21,9 @@ from oncelog_coordinator.coordinator import CoordinatorNode
 from oncelog_partition_leader.broker import Broker
 from oncelog_runtime.core.quota import QuotaKind
 from oncelog_runtime.serving.quotas import Quotas
+from tests.conformance.cluster.test_moving import controller
 from tests.conformance.script import Place, Script, cluster
-from tests.conformance.test_internal_topics import knock
-from tests.conformance.test_moving import controller
+from tests.conformance.transactions.test_internal_topics import knock
 
 SCRIPTS_OWN = ("User:health", "User:root", *(f"User:client-{number}" for number in range(1, 20)))
 NOISY, QUIET = "User:noisy", "User:quiet"

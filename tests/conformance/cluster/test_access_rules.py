@@ -16,7 +16,7 @@ from oncelog_runtime.core.security.matcher import Matcher
 from oncelog_runtime.metadata.cluster_keys import INTERNAL_TOPICS
 from oncelog_runtime.security.stored import ACLS
 from tests.conformance.script import COMMITTED, Place, Script, Writer, cluster
-from tests.conformance.test_internal_topics import by_records, forged, knock, questions
+from tests.conformance.transactions.test_internal_topics import by_records, forged, knock, questions
 from tests.simulation.cluster import DOORS
 
 SCRIPTS_OWN = ("User:health", "User:root", *(f"User:client-{number}" for number in range(1, 20)))

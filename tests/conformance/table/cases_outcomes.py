@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.conformance.cases import Case
+from tests.conformance.table.cases import Case
 
 
 def _outcome(title: str, *names: str) -> Case:
-    return Case(title, tuple(f"conformance/test_outcomes.py::{name}" for name in names))
+    return Case(title, tuple(f"conformance/transactions/test_outcomes.py::{name}" for name in names))
 
 
 def _removed(title: str, *names: str) -> Case:
-    return Case(title, tuple(f"conformance/test_removed_ids.py::{name}" for name in names))
+    return Case(title, tuple(f"conformance/transactions/test_removed_ids.py::{name}" for name in names))
 
 
 def _copies(title: str, *names: str) -> Case:
-    return Case(title, tuple(f"conformance/test_copies.py::{name}" for name in names))
+    return Case(title, tuple(f"conformance/replication/test_copies.py::{name}" for name in names))
 
 
 OUTCOMES: Final[dict[str, Case]] = {
@@ -50,7 +50,7 @@ OUTCOMES: Final[dict[str, Case]] = {
     ),
     "outcome 6": _removed(
         "an id with something unfinished, or with a token that must last, is not removed",
-        "test_hole_16_an_id_with_a_token_stays_and_one_whose_token_expires_goes",
+        "test_an_id_with_a_token_stays_and_one_whose_token_expires_goes",
         "test_an_id_whose_marker_does_not_arrive_is_not_removed",
         "test_an_id_whose_participant_lives_is_not_removed",
     ),

@@ -47,7 +47,7 @@ async def acknowledged(s: Script, place: Place, *args: object, **how: object) ->
     return True
 
 
-async def test_hole_02_a_leader_that_comes_back_from_a_power_cut_does_not_go_on(s: Script) -> None:
+async def test_a_leader_that_comes_back_from_a_power_cut_does_not_go_on(s: Script) -> None:
     place = await s.place()
     writer, other = await s.producer(), await s.producer()
     await s.write(place, writer, "x")
@@ -64,7 +64,7 @@ async def test_hole_02_a_leader_that_comes_back_from_a_power_cut_does_not_go_on(
     assert len({bytes_of(s, f"broker-{i}", place, 2) for i in range(3)}) == 1
 
 
-async def test_hole_02_a_leader_that_is_heard_again_before_the_next_election_does_not_go_on(s: Script) -> None:
+async def test_a_leader_that_is_heard_again_before_the_next_election_does_not_go_on(s: Script) -> None:
     """The controller stands still. Who takes its role over has heard the old leader in its new life, and only in that."""
     held_by = controller(s)
     places = await s.topic("work", 3, min_insync_replicas="2")
@@ -82,7 +82,7 @@ async def test_hole_02_a_leader_that_is_heard_again_before_the_next_election_doe
     assert bytes_of(s, old, place, 2) == bytes_of(s, s.leader(place), place, 2)
 
 
-async def test_hole_02_a_follower_that_comes_back_from_a_power_cut_is_not_elected(s: Script) -> None:
+async def test_a_follower_that_comes_back_from_a_power_cut_is_not_elected(s: Script) -> None:
     place = await s.place()
     writer = await s.producer()
     leader, (second, third) = s.leader(place), s.followers(place)
@@ -98,7 +98,7 @@ async def test_hole_02_a_follower_that_comes_back_from_a_power_cut_is_not_electe
     assert await s.read(place) == ["x"]
 
 
-async def test_hole_03_a_follower_whose_sync_failed_is_not_elected(s: Script) -> None:
+async def test_a_follower_whose_sync_failed_is_not_elected(s: Script) -> None:
     place = await s.place()
     writer = await s.producer()
     leader, (second, _) = s.leader(place), s.followers(place)
@@ -117,7 +117,7 @@ async def test_hole_03_a_follower_whose_sync_failed_is_not_elected(s: Script) ->
     assert s.broker(second).me() == before, "its other partitions did not notice"
 
 
-async def test_hole_03_a_leader_whose_disk_failed_gives_no_offset_twice(s: Script) -> None:
+async def test_a_leader_whose_disk_failed_gives_no_offset_twice(s: Script) -> None:
     place = await s.place()
     writer = await s.producer()
     await s.write(place, writer, "x")
@@ -134,7 +134,7 @@ async def test_hole_03_a_leader_whose_disk_failed_gives_no_offset_twice(s: Scrip
     assert len({bytes_of(s, f"broker-{i}", place, 2) for i in range(3)}) == 1
 
 
-async def test_hole_04_in_fsync_mode_the_leader_counts_its_own_disk_too(s: Script) -> None:
+async def test_in_fsync_mode_the_leader_counts_its_own_disk_too(s: Script) -> None:
     place = await s.place(flush_mode="fsync")
     writer = await s.producer()
     await s.write(place, writer, "x")
@@ -147,7 +147,7 @@ async def test_hole_04_in_fsync_mode_the_leader_counts_its_own_disk_too(s: Scrip
     await s.until(lambda: s.replica(leader, place).high_watermark == 2)
 
 
-async def test_hole_04_in_fsync_mode_every_follower_acknowledges_what_is_on_its_disk(s: Script) -> None:
+async def test_in_fsync_mode_every_follower_acknowledges_what_is_on_its_disk(s: Script) -> None:
     place = await s.place(flush_mode="fsync")
     writer = await s.producer()
     follower = s.followers(place)[0]
@@ -162,7 +162,7 @@ async def test_hole_04_in_fsync_mode_every_follower_acknowledges_what_is_on_its_
     assert await s.read(place) == ["x"]
 
 
-async def test_hole_04_a_follower_that_has_not_heard_of_fsync_acknowledges_as_its_leader_counts(s: Script) -> None:
+async def test_a_follower_that_has_not_heard_of_fsync_acknowledges_as_its_leader_counts(s: Script) -> None:
     place = await s.place()
     writer = await s.producer()
     leader, follower = s.leader(place), s.followers(place)[0]
@@ -180,7 +180,7 @@ async def test_hole_04_a_follower_that_has_not_heard_of_fsync_acknowledges_as_it
     assert follower in s.isr(place)
 
 
-async def test_hole_17_while_an_isr_answer_is_lost_the_larger_isr_counts(s: Script) -> None:
+async def test_while_an_isr_answer_is_lost_the_larger_isr_counts(s: Script) -> None:
     place = await s.place()
     writer = await s.producer()
     leader, (second, third) = s.leader(place), s.followers(place)
@@ -197,7 +197,7 @@ async def test_hole_17_while_an_isr_answer_is_lost_the_larger_isr_counts(s: Scri
     assert not heard
 
 
-async def test_hole_18_epochs_never_start_again(s: Script) -> None:
+async def test_epochs_never_start_again(s: Script) -> None:
     epoch_key = keys.shard_epoch_key(keys.KIND_TXN, 0)
 
     def epoch() -> int:
@@ -222,7 +222,7 @@ async def test_hole_18_epochs_never_start_again(s: Script) -> None:
     assert epochs == sorted(set(epochs))
 
 
-async def test_hole_18_a_deposed_leader_cannot_shrink_the_isr(s: Script) -> None:
+async def test_a_deposed_leader_cannot_shrink_the_isr(s: Script) -> None:
     # With another leader, the dead or the cut follower is the controller: then an election comes before any shrinking.
     place = next(one for one in await s.topic("work", 3) if s.leader(one) == controller(s))
     old, (second, third) = s.leader(place), s.followers(place)
@@ -240,7 +240,7 @@ async def test_hole_18_a_deposed_leader_cannot_shrink_the_isr(s: Script) -> None
     assert s.state(place).leader_epoch == state.leader_epoch
 
 
-async def test_hole_18_a_deposed_controller_elects_nobody(s: Script) -> None:
+async def test_a_deposed_controller_elects_nobody(s: Script) -> None:
     place = await s.place()
     item = s.world.metadata.get(keys.CONTROLLER_KEY)
     assert item is not None
@@ -261,7 +261,7 @@ async def test_hole_18_a_deposed_controller_elects_nobody(s: Script) -> None:
     assert late.results[0] is False, "the late write compared the controller's key"
 
 
-async def test_hole_19_records_that_a_power_cut_took_are_named_never_silent(s: Script) -> None:
+async def test_records_that_a_power_cut_took_are_named_never_silent(s: Script) -> None:
     first, second = await s.topic("work", 2, min_insync_replicas="2")
     writer = await s.session("t")
     markers = s.hold(methods.WRITE_TXN_MARKERS)
@@ -281,7 +281,7 @@ async def test_hole_19_records_that_a_power_cut_took_are_named_never_silent(s: S
     assert await s.read(first, skip_lost_transactions=True) == []
 
 
-async def test_hole_23_a_replica_that_begins_above_the_start_knows_older_producers(s: Script) -> None:
+async def test_a_replica_that_begins_above_the_start_knows_older_producers(s: Script) -> None:
     place = await s.place()
     early, other = await s.producer(), await s.producer()
     old = s.batch(place, early, "v0")
@@ -304,7 +304,7 @@ async def test_hole_23_a_replica_that_begins_above_the_start_knows_older_produce
     assert await s.read(place, from_offset=1) == ["v1", "v2"]
 
 
-async def test_hole_24_a_late_message_of_an_older_session_counts_for_nothing(s: Script) -> None:
+async def test_a_late_message_of_an_older_session_counts_for_nothing(s: Script) -> None:
     place = await s.place()
     writer = await s.producer()
     await s.write(place, writer, "x")
@@ -333,7 +333,7 @@ async def with_a_tail_that_must_be_cut(s: Script, place: Place) -> None:
     held.close()
 
 
-async def test_hole_24_a_late_copy_of_a_cut_cuts_nothing_that_came_since(s: Script) -> None:
+async def test_a_late_copy_of_a_cut_cuts_nothing_that_came_since(s: Script) -> None:
     place, writer = await s.place(), await s.producer()
     await s.write(place, writer, "x")
     old, others = s.leader(place), s.followers(place)
@@ -354,7 +354,7 @@ async def test_hole_24_a_late_copy_of_a_cut_cuts_nothing_that_came_since(s: Scri
     assert await s.read(place) == ["x", "y", "z"]
 
 
-async def test_hole_25_a_killed_member_does_not_hold_the_watermark(s: Script) -> None:
+async def test_a_killed_member_does_not_hold_the_watermark(s: Script) -> None:
     place = await s.place()
     writer = await s.producer()
     await s.write(place, writer, "x")
@@ -364,7 +364,7 @@ async def test_hole_25_a_killed_member_does_not_hold_the_watermark(s: Script) ->
     assert s.now_ms - began < 1_000, "the lag time is four seconds"
 
 
-async def test_hole_25_followers_of_an_idle_partition_learn_the_last_watermark(s: Script) -> None:
+async def test_followers_of_an_idle_partition_learn_the_last_watermark(s: Script) -> None:
     place = await s.place()
     await s.write(place, await s.producer(), "x")
     await s.sleep(0.1)
@@ -372,7 +372,7 @@ async def test_hole_25_followers_of_an_idle_partition_learn_the_last_watermark(s
 
 
 @cluster(brokers=3, session_timeout_ms=2_000)
-async def test_hole_25_a_flipped_bit_in_the_leaders_fields_is_found(s: Script) -> None:
+async def test_a_flipped_bit_in_the_leaders_fields_is_found(s: Script) -> None:
     place = await s.place()
     await s.write(place, await s.producer(), "x")
     follower = s.followers(place)[0]

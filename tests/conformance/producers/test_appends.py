@@ -9,7 +9,7 @@ from oncelog.wire import methods
 from tests.conformance.script import Script
 
 
-async def test_b26_a_gap_is_refused_and_the_next_is_taken(s: Script) -> None:
+async def test_a_gap_is_refused_and_the_next_is_taken(s: Script) -> None:
     place = await s.place()
     writer = await s.producer()
     await s.write(place, writer, "0", "1")
@@ -18,7 +18,7 @@ async def test_b26_a_gap_is_refused_and_the_next_is_taken(s: Script) -> None:
     assert await s.write(place, writer, "2", seq=2) == 2
 
 
-async def test_b27_b44_an_older_epoch_is_fenced_and_writes_nothing(s: Script) -> None:
+async def test_an_older_epoch_is_fenced_and_writes_nothing(s: Script) -> None:
     place = await s.place()
     writer = await s.producer()
     await s.write(place, writer.of(epoch=1), "new")
@@ -27,7 +27,7 @@ async def test_b27_b44_an_older_epoch_is_fenced_and_writes_nothing(s: Script) ->
     assert await s.latest(place, committed=False) == 1
 
 
-async def test_b28_after_the_largest_sequence_only_zero_is_next(s: Script) -> None:
+async def test_after_the_largest_sequence_only_zero_is_next(s: Script) -> None:
     place = await s.place()
     writer = await s.producer()
     await s.use_up(place, writer, 1 << 31)
@@ -36,7 +36,7 @@ async def test_b28_after_the_largest_sequence_only_zero_is_next(s: Script) -> No
     assert await s.write(place, writer, "zero", seq=0) == 1 << 31
 
 
-async def test_b29_a_batch_may_straddle_the_wrap(s: Script) -> None:
+async def test_a_batch_may_straddle_the_wrap(s: Script) -> None:
     place = await s.place()
     writer = await s.producer()
     first = (1 << 31) - 11
@@ -48,7 +48,7 @@ async def test_b29_a_batch_may_straddle_the_wrap(s: Script) -> None:
     await s.write(place, writer, "ten", seq=10)  # the last sequence was 9
 
 
-async def test_b30_a_repeat_gets_the_offset_of_its_first_copy(s: Script) -> None:
+async def test_a_repeat_gets_the_offset_of_its_first_copy(s: Script) -> None:
     place = await s.place()
     writer = await s.producer()
     for seq in range(6):
@@ -61,7 +61,7 @@ async def test_b30_a_repeat_gets_the_offset_of_its_first_copy(s: Script) -> None
     assert await s.latest(place, committed=False) == 9
 
 
-async def test_b32_a_partial_overlap_is_refused(s: Script) -> None:
+async def test_a_partial_overlap_is_refused(s: Script) -> None:
     place = await s.place()
     writer = await s.producer()
     await s.write(place, writer, *"012345")
@@ -70,7 +70,7 @@ async def test_b32_a_partial_overlap_is_refused(s: Script) -> None:
         await s.write(place, writer, *"78", seq=7)
 
 
-async def test_b36_a_new_epoch_begins_at_zero(s: Script) -> None:
+async def test_a_new_epoch_begins_at_zero(s: Script) -> None:
     place = await s.place()
     writer = await s.producer()
     await s.write(place, writer, "old")
@@ -80,14 +80,14 @@ async def test_b36_a_new_epoch_begins_at_zero(s: Script) -> None:
     assert await s.write(place, newer, "new", seq=0) == 1
 
 
-async def test_b38_without_state_only_zero_is_taken(s: Script) -> None:
+async def test_without_state_only_zero_is_taken(s: Script) -> None:
     place = await s.place()
     with pytest.raises(errors.UnknownProducerIdError) as caught:
         await s.write(place, await s.producer(), "x", seq=3)
     assert caught.value.context["log_start_offset"] == "0", "so that a client can tell deletion from loss"
 
 
-async def test_b42_a_refused_append_leaves_no_trace(s: Script) -> None:
+async def test_a_refused_append_leaves_no_trace(s: Script) -> None:
     place = await s.place()
     writer = await s.producer()
     await s.write(place, writer, "x")
@@ -106,7 +106,7 @@ async def test_b42_a_refused_append_leaves_no_trace(s: Script) -> None:
     assert await s.read(place) == ["x", "y"]
 
 
-async def test_b43_one_batch_per_partition_and_request(s: Script) -> None:
+async def test_one_batch_per_partition_and_request(s: Script) -> None:
     place = await s.place()
     one, two = await s.producer(), await s.producer()
     with pytest.raises(errors.InvalidRecordError):
@@ -114,7 +114,7 @@ async def test_b43_one_batch_per_partition_and_request(s: Script) -> None:
     assert await s.latest(place, committed=False) == 0
 
 
-async def test_b45_five_in_flight_stay_in_order_when_the_first_one_fails(s: Script) -> None:
+async def test_five_in_flight_stay_in_order_when_the_first_one_fails(s: Script) -> None:
     place = await s.place()
     async with s.client() as client, client.producer() as producer:
         await producer.send_and_wait(place.topic, value=b"start")
@@ -133,7 +133,7 @@ async def test_b45_five_in_flight_stay_in_order_when_the_first_one_fails(s: Scri
     assert await s.read(place) == ["start", *"01234"]
 
 
-async def test_b47_a_written_batch_stays_once_through_a_change_of_leader(s: Script) -> None:
+async def test_a_written_batch_stays_once_through_a_change_of_leader(s: Script) -> None:
     place = await s.place()
     async with s.client() as client, client.producer() as producer:
         await producer.send_and_wait(place.topic, value=b"0")
@@ -149,7 +149,7 @@ async def test_b47_a_written_batch_stays_once_through_a_change_of_leader(s: Scri
     assert await s.read(place) == ["0", "1", "2"]
 
 
-async def test_b48_all_five_are_known_after_a_restart(s: Script) -> None:
+async def test_all_five_are_known_after_a_restart(s: Script) -> None:
     place = await s.place(flush_mode="fsync")
     writer = await s.producer()
     batches = [s.batch(place, writer, str(seq), seq=seq) for seq in range(5)]
@@ -163,7 +163,7 @@ async def test_b48_all_five_are_known_after_a_restart(s: Script) -> None:
     assert [(answer.base_offset, answer.duplicate) for answer in answers] == [(seq, True) for seq in range(5)]
 
 
-async def test_b49_other_content_under_the_same_sequence_is_a_bug(s: Script) -> None:
+async def test_other_content_under_the_same_sequence_is_a_bug(s: Script) -> None:
     place = await s.place()
     writer = await s.producer()
     await s.write(place, writer, "x")
@@ -172,7 +172,7 @@ async def test_b49_other_content_under_the_same_sequence_is_a_bug(s: Script) -> 
     assert isinstance(caught.value, errors.DuplicateSequenceError)
 
 
-async def test_b50_a_batch_for_another_partition_is_refused(s: Script) -> None:
+async def test_a_batch_for_another_partition_is_refused(s: Script) -> None:
     first, second = await s.topic("work", 2)
     with pytest.raises(errors.MisdirectedBatchError):
         await s.produce(second, s.batch(first, await s.producer(), "x"))

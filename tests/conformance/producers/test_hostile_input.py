@@ -40,7 +40,7 @@ def nobody() -> Writer:
 
 
 @pytest.mark.parametrize("claims", [{}, {"record_count": (1 << 31) - 1}, {"uncompressed_length": 1 << 30}])
-async def test_8_12_counts_that_the_bytes_cannot_hold_are_refused(s: Script, claims: dict[str, int]) -> None:
+async def test_counts_that_the_bytes_cannot_hold_are_refused(s: Script, claims: dict[str, int]) -> None:
     place = await s.place()
     too_many = MAX_UNCOMPRESSED_BYTES // RECORD_BYTES_MIN + 1
     async with unharmed(s, place, await s.producer()):
@@ -50,7 +50,7 @@ async def test_8_12_counts_that_the_bytes_cannot_hold_are_refused(s: Script, cla
 
 
 @pytest.mark.parametrize("payload", [b"no Arrow message at all, though its checksum is right", bytes(4096)])
-async def test_58_a_payload_that_would_stop_every_consumer_is_refused(s: Script, payload: bytes) -> None:
+async def test_a_payload_that_would_stop_every_consumer_is_refused(s: Script, payload: bytes) -> None:
     place = await s.place()
     async with unharmed(s, place, await s.producer()):
         with pytest.raises(errors.InvalidRecordError) as refusal:
@@ -58,7 +58,7 @@ async def test_58_a_payload_that_would_stop_every_consumer_is_refused(s: Script,
         assert not refusal.value.retriable
 
 
-async def test_37_a_partition_that_stands_twice_in_one_request_is_refused_by_name(s: Script) -> None:
+async def test_a_partition_that_stands_twice_in_one_request_is_refused_by_name(s: Script) -> None:
     place = await s.place()
     async with unharmed(s, place, await s.producer()):
         data = s.batch(place, nobody(), "twice", seq=-1)
@@ -129,7 +129,7 @@ async def test_a_marker_of_no_shard_is_refused_and_the_queue_goes_on(s: Script, 
 
 
 @cluster(coordinators=1)
-async def test_17_a_batch_with_another_shard_than_its_ids_is_refused_and_the_transaction_lives(s: Script) -> None:
+async def test_a_batch_with_another_shard_than_its_ids_is_refused_and_the_transaction_lives(s: Script) -> None:
     """Its leader would ask the wrong shard what became of it, be told "aborted", and tear the transaction."""
     first, second = await s.topic("work", 2, min_insync_replicas="2")
     writer = await s.session("t")
@@ -165,7 +165,7 @@ def offsets_of(group: str, count: int, metadata: str, **changes: str) -> co.Comm
 
 
 @cluster(coordinators=1)
-async def test_52_offsets_fit_into_the_groups_log_or_are_refused_by_name(s: Script) -> None:
+async def test_offsets_fit_into_the_groups_log_or_are_refused_by_name(s: Script) -> None:
     lives = s.lives()
     with pytest.raises(errors.InvalidRequestError, match="too many bytes"):
         await s.ask_group("g", methods.COMMIT_OFFSETS, offsets_of("g", 3_000, "m" * 4_096))
@@ -180,7 +180,7 @@ async def test_52_offsets_fit_into_the_groups_log_or_are_refused_by_name(s: Scri
     assert s.lives() == lives
 
 
-async def test_51_offsets_of_a_transaction_are_bounded_by_what_their_marker_writes(s: Script) -> None:
+async def test_offsets_of_a_transaction_are_bounded_by_what_their_marker_writes(s: Script) -> None:
     writer = await s.session("t")
     group = "g" * 1_000
     entries = [co.OffsetEntry(topic_id=f"{number:032x}", topic="t", offset=1) for number in range(10_000)]

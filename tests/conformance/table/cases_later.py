@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.conformance.cases import Case
+from tests.conformance.table.cases import Case
 
 _LEADER: Final = "unit/partition_leader/"
 _STATE: Final = f"{_LEADER}core/producers/test_producer_state.py::"

@@ -7,8 +7,8 @@ from oncelog_partition_leader.core.log.folders import folder_name
 from oncelog_partition_leader.log.checkpoints import LEADER_EPOCHS
 from oncelog_runtime.metadata import cluster_keys as keys
 from oncelog_runtime.metadata.restore_guard import PULSE_FILE
+from tests.conformance.cluster.test_restored_etcd import NODES, written
 from tests.conformance.script import Place, Script
-from tests.conformance.test_restored_etcd import NODES, written
 
 BUMP = 1_000_000
 

@@ -1,0 +1,1 @@
+"""The cluster as a whole: topics, access, quotas, draining, moving, restoring."""

@@ -1,0 +1,1 @@
+"""Idempotent producers: ids, sequences, retries, and what a hostile one may try."""

@@ -1,0 +1,1 @@
+"""Replication: leaders, followers, ISR, elections, disks."""

@@ -1,0 +1,1 @@
+"""Transactions: coordinator, markers, visibility, outcomes."""
