@@ -35,7 +35,7 @@ class Plant:
 
 
 def plant(hole: int, rule: str, *scripts: str) -> Callable[[Planted], Plant]:
-    """Makes a `Plant` of a hole out of a context manager. Its scripts are named as `folder/module::test` of the conformance tests."""
+    """Makes a `Plant` of a hole out of a context manager. Its scripts are `folder/module::test` of the conformance tests."""
     paths = tuple(f"conformance/{module}.py::{test}" for module, _, test in (s.partition("::") for s in scripts))
     return lambda planted: Plant(f"hole-{hole:02}", rule, paths, planted, "hole")
 

@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Protocol
+from typing import Any, Generic, Protocol
 
 from oncelog import errors
 from oncelog.client.consume.offsets import GroupMetadata, OffsetAndMetadata, offset_entries
@@ -39,8 +39,22 @@ from oncelog.v1 import types_pb2
 from oncelog.value_types import NULL, Key, Value, fills_up
 from oncelog.wire import methods
 
-if TYPE_CHECKING:
-    from oncelog.client.produce.producer import Producer
+
+class Owner(Protocol):
+    """The producer of a transaction, as far as the transaction needs it."""
+
+    @property
+    def config(self) -> ProducerConfig:
+        """Its options."""
+        ...
+
+    async def _take_turn(self, transaction: Transaction) -> Identity:
+        """The identity of the next transaction."""
+        ...
+
+    def _transaction_over(self, transaction: Transaction, fatal: errors.OncelogError | None) -> None:
+        """The transaction is decided, or (`fatal`) its session is fenced."""
+        ...
 
 
 class HasOffsets(Protocol):
@@ -61,9 +75,7 @@ class HasOffsets(Protocol):
 class Transaction(StaysHere, Generic[Key, Value]):
     """See the module. Made by `Producer.transaction()`; used once."""
 
-    def __init__(
-        self, producer: Producer[Key, Value], context: Context, metadata: Metadata, caller: Caller, sender: Sender
-    ) -> None:
+    def __init__(self, producer: Owner, context: Context, metadata: Metadata, caller: Caller, sender: Sender) -> None:
         self._producer = producer
         self._context = context
         self._metadata = metadata

@@ -16,10 +16,9 @@ import os
 import warnings
 import weakref
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
-if TYPE_CHECKING:
-    from oncelog.client.produce.producer import Producer
+from oncelog.core.produce.accumulator import Batch
 
 log = logging.getLogger(__name__)
 
@@ -51,16 +50,45 @@ class Unfinished(NamedTuple):
         return ", ".join(parts)
 
 
-_watched: weakref.WeakSet[Producer] = weakref.WeakSet()
+class Closable(Protocol):
+    """A producer, as far as it is watched here."""
+
+    watched_in: int
+    """Id of the process in which something is said; 0: in none."""
+
+    @property
+    def is_closed(self) -> bool:
+        """True from `close` on."""
+        ...
+
+    @property
+    def is_started(self) -> bool:
+        """True once it has a producer id."""
+        ...
+
+    def open_batches(self) -> list[Batch]:
+        """Batches that are queued or under way."""
+        ...
+
+    def unfinished(self) -> Unfinished:
+        """How many records would be lost if it vanished now."""
+        ...
+
+    async def close(self, timeout_ms: int | None = None) -> None:
+        """Waits for what is under way, then takes nothing more."""
+        ...
 
 
-def watch(producer: Producer) -> None:
+_watched: weakref.WeakSet[Closable] = weakref.WeakSet()
+
+
+def watch(producer: Closable) -> None:
     """From now on a word is said if the producer is never closed."""
     producer.watched_in = os.getpid()
     _watched.add(producer)
 
 
-def forgotten(producer: Producer, what: str = "was garbage-collected") -> None:
+def forgotten(producer: Closable, what: str = "was garbage-collected") -> None:
     """The producer is about to vanish: tells what vanishes with it. Says nothing twice, and nothing of a closed one."""
     is_ours, producer.watched_in = producer.watched_in == os.getpid(), 0
     if not is_ours or producer.is_closed:
@@ -70,7 +98,7 @@ def forgotten(producer: Producer, what: str = "was garbage-collected") -> None:
         _tell(producer, what, left, _ASYNC_ADVICE)
 
 
-def _tell(producer: Producer, what: str, left: Unfinished, advice: str) -> None:
+def _tell(producer: Closable, what: str, left: Unfinished, advice: str) -> None:
     losses = f": {left}" if any(left) else ""
     if losses:
         log.warning("unclosed %s %s%s; %s", producer, what, losses, advice)
@@ -83,13 +111,13 @@ def _at_exit() -> None:
         forgotten(producer, "was never closed")
 
 
-async def rescue(producers: Iterable[Producer], timeout_ms: int = EXIT_FLUSH_MS) -> None:
+async def rescue(producers: Iterable[Closable], timeout_ms: int = EXIT_FLUSH_MS) -> None:
     """Closes what the end of the interpreter found open, all at once, within the time; then tells of each one."""
     found = [producer for producer in producers if not producer.is_closed and producer.watched_in == os.getpid()]
     await asyncio.gather(*(_rescue(producer, timeout_ms) for producer in found), return_exceptions=True)
 
 
-async def _rescue(producer: Producer, timeout_ms: int) -> None:
+async def _rescue(producer: Closable, timeout_ms: int) -> None:
     before = producer.unfinished()
     if not producer.is_started and not any(before):
         return
