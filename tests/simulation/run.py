@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
         _add(total, verdict)
         if verdict.violations:
             failed.append(verdict)
-            print(f"\r{verdict}\n  make sim SEED={verdict.seed} SEEDS=1", flush=True)
+            print(f"\r{verdict}\n  {again(verdict.seed, options.force)}", flush=True)
         if sys.stdout.isatty() or done % 50 == 0:
             end = "" if sys.stdout.isatty() else "\n"
             print(f"\r{done}/{len(seeds)} seeds, {len(failed)} failed", end=end, flush=True)
@@ -43,6 +43,12 @@ def main(arguments: list[str] | None = None) -> int:
     if missing:
         print(f"nothing of this ever happened: {', '.join(missing)}")
     return 1 if failed or missing else 0
+
+
+def again(seed: int, forced: Iterable[str]) -> str:
+    """The command that runs a seed again; a fault that was forced makes another run of it."""
+    words = " ".join(f"--force {kind}" for kind in forced)
+    return f"make sim SEED={seed} SEEDS=1" + (f' ARGS="{words}"' if words else "")
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:

@@ -16,7 +16,10 @@ from tests.conformance.table.cases_later import LATER
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "internals"
-PAGES = ("README.md", "protocol.md", "coordinator.md", "spark.md", "glossary.md", "invariants.md")
+PAGES = (
+    *("README.md", "protocol.md", "coordinator.md", "spark.md", "glossary.md", "invariants.md"),
+    *("replication.md", "storage.md", "simulation.md"),
+)
 SOURCES = {
     "oncelog": "sdk",
     "oncelog_cli": "sdk",

@@ -41,6 +41,7 @@ PLANTS = [
             ),
         ),
         "unit/coordinator/shard/test_shard.py::test_a_reading_that_needs_it_is_confirmed_by_an_append",
+        "unit/coordinator/shard/test_shard.py::test_nobody_is_told_uncommitted_state_not_even_by_a_reading_or_a_refusal",
     ),
     without(
         "heal-without-counts",

@@ -70,7 +70,7 @@ Outcome = asyncio.Future[Written] | OncelogError
 
 
 class BrokerService:
-    """All methods of `PartitionLeader`, except those on plain records (`records_service`)."""
+    """The methods of `PartitionLeader` that no other service in this folder has: produce, fetch, replicate, markers, metadata."""
 
     def __init__(
         self,
