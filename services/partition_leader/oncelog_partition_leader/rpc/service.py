@@ -70,7 +70,7 @@ Outcome = asyncio.Future[Written] | OncelogError
 
 
 class BrokerService:
-    """The methods of `PartitionLeader` that no other service in this folder has: produce, fetch, replicate, markers, metadata."""
+    """The methods of `PartitionLeader` that no other service here has: produce, fetch, replicate, markers, metadata."""
 
     def __init__(
         self,
