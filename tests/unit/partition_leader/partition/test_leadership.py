@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from oncelog.core.batch.control import Marker
-from oncelog.core.batch.header import NO_SHARD, TRANSACTIONAL, partition_tag, read_header, seal
+from oncelog.core.batch.header import NO_SHARD, TRANSACTIONAL, partition_tag, read_header
 from oncelog.core.causes import told_of
 from oncelog.errors import (
     CoordinatorNotAvailableError,
@@ -39,6 +39,7 @@ from oncelog_runtime.observability.metrics import NodeMetrics
 from oncelog_runtime.process.bugs import Bugs
 from oncelog_runtime.sim import SimWorld
 from oncelog_runtime.sim.clock import SimClock
+from tests.sealing import sealed
 
 TOPIC_ID = "0" * 32
 A, B = BrokerRef(1, 11), BrokerRef(2, 12)
@@ -157,7 +158,7 @@ class Leading:
 def batch(
     producer_id: int = -1, sequence: int = -1, *, epoch: int = 0, txn_no: int = 0, payload: bytes = b"x"
 ) -> bytes:
-    return seal(
+    return sealed(
         payload,
         codec=0,
         attributes=TRANSACTIONAL if txn_no else 0,
