@@ -21,7 +21,7 @@ from oncelog.client.context import Context, now_ms
 from oncelog.client.produce import obstacles
 from oncelog.client.produce.delivery import wait_done
 from oncelog.client.produce.produce_calls import Lane, ProduceCalls, Request
-from oncelog.client.produce.recovery import Recovery
+from oncelog.client.produce.recovery import Hands, Recovery
 from oncelog.client.produce.send_trace import SendTraces
 from oncelog.client.routing.calls import Caller
 from oncelog.client.routing.metadata import Metadata, Topic
@@ -77,10 +77,7 @@ class Sender:
             self._accumulator,
             self._windows,
             self._outstanding,
-            settle=self._settle_resolved,
-            wake=self._wake,
-            wake_at=self._wake_at,
-            spawn=self._spawn,
+            Hands(self._settle_resolved, self._wake, self._wake_at, self._spawn),
         )
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._dirty: dict[PartitionId, None] = {}
