@@ -26,13 +26,13 @@ from oncelog.errors import (
 from oncelog.types import BrokerRef, PartitionId
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.core.producers.transactions import TxnName, TxnSession
-from oncelog_partition_leader.core.replication.replica_set import ReplicaSet
+from oncelog_partition_leader.core.replication.replica_set import Ends, Registered, ReplicaSet
 from oncelog_partition_leader.log.disk_watch import DiskWatch
 from oncelog_partition_leader.log.partition_log import PartitionLog
 from oncelog_partition_leader.log.topic_config import TopicConfig
 from oncelog_partition_leader.partition.broker_metrics import BrokerMetrics
 from oncelog_partition_leader.partition.commands import AppendBatch, AppendMarkerCommand, SettleCommand, Written
-from oncelog_partition_leader.partition.leadership import Leadership
+from oncelog_partition_leader.partition.leadership import Leadership, PartitionName
 from oncelog_partition_leader.partition.leadership_confirmation import CONFIRM_MS
 from oncelog_runtime.metadata.cluster_keys import Partition
 from oncelog_runtime.observability.metrics import NodeMetrics
@@ -98,21 +98,15 @@ class Leading:
         self.host = host
         replicas = ReplicaSet(
             A,
-            (1, 2),
-            (A, B),
-            mod_revision=5,
+            Registered((1, 2), (A, B), mod_revision=5),
+            Ends(high_watermark=0, log=0, own=0),
             min_insync_replicas=min_insync,
             lag_max_ms=1_000,
-            high_watermark=0,
-            log_end=0,
-            own_end=0,
             now_ms=0,
         )
         self.leadership = Leadership(
             host,
-            PartitionId(TOPIC_ID, 0),
-            "t",
-            partition_tag(TOPIC_ID, 0),
+            PartitionName(PartitionId(TOPIC_ID, 0), "t", partition_tag(TOPIC_ID, 0)),
             log,
             TopicConfig(min_insync_replicas=min_insync),
             3,
