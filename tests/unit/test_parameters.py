@@ -19,12 +19,7 @@ ON_PURPOSE: Final = {
     "sdk/oncelog/client/client.py": {"Client.join_transaction": 9, "Client.commit_transaction": 10},
     "sdk/oncelog/sync/clients.py": {"Client.join_transaction": 9, "Client.commit_transaction": 10},
 }
-_BROKER: Final = "services/partition_leader/oncelog_partition_leader"
 NOT_YET: Final[dict[str, dict[str, int]]] = {
-    f"{_BROKER}/cluster/controller.py": {"Controller.__init__": 13},
-    f"{_BROKER}/cluster/elections.py": {"Elections.__init__": 9},
-    f"{_BROKER}/replication/replica_manager.py": {"ReplicaManager.__init__": 14},
-    f"{_BROKER}/rpc/service.py": {"BrokerService.__init__": 14},
     "services/runtime/oncelog_runtime/adapters/grpc/grpc_server.py": {"GrpcServer.__init__": 11},
 }
 
