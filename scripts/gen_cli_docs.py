@@ -8,16 +8,16 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 from oncelog_cli.main import build_parser
 from oncelog_cli.terminal.parsing import common_flags
+from scripts.written import ROOT, write_or_check
 
-PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "cli.md"
+PAGE: Final = ROOT / "docs" / "cli.md"
 _HEAD: Final = """# The command line
 
-Made from the parsers by `python scripts/gen_cli_docs.py`; a test compares. Every verb says the same with `--help`.
+Made from the parsers by `python -m scripts.gen_cli_docs`; a test compares. Every verb says the same with `--help`.
 
 - Every verb has the common flags below; those that speak to the processes of `oncelog up` and to no broker (up, down,
   status, kill, pause, resume, start) have `--format` of them.
@@ -72,16 +72,9 @@ def page() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def main() -> int:
-    """Exit code 1: the page is out of date."""
-    wanted = page()
-    if "--check" in sys.argv[1:]:
-        if PAGE.exists() and PAGE.read_text() == wanted:
-            return 0
-        print("docs/cli.md is out of date: run scripts/gen_cli_docs.py", file=sys.stderr)
-        return 1
-    PAGE.write_text(wanted)
-    return 0
+def main(arguments: list[str] | None = None) -> int:
+    """Writes the page, or says that it is not what it should be. Returns the exit code."""
+    return write_or_check({PAGE: page()}, "docs/cli.md", "python -m scripts.gen_cli_docs", arguments)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Write docs/metrics.md and the Grafana dashboard from the table of metric names, or check that they are up to date.
 
-    python scripts/gen_metrics.py [--check]
+    python -m scripts.gen_metrics [--check]
 
 Rule 1: a panel is one row here: title, unit, and its queries with their legends. Every metric in a query stands in
         `oncelog_runtime.observability.metric_names` (a test asks).
@@ -10,16 +10,14 @@ Rule 2: queries choose by the dashboard's variables namespace, job and topic, so
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from oncelog_runtime.observability import metric_names as names
 from oncelog_runtime.observability.metric_names import Metric
+from scripts.written import ROOT, write_or_check
 
-ROOT: Final = Path(__file__).resolve().parents[1]
 DOCS: Final = ROOT / "docs" / "metrics.md"
 DASHBOARD: Final = ROOT / "helm" / "oncelog" / "files" / "dashboard.json"
 
@@ -339,21 +337,9 @@ def _line(metric: Metric) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Writes both files, or says which one is not what it should be."""
-    parser = argparse.ArgumentParser(description="Writes docs/metrics.md and the dashboard.")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when a file is out of date")
-    check = parser.parse_args(arguments).check
-    stale = []
-    for path, text in ((DOCS, docs_text()), (DASHBOARD, dashboard_text())):
-        if path.exists() and path.read_text() == text:
-            continue
-        stale.append(path.relative_to(ROOT).as_posix())
-        if not check:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-    if stale and check:
-        print(f"out of date: {', '.join(stale)}; run python scripts/gen_metrics.py", file=sys.stderr)
-    return 1 if stale and check else 0
+    """Writes both files, or says which one is not what it should be. Returns the exit code."""
+    files = {DOCS: docs_text(), DASHBOARD: dashboard_text()}
+    return write_or_check(files, "docs/metrics.md and the dashboard", "python -m scripts.gen_metrics", arguments)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Write sdk/oncelog/option_types.py from the configuration classes of `oncelog.config`, or check that it is up to date.
 
-    python scripts/gen_options.py [--check]
+    python -m scripts.gen_options [--check]
 
 Rule: the classes are the only place of a name, a type and a default; type checkers see names and types through this file.
 `--check` writes nothing and exits 1 when the file is not what would be written.
@@ -8,16 +8,14 @@ Rule: the classes are the only place of a name, a type and a default; type check
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator
 from dataclasses import fields
-from pathlib import Path
 from typing import Any, Final
 
 from oncelog.config import ClientConfig, ConsumerConfig, ProducerConfig
+from scripts.written import ROOT, write_or_check
 
-ROOT: Final = Path(__file__).resolve().parents[1]
 FILE: Final = ROOT / "sdk" / "oncelog" / "option_types.py"
 
 _HEAD: Final = '''"""What type checkers know of `**config`: a misspelt or ill-typed option is found before the program runs.
@@ -86,13 +84,8 @@ def _one(name: str, base: str, text: str, types: dict[str, str]) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Returns the exit code."""
-    parser = argparse.ArgumentParser(description="Write the option types of the SDK.")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when the file is out of date")
-    if parser.parse_args(arguments).check:
-        return 0 if FILE.read_text() == page() else 1
-    FILE.write_text(page())
-    return 0
+    """Writes the file, or says that it is not what it should be. Returns the exit code."""
+    return write_or_check({FILE: page()}, "the option types of the SDK", "python -m scripts.gen_options", arguments)
 
 
 if __name__ == "__main__":

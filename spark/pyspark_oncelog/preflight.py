@@ -98,8 +98,4 @@ def no_longer_found(topics: Sequence[str]) -> UnknownTopicError:
 
 def unknown_topic(topic: str, bootstrap_servers: str, otherwise: str = "") -> UnknownTopicError:
     """The error with the command that creates the topic, and what else would help."""
-    return UnknownTopicError(
-        f"topic {topic} does not exist; create it with `oncelog topic create {topic} --partitions 6 "
-        f"--bootstrap-servers {bootstrap_servers}`{otherwise}",
-        topic=topic,
-    )
+    return UnknownTopicError.named(topic, f"--partitions 6 --bootstrap-servers {bootstrap_servers}", otherwise)

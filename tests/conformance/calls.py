@@ -9,7 +9,7 @@ from unittest import mock
 
 from oncelog import errors
 from oncelog.core.batch.batch import MAX_UNCOMPRESSED_BYTES, encode_batch
-from oncelog.core.batch.header import CODEC_ZSTD, NO_SHARD, partition_tag, seal
+from oncelog.core.batch.header import CODEC_ZSTD, NO_SHARD, partition_tag
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pa
 from oncelog.wire import methods
@@ -20,6 +20,7 @@ from oncelog_partition_leader.rpc import service
 from oncelog_runtime.metadata import cluster_keys as keys
 from tests.conformance.looking import Looking
 from tests.conformance.names import ABORTED, ALL, COMMITTED, TIMEOUT_MS, Joined, Place, Writer, counts_of
+from tests.sealing import sealed
 from tests.simulation.cluster import SimCluster
 
 
@@ -103,7 +104,7 @@ class Calls(Looking):
             "tag": partition_tag(place.topic_id, place.partition),
             "txn_shard": NO_SHARD,
         }
-        return seal(payload, **{**fields, **claims})
+        return sealed(payload, **{**fields, **claims})
 
     async def use_up(self, place: Place, writer: Writer, sequences: int) -> None:
         """Writes batches that take the producer's first `sequences` sequences, and as many offsets."""

@@ -70,7 +70,7 @@ class GrpcWorld:
         self._deaf.bind(("127.0.0.1", 0))  # bound, so nobody else gets it; not listening, so it refuses
 
     async def serve(self, handlers: dict[str, Handler]) -> str:
-        server = GrpcServer("127.0.0.1", 0, credentials=self._credentials())
+        server = GrpcServer(Listener.internal("127.0.0.1", 0, self._credentials()))
         for method, handler in handlers.items():
             server.register(method, handler)
         proxy = TcpProxy(await server.start())
@@ -80,7 +80,7 @@ class GrpcWorld:
 
     async def serve_doors(self, handlers: dict[str, Handler]) -> dict[str, str]:
         more = [Listener(name, "127.0.0.1", 0, self._credentials()) for name in (CLIENT, EXTERNAL)]
-        server = GrpcServer("127.0.0.1", 0, credentials=self._credentials(), more=more)
+        server = GrpcServer(Listener.internal("127.0.0.1", 0, self._credentials()), *more)
         for method, handler in handlers.items():
             server.register(method, handler)
         address = await server.start()

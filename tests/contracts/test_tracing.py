@@ -26,7 +26,7 @@ from oncelog.types import Buffer
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import partition_pb2_grpc
 from oncelog.wire import methods
-from oncelog_runtime.adapters.grpc.grpc_server import GrpcServer
+from oncelog_runtime.adapters.grpc.grpc_server import GrpcServer, Listener
 from oncelog_runtime.adapters.grpc.health_server import HealthServer
 from oncelog_runtime.observability.health import HealthState
 from tests.contracts.grpc_world import TcpProxy
@@ -109,7 +109,7 @@ class UnaryWay:
 @contextlib.asynccontextmanager
 async def world(way: str, sampler: str = "parentbased_always_on", more: dict[str, Handler] | None = None) -> Any:
     tracer, spans = recording_tracer(sampler)
-    server = GrpcServer("127.0.0.1", 0, tracer=tracer)
+    server = GrpcServer(Listener.internal("127.0.0.1", 0), tracer=tracer)
     made = World(None, server, None, spans)  # type: ignore[arg-type]  # filled below
     server.register(CREATE.name, made.serve)
     for name, handler in (more or {}).items():

@@ -17,7 +17,6 @@ from oncelog.core.batch.header import (
     PREFIX_BYTES,
     TRANSACTIONAL,
     read_header,
-    seal,
     stamp_prefix,
 )
 from oncelog.v1 import partition_pb2 as pb
@@ -27,18 +26,10 @@ from tests.conformance.names import Place, Writer
 from tests.hostile_inputs.hands import NOBODY, batch_of, refused
 from tests.hostile_inputs.rows import row
 from tests.property.test_hostile_batches import mutated
+from tests.sealing import resealed
 
 YEAR_9999_MS = 253_402_300_799_000
 DAY_MS = 24 * 3600 * 1000
-
-
-def with_payload(payload: bytes, like: bytes, **changes: int) -> bytes:
-    """Sound checksums around any payload."""
-    header = read_header(like)
-    names = ("codec", "attributes", "schema_id", "record_count", "producer_id", "producer_epoch", "base_sequence")
-    more = ("txn_producer_id", "txn_no", "base_timestamp_ms", "max_timestamp_ms", "txn_shard")
-    fields: dict[str, Any] = {name: getattr(header, name) for name in (*names, *more)}
-    return seal(payload, **{**fields, "tag": header.partition_tag, "uncompressed_length": len(payload), **changes})
 
 
 @row(1, says="a batch that ends within its header")
@@ -105,9 +96,9 @@ async def control(s: Any, place: Place) -> None:
     markers = [marker_payload(Marker(committed, 1 << 30, 1)) for committed in (True, False)]
     transaction = {"producer_id": 1, "producer_epoch": 1, "txn_producer_id": 1, "txn_no": 1, "txn_shard": 0}
     for payload in markers:
-        forged = with_payload(payload, like, attributes=TRANSACTIONAL | CONTROL, **transaction)
+        forged = resealed(payload, like, attributes=TRANSACTIONAL | CONTROL, **transaction)
         await refused(s.produce(place, forged), errors.InvalidRecordError)
-    fence = with_payload(fence_payload(Fence(9)), like, attributes=CONTROL, producer_id=1, producer_epoch=9)
+    fence = resealed(fence_payload(Fence(9)), like, attributes=CONTROL, producer_id=1, producer_epoch=9)
     await refused(s.produce(place, fence), errors.InvalidRecordError)
 
 
@@ -212,9 +203,9 @@ async def record_headers(s: Any, place: Place) -> list[str]:
         [None],
         [{"key": "k", "value": None}] * 10_000,
     ):
-        data = with_payload(_headers_message([headers]), like, schema_id=1)
+        data = resealed(_headers_message([headers]), like, schema_id=1)
         await refused(s.produce(place, data), errors.InvalidRecordError)
-    twice = with_payload(_headers_message([[{"key": "k", "value": b"1"}] * 2]), like, schema_id=1)
+    twice = resealed(_headers_message([[{"key": "k", "value": b"1"}] * 2]), like, schema_id=1)
     await s.produce(place, twice)  # a name may stand twice, as in Kafka
     return ["hostile"]
 
@@ -260,11 +251,11 @@ async def arrow(s: Any, place: Place) -> list[str]:
     refusals = 0
     for broken in _broken_payloads(payload):
         try:
-            await s.produce(place, with_payload(broken, like))
+            await s.produce(place, resealed(broken, like))
         except errors.InvalidRecordError:
             refusals += 1
         else:  # a turned byte that nobody reads: what is taken can be read
-            written.append(_value_of(with_payload(broken, like)))
+            written.append(_value_of(resealed(broken, like)))
     assert refusals >= 15, "nearly all of them"
     return written
 

@@ -77,23 +77,16 @@ def test_a_hostile_payload_with_right_checksums_gives_records_or_a_named_error(
         elif len(payload) > 1:
             del payload[position:]
             payload = payload or bytearray(b"\0")
-    hostile = hd.seal(
-        bytes(payload),
+    content = hd.Content(
         codec=header.codec,
         attributes=header.attributes,
         schema_id=header.schema_id,
         record_count=header.record_count,
-        producer_id=-1,
-        producer_epoch=-1,
-        base_sequence=-1,
-        txn_producer_id=-1,
-        txn_no=0,
         base_timestamp_ms=header.base_timestamp_ms,
         max_timestamp_ms=header.max_timestamp_ms,
         uncompressed_length=header.uncompressed_length if header.codec else len(payload),
-        tag=header.partition_tag,
-        txn_shard=hd.NO_SHARD,
     )
+    hostile = hd.seal(bytes(payload), content, hd.BatchIdentity(header.partition_tag))
     try:
         found = decode_batch(hostile)
     except NAMED:

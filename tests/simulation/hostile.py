@@ -11,10 +11,11 @@ from random import Random
 from typing import Any, Final
 
 from oncelog import errors
-from oncelog.core.batch.header import NO_SHARD, partition_tag, seal
+from oncelog.core.batch.header import NO_SHARD, partition_tag
 from oncelog.v1 import partition_pb2 as pa
 from oncelog.wire import methods
 from oncelog_runtime.metadata.cluster_keys import Partition, Topic, partition_key, topic_key
+from tests.sealing import sealed
 from tests.simulation.history import Key
 from tests.simulation.workload import Workload
 
@@ -92,7 +93,7 @@ def _batch(topic_id: str, partition: int, **wrong: Any) -> bytes:
         "tag": partition_tag(topic_id, partition),
         "txn_shard": NO_SHARD,
     }
-    return seal(b"x" * 5_000, **(fields | wrong))
+    return sealed(b"x" * 5_000, **(fields | wrong))
 
 
 Request = tuple[methods.MethodSpec[Any, Any], Any, bytes]

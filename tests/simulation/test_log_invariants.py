@@ -11,7 +11,7 @@ import pytest
 from oncelog.core.batch.header import read_header
 from oncelog.types import BrokerRef, PartitionId
 from oncelog_partition_leader.core.log.leader_epochs import LeaderEpochs
-from oncelog_partition_leader.core.replication.replica_set import ReplicaSet
+from oncelog_partition_leader.core.replication.replica_set import Ends, Registered, ReplicaSet
 from oncelog_partition_leader.core.replication.replica_state import Seal
 from oncelog_partition_leader.replication.sealing import remove_seal, write_seal
 from oncelog_runtime.sim.world import SimWorld
@@ -158,14 +158,10 @@ def test_an_acknowledgement_counts_only_in_a_session_that_the_follower_has_begun
     other, me = BrokerRef(2, 9), BrokerRef(1, 7)
     replicas = ReplicaSet(
         me,
-        (1, 2),
-        (me, other),
-        mod_revision=1,
+        Registered((1, 2), (me, other), mod_revision=1),
+        Ends(high_watermark=0, log=0, own=0),
         min_insync_replicas=2,
         lag_max_ms=1_000,
-        high_watermark=0,
-        log_end=0,
-        own_end=0,
         now_ms=0,
     )
     replicas.wrote(5, 5, 0)

@@ -23,8 +23,7 @@ EXPORTED = {name: getattr(oncelog, name) for name in oncelog.__all__}
 CLASSES = {
     **{name: kind for name, kind in EXPORTED.items() if inspect.isclass(kind) and not issubclass(kind, Exception)},
     "Admin": Admin,
-    **{f"sync.{name}": kind for name, kind in vars(sync).items() if getattr(kind, "__module__", "") == "oncelog.sync"},
-    "sync.Admin": sync.Admin,
+    **{f"sync.{name}": getattr(sync, name) for name in sync.__all__},
     "DefaultSource": pyspark_oncelog.DefaultSource,
 }
 del CLASSES["ErrorCode"], CLASSES["sync.Client"]  # on the page of errors; under the name SyncClient

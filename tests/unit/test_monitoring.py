@@ -62,7 +62,7 @@ def check_query(query: str, of_target: set[str]) -> None:
 
 
 def test_generated_files_are_up_to_date() -> None:
-    assert gen_metrics.main(["--check"]) == 0, "run python scripts/gen_metrics.py"
+    assert gen_metrics.main(["--check"]) == 0, "run python -m scripts.gen_metrics"
 
 
 def test_every_panel_has_a_title_a_unit_and_queries_about_metrics_that_exist() -> None:

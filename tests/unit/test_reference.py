@@ -33,7 +33,7 @@ def names(kind: type[Any]) -> list[str]:
 
 
 def test_the_pages_are_what_the_sources_say() -> None:
-    assert gen_reference.main(["--check"]) == 0, "run python scripts/gen_reference.py"
+    assert gen_reference.main(["--check"]) == 0, "run python -m scripts.gen_reference"
 
 
 @pytest.mark.parametrize(("page", "kind"), list(zip(("client.md", "producer.md", "consumer.md"), SDK, strict=True)))

@@ -23,6 +23,12 @@ class UnknownTopicError(CallerError):
 
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
+    @classmethod
+    def named(cls, topic: str, options: str = "--partitions 1", otherwise: str = "") -> UnknownTopicError:
+        """The error that says how to create the topic; `options` of that command, and what else would help."""
+        command = f"oncelog topic create {topic} {options}"
+        return cls(f"topic {topic} does not exist; create it with `{command}`{otherwise}", topic=topic)
+
 
 class MessageTooLargeError(CallerError):
     """The batch is above max_message_bytes."""

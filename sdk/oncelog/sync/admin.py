@@ -1,4 +1,7 @@
-"""`client.admin` without `await` (see `oncelog.sync`)."""
+"""`client.admin` without `await` (see `oncelog.sync`).
+
+Written by scripts/gen_sync.py from the asynchronous classes; not to be edited.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,9 @@ from oncelog.client.admin.descriptions import (
 from oncelog.client.admin.operations_admin import BrokerLoad
 from oncelog.client.admin.quota_admin import Quota, QuotaDescription
 from oncelog.client.admin.security_admin import AccessDecision, AccessRule, AccessRules, Role, RoleBinding, UserListing
+from oncelog.client.admin.transaction_admin import HANGING_AGE_MS
 from oncelog.client.routing.offset_lookup import FoundOffset
+from oncelog.config import READ_COMMITTED
 from oncelog.sync.loop import Wrapper
 from oncelog.types import PartitionId
 
@@ -35,250 +40,290 @@ from oncelog.types import PartitionId
 class Admin(Wrapper[AsyncAdmin]):
     """See `oncelog.client.admin.admin`."""
 
-    def create_topic(self, name: str, **options: Any) -> CreatedTopic:
-        """Creates a topic: `partitions`, `replication_factor`, `config`, `if_not_exists`, `timeout_ms`."""
-        created: CreatedTopic = self._run(self._inner.create_topic(name, **options))
-        return created
+    def cluster_health(self) -> ClusterHealth:
+        """What one broker sees of the cluster. Raises `ClusterUnreachableError` when no broker answers."""
+        return self._run(self._inner.cluster_health())
+
+    def describe_cluster(self) -> ClusterDescription:
+        """Who is there. Raises `ClusterUnreachableError` when no broker answers."""
+        return self._run(self._inner.describe_cluster())
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = 1,
+        replication_factor: int = 0,
+        config: Mapping[str, str] | None = None,
+        if_not_exists: bool = False,
+        timeout_ms: int = 30_000,
+    ) -> CreatedTopic:
+        """Creates a topic and returns when each partition has a leader. `replication_factor` 0 = the cluster's default.
+
+        Raises `TopicExistsError` unless `if_not_exists`, `InvalidTopicError`, `InvalidPartitionsError`,
+        `InvalidReplicationFactorError` or `ConfigError`.
+        """
+        return self._run(
+            self._inner.create_topic(
+                name,
+                partitions=partitions,
+                replication_factor=replication_factor,
+                config=config,
+                if_not_exists=if_not_exists,
+                timeout_ms=timeout_ms,
+            )
+        )
 
     def delete_topic(self, name: str) -> None:
-        """Deletes a topic and its records."""
+        """Deletes a topic and its records. Raises `UnknownTopicError`.
+
+        The one that has the name now: a later topic of that name is not touched, however late the call arrives.
+        """
         self._run(self._inner.delete_topic(name))
 
     def list_topics(self, *, internal: bool = False) -> list[TopicDescription]:
-        """All topics by name."""
-        found: list[TopicDescription] = self._run(self._inner.list_topics(internal=internal))
-        return found
+        """All topics by name; the cluster's own ones only with `internal`."""
+        return self._run(self._inner.list_topics(internal=internal))
 
     def describe_topic(self, name: str) -> TopicDescription:
-        """One topic."""
-        found: TopicDescription = self._run(self._inner.describe_topic(name))
-        return found
+        """One topic. Raises `UnknownTopicError`."""
+        return self._run(self._inner.describe_topic(name))
 
     def describe_topics(self, names: Iterable[str]) -> dict[str, TopicDescription]:
-        """Those of these topics that exist."""
-        found: dict[str, TopicDescription] = self._run(self._inner.describe_topics(names))
-        return found
+        """Those of these topics that exist, by name, in the order of `names`; one call for all."""
+        return self._run(self._inner.describe_topics(list(names)))
 
     def partition_offsets(self, name: str) -> dict[int, PartitionOffsets]:
-        """Offsets of each partition that answers."""
-        found: dict[int, PartitionOffsets] = self._run(self._inner.partition_offsets(name))
-        return found
+        """Offsets of each partition that answers. Raises `UnknownTopicError`."""
+        return self._run(self._inner.partition_offsets(name))
 
     def offsets_of_topic(
-        self, name: str, topic_id: str, times: Mapping[int, int], **options: Any
+        self, name: str, topic_id: str, times: Mapping[int, int], isolation_level: str = READ_COMMITTED
     ) -> dict[int, FoundOffset]:
-        """What `times` asks for in the topic of just this id: `isolation_level`."""
-        found: dict[int, FoundOffset] = self._run(self._inner.offsets_of_topic(name, topic_id, times, **options))
-        return found
+        """What `times` asks for, partition -> ms since 1970 (or -1 the end, -2 the beginning), in the topic of just this id.
+
+        Raises `UnknownTopicError` when the name is another topic's by now.
+        """
+        return self._run(self._inner.offsets_of_topic(name, topic_id, times, isolation_level))
 
     def offsets_of_topics(
-        self, topic_ids: Mapping[str, str], *wanted: Mapping[PartitionId, int], **options: Any
+        self, topic_ids: Mapping[str, str], *wanted: Mapping[PartitionId, int], isolation_level: str = READ_COMMITTED
     ) -> list[dict[PartitionId, FoundOffset]]:
-        """What each of `wanted` asks for in the topics of just these ids (name -> id): `isolation_level`."""
-        found: list[dict[PartitionId, FoundOffset]] = self._run(
-            self._inner.offsets_of_topics(topic_ids, *wanted, **options)
-        )
-        return found
+        """What each of `wanted` asks for, as in `offsets_of_topic`, of topics (name -> id), all at the same time.
+
+        Raises `UnknownTopicError` when a name is another topic's by now.
+        """
+        return self._run(self._inner.offsets_of_topics(topic_ids, *wanted, isolation_level=isolation_level))
 
     def end_of_epoch(self, topic: str, partition: int, leader_epoch: int, topic_id: str = "") -> int:
-        """Where this leader epoch ended in the partition's log."""
-        return int(self._run(self._inner.end_of_epoch(topic, partition, leader_epoch, topic_id)))
+        """The offset (exclusive) at which this leader epoch ended in the log; a position above it was cut off.
+
+        With a `topic_id`, raises `UnknownTopicError` when the name is another topic's by now.
+        """
+        return self._run(self._inner.end_of_epoch(topic, partition, leader_epoch, topic_id))
 
     def delete_records(self, topic: str, partition: int, before_offset: int = -1) -> int:
-        """Deletes records below an offset; returns the new log start offset."""
-        return int(self._run(self._inner.delete_records(topic, partition, before_offset)))
+        """Deletes records below an offset (-1 = everything committed by now); returns the new log start offset."""
+        return self._run(self._inner.delete_records(topic, partition, before_offset))
 
-    def list_transactions(self, states: Iterable[str] = ()) -> list[TransactionDescription]:
-        """Every transactional id, by name."""
-        found: list[TransactionDescription] = self._run(self._inner.list_transactions(list(states)))
-        return found
+    def alter_topic(
+        self,
+        name: str,
+        *,
+        config: Mapping[str, str] | None = None,
+        unset: Iterable[str] = (),
+        validate_only: bool = False,
+        timeout_ms: int = 30_000,
+    ) -> AlteredTopic:
+        """Sets options, and puts those in `unset` back to the cluster's default; in force everywhere, without restart.
 
-    def describe_transaction(self, transactional_id: str) -> TransactionDescription:
-        """One transactional id."""
-        found: TransactionDescription = self._run(self._inner.describe_transaction(transactional_id))
-        return found
+        Raises `UnknownTopicError`, `InvalidTopicError` (one of the cluster's own) or `ConfigError`.
+        """
+        return self._run(
+            self._inner.alter_topic(
+                name, config=config, unset=list(unset), validate_only=validate_only, timeout_ms=timeout_ms
+            )
+        )
 
-    def abort_transaction(self, transactional_id: str) -> int:
-        """Aborts the open transaction by an operator's word; its number, or 0."""
-        return int(self._run(self._inner.abort_transaction(transactional_id)))
+    def add_partitions(self, name: str, partitions: int, *, timeout_ms: int = 30_000) -> AlteredTopic:
+        """Grows a topic to `partitions` in all; never fewer than it has. Keys go to other partitions from then on.
 
-    def cluster_health(self) -> ClusterHealth:
-        """What one broker sees of the cluster."""
-        found: ClusterHealth = self._run(self._inner.cluster_health())
-        return found
-
-    def describe_cluster(self) -> ClusterDescription:
-        """Who is there."""
-        found: ClusterDescription = self._run(self._inner.describe_cluster())
-        return found
-
-    # ------------------------------------------------------------ topics, closely
-
-    def alter_topic(self, name: str, **options: Any) -> AlteredTopic:
-        """Sets options: `config`, `unset`, `validate_only`, `timeout_ms`."""
-        found: AlteredTopic = self._run(self._inner.alter_topic(name, **options))
-        return found
-
-    def add_partitions(self, name: str, partitions: int, **options: Any) -> AlteredTopic:
-        """Grows a topic to `partitions` in all."""
-        found: AlteredTopic = self._run(self._inner.add_partitions(name, partitions, **options))
-        return found
+        Raises `UnknownTopicError`, `InvalidTopicError`, `InvalidPartitionsError` or `InvalidReplicationFactorError`.
+        """
+        return self._run(self._inner.add_partitions(name, partitions, timeout_ms=timeout_ms))
 
     def topic_configs(self, name: str) -> list[ConfigValue]:
-        """Every option of a topic, with its source."""
-        found: list[ConfigValue] = self._run(self._inner.topic_configs(name))
-        return found
+        """Every option of a topic, with its source and what may stand in it. Raises `UnknownTopicError`."""
+        return self._run(self._inner.topic_configs(name))
+
+    def min_insync_replicas(self, topics: Sequence[TopicDescription]) -> dict[str, int]:
+        """Topic -> how many replicas must be in sync for acks=all; more than there are means all of them."""
+        return self._run(self._inner.min_insync_replicas(topics))
 
     def describe_partitions(
         self, topics: Sequence[TopicDescription], count_from: Mapping[PartitionId, int] | None = None
     ) -> dict[PartitionId, LogDescription]:
-        """What the leaders say of these topics' partitions."""
-        found: dict[PartitionId, LogDescription] = self._run(self._inner.describe_partitions(topics, count_from))
-        return found
+        """What the leaders say of these topics' partitions, in one look: a partition that does not answer is absent.
 
-    def min_insync_replicas(self, topics: Sequence[TopicDescription]) -> dict[str, int]:
-        """How many replicas of each topic must be in sync for acks=all."""
-        found: dict[str, int] = self._run(self._inner.min_insync_replicas(topics))
-        return found
-
-    # ------------------------------------------------------------ transactions, closely
-
-    def fence_producer(self, transactional_id: str) -> int:
-        """Fences whoever writes under this id; the new producer epoch."""
-        return int(self._run(self._inner.fence_producer(transactional_id)))
-
-    def describe_producers(self, topic: str, partition: int) -> list[ProducerDescription]:
-        """Who writes to a partition."""
-        found: list[ProducerDescription] = self._run(self._inner.describe_producers(topic, partition))
-        return found
-
-    def find_hanging(self, topics: Sequence[TopicDescription], **options: Any) -> list[HangingTransaction]:
-        """Transactions open on a partition and not at their coordinator: `min_age_ms`."""
-        found: list[HangingTransaction] = self._run(self._inner.find_hanging(topics, **options))
-        return found
-
-    # ------------------------------------------------------------ groups
-
-    def list_groups(self) -> list[GroupListing]:
-        """Every group with an offset."""
-        found: list[GroupListing] = self._run(self._inner.list_groups())
-        return found
-
-    def describe_group(self, group_id: str) -> GroupDescription:
-        """A group's offsets."""
-        found: GroupDescription = self._run(self._inner.describe_group(group_id))
-        return found
-
-    def set_group_offsets(self, group_id: str, offsets: Mapping[Any, Any]) -> None:
-        """Commits offsets in the name of a group."""
-        self._run(self._inner.set_group_offsets(group_id, offsets))
-
-    def delete_group_offsets(self, group_id: str, partitions: Iterable[PartitionId] | None = None) -> int:
-        """Forgets committed offsets; how many there were."""
-        return int(self._run(self._inner.delete_group_offsets(group_id, partitions)))
-
-    # ------------------------------------------------------------ placement
+        `count_from`: partition -> the offset from which its committed records are counted; then only these are asked.
+        """
+        return self._run(self._inner.describe_partitions(topics, count_from))
 
     def transfer_leadership(self, topic: str, partition: int, broker_id: int) -> None:
-        """Lets another member of the ISR lead."""
+        """Lets another member of the ISR lead. Raises why that cannot be."""
         self._run(self._inner.transfer_leadership(topic, partition, broker_id))
 
     def survey_replicas(self, topic: str, partition: int) -> ReplicaSurvey:
-        """What each replica of a partition has."""
-        found: ReplicaSurvey = self._run(self._inner.survey_replicas(topic, partition))
-        return found
+        """Asks every replica of a partition what it has. Raises `UnknownTopicError`."""
+        return self._run(self._inner.survey_replicas(topic, partition))
 
     def elect_unclean(self, topic: str, partition: int, broker_id: int, *, leader_epoch: int) -> None:
-        """Makes a replica lead that may lack acknowledged records."""
+        """Makes a replica lead that may lack acknowledged records: what only others had is lost for ever.
+
+        `leader_epoch`: as `survey_replicas` told it. Raises `IneligibleReplicaError` when the partition has a leader or has
+        changed since, or the broker does not answer.
+        """
         self._run(self._inner.elect_unclean(topic, partition, broker_id, leader_epoch=leader_epoch))
 
     def reassign_partitions(self, targets: Mapping[Any, Sequence[int]]) -> list[RefusedMove]:
-        """Moves replicas; what was refused."""
-        found: list[RefusedMove] = self._run(self._inner.reassign_partitions(targets))
-        return found
+        """(topic, partition) -> broker ids, the preferred leader first; none of them = cancel the move.
+
+        Returns when the moves are durably wanted; `list_reassignments` says how far they are. What was refused is in the
+        answer, the others go on. Raises `UnknownTopicError`.
+        """
+        return self._run(self._inner.reassign_partitions(targets))
 
     def list_reassignments(self) -> list[Reassignment]:
-        """Moves under way."""
-        found: list[Reassignment] = self._run(self._inner.list_reassignments())
-        return found
-
-    # ------------------------------------------------------------ brokers
+        """Moves under way, by topic and partition, as one broker sees them."""
+        return self._run(self._inner.list_reassignments())
 
     def broker_loads(self) -> list[BrokerLoad]:
-        """What each broker holds."""
-        found: list[BrokerLoad] = self._run(self._inner.broker_loads())
-        return found
+        """Every broker that is registered, holds something, or is out of use."""
+        return self._run(self._inner.broker_loads())
 
     def decommission(self, broker_ids: Sequence[int]) -> list[BrokerLoad]:
-        """These brokers shall hold nothing."""
-        found: list[BrokerLoad] = self._run(self._inner.decommission(broker_ids))
-        return found
+        """These brokers shall hold nothing: their replicas move away. Safe to repeat.
+
+        Raises `InvalidReplicaAssignmentError` when too few brokers would be left for the replicas of some topic.
+        """
+        return self._run(self._inner.decommission(broker_ids))
 
     def recommission(self, broker_ids: Sequence[int]) -> list[BrokerLoad]:
-        """These brokers take part again."""
-        found: list[BrokerLoad] = self._run(self._inner.recommission(broker_ids))
-        return found
+        """These brokers take part again. Moves that are under way are not undone."""
+        return self._run(self._inner.recommission(broker_ids))
+
+    def list_transactions(self, states: Iterable[str] = ()) -> list[TransactionDescription]:
+        """Every transactional id, by name; only these states when any is given.
+
+        Complete: a shard that moves or loads is waited for. Raises `CoordinatorNotAvailableError` when one of them
+        does not answer until the deadline.
+        """
+        return self._run(self._inner.list_transactions(list(states)))
+
+    def describe_transaction(self, transactional_id: str) -> TransactionDescription:
+        """One transactional id. Raises `InvalidPidMappingError` when nobody knows it."""
+        return self._run(self._inner.describe_transaction(transactional_id))
+
+    def abort_transaction(self, transactional_id: str) -> int:
+        """Aborts the open transaction by an operator's word; returns its number, 0 when none was open.
+
+        Only the one that is open now, or may be at a leader: what begins later is not touched, however late the call arrives.
+        """
+        return self._run(self._inner.abort_transaction(transactional_id))
+
+    def fence_producer(self, transactional_id: str) -> int:
+        """A new session that nobody has: aborts what is open, and whoever wrote under this id is fenced.
+
+        Returns the new producer epoch. Raises `InvalidPidMappingError` when nobody knows the id.
+        """
+        return self._run(self._inner.fence_producer(transactional_id))
+
+    def describe_producers(self, topic: str, partition: int) -> list[ProducerDescription]:
+        """Who writes to a partition, as its leader knows it: transactional writers last. Raises `UnknownTopicError`."""
+        return self._run(self._inner.describe_producers(topic, partition))
+
+    def find_hanging(
+        self, topics: Sequence[TopicDescription], min_age_ms: int = HANGING_AGE_MS
+    ) -> list[HangingTransaction]:
+        """Transactions that are open on a partition of these topics for `min_age_ms`, and not at their coordinator.
+
+        The partitions are asked first: what ends in between is not taken for hanging. Raises when a leader or a shard
+        does not answer until the deadline: "nothing hangs" is never said of what was not looked at.
+        """
+        return self._run(self._inner.find_hanging(topics, min_age_ms))
+
+    def list_groups(self) -> list[GroupListing]:
+        """Every group with an offset, committed or pending, by name. Raises `CoordinatorNotAvailableError`."""
+        return self._run(self._inner.list_groups())
+
+    def describe_group(self, group_id: str) -> GroupDescription:
+        """A group's offsets, and those that wait for open transactions. A group that nobody used has none."""
+        return self._run(self._inner.describe_group(group_id))
+
+    def set_group_offsets(self, group_id: str, offsets: Mapping[Any, Any]) -> None:
+        """Commits offsets, (topic, partition) -> offset, in the name of a group. Raises the first refusal.
+
+        Raises `UnknownTopicError` for an offset with the id of a topic that was created again since: then none is committed.
+        """
+        self._run(self._inner.set_group_offsets(group_id, offsets))
+
+    def delete_group_offsets(self, group_id: str, partitions: Iterable[PartitionId] | None = None) -> int:
+        """Forgets committed offsets, None = all of the group; returns how many there were.
+
+        Raises `UnstableOffsetCommitError` when an open transaction still holds one of them at the deadline.
+        """
+        return self._run(self._inner.delete_group_offsets(group_id, None if partitions is None else list(partitions)))
 
     def create_acls(
         self, acls: Sequence[AccessRule] = (), bindings: Sequence[RoleBinding] = (), roles: Sequence[Role] = ()
     ) -> None:
-        """Adds rules, bindings and roles: all, or none."""
+        """Adds all of them, at most 100 together, or none. Raises `InvalidRequestError`."""
         self._run(self._inner.create_acls(acls, bindings, roles))
 
     def delete_acls(
         self, acls: Sequence[AccessRule] = (), bindings: Sequence[RoleBinding] = (), roles: Sequence[str] = ()
     ) -> int:
         """Takes just these away; the number of those that were there."""
-        count: int = self._run(self._inner.delete_acls(acls, bindings, roles))
-        return count
+        return self._run(self._inner.delete_acls(acls, bindings, roles))
 
     def list_acls(self) -> AccessRules:
-        """Everything that is in force."""
-        found: AccessRules = self._run(self._inner.list_acls())
-        return found
+        """Rules, bindings and roles, built-in ones too."""
+        return self._run(self._inner.list_acls())
 
     def check_acl(
         self, operation: str, resource_type: str, resource_name: str, *, principal: str = "", host: str = ""
     ) -> AccessDecision:
         """Would this be allowed? `principal` empty: to me."""
-        found: AccessDecision = self._run(
-            self._inner.check_acl(operation, resource_type, resource_name, principal=principal, host=host)
-        )
-        return found
+        return self._run(self._inner.check_acl(operation, resource_type, resource_name, principal=principal, host=host))
 
     def create_user(self, name: str, password: str) -> None:
-        """Adds a user with a password."""
+        """Adds a user. The password stays in this process: what is sent and stored only proves it."""
         self._run(self._inner.create_user(name, password))
 
     def set_password(self, name: str, password: str) -> None:
-        """Another password for a user."""
+        """Another password for a user; links that the old one let in end."""
         self._run(self._inner.set_password(name, password))
 
     def delete_user(self, name: str) -> bool:
         """False: there was none."""
-        deleted: bool = self._run(self._inner.delete_user(name))
-        return deleted
+        return self._run(self._inner.delete_user(name))
+
+    def list_users(self) -> list[UserListing]:
+        """By name."""
+        return self._run(self._inner.list_users())
 
     def set_quotas(self, quotas: Sequence[Quota]) -> None:
-        """Sets these limits, all or none; others stay."""
+        """Sets these limits, of at most 100 subjects, all or none; others stay. Raises `InvalidRequestError`."""
         self._run(self._inner.set_quotas(quotas))
 
     def remove_quotas(self, subjects: Sequence[str], kinds: Sequence[str] = ()) -> int:
         """Takes limits of these kinds away (none named: all); the number of those that were there."""
-        count: int = self._run(self._inner.remove_quotas(subjects, kinds))
-        return count
+        return self._run(self._inner.remove_quotas(subjects, kinds))
 
     def list_quotas(self) -> list[Quota]:
         """What was set, by subject."""
-        found: list[Quota] = self._run(self._inner.list_quotas())
-        return found
+        return self._run(self._inner.list_quotas())
 
     def describe_quota(self, subject: str = "") -> QuotaDescription:
-        """The limits that hold for somebody; empty: for me."""
-        found: QuotaDescription = self._run(self._inner.describe_quota(subject))
-        return found
-
-    def list_users(self) -> list[UserListing]:
-        """By name."""
-        found: list[UserListing] = self._run(self._inner.list_users())
-        return found
+        """The limits that hold for somebody; empty: for me, which everybody may ask."""
+        return self._run(self._inner.describe_quota(subject))

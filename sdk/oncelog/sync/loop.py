@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from oncelog.client.produce.producer import Producer
 
 T = TypeVar("T")
+R = TypeVar("R")
 _POLL_S = 1.0
 _EXIT_GRACE_S: Final = 1.0
 """For a loop that is busy with something else when the interpreter ends."""
@@ -114,7 +115,7 @@ class Wrapper(StaysHere, Generic[T]):
         if not self._thread.is_here:
             raise ForkedClientError.inherited()
 
-    def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
+    def _run(self, work: Coroutine[Any, Any, R]) -> R:
         try:
             self._check_process()
         except ForkedClientError:

@@ -22,9 +22,9 @@ from oncelog_coordinator.shard.coordinator_metrics import CoordinatorCollector, 
 from oncelog_coordinator.shard.drainer import CoordinatorDrain
 from oncelog_coordinator.shard.log_port import LogPort
 from oncelog_coordinator.shard.monotonic_wall_clock import SteadyClock
-from oncelog_coordinator.shard.ownership import ShardOwnership
+from oncelog_coordinator.shard.ownership import LeaseTimes, Owner, ShardOwnership
 from oncelog_coordinator.shard.pid_pool import PidPool
-from oncelog_coordinator.shard.shard import EffectRunner, Shard
+from oncelog_coordinator.shard.shard import EffectRunner, LifeParts, Shard
 from oncelog_coordinator.shard.shard_log import ShardLog
 from oncelog_coordinator.shard.shard_runtime import ShardLife, Table
 from oncelog_runtime.metadata.cluster_keys import KIND_TXN
@@ -106,14 +106,12 @@ class CoordinatorNode:
         addresses = self._config.announced(self._ports.server.listening)
         self.address = self.shards.address = self._signpost.own_address = addresses.internal
         self._ownership = ShardOwnership(
-            addresses=addresses,
-            nonce=f"{self._ports.random.getrandbits(64):016x}",
+            owner=Owner(addresses, f"{self._ports.random.getrandbits(64):016x}"),
             metadata=self._ports.metadata,
             view=self.view,
             clock=self._clock,
             make_shard=self._make_shard,
-            lease_ttl_ms=self._config.lease_ttl_ms,
-            handover_delay_ms=self._config.handover_delay_ms,
+            times=LeaseTimes(self._config.lease_ttl_ms, self._config.handover_delay_ms),
             shards=self._owned,
             drain=self.drain,
         )
@@ -173,10 +171,12 @@ class CoordinatorNode:
             number=number,
             config=self._shard_config,
             clock=self._clock,
-            make_table=self._make_transactions if kind == KIND_TXN else self._make_offsets,
-            open_log=self._open_log,
-            make_runner=self._make_runner,
-            next_epoch=self._ownership.next_epoch,
+            parts=LifeParts(
+                make_table=self._make_transactions if kind == KIND_TXN else self._make_offsets,
+                open_log=self._open_log,
+                make_runner=self._make_runner,
+                next_epoch=self._ownership.next_epoch,
+            ),
             tracer=self._ports.tracer,
             metrics=self._metrics,
         )

@@ -10,6 +10,7 @@ from functools import partial
 from oncelog.errors import MetadataUnavailableError, NotControllerError, StorageError
 from oncelog.types import BrokerRef
 from oncelog_partition_leader.cluster.broker_contacts import Contacts
+from oncelog_partition_leader.cluster.cluster_context import ClusterContext
 from oncelog_partition_leader.cluster.controller import Controller
 from oncelog_partition_leader.cluster.failure_detector import Peers
 from oncelog_partition_leader.cluster.liveness_probe import Prober
@@ -30,7 +31,6 @@ from oncelog_partition_leader.replication.replica_manager import ReplicaManager
 from oncelog_partition_leader.rpc.admin_service import AdminService
 from oncelog_partition_leader.rpc.broker_collector import BrokerCollector
 from oncelog_partition_leader.rpc.coordinator_signpost import CoordinatorSignpost
-from oncelog_partition_leader.rpc.fetch import Reader
 from oncelog_partition_leader.rpc.operations_service import OperationsService
 from oncelog_partition_leader.rpc.quota_service import QuotaService
 from oncelog_partition_leader.rpc.records_service import RecordsService
@@ -79,39 +79,20 @@ class Broker:
             ports.transport, self.view, self.tasks, config.coordinator_timeout_ms, self.bugs, tokens
         )
         signpost = Signpost(self.view, client_listener=config.has_client_listener, broker_id=config.broker_id)
-        self.controller = Controller(
-            config,
-            ports.metadata,
-            ports.transport,
-            ports.clock,
-            ports.random,
-            self.view,
-            self.registration,
-            self.contacts,
-            prober,
-            self.tasks,
-            forgotten=self._contradicted,
-            charge=ports.quotas.change_partitions,
-            signpost=signpost,
-        )
+        cluster = ClusterContext(self.view, self.registration, self.contacts, signpost)
+        self.controller = Controller(config, ports, cluster, prober, self.tasks, forgotten=self._contradicted)
         self.peers = Peers(
             config, ports.transport, self.view, self.controller, self.contacts, prober, self.tasks, self.me
         )
         self.replicas = ReplicaManager(
             config,
             ports,
-            self.view,
+            cluster,
             self.coordinators,
             self.custody,
             self.tasks,
-            me=self.me,
-            renew=self.registration.renew,
             unreachable=self.peers.unreachable,
-            silent=self.contacts.silent,
-            is_gone=self.contacts.is_gone,
-            cluster_now_ms=self.contacts.cluster_now_ms,
             bugs=self.bugs,
-            signpost=signpost,
         )
         self.scrubber = Scrubber(config, ports.clock, ports.random, self.replicas.partitions)
         self.drainer = Drainer(
@@ -124,24 +105,17 @@ class Broker:
             resign=self.controller.resign,
             draining_is=lambda draining: ports.health.set(health.READINESS, not draining, health.NOT_DRAINING),
         )
-        reader = Reader(config, ports.clock, self.replicas)
         follower = Follower(self.replicas.partitions, self.me, self.tasks, self.bugs, self.replicas.disk_watch)
         self.healer = Healer(self.replicas.partitions, self.coordinators, config, ports.clock, self.bugs)
         self.service = BrokerService(
             config,
-            ports.clock,
-            self.view,
+            ports,
+            cluster,
             self.replicas,
-            reader,
             follower,
             self.controller,
             self.coordinators,
-            self.me,
-            self.contacts.opinion,
-            ports.transport,
             DiskConfirmation(ports.transport, self.view, self.me, self.tasks, config.coordinator_timeout_ms // 3),
-            tokens,
-            ports.tracer,
         )
         self.service.register(ports.server)
         once = Once(lambda: NotControllerError("the call was meant for another term of the controller"))

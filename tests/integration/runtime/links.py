@@ -15,7 +15,7 @@ from oncelog.link.link_codec import Frame
 from oncelog.ports import Handler
 from oncelog.v1 import errors_pb2, link_pb2
 from oncelog.wire.wire_errors import from_detail
-from oncelog_runtime.adapters.grpc.grpc_server import GrpcServer, ServerOptions
+from oncelog_runtime.adapters.grpc.grpc_server import GrpcServer, Listener, ServerOptions
 
 if TYPE_CHECKING:
     from oncelog_runtime.adapters.grpc.authentication import Authentication
@@ -33,7 +33,14 @@ async def serving(
     **more: Any,
 ) -> AsyncIterator[tuple[GrpcServer, str]]:
     """A server with these handlers, and its address."""
-    server = GrpcServer("127.0.0.1", port, cluster_id, options, authentication=authentication, **more)
+    server = GrpcServer(
+        Listener.internal("127.0.0.1", port),
+        *more.pop("doors", ()),
+        cluster_id=cluster_id,
+        options=options,
+        authentication=authentication,
+        **more,
+    )
     for method, handler in handlers.items():
         server.register(method, handler)
     address = await server.start()

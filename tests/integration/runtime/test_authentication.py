@@ -81,9 +81,8 @@ class World:
         self.keys = TokenKeys(str(jwks), SystemClock())
         tokens = TokenVerifier(self.keys, SystemClock(), "i", "a")
         self.server = GrpcServer(
-            "127.0.0.1",
-            0,
-            more=[Listener(CLIENT, "127.0.0.1", 0)],
+            Listener.internal("127.0.0.1", 0),
+            Listener(CLIENT, "127.0.0.1", 0),
             authentication=Authentication(self.authorizer, SystemClock(), tokens=tokens),
         )
         self.server.register(FETCH, self.tell)

@@ -362,7 +362,9 @@ def test_a_context_as_long_as_a_message_does_not_travel_on(run: Loop) -> None:
 def test_a_crowd_at_the_clients_door_keeps_no_service_out(run: Loop) -> None:
     async def test() -> None:
         server = GrpcServer(
-            "127.0.0.1", 0, options=ServerOptions(max_links=1), more=[Listener(listeners.CLIENT, "127.0.0.1", 0)]
+            Listener.internal("127.0.0.1", 0),
+            Listener(listeners.CLIENT, "127.0.0.1", 0),
+            options=ServerOptions(max_links=1),
         )
         server.register(FETCH, echo)
         internal = await server.start()

@@ -9,7 +9,7 @@ import pytest
 from oncelog import errors
 from oncelog.types import Buffer
 from oncelog_runtime.adapters.grpc import server_link
-from oncelog_runtime.adapters.grpc.grpc_server import GrpcServer
+from oncelog_runtime.adapters.grpc.grpc_server import GrpcServer, Listener
 from oncelog_runtime.config.startup_error import AddressInUseError
 from tests.contracts.transport_suite import FETCH, LONG_MS, PING, Gate, echo
 from tests.integration.runtime.links import Loop, client, serving
@@ -118,8 +118,8 @@ def test_a_taken_port_is_an_error_that_says_what_to_do(run: Loop) -> None:
         async with serving({PING: echo}) as (_, address):
             port = int(address.rpartition(":")[2])
             with pytest.raises(AddressInUseError, match=f"port {port} .* --listen-port"):
-                await GrpcServer("127.0.0.1", port).start()
+                await GrpcServer(Listener.internal("127.0.0.1", port)).start()
         with pytest.raises(errors.ConfigError, match="no address of this machine"):
-            await GrpcServer("192.0.2.1", 0).start()
+            await GrpcServer(Listener.internal("192.0.2.1", 0)).start()
 
     run(test)

@@ -44,7 +44,7 @@ async def serving(
     """A server with a door for clients, and the address of that one."""
     quotas = Quotas()
     quotas.replace([Quota(subject, limits)])
-    async with links.serving(handlers, more=(Listener(CLIENT, "127.0.0.1", 0),), quotas=quotas) as (server, _):
+    async with links.serving(handlers, doors=(Listener(CLIENT, "127.0.0.1", 0),), quotas=quotas) as (server, _):
         yield server, server.listening[CLIENT]
 
 

@@ -18,7 +18,7 @@ from oncelog.link.grpc_transport import GrpcTransport
 from oncelog.link.tls_check import PemPaths
 from oncelog.link.tls_files import TlsFiles
 from oncelog.types import Buffer
-from oncelog_runtime.adapters.grpc.grpc_server import GrpcServer
+from oncelog_runtime.adapters.grpc.grpc_server import GrpcServer, Listener
 from oncelog_runtime.adapters.grpc.tls import server_credentials
 from oncelog_runtime.serving.call_context import CALL
 from tests.certificates import HOUR, Authority, trusting_only
@@ -50,7 +50,7 @@ async def serving(paths: PemPaths | None, *, require_certificate: bool = True) -
     """A server's port on localhost."""
     files = TlsFiles(paths) if paths is not None else None
     credentials = server_credentials(files, require_certificate=require_certificate) if files else None
-    server = GrpcServer("127.0.0.1", 0, credentials=credentials)
+    server = GrpcServer(Listener.internal("127.0.0.1", 0, credentials))
     server.register(PING, who_calls)
     try:
         yield (await server.start()).rpartition(":")[2]
@@ -143,7 +143,7 @@ def test_an_expired_server_is_named(run: Runner, authority: Authority) -> None:
         old = authority.issue("old", "localhost", expires_in=-HOUR)
         pem = old.read()
         expired = grpc.ssl_server_credentials([(pem.key, pem.cert)])
-        server = GrpcServer("127.0.0.1", 0, credentials=expired)
+        server = GrpcServer(Listener.internal("127.0.0.1", 0, expired))
         server.register(PING, who_calls)
         port = (await server.start()).rpartition(":")[2]
         try:

@@ -17,7 +17,7 @@ from oncelog.trace.trace_context import TRACEPARENT
 from oncelog.types import Buffer
 from oncelog.v1 import errors_pb2, partition_pb2, partition_pb2_grpc
 from oncelog.wire.wire_errors import from_detail
-from oncelog_runtime.adapters.grpc.grpc_server import GrpcServer, ServerOptions
+from oncelog_runtime.adapters.grpc.grpc_server import GrpcServer, Listener, ServerOptions
 from oncelog_runtime.adapters.grpc.grpc_status import ERROR_TRAILER
 
 PRODUCE = "PartitionLeader.Produce"
@@ -27,7 +27,7 @@ PING = "PartitionLeader.Ping"
 
 @contextlib.asynccontextmanager
 async def stub(handlers: dict[str, Handler], options: ServerOptions | None = None) -> AsyncIterator[Any]:
-    server = GrpcServer("127.0.0.1", 0, options=options)
+    server = GrpcServer(Listener.internal("127.0.0.1", 0), options=options)
     for method, handler in handlers.items():
         server.register(method, handler)
     address = await server.start()

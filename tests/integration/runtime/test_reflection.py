@@ -43,7 +43,7 @@ async def tell(header: bytes, _payload: Buffer) -> tuple[bytes, Buffer]:
 
 @contextlib.asynccontextmanager
 async def server(**options: Any) -> AsyncIterator[str]:
-    running = GrpcServer("127.0.0.1", 0, **{"reflects": True, **options})
+    running = GrpcServer(Listener.internal("127.0.0.1", 0), **{"reflects": True, **options})
     running.register(METADATA, tell)
     address = await running.start()
     try:
@@ -171,9 +171,8 @@ def test_at_the_clients_door_a_token_that_is_not_good_makes_nobody_anonymous() -
     authorizer = Authorizer(Policy())
     authorizer.is_loaded = True
     running = GrpcServer(
-        "127.0.0.1",
-        0,
-        more=[Listener(CLIENT, "127.0.0.1", 0)],
+        Listener.internal("127.0.0.1", 0),
+        Listener(CLIENT, "127.0.0.1", 0),
         authentication=Authentication(authorizer, SystemClock()),
         reflects=True,
     )

@@ -19,4 +19,4 @@ def test_the_page_is_what_the_parsers_say(monkeypatch: pytest.MonkeyPatch) -> No
     assert spec.loader is not None
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
-    assert made.PAGE.read_text() == made.page(), "run: python scripts/gen_cli_docs.py"
+    assert made.PAGE.read_text() == made.page(), "run: python -m scripts.gen_cli_docs"

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from oncelog.core.batch.control import Marker, control_of, seal_fence, seal_marker
-from oncelog.core.batch.header import TRANSACTIONAL, BatchHeader, partition_tag, read_header, seal
+from oncelog.core.batch.header import TRANSACTIONAL, BatchHeader, partition_tag, read_header
 from oncelog_partition_leader.core.log.aborted_index import AbortedEntry
 from oncelog_partition_leader.core.producers.decisions import BatchDecision, Origin
 from oncelog_partition_leader.core.producers.producer_state import ProducerStates
@@ -16,6 +16,7 @@ from oncelog_partition_leader.log.partition_log import Appended, LogConfig, Part
 from oncelog_runtime.sim.disk import SimDisk
 from oncelog_runtime.sim.faults import FaultPlan
 from oncelog_runtime.sim.loop import SimLoop
+from tests.sealing import sealed
 
 T = TypeVar("T")
 TOPIC_ID = "0123456789abcdef0123456789abcdef"
@@ -56,7 +57,7 @@ def batch(
         "tag": tag,
         "txn_shard": shard if txn else 0xFFFF,
     }
-    return seal(payload, **{**fields, **changes})
+    return sealed(payload, **{**fields, **changes})
 
 
 def plain(payload: bytes = b"payload!", **options: Any) -> bytes:

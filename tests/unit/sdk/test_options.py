@@ -79,7 +79,7 @@ BAD = (
 
 
 def test_the_types_are_those_of_the_configuration_classes() -> None:
-    assert gen_options.main(["--check"]) == 0, "run python scripts/gen_options.py"
+    assert gen_options.main(["--check"]) == 0, "run python -m scripts.gen_options"
 
 
 def test_a_type_checker_finds_each_mistake_and_nothing_else(tmp_path: Path) -> None:

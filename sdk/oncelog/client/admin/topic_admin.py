@@ -17,7 +17,7 @@ from oncelog.client.admin.descriptions import (
     TopicDescription,
 )
 from oncelog.client.consume.raw_batches import RawReader
-from oncelog.client.routing.metadata import created_again, unknown_topic
+from oncelog.client.routing.metadata import created_again
 from oncelog.client.routing.offset_lookup import EARLIEST, LATEST, FoundOffset, OffsetLookup
 from oncelog.config import READ_COMMITTED, READ_UNCOMMITTED
 from oncelog.core.names import check_topic_name
@@ -82,7 +82,7 @@ class TopicAdmin(AdminBase):
         topic = reply.topics[0]
         if topic.HasField("error"):
             error = from_detail(topic.error)
-            raise unknown_topic(name) if isinstance(error, UnknownTopicError) else error
+            raise UnknownTopicError.named(name) if isinstance(error, UnknownTopicError) else error
         return topic_of(topic)
 
     async def describe_topics(self, names: Iterable[str]) -> dict[str, TopicDescription]:
@@ -224,7 +224,7 @@ class TopicAdmin(AdminBase):
         (topic,) = reply.topics
         if topic.HasField("error"):
             error = from_detail(topic.error)
-            raise unknown_topic(name) if isinstance(error, UnknownTopicError) else error
+            raise UnknownTopicError.named(name) if isinstance(error, UnknownTopicError) else error
         return [
             ConfigValue(c.name, c.value, "topic" if c.explicit else "default", c.default_value, c.legal)
             for c in topic.config

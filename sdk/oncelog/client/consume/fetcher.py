@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from oncelog import errors
 from oncelog.client.context import Context, now_ms
-from oncelog.client.routing.metadata import Metadata, unknown_topic
+from oncelog.client.routing.metadata import Metadata
 from oncelog.client.routing.offset_lookup import isolation
 from oncelog.config import ConsumerConfig
 from oncelog.core.consume.consumer import Aborted, AbortedByName, Cursor, by_name
@@ -372,6 +372,6 @@ class Fetcher:
             if gone and self._metadata.newer_topic(cursor.partition.topic, cursor.id.topic_id) is not None:
                 self.wake()  # it was created again: see `Following`
             elif gone and cursor.generation == generation and not cursor.is_fetching and not self._is_closed:
-                self._deliver(cursor, unknown_topic(cursor.partition.topic))
+                self._deliver(cursor, errors.UnknownTopicError.named(cursor.partition.topic))
 
         self._metadata.request_refresh().add_done_callback(look)

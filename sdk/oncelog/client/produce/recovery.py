@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from oncelog import errors
 from oncelog.client.context import Context, now_ms
 from oncelog.client.produce.produce_calls import ProduceCalls, Request
 from oncelog.client.routing.calls import Caller
-from oncelog.client.routing.metadata import Metadata, unknown_topic
+from oncelog.client.routing.metadata import Metadata
 from oncelog.core.batch.sequence import last_sequence
 from oncelog.core.produce.accumulator import Accumulator, Batch
 from oncelog.core.produce.producer_window import ProducerWindow, Resolved
@@ -34,11 +34,21 @@ class Settle(Protocol):
     def __call__(self, resolved: Resolved, base_offset: int = -1, /) -> None: ...
 
 
-class Recovery:
-    """See the module. One per sender, whose windows, batches and calls it sees and changes.
+class Hands(NamedTuple):
+    """What a recovery lets its sender do."""
 
-    `settle` tells outcomes; `wake` and `wake_at` (loop milliseconds) make the sender look at a partition; `spawn` owns tasks.
-    """
+    settle: Settle
+    """Tells outcomes."""
+    wake: Callable[[PartitionId], None]
+    """Looks at a partition soon."""
+    wake_at: Callable[[PartitionId, int], None]
+    """Looks at it at this time, in the loop's milliseconds."""
+    spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+    """Owns the task."""
+
+
+class Recovery:
+    """See the module. One per sender, whose windows, batches and calls it sees and changes."""
 
     def __init__(
         self,
@@ -49,11 +59,7 @@ class Recovery:
         accumulator: Accumulator,
         windows: dict[PartitionId, ProducerWindow],
         outstanding: dict[Batch, None],
-        *,
-        settle: Settle,
-        wake: Callable[[PartitionId], None],
-        wake_at: Callable[[PartitionId, int], None],
-        spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+        sender: Hands,
     ) -> None:
         self._context = context
         self._metadata = metadata
@@ -62,10 +68,7 @@ class Recovery:
         self._accumulator = accumulator
         self._windows = windows
         self._outstanding = outstanding
-        self._settle_resolved = settle
-        self._wake = wake
-        self._wake_at = wake_at
-        self._spawn = spawn
+        self._sender = sender
         self._settling: dict[PartitionId, None] = {}
         self._leaderless: dict[PartitionId, int] = {}
         self._refreshing: asyncio.Task[None] | None = None
@@ -117,9 +120,9 @@ class Recovery:
                 self._fail_partition(partition)
         for partition in list(self._leaderless):
             if self._metadata.leader(partition).address is not None:
-                self._wake(partition)
+                self._sender.wake(partition)
             else:
-                self._wake_at(partition, now + self._context.delay_ms(self._leaderless[partition]))
+                self._sender.wake_at(partition, now + self._context.delay_ms(self._leaderless[partition]))
         for request in self._calls.slow(_SUSPICIOUS_MS):
             if self._is_deposed(request):
                 self._calls.abandon(request)
@@ -134,13 +137,13 @@ class Recovery:
         """Finds out what became of a batch in doubt; one question per partition at a time."""
         if partition not in self._settling:
             self._settling[partition] = None
-            task = self._spawn(self._settle(partition, window, batch))
+            task = self._sender.spawn(self._settle(partition, window, batch))
             task.add_done_callback(lambda _: self._asked(partition))  # also when it is cancelled before its first step
 
     def _asked(self, partition: PartitionId) -> None:
         self._settling.pop(partition, None)
         if not self._is_closed:
-            self._wake(partition)
+            self._sender.wake(partition)
 
     async def _settle(self, partition: PartitionId, window: ProducerWindow, batch: Batch) -> None:
         """Asks until the leader answers, or refuses to for good: until then nobody may write behind this batch."""
@@ -160,16 +163,16 @@ class Recovery:
             try:
                 reply = await self._caller.to_leader(partition, methods.GET_PRODUCER_STATE, request, timeout_ms)
                 if self._windows.get(partition) is window:  # else the topic was deleted while we asked
-                    self._settle_resolved(window.settled(batch, reply.written), reply.base_offset)
+                    self._sender.settle(window.settled(batch, reply.written), reply.base_offset)
                 return
             except errors.OncelogError as error:
                 if self._windows.get(partition) is not window:
                     return
                 is_unknown = isinstance(error, errors.UnknownTopicError)
                 if not error.retriable and not is_unknown:
-                    self._settle_resolved(window.unanswerable(batch, error))
+                    self._sender.settle(window.unanswerable(batch, error))
                     return
-                self._settle_resolved(window.give_up(batch))
+                self._sender.settle(window.give_up(batch))
                 if is_unknown and self._is_gone(partition):
                     self._fail_partition(partition)
                     return
@@ -205,6 +208,6 @@ class Recovery:
             for batch in moved:
                 batch.move_to(PartitionId(now.topic_id, partition.partition))
             self._accumulator.put_first(moved)
-            self._wake(moved[0].partition)
+            self._sender.wake(moved[0].partition)
         failed = [batch for batch in gone if batch not in moved]
-        self._settle_resolved([(batch, unknown_topic(batch.topic)) for batch in failed])
+        self._sender.settle([(batch, errors.UnknownTopicError.named(batch.topic)) for batch in failed])

@@ -21,12 +21,12 @@ from oncelog.client.context import Context, now_ms
 from oncelog.client.produce import obstacles
 from oncelog.client.produce.delivery import wait_done
 from oncelog.client.produce.produce_calls import Lane, ProduceCalls, Request
-from oncelog.client.produce.recovery import Recovery
+from oncelog.client.produce.recovery import Hands, Recovery
 from oncelog.client.produce.send_trace import SendTraces
 from oncelog.client.routing.calls import Caller
 from oncelog.client.routing.metadata import Metadata, Topic
 from oncelog.config import ProducerConfig
-from oncelog.core.batch.header import CODECS
+from oncelog.core.batch.header import CODECS, reseal
 from oncelog.core.batch.identity import NOBODY, Identity
 from oncelog.core.causes import because
 from oncelog.core.produce.accumulator import Accumulator, Batch, Row
@@ -77,10 +77,7 @@ class Sender:
             self._accumulator,
             self._windows,
             self._outstanding,
-            settle=self._settle_resolved,
-            wake=self._wake,
-            wake_at=self._wake_at,
-            spawn=self._spawn,
+            Hands(self._settle_resolved, self._wake, self._wake_at, self._spawn),
         )
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._dirty: dict[PartitionId, None] = {}
@@ -388,27 +385,15 @@ class Sender:
         from oncelog.core.batch import batch as codec
 
         assert window.identity is not None
-        who = window.identity
-        where: dict[str, Any] = {
-            "codec": self._codec,
-            "producer_id": who.producer_id,
-            "producer_epoch": who.producer_epoch,
-            "base_sequence": window.next_sequence,
-            "txn_producer_id": who.txn_producer_id,
-            "txn_no": who.txn_no,
-            "txn_shard": who.txn_shard,
-            "topic_id": batch.partition.topic_id,
-            "partition": batch.partition.partition,
-        }
+        identity = codec.batch_identity(window.identity, window.next_sequence, batch.partition)
+        times = batch.timestamps_ms
         if batch.encoded:  # it was meant for a topic that is gone: see `Recovery`
-            del where["codec"]
-            encoded = codec.reseal_batch(batch.encoded, **where)
+            encoded = reseal(batch.encoded, identity)
         elif batch.arrow is not None:
-            encoded = codec.encode_arrow(batch.arrow, timestamp_ms=batch.timestamps_ms[0], **where)
+            encoded = codec.encode_arrow(batch.arrow, identity, timestamp_ms=times[0], codec=self._codec)
         else:
-            encoded = codec.encode_batch(
-                batch.keys, batch.values, timestamps_ms=batch.timestamps_ms, headers=batch.headers, **where
-            )
+            rows = (batch.keys, batch.values)
+            encoded = codec.encode_rows(*rows, identity, timestamps_ms=times, headers=batch.headers, codec=self._codec)
         if len(encoded) > self._config.max_request_size:
             raise errors.MessageTooLargeError(
                 "the batch is larger than max_request_size",

@@ -145,16 +145,6 @@ class Caller:
 
         return await self._call(locate, spec, request, timeout_ms)
 
-    async def to_address(
-        self, address: str, spec: MethodSpec[Req, Rep], request: Req, timeout_ms: int | None = None
-    ) -> Rep:
-        """Calls this process and no other."""
-
-        async def locate(deadline_ms: int) -> str:
-            return address
-
-        return await self._call(locate, spec, request, timeout_ms)
-
     async def _call(self, locate: Locate, spec: MethodSpec[Req, Rep], request: Req, timeout_ms: int | None) -> Rep:
         deadline_ms = self._context.deadline_ms(timeout_ms)
         attempt = 0

@@ -22,7 +22,6 @@ from oncelog.core.batch.hashing import shard_for
 from oncelog.core.names import check_topic_name
 from oncelog.core.told_metadata import check_address, check_partitions, check_shards
 from oncelog.types import PartitionId
-from oncelog.v1 import errors_pb2
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.wire import methods
 
@@ -107,7 +106,7 @@ class Metadata:
                 attempt += 1
                 if not await self._context.pause(attempt, grace_ms):
                     self._wanted.pop(name, None)
-                    raise unknown_topic(name)
+                    raise errors.UnknownTopicError.named(name)
         return topic
 
     def grace_until_ms(self) -> int:
@@ -406,13 +405,6 @@ class Metadata:
                 known[owner.shard] = (owner.address, owner.epoch)
 
 
-def unknown_topic(name: str) -> errors.UnknownTopicError:
-    """The error that says how to create the topic."""
-    return errors.UnknownTopicError(
-        f"topic `{name}` does not exist; create it with: oncelog topic create {name} --partitions 1", topic=name
-    )
-
-
 def no_partition(topic: Topic, partition: int) -> errors.UnknownTopicError:
     """The error that says which partitions there are."""
     return errors.UnknownTopicError(
@@ -430,11 +422,6 @@ def created_again(
         topic=topic,
         **where,
     )
-
-
-def is_unknown_topic(detail: errors_pb2.ErrorDetail) -> bool:
-    """The detail says that a topic or partition does not exist."""
-    return int(detail.code) == errors.ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _owner(owners: dict[int, tuple[str, int]], shard: int, kind: str) -> str:

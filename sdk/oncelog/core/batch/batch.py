@@ -19,12 +19,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, Required, TypedDict, Unpack, cast
 
 import pyarrow as pa
 
 from oncelog.core.batch import header as hd
-from oncelog.core.batch.header import CODEC_LZ4, CODEC_NONE, CODEC_ZSTD, BatchHeader
+from oncelog.core.batch.header import CODEC_LZ4, CODEC_NONE, CODEC_ZSTD, BatchHeader, BatchIdentity, Content
+from oncelog.core.batch.identity import Identity
 from oncelog.core.batch.record import (
     MAX_RECORD_HEADERS,
     TIMESTAMP_MAX_MS,
@@ -34,7 +35,7 @@ from oncelog.core.batch.record import (
     not_milliseconds,
 )
 from oncelog.errors import CorruptMessageError, InvalidRecordError, UnsupportedCompressionError
-from oncelog.types import Buffer
+from oncelog.types import Buffer, PartitionId
 
 MAX_UNCOMPRESSED_BYTES: Final = 64 << 20
 """No batch may unpack to more; default of every decoder."""
@@ -59,6 +60,19 @@ _SCHEMAS: Final = {hd.SCHEMA_PLAIN: PLAIN_SCHEMA, hd.SCHEMA_HEADERS: HEADERS_SCH
 # ---------------------------------------------------------------- encoding
 
 
+class BatchIdentityFields(TypedDict, total=False):
+    """An `BatchIdentity` as keywords, the partition by its names."""
+
+    topic_id: Required[str]
+    partition: Required[int]
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    txn_producer_id: int
+    txn_no: int
+    txn_shard: int
+
+
 def encode_batch(
     keys: Sequence[bytes | None],
     values: Sequence[bytes | None],
@@ -66,14 +80,23 @@ def encode_batch(
     timestamps_ms: Sequence[int],
     headers: Sequence[HeaderList] | None = None,
     codec: int = CODEC_NONE,
-    producer_id: int = hd.NO_PRODUCER_ID,
-    producer_epoch: int = -1,
-    base_sequence: int = hd.NO_SEQUENCE,
-    txn_producer_id: int = hd.NO_PRODUCER_ID,
-    txn_no: int = 0,
-    txn_shard: int = hd.NO_SHARD,
-    topic_id: str,
-    partition: int,
+    control: bool = False,
+    **identity: Unpack[BatchIdentityFields],
+) -> bytes:
+    """`encode_rows`, with the fields of the identity as keywords."""
+    numbers = cast("dict[str, int]", {name: item for name, item in identity.items() if name in BatchIdentity._fields})
+    whole = BatchIdentity(partition_tag(identity["topic_id"], identity["partition"]), **numbers)
+    return encode_rows(keys, values, whole, timestamps_ms=timestamps_ms, headers=headers, codec=codec, control=control)
+
+
+def encode_rows(
+    keys: Sequence[bytes | None],
+    values: Sequence[bytes | None],
+    identity: BatchIdentity,
+    *,
+    timestamps_ms: Sequence[int],
+    headers: Sequence[HeaderList] | None = None,
+    codec: int = CODEC_NONE,
     control: bool = False,
 ) -> bytes:
     """A whole batch of at least one record, as a producer sends it.
@@ -93,80 +116,30 @@ def encode_batch(
     if headers is not None and any(headers):
         columns.append(_headers_array(headers, len(keys)))
         schema = HEADERS_SCHEMA
-    return _seal(
-        pa.RecordBatch.from_arrays(columns, schema=schema),
-        base_timestamp_ms=base,
-        max_timestamp_ms=max(timestamps_ms),
-        codec=codec,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        txn_producer_id=txn_producer_id,
-        txn_no=txn_no,
-        txn_shard=txn_shard,
-        tag=partition_tag(topic_id, partition),
-        control=control,
-    )
+    rows = pa.RecordBatch.from_arrays(columns, schema=schema)
+    return _seal(rows, (base, max(timestamps_ms)), codec, identity, control)
 
 
-def encode_arrow(
-    record_batch: Any,
-    *,
-    timestamp_ms: int,
-    codec: int = CODEC_NONE,
-    producer_id: int = hd.NO_PRODUCER_ID,
-    producer_epoch: int = -1,
-    base_sequence: int = hd.NO_SEQUENCE,
-    txn_producer_id: int = hd.NO_PRODUCER_ID,
-    txn_no: int = 0,
-    txn_shard: int = hd.NO_SHARD,
-    topic_id: str,
-    partition: int,
-) -> bytes:
+def encode_arrow(record_batch: Any, identity: BatchIdentity, *, timestamp_ms: int, codec: int = CODEC_NONE) -> bytes:
     """A whole batch from Arrow columns `key`, `value` and, if present, `timestamp` and `headers`; no work per row.
 
     `key` and `value` are binary or string of any width, or null. `timestamp` is an Arrow timestamp or milliseconds;
-    null rows and a missing column take `timestamp_ms`. Raises as `encode_batch`.
+    null rows and a missing column take `timestamp_ms`. Raises as `encode_rows`.
     """
     payload, base, last = _payload_columns(record_batch, timestamp_ms)
-    return _seal(
-        payload,
-        base_timestamp_ms=base,
-        max_timestamp_ms=last,
-        codec=codec,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        txn_producer_id=txn_producer_id,
-        txn_no=txn_no,
-        txn_shard=txn_shard,
-        tag=partition_tag(topic_id, partition),
-        control=False,
-    )
+    return _seal(payload, (base, last), codec, identity)
 
 
-def reseal_batch(
-    data: Buffer,
-    *,
-    producer_id: int,
-    producer_epoch: int,
-    base_sequence: int,
-    txn_producer_id: int,
-    txn_no: int,
-    txn_shard: int,
-    topic_id: str,
-    partition: int,
-) -> bytes:
-    """An encoded batch that was certainly never written, for another partition; its payload is not touched."""
-    return hd.reseal(
-        data,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        txn_producer_id=txn_producer_id,
-        txn_no=txn_no,
-        txn_shard=txn_shard,
-        tag=partition_tag(topic_id, partition),
+def batch_identity(identity: Identity, base_sequence: int, partition: PartitionId) -> BatchIdentity:
+    """Of a batch that this identity writes to a partition, where its records are numbered from `base_sequence` on."""
+    return BatchIdentity(
+        partition_tag(partition.topic_id, partition.partition),
+        identity.producer_id,
+        identity.producer_epoch,
+        base_sequence,
+        identity.txn_producer_id,
+        identity.txn_no,
+        identity.txn_shard,
     )
 
 
@@ -287,43 +260,25 @@ def _to_headers(column: Any) -> Any:
 
 
 def _seal(
-    batch: Any,
-    *,
-    base_timestamp_ms: int,
-    max_timestamp_ms: int,
-    codec: int,
-    producer_id: int,
-    producer_epoch: int,
-    base_sequence: int,
-    txn_producer_id: int,
-    txn_no: int,
-    txn_shard: int,
-    tag: int,
-    control: bool,
+    batch: Any, times_ms: tuple[int, int], codec: int, identity: BatchIdentity, is_control: bool = False
 ) -> bytes:
-    _check_times(base_timestamp_ms, max_timestamp_ms)
+    """`times_ms`: the smallest and the largest."""
+    smallest_ms, largest_ms = times_ms
+    _check_times(smallest_ms, largest_ms)
     message = batch.serialize()
     if message.size > MAX_UNCOMPRESSED_BYTES:
         raise InvalidRecordError("the batch is too large", bytes=message.size, limit=MAX_UNCOMPRESSED_BYTES)
     codec, payload = _compress(message, codec)
-    attributes = (hd.TRANSACTIONAL if txn_producer_id >= 0 else 0) | (hd.CONTROL if control else 0)
-    return hd.seal(
-        payload,
-        codec=codec,
-        attributes=attributes,
-        schema_id=hd.SCHEMA_PLAIN if batch.num_columns == len(PLAIN_SCHEMA) else hd.SCHEMA_HEADERS,
-        record_count=batch.num_rows,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        txn_producer_id=txn_producer_id,
-        txn_no=txn_no,
-        base_timestamp_ms=base_timestamp_ms,
-        max_timestamp_ms=max_timestamp_ms,
-        uncompressed_length=message.size,
-        tag=tag,
-        txn_shard=txn_shard,
+    content = Content(
+        codec,
+        (hd.TRANSACTIONAL if identity.txn_producer_id >= 0 else 0) | (hd.CONTROL if is_control else 0),
+        hd.SCHEMA_PLAIN if batch.num_columns == len(PLAIN_SCHEMA) else hd.SCHEMA_HEADERS,
+        batch.num_rows,
+        smallest_ms,
+        largest_ms,
+        message.size,
     )
+    return hd.seal(payload, content, identity)
 
 
 def _compress(message: Any, codec: int) -> tuple[int, Buffer]:

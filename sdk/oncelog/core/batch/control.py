@@ -28,13 +28,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from oncelog.core.batch.header import (
+    CODEC_NONE,
     CONTROL,
     HEADER_BYTES,
-    NO_PRODUCER_ID,
-    NO_SEQUENCE,
-    NO_SHARD,
     SCHEMA_PLAIN,
     TRANSACTIONAL,
+    BatchIdentity,
+    Content,
     seal,
 )
 from oncelog.errors import CorruptMessageError, InvalidRecordError
@@ -140,60 +140,31 @@ def seal_marker(
     marker: Marker, *, txn_producer_id: int, txn_no: int, txn_shard: int, timestamp_ms: int, tag: int
 ) -> bytes:
     """The batch of a marker, as a producer would seal it; the leader stamps the prefix when it appends it."""
-    return _seal(
-        marker_payload(marker),
-        attributes=TRANSACTIONAL | CONTROL,
+    identity = BatchIdentity(
+        tag,
         producer_id=txn_producer_id,
         producer_epoch=marker.session_epoch,
         txn_producer_id=txn_producer_id,
         txn_no=txn_no,
         txn_shard=txn_shard,
-        timestamp_ms=timestamp_ms,
-        tag=tag,
     )
+    return _seal(marker_payload(marker), TRANSACTIONAL | CONTROL, timestamp_ms, identity)
 
 
 def seal_fence(*, producer_id: int, producer_epoch: int, timestamp_ms: int, tag: int) -> bytes:
     """The batch of a fence: `producer_epoch` is the new, higher one."""
-    return _seal(
-        fence_payload(Fence(producer_epoch)),
-        attributes=CONTROL,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        txn_producer_id=NO_PRODUCER_ID,
-        txn_no=0,
-        txn_shard=NO_SHARD,
-        timestamp_ms=timestamp_ms,
-        tag=tag,
-    )
+    identity = BatchIdentity(tag, producer_id, producer_epoch)
+    return _seal(fence_payload(Fence(producer_epoch)), CONTROL, timestamp_ms, identity)
 
 
-def _seal(
-    payload: bytes,
-    *,
-    attributes: int,
-    producer_id: int,
-    producer_epoch: int,
-    txn_producer_id: int,
-    txn_no: int,
-    txn_shard: int,
-    timestamp_ms: int,
-    tag: int,
-) -> bytes:
-    return seal(
-        payload,
-        codec=0,
+def _seal(payload: bytes, attributes: int, timestamp_ms: int, identity: BatchIdentity) -> bytes:
+    content = Content(
+        codec=CODEC_NONE,
         attributes=attributes,
         schema_id=SCHEMA_PLAIN,
         record_count=1,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=NO_SEQUENCE,
-        txn_producer_id=txn_producer_id,
-        txn_no=txn_no,
         base_timestamp_ms=timestamp_ms,
         max_timestamp_ms=timestamp_ms,
         uncompressed_length=len(payload),
-        tag=tag,
-        txn_shard=txn_shard,
     )
+    return seal(payload, content, identity)

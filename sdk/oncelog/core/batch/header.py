@@ -119,25 +119,38 @@ def partition_tag(topic_id: str, partition: int) -> int:
     return crc32c(f"{topic_id}/{partition}".encode())
 
 
-def seal(
-    payload: Buffer,
-    *,
-    codec: int,
-    attributes: int,
-    schema_id: int,
-    record_count: int,
-    producer_id: int,
-    producer_epoch: int,
-    base_sequence: int,
-    txn_producer_id: int,
-    txn_no: int,
-    base_timestamp_ms: int,
-    max_timestamp_ms: int,
-    uncompressed_length: int,
-    tag: int,
-    txn_shard: int,
-) -> bytes:
+class Content(NamedTuple):
+    """What a header says of the payload: the same for whoever writes it, and wherever."""
+
+    codec: int
+    attributes: int
+    schema_id: int
+    record_count: int
+    base_timestamp_ms: int
+    max_timestamp_ms: int
+    uncompressed_length: int
+
+
+class BatchIdentity(NamedTuple):
+    """As whom a batch is written, in which transaction, and for which partition: what a moved batch is given anew.
+
+    The defaults are those of a producer without idempotence, outside of any transaction.
+    """
+
+    tag: int
+    """`partition_tag` of the partition."""
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = -1
+    base_sequence: int = NO_SEQUENCE
+    txn_producer_id: int = NO_PRODUCER_ID
+    txn_no: int = 0
+    txn_shard: int = NO_SHARD
+
+
+def seal(payload: Buffer, content: Content, identity: BatchIdentity) -> bytes:
     """A producer's batch: base offset 0, leader epoch -1, the body sealed by its checksum."""
+    codec, attributes, schema_id, record_count, base_timestamp_ms, max_timestamp_ms, uncompressed_length = content
+    tag, producer_id, producer_epoch, base_sequence, txn_producer_id, txn_no, txn_shard = identity
     body = _BODY.pack(
         MAGIC,
         codec,
@@ -161,36 +174,19 @@ def seal(
     return b"".join((prefix, _CRC.pack(crc32c(prefix)), _CRC.pack(body_crc), body, payload))
 
 
-def reseal(
-    data: Buffer,
-    *,
-    producer_id: int,
-    producer_epoch: int,
-    base_sequence: int,
-    txn_producer_id: int,
-    txn_no: int,
-    tag: int,
-    txn_shard: int,
-) -> bytes:
+def reseal(data: Buffer, identity: BatchIdentity) -> bytes:
     """A batch that was certainly never written, sealed anew for another partition; its payload stays as it is."""
     old = read_header(data)
-    return seal(
-        memoryview(data)[HEADER_BYTES:],
-        codec=old.codec,
-        attributes=old.attributes,
-        schema_id=old.schema_id,
-        record_count=old.record_count,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        txn_producer_id=txn_producer_id,
-        txn_no=txn_no,
-        base_timestamp_ms=old.base_timestamp_ms,
-        max_timestamp_ms=old.max_timestamp_ms,
-        uncompressed_length=old.uncompressed_length,
-        tag=tag,
-        txn_shard=txn_shard,
+    content = Content(
+        old.codec,
+        old.attributes,
+        old.schema_id,
+        old.record_count,
+        old.base_timestamp_ms,
+        old.max_timestamp_ms,
+        old.uncompressed_length,
     )
+    return seal(memoryview(data)[HEADER_BYTES:], content, identity)
 
 
 def stamp_prefix(base_offset: int, batch_length: int, leader_epoch: int, append_timestamp_ms: int) -> bytes:

@@ -65,6 +65,20 @@ def backoff_ms(tries: int) -> int:
     return _BACKOFF_MS[min(tries, len(_BACKOFF_MS) - 1)]
 
 
+class Reach(NamedTuple):
+    """Whose markers are carried, and by which means."""
+
+    shard: int
+    epoch: int
+    """The coordinator epoch in which they are sent."""
+    transport: Transport
+    view: ClusterView
+    topics: KnownTopics
+    timeout_ms: int
+    """Of one call."""
+    tasks: TaskOwner
+
+
 class MarkerCourier:
     """One kind of receipt for the markers of one life of a shard. `on_done` hears of answered markers, `on_gone` of those whose
     partition does not exist any more.
@@ -72,25 +86,13 @@ class MarkerCourier:
 
     def __init__(
         self,
-        shard: int,
-        epoch: int,
-        transport: Transport,
-        view: ClusterView,
-        topics: KnownTopics,
-        timeout_ms: int,
-        tasks: TaskOwner,
+        reach: Reach,
         receipt: Receipt,
         on_done: Callable[[list[Carried]], None],
         on_gone: Callable[[list[Carried]], None],
         before_call: Callable[[Sequence[MarkerKey]], None],
     ) -> None:
-        self._shard = shard
-        self._epoch = epoch
-        self._transport = transport
-        self._view = view
-        self._topics = topics
-        self._timeout_ms = timeout_ms
-        self._tasks = tasks
+        self._reach = reach
         self._receipt = receipt
         self._on_done = on_done
         self._on_gone = on_gone
@@ -152,7 +154,7 @@ class MarkerCourier:
         by_address: dict[str, list[MarkerKey]] = defaultdict(list)
         for key in list(self._waiting):
             try:
-                address = self._view.address_of(self._view.require_leader(key.partition).broker_id)
+                address = self._reach.view.address_of(self._reach.view.require_leader(key.partition).broker_id)
             except UnknownTopicError:
                 self._prove(key)
                 continue
@@ -168,18 +170,20 @@ class MarkerCourier:
             if keys:
                 self._busy[address] = None
                 markers = [(key, self._waiting.pop(key)) for key in keys]
-                self._tasks.spawn(self._deliver(address, markers), f"markers {self._shard} to {address}")
+                self._reach.tasks.spawn(self._deliver(address, markers), f"markers {self._reach.shard} to {address}")
 
     async def _deliver(self, address: str, markers: list[Carried]) -> None:
         try:
             await self._call(address, markers)
         except OncelogError as error:
-            _log.debug("markers of shard %d to %s: %s", self._shard, address, error)
+            _log.debug("markers of shard %d to %s: %s", self._reach.shard, address, error)
             self._later(markers)
         except AssertionError:
             raise
         except Exception:
-            _log.exception("a bug: %d markers of shard %d to %s are sent again", len(markers), self._shard, address)
+            _log.exception(
+                "a bug: %d markers of shard %d to %s are sent again", len(markers), self._reach.shard, address
+            )
             self._later(markers)
         finally:
             self._busy.pop(address, None)
@@ -188,13 +192,13 @@ class MarkerCourier:
 
     async def _call(self, address: str, markers: list[Carried]) -> None:
         request = pa.WriteTxnMarkersRequest(
-            txn_shard=self._shard,
-            coordinator_epoch=self._epoch,
+            txn_shard=self._reach.shard,
+            coordinator_epoch=self._reach.epoch,
             markers=[marker for _, marker in markers],
             on_disk=self._receipt.on_disk,
         )
         self._before_call([key for key, _ in markers])
-        reply, _ = await methods.WRITE_TXN_MARKERS.call(self._transport, address, request, self._timeout_ms)
+        reply, _ = await methods.WRITE_TXN_MARKERS.call(self._reach.transport, address, request, self._reach.timeout_ms)
         if len(reply.markers) != len(markers):
             raise UnknownServerError("the leader answered for another number of markers")
         done: list[Carried] = []
@@ -239,7 +243,7 @@ class MarkerCourier:
         self._unproven.append((key, self._waiting.pop(key)))
         if not self._is_proving:
             self._is_proving = True
-            self._tasks.spawn(self._prove_all(), f"proof that partitions are gone, shard {self._shard}")
+            self._reach.tasks.spawn(self._prove_all(), f"proof that partitions are gone, shard {self._reach.shard}")
 
     async def _prove_all(self) -> None:
         """Round after round, until nothing waits for proof: what comes during a look belongs to the next one."""
@@ -253,7 +257,7 @@ class MarkerCourier:
     async def _look_for(self, items: list[Carried]) -> dict[str, int]:
         """How many partitions their topics have, as far as that can be proven."""
         try:
-            return await self._topics.partitions_of(key.partition.topic_id for key, _ in items)
+            return await self._reach.topics.partitions_of(key.partition.topic_id for key, _ in items)
         except OncelogError as error:
             _log.info("whether %d partitions exist is not known: %s", len(items), error)
         except AssertionError:

@@ -30,7 +30,7 @@ from oncelog_coordinator.core.decision import Effect
 from oncelog_coordinator.core.transactions.commands import BecameVisible, MarkersCommitted, MarkersDone, SendMarkers
 from oncelog_coordinator.core.transactions.records import Target
 from oncelog_coordinator.effects.known_topics import KnownTopics
-from oncelog_coordinator.effects.marker_courier import Carried, MarkerCourier, MarkerKey, Receipt, backoff_ms
+from oncelog_coordinator.effects.marker_courier import Carried, MarkerCourier, MarkerKey, Reach, Receipt, backoff_ms
 from oncelog_coordinator.shard.coordinator_metrics import CoordinatorMetrics
 from oncelog_coordinator.shard.shard_runtime import ShardLife
 from oncelog_runtime.metadata import cluster_keys
@@ -77,9 +77,9 @@ class MarkerSender:
         self._spans: dict[tuple[str, int], tracing.Span] = {}
         self._visible: dict[tuple[str, int], asyncio.Future[None]] = {}
         self._tasks = TaskOwner(_broken)
-        reach = (shard, life.epoch, transport, view, topics, timeout_ms, self._tasks)
-        self._sending = MarkerCourier(*reach, Receipt(on_disk=False), self._committed, self._done, self._work_for)
-        self._syncing = MarkerCourier(*reach, _SYNCED, self._done, self._done, self._for_nobody)
+        reach = Reach(shard, life.epoch, transport, view, topics, timeout_ms, self._tasks)
+        self._sending = MarkerCourier(reach, Receipt(on_disk=False), self._committed, self._done, self._work_for)
+        self._syncing = MarkerCourier(reach, _SYNCED, self._done, self._done, self._for_nobody)
         self._closed = False
         self.on_close: Callable[[], object] = _nothing
 

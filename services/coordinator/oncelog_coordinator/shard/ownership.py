@@ -21,6 +21,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from oncelog.errors import MetadataUnavailableError, OncelogError
 from oncelog_coordinator.core.assignment import assign
@@ -74,33 +75,42 @@ class _Owned:
     """A write of a higher epoch is under way."""
 
 
+class Owner(NamedTuple):
+    """Who owns: where this process is reached, and which of its runs this is."""
+
+    addresses: Addresses
+    nonce: str
+
+
+class LeaseTimes(NamedTuple):
+    """How long a lease lasts without being kept alive, and how long members must be settled before shards move."""
+
+    ttl_ms: int
+    handover_delay_ms: int
+
+
 class ShardOwnership:
     """`run` is its task; `shards` is what handlers look up."""
 
     def __init__(
         self,
-        addresses: Addresses,
-        nonce: str,
+        owner: Owner,
         metadata: MetadataStore,
         view: ClusterView,
         clock: SteadyClock,
         make_shard: Callable[[str, int], Shard],
-        lease_ttl_ms: int,
-        handover_delay_ms: int,
+        times: LeaseTimes,
         shards: dict[ShardKey, Shard],
         drain: CoordinatorDrain,
     ) -> None:
         self._drain = drain
-        drain.address = addresses.internal
-        self._addresses = addresses
-        self._address = addresses.internal
-        self._nonce = nonce
+        self._addresses, self._nonce = owner
+        self._address = drain.address = owner.addresses.internal
         self._metadata = metadata
         self._view = view
         self._clock = clock
         self._make_shard = make_shard
-        self._ttl_ms = lease_ttl_ms
-        self._handover_delay_ms = handover_delay_ms
+        self._ttl_ms, self._handover_delay_ms = times
         self._lease_id = 0
         self._granted_at = 0.0
         self._owned: dict[ShardKey, _Owned] = {}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from oncelog.errors import (
     CoordinatorLoadInProgressError,
@@ -25,7 +25,7 @@ from oncelog_coordinator.core.decision import Command, Effect, Reply
 from oncelog_coordinator.core.vitality import Vitality
 from oncelog_coordinator.shard.log_port import LogLostError, LogPort
 from oncelog_coordinator.shard.monotonic_wall_clock import SteadyClock
-from oncelog_coordinator.shard.shard_runtime import LifeMetrics, ShardLife, Table, first_cause
+from oncelog_coordinator.shard.shard_runtime import LifeMetrics, ShardLife, Table, Watched, first_cause
 
 _log = logging.getLogger(__name__)
 _REPORTED_IN_FULL = 3
@@ -44,8 +44,19 @@ class EffectRunner(Protocol):
         ...
 
 
+class LifeParts(NamedTuple):
+    """Of what each life of a shard is made."""
+
+    make_table: Callable[[], Table]
+    open_log: Callable[[str, int, int], LogPort]
+    """`open_log(kind, number, epoch)`."""
+    make_runner: Callable[[Shard, ShardLife], EffectRunner]
+    next_epoch: Callable[[str, int, int], Awaitable[int | None]]
+    """`next_epoch(kind, number, above)` returns None when somebody else owns the shard."""
+
+
 class Shard:
-    """`run` is its task. `next_epoch(kind, number, above)` returns None when somebody else owns the shard."""
+    """`run` is its task."""
 
     def __init__(
         self,
@@ -53,10 +64,7 @@ class Shard:
         number: int,
         config: ShardConfig,
         clock: SteadyClock,
-        make_table: Callable[[], Table],
-        open_log: Callable[[str, int, int], LogPort],
-        make_runner: Callable[[Shard, ShardLife], EffectRunner],
-        next_epoch: Callable[[str, int, int], Awaitable[int | None]],
+        parts: LifeParts,
         tracer: Tracer | None = None,
         metrics: LifeMetrics | None = None,
     ) -> None:
@@ -65,10 +73,7 @@ class Shard:
         self.epoch = 0
         self._config = config
         self._clock = clock
-        self._make_table = make_table
-        self._open_log = open_log
-        self._make_runner = make_runner
-        self._next_epoch = next_epoch
+        self._parts = parts
         self._newest_epoch = 0
         """That the log was written in, as far as is known: above etcd's after a restore, when an owner's clock was ahead."""
         self._tracer = tracer
@@ -129,20 +134,18 @@ class Shard:
         _log.info("shard %s belongs to another process now", self.name)
 
     async def _live_once(self, epoch: int) -> None:
-        log = self._log = self._open_log(self.kind, self.number, epoch)
+        log = self._log = self._parts.open_log(self.kind, self.number, epoch)
         effects: list[Effect] = []
         life = ShardLife(
-            self._make_table(),
+            self._parts.make_table(),
             log,
             epoch,
             self._config,
             self._clock,
             effects.append,
-            self._tracer,
-            self.name,
-            self._metrics,
+            Watched(self.name, self._tracer, self._metrics),
         )
-        runner = self._make_runner(self, life)
+        runner = self._parts.make_runner(self, life)
         error: OncelogError | None = None
         try:
             await life.load()
@@ -184,7 +187,7 @@ class Shard:
     async def _win_epoch(self) -> int | None:
         while True:
             try:
-                return await self._next_epoch(self.kind, self.number, self._newest_epoch)
+                return await self._parts.next_epoch(self.kind, self.number, self._newest_epoch)
             except OncelogError as error:
                 _log.warning("shard %s cannot win an epoch: %s", self.name, error)
                 await asyncio.sleep(self._config.retry_backoff_max_ms / 1000)

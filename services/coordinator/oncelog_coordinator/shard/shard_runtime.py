@@ -22,7 +22,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from oncelog.errors import CoordinatorNotAvailableError, InternalServerError, OncelogError, ResourceExhaustedError
 from oncelog.trace import span_names
@@ -134,6 +134,17 @@ class _Step:
     confirm: bool = False
 
 
+class Watched(NamedTuple):
+    """By whom a life is watched, and under which name."""
+
+    name: str = ""
+    tracer: Tracer | None = None
+    metrics: LifeMetrics | None = None
+
+
+_UNWATCHED: Final = Watched()
+
+
 class ShardLife:
     """Runs from `load` to the first failure. `on_effect` must not block and must not raise."""
 
@@ -145,17 +156,13 @@ class ShardLife:
         config: ShardConfig,
         clock: SteadyClock,
         on_effect: Callable[[Effect], None],
-        tracer: Tracer | None = None,
-        name: str = "",
-        metrics: LifeMetrics | None = None,
+        watched: Watched = _UNWATCHED,
     ) -> None:
-        self._tracer = tracer
-        self._name = name
+        self._name, self._tracer, self._metrics = watched
         self.table = table
         self.epoch = epoch
         self.on_effect = on_effect
         self._log = log
-        self._metrics = metrics
         self._config = config
         self._clock = clock
         self._inbox: deque[_Asked] = deque()

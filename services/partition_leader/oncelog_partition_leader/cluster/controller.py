@@ -13,17 +13,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from random import Random
 
 from oncelog.errors import MetadataUnavailableError, OncelogError, StaleControllerEpochError
-from oncelog.ports import Transport, WallClock
 from oncelog.types import BrokerRef
 from oncelog_partition_leader.cluster.balancer import Balancer
-from oncelog_partition_leader.cluster.broker_contacts import Contacts
+from oncelog_partition_leader.cluster.cluster_context import ClusterContext
 from oncelog_partition_leader.cluster.elections import Elections
 from oncelog_partition_leader.cluster.liveness_probe import Prober
 from oncelog_partition_leader.cluster.reassigner import Mover
-from oncelog_partition_leader.cluster.registration import Registration, learned
+from oncelog_partition_leader.cluster.registration import learned
 from oncelog_partition_leader.cluster.topics import Topics
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.core.cluster.election import Brokers
@@ -31,10 +29,10 @@ from oncelog_partition_leader.core.cluster.reachability import Verdict
 from oncelog_partition_leader.core.cluster.succession import Succession
 from oncelog_runtime.metadata import cluster_keys
 from oncelog_runtime.metadata.cluster_keys import Cluster, SessionKey, broker_key
-from oncelog_runtime.metadata.cluster_view import ClusterView, partition_of
-from oncelog_runtime.ports import Compare, MetadataStore, Put
+from oncelog_runtime.metadata.cluster_view import partition_of
+from oncelog_runtime.node_ports import NodePorts
+from oncelog_runtime.ports import Compare, Put
 from oncelog_runtime.process.tasks import TaskOwner
-from oncelog_runtime.serving.signpost import Signpost
 
 _log = logging.getLogger(__name__)
 _RETRY_S = 0.1
@@ -47,28 +45,21 @@ class Controller:
     def __init__(
         self,
         config: BrokerConfig,
-        metadata: MetadataStore,
-        transport: Transport,
-        clock: WallClock,
-        random: Random,
-        view: ClusterView,
-        registration: Registration,
-        contacts: Contacts,
+        ports: NodePorts,
+        cluster: ClusterContext,
         prober: Prober,
         tasks: TaskOwner,
         forgotten: Callable[[str], None],
-        charge: Callable[[int], None],
-        signpost: Signpost,
     ) -> None:
-        self.signpost = signpost
+        view = cluster.view
+        self.signpost = cluster.signpost
         self._config = config
-        self._metadata = metadata
-        self._transport = transport
-        self._clock = clock
-        self._random = random
+        self._metadata = ports.metadata
+        self._clock = ports.clock
+        self._random = ports.random
         self._view = view
-        self._registration = registration
-        self._contacts = contacts
+        self._registration = cluster.registration
+        self._contacts = cluster.contacts
         self._prober = prober
         self._succession = Succession()
         self._known_holder: BrokerRef | None = None
@@ -81,14 +72,13 @@ class Controller:
         self._probing: dict[BrokerRef, None] = {}
         self._overthrow: BrokerRef | None = None
         self._rebalance_at_ms = 0
-        self.elections = Elections(
-            config, metadata, transport, view, tasks, self.commit, self._brokers, self._wake.set, forgotten
-        )
-        self.topics = Topics(config, view, random, clock, self.commit, self._topics_changed, charge)
-        self.mover = Mover(config, metadata, view, self.commit)
-        self.balancer = Balancer(config, view, clock, self.mover, self.commit)
+        self.elections = Elections(config, ports, view, tasks, self.commit, self._brokers, self._wake.set, forgotten)
+        charge = ports.quotas.change_partitions
+        self.topics = Topics(config, view, ports.random, ports.clock, self.commit, self._topics_changed, charge)
+        self.mover = Mover(config, ports.metadata, view, self.commit)
+        self.balancer = Balancer(config, view, ports.clock, self.mover, self.commit)
         view.listen(self._saw)
-        contacts.listen(self._heard)
+        cluster.contacts.listen(self._heard)
 
     # ------------------------------------------------------------ facts
 

@@ -27,7 +27,6 @@ from oncelog.errors import (
     RequestTimedOutError,
     UnknownTopicError,
 )
-from oncelog.ports import Transport
 from oncelog.types import BrokerRef, PartitionId
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import types_pb2
@@ -52,7 +51,8 @@ from oncelog_partition_leader.core.replication.replica_state import LogState, Re
 from oncelog_partition_leader.log.topic_config import TopicConfig, min_insync_of
 from oncelog_runtime.metadata.cluster_keys import Partition, broker_key, partition_key, topic_key
 from oncelog_runtime.metadata.cluster_view import ClusterView, Versioned
-from oncelog_runtime.ports import Compare, MetadataStore, Put
+from oncelog_runtime.node_ports import NodePorts
+from oncelog_runtime.ports import Compare, Put
 from oncelog_runtime.process.tasks import TaskOwner
 
 _log = logging.getLogger(__name__)
@@ -85,8 +85,7 @@ class Elections:
     def __init__(
         self,
         config: BrokerConfig,
-        metadata: MetadataStore,
-        transport: Transport,
+        ports: NodePorts,
         view: ClusterView,
         tasks: TaskOwner,
         commit: Commit,
@@ -96,8 +95,8 @@ class Elections:
     ) -> None:
         self._defaults = TopicConfig(min_insync_replicas=config.min_insync_replicas)
         self._timeout_ms = config.replicate_timeout_ms
-        self._metadata = metadata
-        self._transport = transport
+        self._metadata = ports.metadata
+        self._transport = ports.transport
         self._view = view
         self._tasks = tasks
         self._commit = commit

@@ -61,7 +61,8 @@ class Coordinators:
         bugs: Bugs,
         tokens: SessionTokens,
     ) -> None:
-        self._tokens = tokens
+        self.tokens = tokens
+        """What shows whose transaction it is."""
         self._transport = transport
         self._view = view
         self._tasks = tasks
@@ -116,7 +117,7 @@ class Coordinators:
                 txn_producer_id=session.txn_producer_id,
                 txn_no=session.txn_no,
                 producer_epoch=session.session_epoch,
-                session_token=self._tokens.of_session(transactional_id, session.txn_producer_id, session.session_epoch),
+                session_token=self.tokens.of_session(transactional_id, session.txn_producer_id, session.session_epoch),
             )
         )
         for asker in askers:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from oncelog.core.batch.control import seal_fence, seal_marker
 from oncelog.core.batch.header import BatchHeader, read_header
@@ -102,23 +102,29 @@ class Host(Protocol):
         ...
 
 
+class PartitionName(NamedTuple):
+    """A partition by each of its names."""
+
+    id: PartitionId
+    topic: str
+    tag: int
+    """What its batches carry: `header.partition_tag`."""
+
+
 class Leadership:
     """One epoch of leading. `log` is used only here and by readers while it lasts."""
 
     def __init__(
         self,
         host: Host,
-        partition: PartitionId,
-        topic: str,
-        tag: int,
+        name: PartitionName,
         log: PartitionLog,
         topic_config: TopicConfig,
         epoch: int,
         replicas: ReplicaSet,
         request_sync: Callable[[], None],
     ) -> None:
-        self.partition = partition
-        self.topic = topic
+        self.partition, self.topic, self._tag = name
         self.epoch = epoch
         self.replicas = replicas
         self.confirming = Confirming(replicas, host.gone)
@@ -129,8 +135,7 @@ class Leadership:
         self.traced = TracedAppends()
         self._host = host
         self._metrics = host.metrics
-        self._traffic = host.metrics.traffic_of(topic)
-        self._tag = tag
+        self._traffic = host.metrics.traffic_of(name.topic)
         self._request_sync = request_sync
         self._inbox: list[Command] = []
         self._inbox_bytes = 0

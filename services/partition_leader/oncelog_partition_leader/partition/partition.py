@@ -23,14 +23,14 @@ from oncelog.errors import (
     UnknownLeaderEpochError,
 )
 from oncelog.types import BrokerRef, Buffer, PartitionId
-from oncelog_partition_leader.core.replication.replica_set import Isr, ReplicaSet
+from oncelog_partition_leader.core.replication.replica_set import Ends, Isr, Registered, ReplicaSet
 from oncelog_partition_leader.core.replication.replica_state import Seal
 from oncelog_partition_leader.core.replication.sessions import FollowerEnd
 from oncelog_partition_leader.log.data_dir.custody import Claim
 from oncelog_partition_leader.log.group_commit import GroupSync
 from oncelog_partition_leader.log.partition_log import PartitionLog
 from oncelog_partition_leader.log.topic_config import TopicConfig
-from oncelog_partition_leader.partition.leadership import Host, Leadership
+from oncelog_partition_leader.partition.leadership import Host, Leadership, PartitionName
 from oncelog_partition_leader.partition.long_poll import Ear
 from oncelog_runtime.metadata.cluster_keys import Partition
 from oncelog_runtime.process.tasks import TaskOwner
@@ -175,23 +175,20 @@ class LocalPartition:
         fsync = self.topic_config.fsync
         replicas = ReplicaSet(
             me,
-            state.replicas,
-            state.isr,
-            mod_revision=mod_revision,
+            Registered(state.replicas, state.isr, mod_revision, state.eligible),
+            Ends(
+                high_watermark=max(self._follower_watermark, self.log.log_start_offset),
+                log=self.log.log_end_offset,
+                own=self.log.synced_end_offset if fsync else self.log.log_end_offset,
+            ),
             min_insync_replicas=min_insync_replicas,
             lag_max_ms=self._host.config.replica_lag_time_max_ms,
-            high_watermark=max(self._follower_watermark, self.log.log_start_offset),
-            log_end=self.log.log_end_offset,
-            own_end=self.log.synced_end_offset if fsync else self.log.log_end_offset,
             now_ms=self._host.clock.monotonic_ms(),
-            eligible=state.eligible,
             is_sealed=self.seal is not None and self.seal.leader_epoch == state.leader_epoch,
         )
         self.leadership = Leadership(
             self._host,
-            self.id,
-            self.topic,
-            self.tag,
+            PartitionName(self.id, self.topic, self.tag),
             self.log,
             self.topic_config,
             state.leader_epoch,
@@ -233,11 +230,6 @@ class LocalPartition:
     def in_session(self, epoch: int, session: int) -> bool:
         """The session is still the newest, after a wait."""
         return self.failed is None and (epoch, session) == self._session and epoch == self.known_epoch
-
-    @property
-    def session_has_data(self) -> bool:
-        """After the first data nothing is truncated in a session."""
-        return self._session_has_data
 
     def follow(self, epoch: int, batches: Buffer) -> int:
         """Appends a leader's batches, which begin at the log end. Returns the new log end. Raises `StorageError`."""

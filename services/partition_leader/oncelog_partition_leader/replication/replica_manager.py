@@ -20,6 +20,7 @@ from oncelog.errors import NotLeaderError, OncelogError, StorageError, UnknownTo
 from oncelog.ports import Transport, WallClock
 from oncelog.trace.tracing import Tracer
 from oncelog.types import BrokerRef, PartitionId
+from oncelog_partition_leader.cluster.cluster_context import ClusterContext
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.core.producers.transactions import TxnSession
 from oncelog_partition_leader.core.replication.replica_state import ReplicaState
@@ -67,21 +68,16 @@ class ReplicaManager:
         self,
         config: BrokerConfig,
         ports: NodePorts,
-        view: ClusterView,
+        cluster: ClusterContext,
         coordinators: Coordinators,
         custody: Custody,
         tasks: TaskOwner,
         *,
-        me: Callable[[], BrokerRef],
-        renew: Callable[[str], None],
         unreachable: Callable[[BrokerRef, OncelogError], None],
-        silent: Callable[[int], Collection[BrokerRef]],
-        is_gone: Callable[[BrokerRef], bool],
-        cluster_now_ms: Callable[[], int],
         bugs: Bugs,
-        signpost: Signpost,
     ) -> None:
-        self._signpost = signpost
+        view, silent = cluster.view, cluster.contacts.silent
+        self._cluster = cluster
         self._config = config
         self._view = view
         self._tasks = tasks
@@ -91,12 +87,8 @@ class ReplicaManager:
         self._transport = ports.transport
         self._tracer = ports.tracer
         self._coordinators = coordinators
-        self._me = me
-        self._renew = renew
+        self._me = cluster.me
         self._unreachable = unreachable
-        self._silent = silent
-        self._is_gone = is_gone
-        self._cluster_now_ms = cluster_now_ms
         self._custody = custody
         self.defaults = TopicConfig(
             min_insync_replicas=config.min_insync_replicas,
@@ -104,8 +96,9 @@ class ReplicaManager:
         )
         self._replicator = Replicator(self, tasks)
         self._isr = IsrKeeper(ports.metadata, view, ports.clock, tasks, lambda: silent(config.replica_silence_max_ms))
-        self.hand_over = HandOver(ports.metadata, view, ports.clock, me, self.min_insync_of)
+        self.hand_over = HandOver(ports.metadata, view, ports.clock, cluster.me, self.min_insync_of)
         self.trash = Trash(ports.disk, config.log_dir, config.trash_retention_ms)
+        cluster_now_ms = cluster.contacts.cluster_now_ms
         self.leftovers = Leftovers(
             ports.disk, config.log_dir, self.trash, ports.metadata, view, ports.clock, cluster_now_ms, self._is_used
         )
@@ -157,7 +150,7 @@ class ReplicaManager:
 
     @property
     def signpost(self) -> Signpost:
-        return self._signpost
+        return self._cluster.signpost
 
     def me(self) -> BrokerRef:
         return self._me()
@@ -173,7 +166,7 @@ class ReplicaManager:
 
     def gone(self, brokers: Iterable[int]) -> Collection[int]:
         live = self._view.live()
-        return {id_ for id_ in brokers if id_ not in live or self._is_gone(BrokerRef(id_, live[id_]))}
+        return {id_ for id_ in brokers if id_ not in live or self._cluster.contacts.is_gone(BrokerRef(id_, live[id_]))}
 
     def isr_may_change(self, leadership: Leadership) -> None:
         self._isr.look(leadership)
@@ -246,7 +239,9 @@ class ReplicaManager:
             self._opener.left(name)
             await self._reopen(name)
         else:
-            self._renew(f"the log of {partition.topic}-{name.partition} failed, and nobody else can lead it")
+            self._cluster.registration.renew(
+                f"the log of {partition.topic}-{name.partition} failed, and nobody else can lead it"
+            )
 
     # ------------------------------------------------------------ following etcd
 
@@ -518,7 +513,7 @@ class ReplicaManager:
             raise NotLeaderError(
                 "this broker does not lead the partition",
                 partition=partition_id.partition,
-                go_to=self._signpost.leader(partition_id),
+                go_to=self._cluster.signpost.leader(partition_id),
             )
         return partition
 
@@ -573,7 +568,8 @@ class ReplicaManager:
 
     def _give_way(self) -> None:
         """Members from which this broker is cut off lead on: silent to it for longer than a dead one stays registered."""
-        alive, now_ms = self._silent(self._config.session_timeout_ms + _LEASE_LATE_MS), self._clock.monotonic_ms()
+        now_ms = self._clock.monotonic_ms()
+        alive = self._cluster.contacts.silent(self._config.session_timeout_ms + _LEASE_LATE_MS)
         isolated = [led for led in self.led if led.replicas.must_give_way(now_ms, alive)] if alive else []
         isolated = [led for led in isolated if self.hand_over.is_due(led.partition)]
         if isolated:
@@ -584,7 +580,7 @@ class ReplicaManager:
         """Retention over all partitions, one after the other. By most brokers' clocks: a leader's deletions are everybody's."""
         for partition in list(self.partitions.values()):
             try:
-                await partition.trim(self._cluster_now_ms())
+                await partition.trim(self._cluster.contacts.cluster_now_ms())
             except StorageError as error:
                 if partition.log.failed is not None:
                     partition.fail(error)

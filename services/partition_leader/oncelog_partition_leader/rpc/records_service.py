@@ -11,9 +11,8 @@ Rule 3: a retry of an idempotent caller is the same batch in the same partition,
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
-from oncelog.core.batch.batch import decode_arrow, encode_batch, iter_batches, records_of
+from oncelog.core.batch.batch import BatchIdentityFields, decode_arrow, encode_batch, iter_batches, records_of
 from oncelog.core.batch.hashing import partition_for_key, shard_for
 from oncelog.core.batch.header import BatchHeader
 from oncelog.core.batch.record import Record
@@ -213,9 +212,9 @@ class RecordsService:
             raise InvalidRequestError("an idempotent caller sets each timestamp_ms: a retry must be the same batch")
         if transactional and not (request.transactional_id and shards):
             raise InvalidRequestError("a transaction needs its transactional id")
-        identity: dict[str, Any] = {}
+        identity: BatchIdentityFields = {"topic_id": topic.topic_id, "partition": partition}
         if request.producer_id or request.producer_epoch or request.base_sequence or transactional:
-            identity = {
+            identity |= {
                 "producer_id": request.producer_id,
                 "producer_epoch": request.producer_epoch,
                 "base_sequence": request.base_sequence,
@@ -231,8 +230,6 @@ class RecordsService:
             [record.value if record.HasField("value") else None for record in records],
             timestamps_ms=[record.timestamp_ms or now_ms for record in records],
             headers=headers,
-            topic_id=topic.topic_id,
-            partition=partition,
             **identity,
         )
 

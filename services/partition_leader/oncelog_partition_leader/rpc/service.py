@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 from oncelog.core.batch.control import Marker
@@ -25,7 +24,6 @@ from oncelog.errors import (
     ShuttingDownError,
     StaleBrokerEpochError,
 )
-from oncelog.ports import Transport
 from oncelog.trace import span_names, tracing
 from oncelog.trace.trace_context import TRACEPARENT
 from oncelog.types import BrokerRef, Buffer, PartitionId
@@ -34,6 +32,7 @@ from oncelog.v1 import types_pb2
 from oncelog.wire import methods
 from oncelog.wire.methods import MethodSpec
 from oncelog.wire.wire_errors import to_detail
+from oncelog_partition_leader.cluster.cluster_context import ClusterContext
 from oncelog_partition_leader.cluster.controller import Controller
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.core.log.batch_check import BatchLimits, check_question, read_client_batch
@@ -58,10 +57,10 @@ from oncelog_partition_leader.rpc.get_metadata import metadata_reply, to_ref
 from oncelog_partition_leader.rpc.topic_readiness import wait_until_usable
 from oncelog_runtime.metadata.cluster_keys import INTERNAL_TOPICS, SHARD_WRITER_BASE, producer_id_ceiling
 from oncelog_runtime.metadata.cluster_view import ClusterView
-from oncelog_runtime.ports import RpcServer, WallClock
+from oncelog_runtime.node_ports import NodePorts
+from oncelog_runtime.ports import RpcServer
 from oncelog_runtime.security.gate import Serve, handler_of
 from oncelog_runtime.serving.call_context import asked_on
-from oncelog_runtime.serving.session_tokens import SessionTokens
 from oncelog_runtime.serving.topic_access import TopicOperation, require_access
 
 _HOLD_MAX_MS = 10_000
@@ -75,34 +74,28 @@ class BrokerService:
     def __init__(
         self,
         config: BrokerConfig,
-        clock: WallClock,
-        view: ClusterView,
+        ports: NodePorts,
+        cluster: ClusterContext,
         replicas: ReplicaManager,
-        reader: Reader,
         follower: Follower,
         controller: Controller,
         coordinators: Coordinators,
-        me: Callable[[], BrokerRef],
-        opinion: Callable[[BrokerRef], bool | None],
-        transport: Transport,
         disks: DiskConfirmation,
-        tokens: SessionTokens,
-        tracer: tracing.Tracer | None = None,
     ) -> None:
         self._disks = disks
-        self._tokens = tokens
+        self._tokens = coordinators.tokens
         self._config = config
-        self._clock = clock
-        self._view = view
+        self._clock = ports.clock
+        self._view = cluster.view
         self._replicas = replicas
-        self._reader = reader
+        self._reader = Reader(config, ports.clock, replicas)
         self._follower = follower
         self._controller = controller
         self._coordinators = coordinators
-        self._me = me
-        self._opinion = opinion
-        self._transport = transport
-        self._tracer = tracer
+        self._me = cluster.me
+        self._opinion = cluster.contacts.opinion
+        self._transport = ports.transport
+        self._tracer = ports.tracer
         self.draining = False
         self._ends_asked: dict[PartitionId, tuple[int, int]] = {}
 

@@ -78,12 +78,11 @@ def build_ports(config: NodeConfig, component: str, tls: ProcessTls | None = Non
     clock = SystemClock()
     quotas = Quotas(metrics if isinstance(config, ServingConfig) else None)  # the others serve no clients
     security, authentication = build_security(config, clock, metrics, quotas)
+    credentials = server_credentials(tls.internal, require_certificate=True) if tls.internal else None
     server = GrpcServer(
-        config.listen_host,
-        config.listen_port,
+        Listener.internal(config.listen_host, config.listen_port, credentials),
+        *_client_listeners(config, tls),
         options=_server_options(config, software),
-        credentials=server_credentials(tls.internal, require_certificate=True) if tls.internal else None,
-        more=_client_listeners(config, tls),
         tracer=tracer,
         metrics=metrics,
         authentication=authentication,

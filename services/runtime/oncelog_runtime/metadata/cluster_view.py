@@ -138,7 +138,7 @@ class ClusterView:
         entry = self.topics.get(name)
         if entry is None:
             self._require_listed()
-            raise UnknownTopicError(f"no topic {name!r}; create it with `oncelog topic create {name}`", topic=name)
+            raise UnknownTopicError.named(name)
         return entry.value
 
     def topic_name(self, topic_id: str) -> str | None:

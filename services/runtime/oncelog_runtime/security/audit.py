@@ -13,11 +13,14 @@ import logging
 from typing import Any, Final
 
 from oncelog.ports import WallClock
+from oncelog_runtime.core.security.access import Decided
 from oncelog_runtime.core.security.audit_limits import AuditLimits
 from oncelog_runtime.observability import metric_names as names
 from oncelog_runtime.observability.metrics import NodeMetrics
 
 audit_log = logging.getLogger("oncelog.audit")
+_SAME: Final = ("principal", "method", "operation", "resource_type", "resource", "allowed")
+"""What makes one decision a repetition of another."""
 _CHARACTERS_MAX: Final = 256
 
 
@@ -29,34 +32,13 @@ class AuditTrail:
         self._metrics = metrics
         self._limits = AuditLimits()
 
-    def record(
-        self,
-        *,
-        principal: str,
-        peer: str,
-        listener: str,
-        method: str,
-        operation: str,
-        resource_type: str,
-        resource: str,
-        allowed: bool,
-        reason: str,
-    ) -> None:
+    def record(self, decided: Decided) -> None:
         """A decision of the rules."""
-        if not allowed:
-            self._metrics.counter(names.AUTHORIZATION_DENIED, operation, resource_type).inc()
-        self._write(
-            allowed,
-            (principal, method, operation, resource_type, resource, allowed),
-            principal=principal,
-            peer=peer,
-            listener=listener,
-            method=method,
-            operation=operation,
-            resource_type=resource_type,
-            resource=resource,
-            reason=reason,
-        )
+        if not decided.allowed:
+            self._metrics.counter(names.AUTHORIZATION_DENIED, decided.operation, decided.resource_type).inc()
+        line = decided._asdict()
+        same = tuple(line[name] for name in _SAME)
+        self._write(line.pop("allowed"), same, **line)
 
     def unauthenticated(self, *, peer: str, listener: str, code: str, reason: str) -> None:
         """Somebody's proof was refused."""

@@ -20,7 +20,7 @@ from oncelog.ports import Handler
 from oncelog.types import Buffer
 from oncelog.wire.methods import MethodSpec
 from oncelog.wire.wire_errors import to_detail
-from oncelog_runtime.core.security.access import Access
+from oncelog_runtime.core.security.access import Access, Decided
 from oncelog_runtime.core.security.acl import Operation, ResourceType
 from oncelog_runtime.core.security.method_table import TABLE, Alternatives, Each, Question, Row
 from oncelog_runtime.serving.call_context import CALL, CallInfo
@@ -141,15 +141,17 @@ def _record(call: CallInfo, method: str, question: Question, *, allowed: bool) -
         name = access.topic_name(name) or name
     reason = "" if allowed else access.why(question.operation, question.resource_type, name).reason
     access.audit.record(
-        principal=access.principal,
-        peer=call.peer,
-        listener=call.listener,
-        method=method,
-        operation=str(question.operation),
-        resource_type=str(question.resource_type),
-        resource=name,
-        allowed=allowed,
-        reason=reason,
+        Decided(
+            principal=access.principal,
+            peer=call.peer,
+            listener=call.listener,
+            method=method,
+            operation=str(question.operation),
+            resource_type=str(question.resource_type),
+            resource=name,
+            allowed=allowed,
+            reason=reason,
+        )
     )
 
 

@@ -11,7 +11,7 @@ from oncelog.errors import OncelogError
 from oncelog_coordinator.core.vitality import Vitality
 from oncelog_coordinator.shard.drainer import CoordinatorDrain
 from oncelog_coordinator.shard.monotonic_wall_clock import SteadyClock
-from oncelog_coordinator.shard.ownership import ShardOwnership
+from oncelog_coordinator.shard.ownership import LeaseTimes, Owner, ShardOwnership
 from oncelog_coordinator.shard.shard import Shard
 from oncelog_runtime.core.listeners import Addresses
 from oncelog_runtime.metadata import cluster_keys
@@ -54,14 +54,12 @@ class Node:
         self.draining: list[bool] = []
         self.drain = CoordinatorDrain(ports.metadata, self.view, ports.clock, self.shards, self.draining.append)
         self.ownership = ShardOwnership(
-            addresses=Addresses(address),
-            nonce=f"{ports.random.getrandbits(64):x}",
+            owner=Owner(Addresses(address), f"{ports.random.getrandbits(64):x}"),
             metadata=ports.metadata,
             view=self.view,
             clock=SteadyClock(ports.clock),
             make_shard=lambda kind, number: FakeShard(kind, number, lives, running),  # type: ignore[arg-type,return-value]
-            lease_ttl_ms=3_000,
-            handover_delay_ms=500,
+            times=LeaseTimes(ttl_ms=3_000, handover_delay_ms=500),
             shards=self.shards,
             drain=self.drain,
         )

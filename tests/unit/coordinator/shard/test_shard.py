@@ -17,7 +17,7 @@ from oncelog_coordinator.core.transactions.records import EPOCH_KEY, EpochRecord
 from oncelog_coordinator.core.transactions.transaction_state import ProducerIdNeededError
 from oncelog_coordinator.core.transactions.transaction_table import TransactionTable
 from oncelog_coordinator.shard.monotonic_wall_clock import SteadyClock
-from oncelog_coordinator.shard.shard import Shard
+from oncelog_coordinator.shard.shard import LifeParts, Shard
 from oncelog_coordinator.shard.shard_runtime import ShardLife
 from oncelog_runtime.observability.metrics import NodeMetrics
 from oncelog_runtime.process.bugs import Bugs
@@ -80,10 +80,12 @@ class Host:
             number=3,
             config=ShardConfig(check_invariants=True, **config),
             clock=SteadyClock(self.clock),
-            make_table=lambda: TransactionTable(SOON),
-            open_log=lambda kind, number, epoch: partition.open(epoch),
-            make_runner=self._runner,
-            next_epoch=self._next_epoch,
+            parts=LifeParts(
+                make_table=lambda: TransactionTable(SOON),
+                open_log=lambda kind, number, epoch: partition.open(epoch),
+                make_runner=self._runner,
+                next_epoch=self._next_epoch,
+            ),
             metrics=self.metrics,
         )
         self.task: asyncio.Task[None] | None = None

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from oncelog.core.batch.control import Marker
-from oncelog.core.batch.header import NO_SHARD, TRANSACTIONAL, partition_tag, read_header, seal
+from oncelog.core.batch.header import NO_SHARD, TRANSACTIONAL, partition_tag, read_header
 from oncelog.core.causes import told_of
 from oncelog.errors import (
     CoordinatorNotAvailableError,
@@ -26,19 +26,20 @@ from oncelog.errors import (
 from oncelog.types import BrokerRef, PartitionId
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.core.producers.transactions import TxnName, TxnSession
-from oncelog_partition_leader.core.replication.replica_set import ReplicaSet
+from oncelog_partition_leader.core.replication.replica_set import Ends, Registered, ReplicaSet
 from oncelog_partition_leader.log.disk_watch import DiskWatch
 from oncelog_partition_leader.log.partition_log import PartitionLog
 from oncelog_partition_leader.log.topic_config import TopicConfig
 from oncelog_partition_leader.partition.broker_metrics import BrokerMetrics
 from oncelog_partition_leader.partition.commands import AppendBatch, AppendMarkerCommand, SettleCommand, Written
-from oncelog_partition_leader.partition.leadership import Leadership
+from oncelog_partition_leader.partition.leadership import Leadership, PartitionName
 from oncelog_partition_leader.partition.leadership_confirmation import CONFIRM_MS
 from oncelog_runtime.metadata.cluster_keys import Partition
 from oncelog_runtime.observability.metrics import NodeMetrics
 from oncelog_runtime.process.bugs import Bugs
 from oncelog_runtime.sim import SimWorld
 from oncelog_runtime.sim.clock import SimClock
+from tests.sealing import sealed
 
 TOPIC_ID = "0" * 32
 A, B = BrokerRef(1, 11), BrokerRef(2, 12)
@@ -97,21 +98,15 @@ class Leading:
         self.host = host
         replicas = ReplicaSet(
             A,
-            (1, 2),
-            (A, B),
-            mod_revision=5,
+            Registered((1, 2), (A, B), mod_revision=5),
+            Ends(high_watermark=0, log=0, own=0),
             min_insync_replicas=min_insync,
             lag_max_ms=1_000,
-            high_watermark=0,
-            log_end=0,
-            own_end=0,
             now_ms=0,
         )
         self.leadership = Leadership(
             host,
-            PartitionId(TOPIC_ID, 0),
-            "t",
-            partition_tag(TOPIC_ID, 0),
+            PartitionName(PartitionId(TOPIC_ID, 0), "t", partition_tag(TOPIC_ID, 0)),
             log,
             TopicConfig(min_insync_replicas=min_insync),
             3,
@@ -157,7 +152,7 @@ class Leading:
 def batch(
     producer_id: int = -1, sequence: int = -1, *, epoch: int = 0, txn_no: int = 0, payload: bytes = b"x"
 ) -> bytes:
-    return seal(
+    return sealed(
         payload,
         codec=0,
         attributes=TRANSACTIONAL if txn_no else 0,

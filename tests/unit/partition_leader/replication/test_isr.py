@@ -6,7 +6,7 @@ import asyncio
 from typing import Any, cast
 
 from oncelog.types import BrokerRef, PartitionId
-from oncelog_partition_leader.core.replication.replica_set import ReplicaSet
+from oncelog_partition_leader.core.replication.replica_set import Ends, Registered, ReplicaSet
 from oncelog_partition_leader.replication.isr import IsrKeeper
 from oncelog_runtime.metadata.cluster_keys import Partition, partition_key
 from oncelog_runtime.metadata.cluster_view import ClusterView
@@ -57,9 +57,13 @@ def test_a_change_by_another_hand_between_look_and_write_is_not_undone() -> None
     with SimWorld(1) as world:
         clock = world.node("a").clock
         replicas = ReplicaSet(
-            A, (1, 2, 3), (A, B, C), mod_revision=5, min_insync_replicas=2, lag_max_ms=0, high_watermark=0,
-            log_end=1, own_end=1, now_ms=-1,
-        )  # fmt: skip
+            A,
+            Registered((1, 2, 3), (A, B, C), mod_revision=5),
+            Ends(high_watermark=0, log=1, own=1),
+            min_insync_replicas=2,
+            lag_max_ms=0,
+            now_ms=-1,
+        )
         leadership = FakeLeadership(replicas)
         metadata = FakeMetadata(KeyValue(key, after.encode(), 6))
         view = ClusterView()

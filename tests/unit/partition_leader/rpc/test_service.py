@@ -52,7 +52,9 @@ def test_what_is_refused_before_it_is_queued_leaves_no_span_open(monkeypatch: py
     partition = SimpleNamespace(topic="orders", id=P0, require_leadership=require_leadership, topic_config=config)
     tracer, spans = recording_tracer()
     unused: Any = SimpleNamespace(find=lambda _: partition)
-    service = BrokerService(*[unused] * 13, tracer=tracer)
+    parts: Any = SimpleNamespace(view=None, me=None, contacts=SimpleNamespace(opinion=None), tokens=None)
+    ports: Any = SimpleNamespace(clock=None, transport=None, tracer=tracer)
+    service = BrokerService(parts, ports, parts, unused, parts, parts, parts, parts)
     monkeypatch.setattr(module, "read_client_batch", lambda *_: header(-1))
     monkeypatch.setattr(module, "check_payload", lambda *_: None)
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from oncelog.trace.trace_context import TRACEPARENT
+from oncelog_runtime.core.security.access import Decided
 from oncelog_runtime.core.security.audit_limits import BURST, PER_SECOND, SAME_MS, AuditLimits
 from oncelog_runtime.observability import metric_names as names
 from oncelog_runtime.observability.logs import JsonFormatter
@@ -47,7 +48,7 @@ class World:
         self.handler.setFormatter(JsonFormatter())
 
     def record(self, **changes: Any) -> None:
-        self.trail.record(**{**LINE, **changes})
+        self.trail.record(Decided(**{**LINE, **changes}))
 
     @property
     def lines(self) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from oncelog.types import Buffer
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.wire import methods
-from oncelog_runtime.core.security.access import Policy
+from oncelog_runtime.core.security.access import Decided, Policy
 from oncelog_runtime.core.security.acl import CLUSTER_NAME, Acl, Operation, PatternType, ResourceType
 from oncelog_runtime.security.gate import handler_of
 from oncelog_runtime.serving.call_context import CALL, CallInfo
@@ -34,8 +34,8 @@ class Log:
     def __init__(self) -> None:
         self.lines: list[dict[str, Any]] = []
 
-    def record(self, **line: Any) -> None:
-        self.lines.append(line)
+    def record(self, decided: Decided) -> None:
+        self.lines.append(decided._asdict())
 
     def unauthenticated(self, **line: Any) -> None:
         self.lines.append(line)

@@ -226,14 +226,14 @@ def test_a_batch_that_cannot_be_encoded_fails_alone(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, txn: bool
 ) -> None:
     """It ended the whole producer, with the name of a transaction's state also where there was none."""
-    encode = codec.encode_batch
+    encode = codec.encode_rows
 
-    def broken(keys: Any, values: Any, **options: Any) -> bytes:
+    def broken(keys: Any, values: Any, *identity: Any, **options: Any) -> bytes:
         if values == [b"bad"]:
             raise ZeroDivisionError("nobody foresaw this")
-        return encode(keys, values, **options)
+        return encode(keys, values, *identity, **options)
 
-    monkeypatch.setattr(codec, "encode_batch", broken)
+    monkeypatch.setattr(codec, "encode_rows", broken)
 
     async def plain(producer: Any) -> None:
         good, bad = await producer.send(TOPIC, b"good", partition=1), await producer.send(TOPIC, b"bad", partition=0)

@@ -35,3 +35,11 @@ def test_a_file_holds_one_family(name: str) -> None:
     kinds = [kind for kind in errors.BY_CODE.values() if issubclass(kind, FAMILIES[name])]
     assert all(f"class {kind.__name__}({FAMILIES[name].__name__}):" in text for kind in kinds)
     assert text.count("class ") == len(kinds)
+
+
+def test_an_unknown_topic_says_how_to_create_it() -> None:
+    error = errors.UnknownTopicError.named("orders")
+    assert error.message == "topic orders does not exist; create it with `oncelog topic create orders --partitions 1`"
+    assert error.context == {"topic": "orders"}
+    more = errors.UnknownTopicError.named("orders", "--partitions 6", ", or do something else")
+    assert more.message.endswith("orders --partitions 6`, or do something else")

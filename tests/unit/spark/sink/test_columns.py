@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from oncelog.core.batch.batch import decode_batch, encode_arrow
+from oncelog.core.batch.header import BatchIdentity
 from oncelog.errors import ConfigError
 from pyspark_oncelog.sink.columns import check_write_schema, pieces
 
@@ -111,7 +112,7 @@ def test_large_strings_zones_and_headers_reach_the_log() -> None:
         headers=header,
     )
     [piece] = pieces(batch, "t")
-    [record] = decode_batch(encode_arrow(piece.rows, timestamp_ms=0, topic_id="00" * 16, partition=0))
+    [record] = decode_batch(encode_arrow(piece.rows, BatchIdentity(tag=0), timestamp_ms=0))
     assert record.value == b"v"
     assert record.timestamp_ms == int(at.timestamp() * 1000)
     assert record.headers == (("h", b"x"),)

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from oncelog.types import BrokerRef
 
@@ -47,37 +48,46 @@ class Follower:
     """It said that it cannot write: its end must reach this."""
 
 
+class Registered(NamedTuple):
+    """What etcd says of the partition."""
+
+    replicas: tuple[int, ...]
+    isr: Isr
+    mod_revision: int
+    eligible: Isr = ()
+
+
+class Ends(NamedTuple):
+    """How far the leader's own log is. `own` is the synced end in fsync mode, else the log's end."""
+
+    high_watermark: int
+    log: int
+    own: int
+
+
 class ReplicaSet:
-    """One partition's replicas in one leader epoch. `own_end` is the synced end in fsync mode, else the log's end."""
+    """One partition's replicas in one leader epoch."""
 
     def __init__(
         self,
         me: BrokerRef,
-        replicas: tuple[int, ...],
-        isr: Isr,
+        registered: Registered,
+        ends: Ends,
         *,
-        mod_revision: int,
         min_insync_replicas: int,
         lag_max_ms: int,
-        high_watermark: int,
-        log_end: int,
-        own_end: int,
         now_ms: int,
-        eligible: Isr = (),
         is_sealed: bool = False,
     ) -> None:
         self.me = me
-        self.epoch_start = log_end
-        self.committed: Isr = isr
-        self.eligible: Isr = eligible
+        replicas, isr, self.mod_revision, self.eligible = registered
+        self.high_watermark, log_end, self._own_end = ends
+        self._log_end = self.epoch_start = log_end
+        self.committed = isr
         self.is_sealed = is_sealed
-        self.mod_revision = mod_revision
         self.proposed: Isr | None = None
-        self.high_watermark = high_watermark
         self._min_insync = min(min_insync_replicas, len(replicas))
         self._lag_max_ms = lag_max_ms
-        self._log_end = log_end
-        self._own_end = own_end
         self._began_ms = now_ms
         self._followers: dict[int, Follower] = {
             broker: Follower(BrokerRef(broker, 0), caught_up_ms=now_ms, mark_end=log_end, mark_ms=now_ms)

@@ -16,7 +16,7 @@ import errno
 import logging
 import socket
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -72,6 +72,11 @@ class Listener:
     credentials: grpc.ServerCredentials | None = None
     port_flag: str = "--listen-port"
     """What to change when the port is taken, for the error."""
+
+    @classmethod
+    def internal(cls, host: str, port: int, credentials: grpc.ServerCredentials | None = None) -> Listener:
+        """The one for the cluster's own processes, which every process has."""
+        return cls(listeners.INTERNAL, host, port, credentials)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +141,9 @@ class GrpcServer:
 
     def __init__(
         self,
-        host: str,
-        port: int,
+        *doors: Listener,
         cluster_id: str = "",
         options: ServerOptions | None = None,
-        credentials: grpc.ServerCredentials | None = None,
-        more: Sequence[Listener] = (),
         tracer: Tracer | None = None,
         metrics: NodeMetrics | None = None,
         authentication: Authentication | None = None,
@@ -149,7 +151,7 @@ class GrpcServer:
         reflects: bool = False,
     ) -> None:
         self._reflects = reflects
-        self._listeners = (Listener(listeners.INTERNAL, host, port, credentials), *more)
+        self._listeners = doors
         self._options = o = options or ServerOptions()
         self._metrics = metrics
         self._unary_calls = 0

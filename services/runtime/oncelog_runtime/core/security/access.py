@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from oncelog_runtime.core.security.acl import Acl, Operation, ResourceType
 from oncelog_runtime.core.security.matcher import Decision, Matcher, Rules
@@ -19,22 +19,24 @@ REMEMBERED_MAX: Final = 10_000
 CALLERS_MAX: Final = 4_096
 
 
+class Decided(NamedTuple):
+    """A decision of the rules: who wanted to do what, from where, and what became of it."""
+
+    principal: str
+    peer: str
+    listener: str
+    method: str
+    operation: str
+    resource_type: str
+    resource: str
+    allowed: bool
+    reason: str
+
+
 class AuditLog(Protocol):
     """Takes what was decided, for the record."""
 
-    def record(
-        self,
-        *,
-        principal: str,
-        peer: str,
-        listener: str,
-        method: str,
-        operation: str,
-        resource_type: str,
-        resource: str,
-        allowed: bool,
-        reason: str,
-    ) -> None:
+    def record(self, decided: Decided) -> None:
         """A decision of the rules. Never raises, never waits."""
         ...
 

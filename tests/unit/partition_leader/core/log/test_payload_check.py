@@ -10,10 +10,11 @@ import pyarrow as pa
 import pytest
 
 from oncelog.core.batch.batch import MAX_UNCOMPRESSED_BYTES, decode_batch, encode_batch
-from oncelog.core.batch.header import CODECS, HEADER_BYTES, read_header, seal
+from oncelog.core.batch.header import CODECS, HEADER_BYTES, read_header
 from oncelog.errors import InvalidRecordError, OncelogError
 from oncelog_partition_leader.core.log.payload_check import check_payload
 from oncelog_runtime.metadata.cluster_keys import SHARD_WRITER_BASE
+from tests.sealing import resealed
 from tests.unit.partition_leader.log_helpers import NOW_MS, TOPIC_ID
 
 MOST_BYTES = 1 << 20
@@ -33,16 +34,6 @@ def good(codec: str = "none", headers: bool = False, count: int = 3) -> bytes:
 
 def check(data: bytes, most_bytes: int = MOST_BYTES) -> None:
     check_payload(read_header(data), data, most_bytes)
-
-
-def resealed(payload: bytes, like: bytes, **changes: int) -> bytes:
-    """A batch with sound checksums around any payload, as a hostile client would build it."""
-    header = read_header(like)
-    names = ("codec", "attributes", "schema_id", "record_count", "producer_id", "producer_epoch", "base_sequence")
-    more = ("txn_producer_id", "txn_no", "base_timestamp_ms", "max_timestamp_ms", "txn_shard")
-    fields: dict[str, Any] = {name: getattr(header, name) for name in (*names, *more)}
-    fields |= {"tag": header.partition_tag, "uncompressed_length": len(payload), **changes}
-    return seal(payload, **fields)
 
 
 @pytest.mark.parametrize("codec", CODECS)

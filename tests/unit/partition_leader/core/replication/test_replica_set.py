@@ -7,7 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from oncelog.types import BrokerRef
-from oncelog_partition_leader.core.replication.replica_set import GIVE_WAY_AFTER_MS, REJOIN_AFTER_MS, ReplicaSet
+from oncelog_partition_leader.core.replication.replica_set import (
+    GIVE_WAY_AFTER_MS,
+    REJOIN_AFTER_MS,
+    Ends,
+    Registered,
+    ReplicaSet,
+)
 
 A, B, C = BrokerRef(1, 11), BrokerRef(2, 12), BrokerRef(3, 13)
 LIVE = {1: 11, 2: 12, 3: 13}
@@ -17,14 +23,10 @@ LAG_MS = 1_000
 def leading(*isr: BrokerRef, log_end: int = 0, watermark: int = 0, min_insync: int = 1) -> ReplicaSet:
     return ReplicaSet(
         A,
-        (1, 2, 3),
-        isr,
-        mod_revision=5,
+        Registered((1, 2, 3), isr, mod_revision=5),
+        Ends(watermark, log_end, log_end),
         min_insync_replicas=min_insync,
         lag_max_ms=LAG_MS,
-        high_watermark=watermark,
-        log_end=log_end,
-        own_end=log_end,
         now_ms=0,
     )
 

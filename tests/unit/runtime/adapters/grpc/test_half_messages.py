@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from oncelog_runtime.adapters.grpc import half_messages as module
-from oncelog_runtime.adapters.grpc.grpc_server import GrpcServer
+from oncelog_runtime.adapters.grpc.grpc_server import GrpcServer, Listener
 from oncelog_runtime.adapters.grpc.half_messages import HalfMessages
 from oncelog_runtime.core.arriving import ArrivingLimits, Verdict
 
@@ -67,7 +67,7 @@ def test_looks_begin_before_the_first_link_so_that_it_counts_what_it_reads(monke
 
     monkeypatch.setattr(GrpcServer, "_make_server", lambda *_: Port())
     monkeypatch.setattr(HalfMessages, "start", lambda *_: happened.append("looks begin"))
-    asyncio.run(GrpcServer("127.0.0.1", 0).start())
+    asyncio.run(GrpcServer(Listener.internal("127.0.0.1", 0)).start())
     assert happened == ["looks begin", "links come"]
 
 

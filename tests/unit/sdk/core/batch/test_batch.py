@@ -21,25 +21,18 @@ from oncelog.core.batch.batch import (
 )
 from oncelog.core.batch.header import CODECS
 from oncelog.core.batch.record import MAX_RECORD_HEADERS, Record
+from tests.sealing import fields_of, sealed
 
 TOPIC_ID = "ab" * 16
 WHERE: dict[str, Any] = {"topic_id": TOPIC_ID, "partition": 0}
+HERE = hd.BatchIdentity(hd.partition_tag(TOPIC_ID, 0))
 
 
 def reseal(data: bytes, change: Callable[[dict[str, Any]], None], payload: bytes | None = None) -> bytes:
     """The batch with changed header fields and right checksums: what a hostile producer can send."""
-    header = hd.read_header(data)
-    body = data[hd.HEADER_BYTES :] if payload is None else payload
-    fields = {
-        name: getattr(header, name)
-        for name in (
-            "codec", "attributes", "schema_id", "record_count", "producer_id", "producer_epoch", "base_sequence",
-            "txn_producer_id", "txn_no", "base_timestamp_ms", "max_timestamp_ms", "uncompressed_length", "txn_shard",
-        )
-    }  # fmt: skip
-    fields["tag"] = header.partition_tag
+    fields = fields_of(data)
     change(fields)
-    return hd.seal(body, **fields)
+    return sealed(data[hd.HEADER_BYTES :] if payload is None else payload, **fields)
 
 
 def example(**options: Any) -> bytes:
@@ -105,7 +98,7 @@ def test_arrow_data_goes_in_without_a_copy_of_meaning() -> None:
             "timestamp": pa.array([1_000_000, None], pa.timestamp("us", "UTC")),
         }
     )
-    assert decode_batch(encode_arrow(rows, timestamp_ms=5_000, **WHERE)) == [
+    assert decode_batch(encode_arrow(rows, HERE, timestamp_ms=5_000)) == [
         Record(b"a", b"x", 1_000, 0),
         Record(None, None, 5_000, 1),
     ]
@@ -113,14 +106,14 @@ def test_arrow_data_goes_in_without_a_copy_of_meaning() -> None:
 
 def test_arrow_data_without_key_and_timestamp_is_enough() -> None:
     rows = pa.record_batch({"value": pa.array([b"x", b"y"])})
-    found = decode_batch(encode_arrow(rows.slice(1), timestamp_ms=5, codec=CODECS["zstd"], **WHERE))
+    found = decode_batch(encode_arrow(rows.slice(1), HERE, timestamp_ms=5, codec=CODECS["zstd"]))
     assert found == [Record(None, b"y", 5, 0)]
 
 
 def test_arrow_headers_go_along() -> None:
     items = [[{"key": "h", "value": b"1"}], None]
     rows = pa.record_batch({"value": pa.array([b"x", b"y"]), "headers": pa.array(items, HEADERS_SCHEMA.field(3).type)})
-    assert [r.headers for r in decode_batch(encode_arrow(rows, timestamp_ms=5, **WHERE))] == [(("h", b"1"),), ()]
+    assert [r.headers for r in decode_batch(encode_arrow(rows, HERE, timestamp_ms=5))] == [(("h", b"1"),), ()]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,194 @@
+"""What of the façade without `await` is written by hand (see `oncelog.sync`, whose rules hold here).
+
+Rule 1: everything else is generated from the asynchronous classes by scripts/gen_sync.py. What is here is not: its shape is
+        not that of the asynchronous method, as of a `for` loop.
+Rule 2: a record that is sent, or comes out of a `for` loop, does not go through the event loop's thread one by one: the loop
+        hands over what a whole batch needs (`Handover`, `Handout`).
+Rule 3: a name that stands in a class here is not generated for the class that inherits from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from typing import Any, Generic, Self, TypeVar
+
+from oncelog.client.client import Client as AsyncClient
+from oncelog.client.consume.consumer import Consumer as AsyncConsumer
+from oncelog.client.consume.fetched_records import ConsumerRecord
+from oncelog.client.made_by_client import refuse_direct
+from oncelog.client.produce.delivery import BatchDelivery as AsyncBatchDelivery
+from oncelog.client.produce.delivery import Delivery as AsyncDelivery
+from oncelog.client.produce.delivery import RecordMetadata, WrittenRange
+from oncelog.client.produce.participant import Participant as AsyncParticipant
+from oncelog.client.produce.producer import Producer as AsyncProducer
+from oncelog.client.produce.transaction import Transaction as AsyncTransaction
+from oncelog.client.produce.writer import Headers, Message, several
+from oncelog.sync.admin import Admin
+from oncelog.sync.loop import LoopThread, Wrapper, shared_thread
+from oncelog.value_types import NULL, K, Key, V, Value
+
+_POLL_MS = 1_000
+"""How long a `for` loop waits in the event loop's thread at a time."""
+
+
+async def _await(item: Any) -> Any:
+    return await item
+
+
+async def _next(rows: AsyncIterator[Any]) -> Any:
+    return await anext(rows)
+
+
+class Delivery(Wrapper[AsyncDelivery]):
+    """A record on its way."""
+
+    __slots__ = ()
+
+    def add_done_callback(self, function: Callable[[Delivery], object]) -> None:
+        """Calls `function(delivery)` when the outcome is known, in the thread of the event loop: it must not block.
+
+        What it raises goes to the log. See `oncelog.Delivery.add_done_callback`.
+        """
+        self._call(self._inner.add_done_callback, lambda _: function(self))
+
+    def result(self) -> RecordMetadata:
+        """Waits for the acknowledgement. Raises why the record was refused."""
+        if self._inner.done():
+            return self._inner.result()  # also in a callback, where nothing may wait
+        metadata: RecordMetadata = self._run(_await(self._inner))
+        return metadata
+
+    def done(self) -> bool:
+        """True when the outcome is known."""
+        return self._inner.done()
+
+
+class BatchDelivery(Wrapper[AsyncBatchDelivery]):
+    """Many rows on their way."""
+
+    def add_done_callback(self, function: Callable[[BatchDelivery], object]) -> None:
+        """As `Delivery.add_done_callback`, when every outcome is known."""
+        self._call(self._inner.add_done_callback, lambda _: function(self))
+
+    @property
+    def rows(self) -> int:
+        """How many."""
+        return self._inner.rows
+
+    def result(self) -> list[WrittenRange]:
+        """Waits for all acknowledgements. Raises the first failure."""
+        if self._inner.done():
+            return self._inner.result()
+        ranges: list[WrittenRange] = self._run(_await(self._inner))
+        return ranges
+
+    def done(self) -> bool:
+        """True when every outcome is known."""
+        return self._inner.done()
+
+
+A = TypeVar("A", bound=AsyncProducer | AsyncTransaction | AsyncParticipant)
+
+
+class Writes(Wrapper[A], Generic[A, Key, Value]):
+    """What producer, transaction and participant have in common."""
+
+    def __init__(self, inner: A, thread: LoopThread) -> None:
+        super().__init__(inner, thread)
+        self._handover = inner.handover()
+
+    def send(
+        self,
+        topic: str,
+        value: Value = NULL,
+        key: Key = NULL,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+    ) -> Delivery:
+        """Queues one record; waits for room, not for the acknowledgement. See `oncelog.Producer.send`.
+
+        Serializers run in the caller's thread. Where the client is traced, and in `send_many` and `send_and_wait`, they run in
+        the thread of the event loop.
+        """
+        given = self._handover.given(topic, value, key, partition, timestamp_ms, headers)
+        if given is None:
+            return Delivery(
+                self._run(self._inner.send(topic, value, key, partition, timestamp_ms, headers)), self._thread
+            )
+        if not self._thread.is_here or not self._handover.offer(given, self._thread.soon):
+            self._run(self._handover.put(given))
+        return Delivery(given, self._thread)
+
+    def send_many(self, topic: str, rows: Iterable[Value | tuple[Key, Value] | Message[Key, Value]]) -> BatchDelivery:
+        """Queues many records: values, `(key, value)` pairs, or `Message`s. See `oncelog.Producer.send_many`."""
+        return BatchDelivery(self._run(self._inner.send_many(topic, list(several(rows)))), self._thread)
+
+    def send_batch(self, topic: str, data: Any, partition: int | None = None) -> BatchDelivery:
+        """Queues Arrow data without work per row. See `oncelog.Producer.send_batch`."""
+        return BatchDelivery(self._run(self._inner.send_batch(topic, data, partition)), self._thread)
+
+
+class ProducerBase(Writes[AsyncProducer[Key, Value], Key, Value]):
+    """How a producer is made, and that it is not forgotten at the interpreter's end."""
+
+    def __new__(cls, *given: Any, **options: Any) -> Self:
+        """Raises `TypeError` that says how it is made."""
+        refuse_direct(AsyncProducer, "oncelog.SyncClient", "producer", given, options)
+        return super().__new__(cls)
+
+    def __init__(self, inner: AsyncProducer[Key, Value], thread: LoopThread) -> None:
+        thread.rescue_at_exit(inner)
+        super().__init__(inner, thread)
+
+
+class ParticipantBase(Writes[AsyncParticipant[Key, Value], Key, Value]):
+    """What a participant's join has found."""
+
+    @property
+    def already_committed(self) -> bool:
+        """The batch's token is committed: write nothing."""
+        return self._inner.already_committed
+
+    @property
+    def committed_rows(self) -> int:
+        """Rows of the committed token."""
+        return self._inner.committed_rows
+
+
+class ConsumerBase(Wrapper[AsyncConsumer[K, V]], Generic[K, V]):
+    """How a consumer is made, and what loops over it take."""
+
+    def __new__(cls, *given: Any, **options: Any) -> Self:
+        """Raises `TypeError` that says how it is made."""
+        refuse_direct(AsyncConsumer, "oncelog.SyncClient", "consumer", given, options)
+        return super().__new__(cls)
+
+    def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
+        """Records for ever. The position is always behind the last one that this gave.
+
+        A Ctrl-C may come after a record was taken and before your loop has it: the position is behind that one too.
+        """
+        while not self._inner.is_closed:
+            record, handout = self._run(self._inner.hand_out(_POLL_MS))
+            while record is not None:
+                yield record
+                self._check_process()
+                record = None if handout is None else handout.next()
+
+    def _each(self, rows: AsyncIterator[Any]) -> Iterator[Any]:
+        """What is left open when the caller stops is closed by the loop: to wait for that could outlive the loop."""
+        while True:
+            try:
+                yield self._run(_next(rows))
+            except StopAsyncIteration:
+                return
+
+
+class ClientBase(Wrapper[AsyncClient]):
+    """Where a client lives, and what it has beside its methods."""
+
+    def __init__(self, inner: AsyncClient) -> None:
+        super().__init__(inner, shared_thread())
+        self.admin = Admin(inner.admin, self._thread)
+        """Topics, groups, transactions, the health of the cluster: a `sync.Admin`."""

@@ -1,0 +1,71 @@
+"""What is not generated of the façade without `await`: how its objects are made, and that nothing is written over it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import pytest
+
+from oncelog import sync
+from oncelog.client.defaults import SystemClock
+from oncelog.sync import by_hand
+from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, FakeCluster
+
+
+@pytest.fixture
+def client() -> Iterator[sync.Client]:
+    with sync.Client(BROKERS, transport=FakeCluster(), clock=SystemClock(), random=Random(1)) as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("kind", "base"),
+    [
+        (sync.Transaction, by_hand.Writes),
+        (sync.Producer, by_hand.ProducerBase),
+        (sync.Participant, by_hand.ParticipantBase),
+        (sync.Consumer, by_hand.ConsumerBase),
+    ],
+)
+def test_nothing_generated_hides_what_is_written_by_hand(kind: type[Any], base: type[Any]) -> None:
+    assert issubclass(kind, base)
+    ours = {name for above in base.__mro__ for name in vars(above) if above.__module__ == by_hand.__name__}
+    automatic = {"__doc__", "__module__", "__parameters__", "__orig_bases__", "__dict__", "__weakref__"}
+    assert {*vars(kind)} & ours - automatic == set()
+
+
+@pytest.mark.parametrize(("kind", "method"), [(sync.Producer, "producer"), (sync.Consumer, "consumer")])
+def test_what_a_client_makes_cannot_be_made_without_one(kind: type[Any], method: str) -> None:
+    with pytest.raises(TypeError, match=rf"made by a client.*oncelog\.SyncClient\('a:1'\)\.{method}\('orders'\)"):
+        kind("orders", bootstrap_servers="a:1")
+
+
+def test_every_producer_is_remembered_for_the_end_of_the_interpreter(client: sync.Client) -> None:
+    with client.producer() as producer:
+        assert producer._inner in producer._thread._producers
+
+
+def test_a_delivery_that_is_done_is_asked_without_the_thread_of_the_loop(
+    client: sync.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with client.producer() as producer:
+        delivery = producer.send(TOPIC, b"a", partition=0)
+        many = producer.send_many(TOPIC, [b"b"])
+        producer.flush()
+        with monkeypatch.context() as patched:
+            patched.setattr(sync.Delivery, "_run", None)
+            patched.setattr(sync.BatchDelivery, "_run", None)
+            assert delivery.result().offset == 0
+            assert [written.records for written in many.result()] == [1]
+
+
+def test_a_participant_knows_what_its_join_found(client: sync.Client) -> None:
+    with client.join_transaction("t", "run", "app", 1) as participant:
+        participant.send(TOPIC, b"a", partition=0)
+        result = participant.flush()
+        assert (participant.already_committed, participant.committed_rows) == (False, 0)
+    client.commit_transaction("t", "run", "app", 1, result.txn_no, [result])
+    with client.join_transaction("t", "run", "app", 1) as again:
+        assert (again.already_committed, again.committed_rows) == (True, 1)
