@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from oncelog.errors import MetadataUnavailableError, OncelogError
 from oncelog_runtime.ports import KeyValue, Put
 from oncelog_runtime.process.lease import Registration
-from oncelog_runtime.sim import FaultPlan, SimWorld
+from oncelog_runtime.sim import SimWorld
 
 KEY, TTL_MS = "/oncelog/brokers/1", 6_000
 
@@ -48,7 +48,7 @@ def world() -> Iterator[World]:
         yield world
 
 
-def running(world: World, scenario: Any) -> None:
+def running(world: World, scenario: Callable[[], Awaitable[None]]) -> None:
     async def go() -> None:
         task = world.sim.spawn(world.registration.run())
         await asyncio.sleep(1)
@@ -110,32 +110,52 @@ def test_one_renewal_without_an_answer_is_no_loss(world: World) -> None:
     running(world, scenario)
 
 
-def test_a_write_whose_answer_was_lost_is_believed_once_it_was_read(world: World) -> None:
-    async def scenario() -> None:
-        world.sim.set_plan(FaultPlan(lose_metadata_answer=0.5))
-        for _ in range(20):
-            try:
-                revision = await world.registration.register()
-            except MetadataUnavailableError:
-                continue
-            found = world.sim.metadata.get(KEY)
-            assert found is not None
-            assert (found.mod_revision, found.value) == (revision, b"mine")
-        assert world.words.count("registered") > 1
+def after_commit(world: World, then: Callable[[], Awaitable[None]]) -> None:
+    """What happens between the write of the key and whatever comes next."""
+    commit = world.store.commit
 
+    async def changed(*args: Any, **named: Any) -> Any:
+        done = await commit(*args, **named)
+        await then()
+        return done
+
+    world.store.commit = changed  # type: ignore[method-assign]
+
+
+def test_a_write_whose_answer_was_lost_is_believed_once_it_was_read(world: World) -> None:
+    async def lost() -> None:
+        raise MetadataUnavailableError("no answer", unknown="true")
+
+    async def scenario() -> None:
+        revision = await world.registration.register()
+        found = await world.found()
+        assert found is not None
+        assert (found.value, found.mod_revision) == (b"mine", revision)
+        assert world.words == ["registered"]
+
+    after_commit(world, lost)
+    world.sim.run(scenario())
+
+
+def test_a_write_that_certainly_failed_is_not_looked_for(world: World) -> None:
+    async def refused() -> None:
+        raise MetadataUnavailableError("the lease is gone", reason="lease_gone")
+
+    async def scenario() -> None:
+        with pytest.raises(MetadataUnavailableError, match="the lease is gone"):
+            await world.registration.register()
+        assert world.registration.mod_revision == 0
+        assert world.words == []
+
+    after_commit(world, refused)
     world.sim.run(scenario())
 
 
 def test_a_lease_whose_key_another_one_took_is_revoked(world: World) -> None:
     """Between the write and the look at it somebody else wrote the key."""
-    commit = world.store.commit
 
-    async def raced(*args: Any, **named: Any) -> Any:
-        done = await commit(*args, **named)
+    async def taken() -> None:
         await world.watcher.commit(puts=[Put(KEY, b"theirs")])
-        return done
-
-    world.store.commit = raced  # type: ignore[method-assign]
 
     async def scenario() -> None:
         with pytest.raises(OncelogError, match="did not reach"):
@@ -147,6 +167,7 @@ def test_a_lease_whose_key_another_one_took_is_revoked(world: World) -> None:
         assert found.value == b"theirs"
         assert world.sim.metadata.snapshot().leases == ()
 
+    after_commit(world, taken)
     world.sim.run(scenario())
 
 

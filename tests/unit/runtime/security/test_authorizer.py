@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
@@ -12,7 +12,7 @@ from oncelog_runtime.core.quota import QuotaKind
 from oncelog_runtime.core.security.access import Policy
 from oncelog_runtime.core.security.acl import Acl, Operation, PatternType, ResourceType
 from oncelog_runtime.core.security.quotas import Quota
-from oncelog_runtime.ports import Put
+from oncelog_runtime.ports import Listing, Put
 from oncelog_runtime.security.authorizer import Authorizer
 from oncelog_runtime.security.stored import acl_key, encode, quota_key
 from oncelog_runtime.serving.quotas import Quotas
@@ -125,3 +125,26 @@ def test_quotas_follow_the_same_watch() -> None:
         assert world.quotas.table.limits_of("User:ann") == QUOTA.limits
 
     follow(scenario)
+
+
+class OneListing:
+    """A store that tells one thing."""
+
+    async def watch(self, _prefix: str) -> AsyncIterator[Listing]:
+        yield Listing((), 3)
+        await asyncio.Event().wait()
+
+
+def test_rules_that_were_read_and_are_not_in_force_yet_are_waited_for() -> None:
+    async def scenario() -> None:
+        authorizer = Authorizer(Policy())
+        following = asyncio.create_task(authorizer.follow(OneListing()))  # type: ignore[arg-type]
+
+        async def wait() -> bool:
+            assert await authorizer.until(3, 10_000)
+            return authorizer.is_loaded
+
+        assert await asyncio.create_task(wait())  # whose first step comes right after the listing
+        following.cancel()
+
+    asyncio.run(scenario())

@@ -139,7 +139,10 @@ def test_it_is_up_when_it_is_healthy_and_comes_back_on_its_port(tmp_path: Path, 
 
 @pytest.mark.parametrize(
     ("etcd", "says"),
-    [({"words": "the data directory is locked"}, "the data directory is locked"), ({"health": "false"}, "its words")],
+    [
+        ({"words": "the data directory is locked"}, "the data directory is locked"),
+        ({"health": "false"}, "did not become healthy; its log ends with"),
+    ],
 )
 def test_one_that_does_not_come_up_is_ended_and_its_last_words_are_told(
     tmp_path: Path, on_path: Callable[..., None], etcd: dict[str, str], says: str

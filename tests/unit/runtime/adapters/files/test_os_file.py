@@ -7,7 +7,7 @@ import errno
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -114,14 +114,18 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
     return kernel
 
 
-def opened(tmp_path: Path) -> OsFile:
-    file = OsDisk(tmp_path).open("a", create=True)
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[OsFile]:
+    """One that holds "before"."""
+    disk = OsDisk(tmp_path)
+    file = disk.open("a", create=True)
     file.append([b"before"])
-    return file
+    yield file
+    file.close()
+    disk.close()
 
 
-def test_a_short_write_is_continued(tmp_path: Path, kernel: Kernel) -> None:
-    file = opened(tmp_path)
+def test_a_short_write_is_continued(file: OsFile, kernel: Kernel) -> None:
     kernel.answers = [2]
     file.append([b"one", b"two"])
     assert (file.size, file.read(0, 99)) == (12, b"beforeonetwo")
@@ -131,9 +135,8 @@ def test_a_short_write_is_continued(tmp_path: Path, kernel: Kernel) -> None:
     ("answers", "says"), [((2, 1), "short"), ((2, OSError(errno.ENOSPC, "full")), "full"), ((OSError(5, "io"),), "io")]
 )
 def test_what_was_written_in_part_is_cut_off_again(
-    tmp_path: Path, kernel: Kernel, answers: tuple[int | OSError, ...], says: str
+    file: OsFile, tmp_path: Path, kernel: Kernel, answers: tuple[int | OSError, ...], says: str
 ) -> None:
-    file = opened(tmp_path)
     kernel.answers = list(answers)
     with pytest.raises(StorageError) as error:
         file.append([b"one", b"two"])
@@ -144,12 +147,11 @@ def test_what_was_written_in_part_is_cut_off_again(
 
 
 def test_a_file_whose_failed_write_cannot_be_cut_off_takes_nothing_more(
-    tmp_path: Path, kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+    file: OsFile, kernel: Kernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_fd: int, _size: int) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
-    file = opened(tmp_path)
     kernel.answers = [2, 1]
     with monkeypatch.context() as patch:
         patch.setattr("os.ftruncate", refuse)
@@ -161,7 +163,7 @@ def test_a_file_whose_failed_write_cannot_be_cut_off_takes_nothing_more(
     assert file.read(0, 99) == b"before", "what is whole can be read"
 
 
-def test_a_file_without_news_is_not_synced_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_without_news_is_not_synced_again(file: OsFile, monkeypatch: pytest.MonkeyPatch) -> None:
     syncs: list[int] = []
     fdatasync = os.fdatasync
 
@@ -170,7 +172,6 @@ def test_a_file_without_news_is_not_synced_again(tmp_path: Path, monkeypatch: py
         fdatasync(fd)
 
     async def scenario() -> None:
-        file = opened(tmp_path)
         monkeypatch.setattr("os.fdatasync", counted)
         for _ in range(3):
             await file.sync()
