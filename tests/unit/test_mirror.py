@@ -25,7 +25,7 @@ MIRRORS: Final = {
 }
 COVERED: Final[dict[str, str]] = {
     "services/runtime/oncelog_runtime/config/startup_error.py": (
-        "tests/integration/runtime/test_grpc_link_ends.py::test_a_taken_port_is_an_error_that_says_what_to_do"
+        "tests/unit/runtime/adapters/grpc/test_grpc_server.py::test_a_port_that_another_process_has_names_the_flag_that_changes_it"
     ),
     "services/runtime/oncelog_runtime/node_ports.py": "tests/unit/runtime/sim/test_node.py",
     "services/runtime/oncelog_runtime/ports.py": "tests/contracts/test_disk.py",
