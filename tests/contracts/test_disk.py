@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -225,91 +223,3 @@ def test_run_returns_and_raises_what_the_work_does(bench: Bench) -> None:
 def test_the_room_of_the_volume_is_told(bench: Bench) -> None:
     space = bench.disk.space()
     assert 0 < space.free_bytes <= space.total_bytes
-
-
-# ---------------------------------------------------------------- the real disk alone
-
-
-def test_a_second_process_is_refused(tmp_path: Path) -> None:
-    disk = OsDisk(tmp_path)
-    program = (
-        "import sys\n"
-        "from oncelog.errors import StorageError\n"
-        "from oncelog_runtime.adapters.files.os_disk import OsDisk\n"
-        "try:\n    OsDisk(sys.argv[1])\nexcept StorageError as e:\n    print(e.context['reason'], e.message)\n"
-    )
-    command = [sys.executable, "-c", program, str(tmp_path)]
-    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout
-    assert said.startswith("locked")
-    assert "in use by another process" in said
-    disk.close()
-    assert subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout == ""
-
-
-def test_a_full_disk_leaves_the_former_size(tmp_path: Path) -> None:
-    """A file size limit makes the kernel write short and then refuse, as a full disk does."""
-    program = (
-        "import resource, signal, sys\n"
-        "from oncelog.errors import StorageError\n"
-        "from oncelog_runtime.adapters.files.os_disk import OsDisk\n"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "file = OsDisk(sys.argv[1]).open('a', create=True)\n"
-        "file.append([b'x' * 1000])\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (1500, 1500))\n"
-        "try:\n    file.append([b'y' * 600, b'z' * 600])\n"
-        "except StorageError as e:\n    print(e.context['errno'], file.size)\n"
-        "file.append([b'w' * 500])\n"
-        "print(file.size)\n"
-    )
-    command = [sys.executable, "-c", program, str(tmp_path)]
-    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout
-    assert said.split() == ["EFBIG", "1000", "1500"]
-    assert (tmp_path / "a").read_bytes() == b"x" * 1000 + b"w" * 500
-
-
-def test_a_failed_sync_breaks_the_file_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario() -> None:
-        disk = OsDisk(tmp_path)
-        file = disk.open("a", create=True)
-        file.append([b"x"])
-
-        def fail(fd: int) -> None:
-            raise OSError(5, "Input/output error")
-
-        with monkeypatch.context() as patch:
-            patch.setattr("os.fdatasync", fail)
-            with pytest.raises(StorageError) as error:
-                await file.sync()
-            assert reason(error) == "io"
-        for again in (file.sync,):
-            with pytest.raises(StorageError) as error:
-                await again()
-            assert reason(error) == "broken"
-        with pytest.raises(StorageError):
-            file.append([b"y"])
-        assert file.read(0, 1) == b"x"
-        file.close()
-        disk.close()
-
-    RealRunner().run(scenario())
-
-
-def test_paths_cannot_leave_the_root(tmp_path: Path) -> None:
-    disk = OsDisk(tmp_path / "root")
-    for path in ("../x", "/etc/passwd", "a/../../x"):
-        with pytest.raises(ValueError):
-            disk.open(path, create=True)
-    disk.close()
-
-
-def test_slow_appends_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    disk = OsDisk(tmp_path)
-    file = disk.open("a", create=True)
-    times = iter([0.0, 0.049, 1.0, 1.051])
-    monkeypatch.setattr("oncelog_runtime.adapters.files.os_file.perf_counter", lambda: next(times))
-    file.append([b"x"])
-    assert disk.slow_writes == 0
-    file.append([b"x"])
-    assert disk.slow_writes == 1
-    file.close()
-    disk.close()

@@ -39,7 +39,7 @@ from tests.certificates import Authority
 jwt = pytest.importorskip("jwt")
 
 from oncelog_runtime.adapters.grpc import token_keys  # noqa: E402
-from oncelog_runtime.adapters.grpc.authentication import Authentication, host_of  # noqa: E402
+from oncelog_runtime.adapters.grpc.authentication import Authentication  # noqa: E402
 from oncelog_runtime.adapters.grpc.token_keys import TokenKeys  # noqa: E402
 from oncelog_runtime.adapters.grpc.tokens import TokenVerifier  # noqa: E402
 
@@ -322,21 +322,6 @@ def test_a_token_file_is_read_again_and_complaints_do_not_show_it(tmp_path: Path
                 await credentials.metadata()
 
     asyncio.run(main())
-
-
-@pytest.mark.parametrize(
-    ("peer", "host"),
-    [
-        ("ipv4:10.0.0.1:5", "10.0.0.1"),
-        ("ipv6:%5B::1%5D:5", "::1"),
-        ("ipv6:[::ffff:10.0.0.1]:5", "10.0.0.1"),
-        ("unix:/x", ""),
-        ("", ""),
-        ("ipv4:x:5", ""),
-    ],
-)
-def test_the_host_of_a_peer(peer: str, host: str) -> None:
-    assert host_of(peer) == host
 
 
 def test_certificates_name_clients_and_services(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from oncelog_cli.laptop.local_cluster import free_ports
 from oncelog_runtime.adapters.grpc.tls import load_tls
 from oncelog_runtime.adapters.system import build_ports, close_ports
 from oncelog_runtime.config.serving_config import ServingConfig
-from oncelog_runtime.config.startup_error import AddressInUseError
 from oncelog_runtime.serving.call_context import CALL
 from tests.certificates import Authority, trusting_only
 
@@ -90,23 +89,5 @@ def test_each_door_has_its_own_certificates_and_guests(tmp_path: Path, required:
                     assert await ask(trusting_only(client), listening[door]) == f"{door} "
         finally:
             await close_ports(ports)
-
-    asyncio.run(main())
-
-
-def test_a_door_that_is_taken_closes_the_others_and_names_its_flag(tmp_path: Path) -> None:
-    config, _, _ = doors(tmp_path)
-
-    async def main() -> None:
-        first = build_ports(config, "toy", load_tls(config))
-        second = build_ports(config, "toy", load_tls(config))
-        try:
-            await first.server.start()
-            with pytest.raises(AddressInUseError, match="choose another --client-listen-port"):
-                await second.server.start()
-            assert second.server.listening == {}
-        finally:
-            await close_ports(second)
-            await close_ports(first)
 
     asyncio.run(main())

@@ -11,27 +11,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from oncelog_runtime.adapters import metrics_server
 from oncelog_runtime.adapters.metrics_server import MetricsServer
-from oncelog_runtime.config.startup_error import AddressInUseError
 from oncelog_runtime.observability import metric_names as names
-from oncelog_runtime.observability.exposition import OPEN_METRICS, TEXT
-from oncelog_runtime.observability.metrics import Family, NodeMetrics, Row, labels_of, one
+from oncelog_runtime.observability.metrics import Family, NodeMetrics, Row, labels_of
+from tests.scraping import ask, get, unchunk
 
 PARTITIONS = 10_000
-
-
-async def ask(address: str, request: str) -> tuple[str, dict[str, str], str]:
-    """(status line, headers, body with chunks joined)"""
-    host, _, port = address.rpartition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
-    writer.write(request.encode())
-    data = (await asyncio.wait_for(reader.read(), 30)).decode()
-    writer.close()
-    head, _, body = data.partition("\r\n\r\n")
-    status, *lines = head.split("\r\n")
-    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-    if body and headers.get("transfer-encoding") == "chunked":
-        body = unchunk(body)
-    return status, headers, body
 
 
 async def raw(address: str, request: bytes) -> bytes:
@@ -54,20 +38,6 @@ async def until(condition: Callable[[], bool]) -> None:
     raise AssertionError("it did not come to be within 10 s")
 
 
-def unchunk(body: str) -> str:
-    whole = ""
-    while True:
-        size, _, rest = body.partition("\r\n")
-        length = int(size, 16)
-        if length == 0:
-            return whole
-        whole, body = whole + rest[:length], rest[length + 2 :]
-
-
-def get(path: str = "/metrics", accept: str = "") -> str:
-    return f"GET {path} HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\n\r\n"
-
-
 def many() -> Iterator[Family | None]:
     """As a broker with many partitions tells it."""
     for metric in (names.PARTITION_ISR, names.PARTITION_LOG_END, names.PARTITION_LSO_LAG):
@@ -77,28 +47,6 @@ def many() -> Iterator[Family | None]:
             if number % 250 == 249:
                 yield None
         yield Family(metric, rows)
-
-
-@pytest.mark.asyncio
-async def test_it_answers_in_the_format_that_is_asked_for() -> None:
-    metrics = NodeMetrics()
-    metrics.collect_with(lambda: iter((one(names.TXN_OPEN, 4),)))
-    server = MetricsServer(metrics, "127.0.0.1", 0)
-    address = await server.start()
-    status, headers, body = await ask(address, get())
-    assert (status, headers["content-type"]) == ("HTTP/1.1 200 OK", TEXT)
-    assert body.endswith("oncelog_txn_open 4\n")
-    _, headers, body = await ask(address, get(accept="application/openmetrics-text;version=1.0.0,text/plain;q=0.1"))
-    assert headers["content-type"] == OPEN_METRICS
-    assert body.endswith("# EOF\n")
-    status, headers, body = await ask(address, "GET /metrics HTTP/1.0\r\n\r\n")
-    assert "transfer-encoding" not in headers
-    assert body.endswith("oncelog_txn_open 4\n")
-    assert (await ask(address, "HEAD /metrics HTTP/1.1\r\n\r\n"))[2] == ""
-    assert (await ask(address, get("/")))[0] == "HTTP/1.1 404 Not Found"
-    assert (await ask(address, "POST /metrics HTTP/1.1\r\n\r\n"))[0] == "HTTP/1.1 405 Method Not Allowed"
-    await server.stop()
-    await server.stop()
 
 
 @pytest.mark.asyncio
@@ -131,15 +79,6 @@ async def test_a_reader_who_takes_nothing_does_not_keep_its_place(monkeypatch: p
     writer.write(get().encode())
     await until(lambda: server.open_connections == 1)
     await until(lambda: server.open_connections == 0)
-    await server.stop()
-
-
-@pytest.mark.asyncio
-async def test_a_port_in_use_is_explained() -> None:
-    server = MetricsServer(NodeMetrics(), "127.0.0.1", 0)
-    address = await server.start()
-    with pytest.raises(AddressInUseError, match="--metrics-port"):
-        await MetricsServer(NodeMetrics(), "127.0.0.1", int(address.rpartition(":")[2])).start()
     await server.stop()
 
 

@@ -168,10 +168,3 @@ def test_a_signal_ends_the_waiting_for_a_data_directory(tmp_path: Path) -> None:
             assert process.wait(5) == 0
             assert process.stdout is not None
             assert process.stdout.read() == "", "it never served"
-
-
-def test_help_is_printed() -> None:
-    with toy("--help") as process:
-        assert process.wait(10) == 0
-        assert process.stdout is not None
-        assert "ONCELOG_TOY_" in process.stdout.read()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -36,26 +35,6 @@ def test_a_missing_file_is_named_with_its_setting(tmp_path: Path) -> None:
     assert f"tls_key_file {paths.key} cannot be read: No such file" in complaint(*flags(paths))
 
 
-def test_a_certificate_of_another_authority_is_named(tmp_path: Path) -> None:
-    paths = Authority(tmp_path).issue("tls", "127.0.0.1")
-    Authority(tmp_path)  # writes another ca.crt
-    said = complaint(*flags(paths))
-    assert f"the certificate in tls_cert_file {paths.cert} is not signed by tls_ca_file {paths.ca}" in said
-
-
-def test_an_expired_certificate_is_named(tmp_path: Path) -> None:
-    paths = Authority(tmp_path).issue("tls", "127.0.0.1", expires_in=timedelta(hours=-1))
-    assert f"the certificate in tls_cert_file {paths.cert}, or its CA, has expired: renew it" in complaint(
-        *flags(paths)
-    )
-
-
-def test_a_certificate_without_the_advertised_name_is_named(tmp_path: Path) -> None:
-    paths = Authority(tmp_path).issue("tls", "127.0.0.1")
-    said = complaint(*flags(paths), "--advertised-address=b0.brokers:9093")
-    assert "does not hold the name b0.brokers, under which this process is dialled" in said
-
-
 @pytest.mark.parametrize(
     ("given", "says"),
     [
@@ -65,9 +44,3 @@ def test_a_certificate_without_the_advertised_name_is_named(tmp_path: Path) -> N
 )
 def test_half_a_set_of_files_is_refused(given: str, says: str) -> None:
     assert says in complaint(given)
-
-
-def test_wrong_files_for_etcd_are_named(tmp_path: Path) -> None:
-    ca = tmp_path / "ca.crt"
-    ca.write_text("nothing")
-    assert f"etcd_tls_ca_file {ca} is no PEM file of CA certificates" in complaint(f"--etcd-tls-ca-file={ca}")

@@ -70,15 +70,3 @@ def test_a_timed_handler_counts_its_outcome_under_its_code() -> None:
             'method="PartitionLeader.Ping",code="NOT_LEADER_OR_FOLLOWER"': 0.2,
         }
     )
-
-
-def test_names_obey_their_rules() -> None:
-    for name, metric in names.ALL.items():
-        assert name == metric.name
-        assert metric.help.endswith("."), name
-        assert (metric.kind == "counter") == name.endswith("_total"), name
-        assert (metric.kind == "histogram") == bool(metric.buckets), name
-        assert list(metric.buckets) == sorted(set(metric.buckets)), name
-        assert metric.per_partition == ("partition" in metric.labels), name
-        assert "le" not in metric.labels
-        assert metric.services, name

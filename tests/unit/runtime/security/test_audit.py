@@ -11,7 +11,7 @@ import pytest
 
 from oncelog.trace.trace_context import TRACEPARENT
 from oncelog_runtime.core.security.access import Decided
-from oncelog_runtime.core.security.audit_limits import BURST, PER_SECOND, SAME_MS, AuditLimits
+from oncelog_runtime.core.security.audit_limits import BURST, PER_SECOND, SAME_MS
 from oncelog_runtime.observability import metric_names as names
 from oncelog_runtime.observability.logs import JsonFormatter
 from oncelog_runtime.observability.metrics import NodeMetrics
@@ -130,10 +130,3 @@ def test_a_line_names_the_trace_of_its_request(world: World) -> None:
         TRACEPARENT.reset(marked)
     (line,) = world.lines
     assert (line["trace_id"], line["span_id"]) == ("a" * 32, "b" * 16)
-
-
-def test_memory_of_refusals_is_bounded() -> None:
-    limits = AuditLimits()
-    for number in range(10_000):
-        limits.admit(number, number, allowed=False)
-    assert len(limits._same) <= 2_048

@@ -8,12 +8,11 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from oncelog import errors
-from oncelog_runtime.core.quota import UNLIMITED, Account, QuotaKind
+from oncelog_runtime.core.quota import QuotaKind
 from oncelog_runtime.core.security.access import Policy
 from oncelog_runtime.core.security.acl import ANONYMOUS
-from oncelog_runtime.core.security.quotas import Quota, QuotaTable, check_subject, quota_of
+from oncelog_runtime.core.security.quotas import Quota
 from oncelog_runtime.observability.metrics import NodeMetrics
-from oncelog_runtime.security.stored import Stored, encode, quota_key
 from oncelog_runtime.serving import quotas as module
 from oncelog_runtime.serving.call_context import CALL, CallInfo
 from oncelog_runtime.serving.quotas import Quotas, subject_of
@@ -45,38 +44,6 @@ def caller(peer: str = "ipv4:10.0.0.7:41234", listener: str = "client", principa
 )
 def test_services_have_no_quota_and_a_client_has_its_principals_or_its_addresss(call: CallInfo, subject: str) -> None:
     assert subject_of(call) == subject
-
-
-def test_each_kind_falls_back_to_the_default_by_itself() -> None:
-    table = QuotaTable(
-        [
-            Quota("User:*", {K.REQUESTS: 100, K.FETCH_BYTES: 7}),
-            Quota("User:ann", {K.REQUESTS: 5, K.FETCH_BYTES: UNLIMITED}),
-            Quota("Address:*", {K.CONNECTIONS: 1}),
-        ]
-    )
-    assert table.limits_of("User:ann") == {K.REQUESTS: 5}
-    assert table.effective("User:ann")[K.FETCH_BYTES] == (UNLIMITED, "User:ann")
-    assert table.limits_of("User:bob") == {K.REQUESTS: 100, K.FETCH_BYTES: 7}
-    assert table.limits_of("Address:10.0.0.1") == {K.CONNECTIONS: 1}
-
-
-@pytest.mark.parametrize(
-    "wrong", ["ann", "User:", ANONYMOUS, "User:a*", "Address:", "Address:10.0.0.0/8", "Address:010.0.0.1"]
-)
-def test_subjects_that_would_never_count_are_refused(wrong: str) -> None:
-    with pytest.raises(errors.InvalidRequestError):
-        check_subject(wrong)
-
-
-def test_a_stored_quota_comes_back_without_what_only_a_newer_version_knows() -> None:
-    quota, stored = Quota("User:ann", {K.REQUESTS: 5}), Stored()
-    values = quota.as_dict()
-    values["limits"]["records_per_s"] = 9
-    stored.enter(quota_key("User:ann"), encode(values), 1)
-    stored.enter(quota_key("User:bad"), encode({"subject": "User:bad", "limits": {"requests_per_s": 0}}), 1)
-    assert list(stored.quotas.values()) == [quota]
-    assert quota_of(quota.as_dict()) == quota
 
 
 def test_what_is_above_a_rate_is_delayed_and_then_refused_and_counted() -> None:
@@ -145,17 +112,3 @@ def test_what_cannot_be_delayed_is_refused_for_clients_alone() -> None:
         quotas.use_transactional_id("c")
 
     run(test)
-
-
-def test_an_id_that_rested_for_an_hour_makes_room() -> None:
-    account = Account("User:ann")
-    account.limit_by({K.TRANSACTIONAL_IDS: 2}, 1, 0)
-    account.use_transactional_id("a", 0)
-    account.use_transactional_id("b", 1_000)
-    account.use_transactional_id("a", 2_000)
-    with pytest.raises(errors.ThrottlingQuotaExceededError) as caught:
-        account.use_transactional_id("c", 3_000)
-    assert caught.value.retry_after_ms == 3_598_000
-    account.use_transactional_id("c", 3_601_000)
-    with pytest.raises(errors.ThrottlingQuotaExceededError):
-        account.use_transactional_id("b", 3_601_001)

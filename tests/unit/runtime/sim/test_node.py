@@ -10,7 +10,7 @@ from oncelog.errors import OncelogError
 from oncelog.types import Buffer
 from oncelog_runtime.node_ports import NodePorts
 from oncelog_runtime.ports import Handler
-from oncelog_runtime.sim import FaultDriver, FaultPlan, SimWorld
+from oncelog_runtime.sim import SimWorld
 
 RECORD_BYTES = 100
 
@@ -147,65 +147,3 @@ def test_the_error_of_a_process_fails_the_run_unless_it_is_dead() -> None:
         world.node("n", main)
         with pytest.raises(AssertionError, match="while alive"):
             world.run(asyncio.sleep(2))
-
-
-def test_clocks_differ_by_node_and_step() -> None:
-    with SimWorld(3, FaultPlan(skew_max_ms=5_000, drift_max=0.01)) as world:
-        nodes = [world.node(f"n{i}") for i in range(4)]
-        world.run(asyncio.sleep(100))
-        assert len({node.ports.clock.now_ms() for node in nodes}) == 4
-        assert len({node.ports.clock.monotonic_ms() for node in nodes}) == 4
-        before = nodes[0].ports.clock.now_ms(), nodes[0].ports.clock.monotonic_ms()
-        nodes[0].clock.step(-1_000)
-        assert (nodes[0].ports.clock.now_ms(), nodes[0].ports.clock.monotonic_ms()) == (before[0] - 1_000, before[1])
-
-
-def test_the_driver_injects_and_then_heals_everything() -> None:
-    plan = FaultPlan(
-        crash_every_ms=2_000,
-        kill_every_ms=2_000,
-        pause_every_ms=2_000,
-        partition_every_ms=2_000,
-        metadata_partition_every_ms=2_000,
-        compaction_every_ms=2_000,
-        clock_step_every_ms=2_000,
-    )
-
-    async def main(ports: NodePorts) -> None:
-        async def pong(header: bytes, payload: Buffer) -> tuple[bytes, Buffer]:
-            return header, payload
-
-        ports.server.register("Toy.Ping", pong)
-        await ports.server.start()
-        await asyncio.Event().wait()
-
-    with SimWorld(1, plan) as world:
-        nodes = [world.node(name, main) for name in "abc"]
-        driver = FaultDriver(world, plan, world.random("faults"))
-
-        async def scenario() -> None:
-            driver.start()
-            await asyncio.sleep(60)
-            await driver.stop()
-            await asyncio.sleep(10)
-            assert all(node.is_up for node in nodes)
-            for node in nodes:
-                await world.client().call(node.address, "Toy.Ping", b"", b"", 1_000)
-
-        world.run(scenario())
-        assert set(driver.injected) == {name for name in plan.__slots__ if name.endswith("_every_ms")} - {
-            "lease_loss_every_ms",
-            "bit_flip_every_ms",
-        }
-
-
-def test_a_plan_is_drawn_from_its_seed_alone() -> None:
-    from random import Random
-
-    plans = [FaultPlan.draw(Random(seed)) for seed in range(50)]
-    assert plans[7] == FaultPlan.draw(Random(7))
-    assert any(plan.crash_every_ms for plan in plans)
-    assert any(not plan.crash_every_ms for plan in plans)
-    assert all(plan.calm().crash_every_ms == 0 == plan.calm().lose_reply for plan in plans)
-    with pytest.raises(ValueError, match="lose_reply"):
-        FaultPlan(lose_reply=-0.1)

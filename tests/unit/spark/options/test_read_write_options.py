@@ -8,10 +8,6 @@ from oncelog.errors import ConfigError
 from pyspark_oncelog.options.offsets import (
     EARLIEST,
     LATEST,
-    PartitionPosition,
-    Position,
-    TopicPosition,
-    parse_offsets_option,
 )
 from pyspark_oncelog.options.read_write_options import SinkOptions, SourceOptions, Subscription
 from pyspark_oncelog.worker.worker_client import client_for
@@ -82,11 +78,6 @@ def test_a_bad_sink_option_is_named(raw: dict[str, str], says: str) -> None:
         SinkOptions.parse({"bootstrapServers": "a:1", **raw})
 
 
-def test_offsets_may_be_given_per_partition() -> None:
-    starting = parse_offsets_option('{"t":{"0":23,"1":-1}}')
-    assert [starting.at("t", p) for p in range(3)] == [23, LATEST, EARLIEST]
-
-
 def test_what_is_not_named_is_read_from_the_start_and_to_the_end() -> None:
     parsed = SourceOptions.parse({**BASE, "startingOffsets": '{"t":{"0":3}}', "endingOffsets": '{"t":{"0":7}}'}, False)
     assert [parsed.starting.at("t", p) for p in range(2)] == [3, EARLIEST]
@@ -115,28 +106,6 @@ def test_a_time_for_all_beats_a_time_per_partition_and_that_beats_offsets() -> N
 @pytest.mark.parametrize(("text", "delay_ms"), [("250ms", 250), ("90s", 90_000), (" 15M ", 900_000), ("2h", 7_200_000)])
 def test_a_delay_has_a_unit(text: str, delay_ms: int) -> None:
     assert SourceOptions.parse({**BASE, "maxTriggerDelay": text}, streaming=True).max_trigger_delay_ms == delay_ms
-
-
-def test_a_position_survives_the_checkpoint() -> None:
-    position = Position({"t": TopicPosition("ab", {0: PartitionPosition(5, 2), 10: PartitionPosition(7)})})
-    assert Position.from_json(position.to_json()) == position
-    assert "from" not in position.to_json()
-    assert Position.from_json(position.as_origin().to_json()) == position.as_origin()
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        {},
-        {"v": 2, "topics": {}},
-        {"v": 1, "topics": {"t": {"p": {}}}},
-        {"v": 1, "topics": []},
-        {"v": 1, "topics": {}, "from": 7},
-    ],
-)
-def test_a_foreign_checkpoint_is_refused(data: dict[str, object]) -> None:
-    with pytest.raises(ConfigError):
-        Position.from_json(data)
 
 
 @pytest.mark.parametrize(("text", "says"), [("1000", "at least 1024"), ("8000000", "at most 7340032"), ("1m", "whole")])

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pytest
 
 from oncelog.core.batch.batch import HEADERS_TYPE
-from oncelog.errors import ConfigError
 from pyspark_oncelog.source.arrow_rows import to_spark
-from pyspark_oncelog.source.read_schema import check_read_schema
 
 
 def client_rows() -> pa.RecordBatch:
@@ -46,12 +43,3 @@ def test_every_column_has_the_type_of_the_schema() -> None:
         "timestampType": 0,
         "headers": [{"key": "h", "value": b"x"}],
     }
-
-
-@pytest.mark.parametrize(
-    ("field", "says"),
-    [(("valeu", "binary"), "no column valeu"), (("value", "string"), "read as binary, not string")],
-)
-def test_a_schema_that_cannot_be_read_is_named(field: tuple[str, str], says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
-        check_read_schema([("offset", "bigint"), field])

@@ -15,7 +15,7 @@ Rule 4: with TLS one endpoint at a time is used, because a certificate is compar
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
@@ -93,7 +93,7 @@ class EtcdMetadata:
 
     async def keep_alive(self, lease_id: int) -> int:
         """Renews once; returns the new time to live in ms, 0 when the lease is gone for ever."""
-        answer = await self._call(self._lease_pool, lambda: next(self._client.refresh_lease(lease_id)))
+        answer = await self._call(self._lease_pool, lambda: _first(self._client.refresh_lease(lease_id)))
         return int(answer.TTL) * 1000
 
     async def revoke_lease(self, lease_id: int) -> None:
@@ -142,7 +142,7 @@ class EtcdMetadata:
                 answer = await loop.run_in_executor(pool, work)
         except TimeoutError as error:
             raise _doubt("no answer in time", unknown) from error
-        except (grpc.RpcError, etcd3_module().Etcd3Exception, ValueError, StopIteration) as error:
+        except (grpc.RpcError, etcd3_module().Etcd3Exception, ValueError) as error:
             explained = self._explained(error, unknown)
             if explained.context.get("reason") != "lease_gone":  # that is an answer
                 self._failed(client)
@@ -185,6 +185,13 @@ class EtcdMetadata:
             explained.message = failure.sentence
             explained.context["tls"] = "refused" if failure.certain else "perhaps"
         return explained
+
+
+def _first(answers: Iterator[Any]) -> Any:
+    """Raises `ValueError` when there is none: a `StopIteration` cannot be handed from a thread to a future."""
+    for answer in answers:
+        return answer
+    raise ValueError("etcd ended the call without an answer")
 
 
 def _doubt(message: str, unknown: bool, **context: str) -> MetadataUnavailableError:

@@ -133,8 +133,9 @@ class OverlayDisk:
     def remove(self, path: str) -> None:
         """In memory."""
         path = path.rstrip("/")
-        for known in [name for name in self._files if name == path or name.startswith(f"{path}/")]:
-            del self._files[known]
+        for known in (self._files, self._dirs):
+            for name in [name for name in known if name == path or name.startswith(f"{path}/")]:
+                del known[name]
         self._gone[path] = None
 
     def rename(self, old: str, new: str) -> None:

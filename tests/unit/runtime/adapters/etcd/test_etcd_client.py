@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from oncelog_runtime.adapters.etcd.etcd_client import connect, prefix_end, target_of
-from oncelog_runtime.adapters.etcd.etcd_process import EtcdBinary
 
 
 @pytest.mark.parametrize(
@@ -56,18 +54,3 @@ def test_etcd3_imports_on_our_stubs_in_a_fresh_process() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True
     ).stdout
     assert said.split() == ["etcdserverpb.RangeRequest", "oncelog_runtime.etcd_wire.rpc_pb2"]
-
-
-@pytest.mark.parametrize(
-    ("version", "safe"),
-    [
-        ((3, 4, 30), True),
-        ((3, 5, 0), False),
-        ((3, 5, 2), False),
-        ((3, 5, 3), True),
-        ((3, 6, 0), True),
-        ((3, 3, 9), False),
-    ],
-)
-def test_versions_that_lose_entries_are_known(version: tuple[int, int, int], safe: bool) -> None:
-    assert EtcdBinary(Path("etcd"), version).is_safe is safe

@@ -11,40 +11,18 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from oncelog.errors import AuthenticationError, ConfigError, OncelogError, TokenExpiredError
+from oncelog.errors import AuthenticationError, OncelogError, TokenExpiredError
+from tests.unit.runtime.adapters.grpc.key_sets import CURVE, KEY, OTHER, Clock, public
 
 jwt = pytest.importorskip("jwt")
 
 from oncelog_runtime.adapters.grpc import token_keys  # noqa: E402
-from oncelog_runtime.adapters.grpc.token_keys import TokenKeys, check_url, keys_of  # noqa: E402
+from oncelog_runtime.adapters.grpc.token_keys import TokenKeys  # noqa: E402
 from oncelog_runtime.adapters.grpc.tokens import TokenVerifier  # noqa: E402
 
 ISSUER, AUDIENCE = "https://issuer", "oncelog"
-KEY = rsa.generate_private_key(65537, 2048)
-OTHER = rsa.generate_private_key(65537, 2048)
-CURVE = ec.generate_private_key(ec.SECP256R1())
 PUBLIC_PEM = KEY.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-
-
-def public(key_id: str, key: Any = KEY) -> dict[str, Any]:
-    kind = jwt.algorithms.ECAlgorithm if isinstance(key, ec.EllipticCurvePrivateKey) else jwt.algorithms.RSAAlgorithm
-    return {**kind.to_jwk(key.public_key(), as_dict=True), "kid": key_id, "use": "sig"}
-
-
-class Clock:
-    """The wall clock is the real one plus `ahead_ms`; the steady one is turned by hand."""
-
-    def __init__(self) -> None:
-        self.ahead_ms = 0
-        self.steady_ms = 0
-
-    def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000 + self.ahead_ms
-
-    def monotonic_ms(self) -> int:
-        return self.steady_ms
 
 
 def claims(**changes: Any) -> dict[str, Any]:
@@ -239,35 +217,9 @@ def test_what_is_verified_once_is_remembered(world: World, monkeypatch: pytest.M
     assert world.principal(token)
 
 
-def test_a_set_of_keys_has_public_keys_alone() -> None:
-    secret = {"kty": "oct", "kid": "s", "k": "c2VjcmV0"}
-    encryption = {**public("e"), "use": "enc"}
-    nameless = {name: value for name, value in public("x").items() if name != "kid"}
-    broken = {"kty": "RSA", "kid": "b", "n": "!", "e": "AQAB"}
-    symmetric = {**public("h"), "alg": "HS256"}
-    data = json.dumps({"keys": [secret, encryption, nameless, broken, symmetric, "x", public("k1")]}).encode()
-    assert list(keys_of(data)) == ["k1"]
-
-
-@pytest.mark.parametrize(
-    "data", [b"", b"{}", b"[]", b"\xff", b'{"keys": 7}', json.dumps({"keys": [{}] * 101}).encode()]
-)
-def test_what_is_no_set_of_keys(data: bytes) -> None:
-    with pytest.raises(ValueError):
-        keys_of(data)
-
-
 def test_a_file_that_is_too_large_is_not_read(world: World) -> None:
     world.file.write_bytes(b" " * (token_keys.BYTES_MAX + 1))
     assert isinstance(world.refusal(signed()), AuthenticationError)
-
-
-@pytest.mark.parametrize(
-    "url", ["http://issuer/keys", "ftp://x/y", "https://", "file:///etc/passwd", "http://127.0.0.1.evil/"]
-)
-def test_a_url_that_somebody_on_the_way_could_answer(url: str) -> None:
-    with pytest.raises(ConfigError):
-        check_url(url)
 
 
 def test_keys_from_a_url_follow_no_redirect_and_carry_the_token(tmp_path: Path) -> None:

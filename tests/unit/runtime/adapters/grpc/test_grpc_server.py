@@ -1,9 +1,10 @@
-"""The unary methods: callers with nothing but generated stubs get the same handlers and the same errors."""
+"""A process over gRPC: unary callers get the same handlers and errors as links, and a port that cannot be had is explained."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -16,9 +17,18 @@ from oncelog.ports import Handler
 from oncelog.trace.trace_context import TRACEPARENT
 from oncelog.types import Buffer
 from oncelog.v1 import errors_pb2, partition_pb2, partition_pb2_grpc
+from oncelog.wire import methods
 from oncelog.wire.wire_errors import from_detail
-from oncelog_runtime.adapters.grpc.grpc_server import GrpcServer, Listener, ServerOptions
+from oncelog_runtime.adapters.grpc.grpc_server import (
+    GrpcServer,
+    Listener,
+    ServerOptions,
+    explain_bind_failure,
+    join_bulk,
+    split_bulk,
+)
 from oncelog_runtime.adapters.grpc.grpc_status import ERROR_TRAILER
+from oncelog_runtime.config.startup_error import AddressInUseError
 
 PRODUCE = "PartitionLeader.Produce"
 FETCH = "PartitionLeader.Fetch"
@@ -162,3 +172,88 @@ async def test_a_handler_that_nobody_ever_answers_gives_its_slot_back(monkeypatc
             await leader.Ping(partition_pb2.PingRequest())
         assert isinstance(error_of(caught.value), errors.RequestTimedOutError)
         await leader.Fetch(partition_pb2.FetchRequest())
+
+
+# ------------------------------------------------------------ what is no call
+
+
+def test_a_method_that_the_contract_does_not_know_is_not_served() -> None:
+    async def never(_header: bytes, _payload: Buffer) -> tuple[bytes, Buffer]:
+        raise AssertionError("not reached")
+
+    with pytest.raises(errors.ConfigError, match="Dance is not in oncelog"):
+        GrpcServer(Listener.internal("127.0.0.1", 0)).register("PartitionLeader.Dance", never)
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "error", "says"),
+    [
+        ("no.such.host.invalid", 0, errors.ConfigError, "cannot be resolved"),
+        ("192.0.2.1", 0, errors.ConfigError, "192.0.2.1 is no address of this machine: see --listen-host"),
+        ("127.0.0.1", 0, errors.ConfigError, "gRPC cannot listen on 127.0.0.1:0"),
+    ],
+)
+def test_a_port_that_cannot_be_had_is_explained(
+    host: str, port: int, error: type[errors.OncelogError], says: str
+) -> None:
+    explained = explain_bind_failure(host, port)
+    assert type(explained) is error
+    assert says in explained.message
+
+
+def test_a_port_that_another_process_has_names_the_flag_that_changes_it() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        explained = explain_bind_failure("127.0.0.1", port, "--client-listen-port")
+        assert isinstance(explained, AddressInUseError)
+        assert f"port {port} of 127.0.0.1 is in use" in explained.message
+        assert "choose another --client-listen-port" in explained.message
+
+
+def test_two_listeners_on_one_port_are_an_error_and_neither_listens() -> None:
+    async def test() -> None:
+        first = GrpcServer(Listener.internal("127.0.0.1", 0))
+        address = await first.start()
+        port = int(address.rpartition(":")[2])
+        second = GrpcServer(
+            Listener.internal("127.0.0.1", 0), Listener("client", "127.0.0.1", port, None, "--client-listen-port")
+        )
+        with pytest.raises(AddressInUseError, match="choose another --client-listen-port"):
+            await second.start()
+        assert second.listening == {}
+        for _ in range(2):
+            await first.stop(0)
+
+    asyncio.run(test())
+
+
+def test_bounds_that_nobody_set_follow_from_the_largest_message() -> None:
+    limits = ServerOptions(max_message_bytes=1 << 20, max_bytes_per_link=1).memory_limits()
+    assert (limits.request_bytes, limits.answer_bytes) == (8 << 20, 4 << 20)
+    assert (limits.request_bytes_per_connection, limits.answer_bytes_per_connection) == (1 << 20, 1 << 20)
+    arriving = ServerOptions(max_message_bytes=1 << 20).arriving_limits()
+    assert (arriving.process_bytes, arriving.connection_bytes) == (4 << 20, 2 << 20)
+    assert ServerOptions(message_timeout_ms=1_000).arriving_limits().patience >= 2
+
+
+PRODUCE_SPEC, PING_SPEC = methods.ALL[PRODUCE], methods.ALL[PING]
+
+
+def test_bulk_bytes_are_taken_out_of_a_request_and_put_into_a_reply() -> None:
+    whole = partition_pb2.ProduceRequest(acks=-1, batches=b"batch")
+    header, payload = split_bulk(PRODUCE_SPEC, whole.SerializeToString())
+    assert (partition_pb2.ProduceRequest.FromString(header), payload) == (
+        partition_pb2.ProduceRequest(acks=-1),
+        b"batch",
+    )
+    assert split_bulk(PING_SPEC, b"\xff") == (b"\xff", b""), "a message without bulk is the handler's to read"
+    with pytest.raises(errors.InvalidRequestError, match=PRODUCE):
+        split_bulk(PRODUCE_SPEC, b"\xff")
+    reply = partition_pb2.FetchReply(partitions=[partition_pb2.FetchedPartition(topic_id="t")])
+    joined = join_bulk(methods.ALL[FETCH], reply.SerializeToString(), memoryview(b"bytes"))
+    assert partition_pb2.FetchReply.FromString(joined) == partition_pb2.FetchReply(
+        partitions=reply.partitions, batches=b"bytes"
+    )
+    assert join_bulk(PING_SPEC, b"header", b"") == b"header"

@@ -1,0 +1,123 @@
+"""The keys of tokens: public ones alone, from a place that nobody on the way can change, renewed while we serve."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oncelog.errors import ConfigError
+from oncelog_runtime.adapters.grpc import token_keys
+from oncelog_runtime.adapters.grpc.token_keys import TokenKeys, check_url, keys_of
+from tests.unit.runtime.adapters.grpc.key_sets import OTHER, Clock, public
+
+
+def test_a_set_of_keys_has_public_keys_alone() -> None:
+    secret = {"kty": "oct", "kid": "s", "k": "c2VjcmV0"}
+    encryption = {**public("e"), "use": "enc"}
+    nameless = {name: value for name, value in public("x").items() if name != "kid"}
+    broken = {"kty": "RSA", "kid": "b", "n": "!", "e": "AQAB"}
+    symmetric = {**public("h"), "alg": "HS256"}
+    data = json.dumps({"keys": [secret, encryption, nameless, broken, symmetric, "x", public("k1")]}).encode()
+    assert list(keys_of(data)) == ["k1"]
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{}", b"[]", b"\xff", b'{"keys": 7}', json.dumps({"keys": [{}] * 101}).encode()]
+)
+def test_what_is_no_set_of_keys(data: bytes) -> None:
+    with pytest.raises(ValueError):
+        keys_of(data)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://issuer/keys", "ftp://x/y", "https://", "file:///etc/passwd", "http://127.0.0.1.evil/"]
+)
+def test_a_url_that_somebody_on_the_way_could_answer(url: str) -> None:
+    with pytest.raises(ConfigError):
+        check_url(url)
+
+
+class World:
+    """A file of keys, a steady clock, and how often the file was read."""
+
+    def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.file, self.clock, self.looks = tmp_path / "jwks.json", Clock(), 0
+        self.keys = TokenKeys(str(self.file), self.clock)
+        read = TokenKeys._read
+
+        def counted(keys: TokenKeys) -> bytes:
+            self.looks += 1
+            return read(keys)
+
+        monkeypatch.setattr(TokenKeys, "_read", counted)
+
+    def publish(self, *keys: dict[str, Any]) -> None:
+        self.file.write_text(json.dumps({"keys": keys}))
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(tmp_path, monkeypatch)
+
+
+def test_a_key_that_is_not_known_is_looked_for_once_by_all_who_wait(world: World) -> None:
+    async def test() -> None:
+        found = await asyncio.gather(*(world.keys.find(name) for name in ("k1", "k1", "k2")))
+        assert [key is not None for key in found] == [True, True, False]
+        assert world.looks == 1
+        assert await world.keys.find("k2") is None
+        assert world.looks == 1, "no stranger's token costs another look so soon"
+        world.clock.steady_ms += 1_000
+        assert await world.keys.find("k2") is None
+        assert world.looks == 2
+
+    world.publish(public("k1"))
+    asyncio.run(test())
+
+
+def test_a_set_that_is_old_is_read_again_and_a_key_that_stays_is_the_same_object(world: World) -> None:
+    async def test() -> None:
+        first = await world.keys.find("k1")
+        assert first is not None
+        world.publish(public("k1"), public("k2", OTHER))
+        assert await world.keys.find("k1") is first
+        assert world.looks == 1
+        world.clock.steady_ms += token_keys.FILE_EVERY_MS
+        assert await world.keys.find("k1") is first
+        assert world.looks == 2
+        assert world.keys.has("k1", first)
+        world.publish(public("k1", OTHER))
+        world.clock.steady_ms += token_keys.FILE_EVERY_MS
+        assert await world.keys.find("k1") is not first
+        assert not world.keys.has("k1", first)
+
+    world.publish(public("k1"))
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("damage", ["gone", "nonsense", "too large"])
+def test_while_the_source_is_away_the_last_keys_count_and_who_was_never_read_knows_none(
+    world: World, damage: str
+) -> None:
+    def spoil() -> None:
+        if damage == "gone":
+            world.file.unlink(missing_ok=True)
+        else:
+            world.file.write_bytes(b"no keys" if damage == "nonsense" else b" " * (token_keys.BYTES_MAX + 1))
+
+    async def test() -> None:
+        spoil()
+        assert await world.keys.find("k1") is None
+        world.publish(public("k1"))
+        world.clock.steady_ms += 1_000
+        assert await world.keys.find("k1") is not None
+        spoil()
+        world.clock.steady_ms += 10 * token_keys.FILE_EVERY_MS
+        assert await world.keys.find("k1") is not None
+        assert world.looks == 3
+
+    asyncio.run(test())
