@@ -1,8 +1,9 @@
 """The driver's last word on a batch: one call that commits all winners, or one that aborts.
 
 Rule 1: whatever the answer to a commit was, asking again is safe: the token is checked first.
-Rule 2: abort never raises, and changes nothing of a batch that is committed: Spark also calls it when only the answer
-        to the commit was lost.
+Rule 2: a batch that runs again and finds itself committed waits for its markers like the first run.
+Rule 3: abort never raises an error of the cluster, and changes nothing of a batch that is committed: Spark also calls it
+        when only the answer to the commit was lost.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from pyspark_oncelog.worker.worker_client import client_for, forgetting_wrong_cl
 if TYPE_CHECKING:
     from pyspark.sql.datasource import WriterCommitMessage
 
-    from oncelog.client.produce.participant import ParticipantResult
+    from oncelog.client.produce.participant import BatchCommit, ParticipantResult
 
 _ABORT_TIMEOUT_MS: Final = 10_000
 _log = logging.getLogger(__name__)
@@ -48,24 +49,41 @@ def _commit(options: SinkOptions, connection: ConnectionOptions, batch: BatchMes
         return
     if batch.result is TaskResult.ALREADY_COMMITTED:
         _check_replay(options, batch, batch.committed_rows)
+        _wait_visible(connection, batch.identity)
         return
-    identity = batch.identity
     try:
-        answer = client_for(connection).commit_transaction(
-            identity.transactional_id,
-            identity.owner_run,
-            identity.app_id,
-            identity.batch_id,
-            batch.txn_no,
-            _winners(batch),
-            write_attempt=identity.write_attempt,
-            wait="visible",  # so that whoever reads after this job sees it
-            token_expires=identity.is_only_run,  # else the coordinators keep an id for each job there ever was
-        )
+        answer = _ask_commit(connection, batch.identity, batch.txn_no, _winners(batch))
     except BatchRolledBackError as error:
         raise rolled_back(error) from None
     if answer.already_committed:
         _check_replay(options, batch, answer.committed_rows)
+
+
+def _ask_commit(
+    connection: ConnectionOptions, identity: WriteIdentity, txn_no: int, winners: Sequence[ParticipantResult]
+) -> BatchCommit:
+    return client_for(connection).commit_transaction(
+        identity.transactional_id,
+        identity.owner_run,
+        identity.app_id,
+        identity.batch_id,
+        txn_no,
+        winners,
+        write_attempt=identity.write_attempt,
+        wait="visible",  # so that a read which begins after this job sees it
+        token_expires=identity.is_only_run,  # else the coordinators keep an id for each job there ever was
+    )
+
+
+def _wait_visible(connection: ConnectionOptions, identity: WriteIdentity) -> None:
+    """The run before died after its commit, and its markers may still be on their way: a commit of what is committed waits.
+
+    Nothing depends on the answer: the batch is committed, and is visible a little later if it cannot be had.
+    """
+    try:
+        _ask_commit(connection, identity, 0, ())
+    except OncelogError as error:
+        _log.warning("batch %d is committed; that it is visible was not confirmed: %s", identity.batch_id, error)
 
 
 def _winners(batch: BatchMessages) -> list[ParticipantResult]:
