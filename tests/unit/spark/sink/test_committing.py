@@ -34,14 +34,30 @@ def test_the_token_of_a_batch_that_nobody_writes_again_may_be_forgotten(client: 
     assert client.tokens_expire == [is_only_run]
 
 
-def test_a_replay_commits_nothing_and_must_have_the_same_rows(client: FakeClient) -> None:
+AGAIN = ("spark-q", "run", "q", 7, 0, ())
+"""A commit without winners of what is committed already: its answer comes when the markers are in."""
+
+
+def test_a_replay_must_have_the_same_rows_and_waits_until_they_are_visible(client: FakeClient) -> None:
     client.committed_rows = 3
     committing.commit_batch(options(), [write(rows("1", "2")), write(rows("3"))], 7)
+    assert client.commits == [AGAIN]
     short = [write(rows("1", "2"))]
     with pytest.raises(ReplayMismatchError, match=r"onReplayMismatch=keep.*committed_rows=3, rows=2"):
         committing.commit_batch(options(), short, 7)
+    assert client.commits == [AGAIN]
     committing.commit_batch(options(onReplayMismatch="keep"), short, 7)
-    assert client.commits == []
+    assert client.commits == [AGAIN, AGAIN]
+
+
+def test_a_replay_whose_visibility_cannot_be_confirmed_is_no_failure(
+    client: FakeClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The batch is committed, whatever becomes of the question."""
+    client.committed_rows = 1
+    client.commit_error = NetworkError()
+    committing.commit_batch(options(), [write(rows("1"))], 7)
+    assert "batch 7 is committed" in caplog.text
 
 
 def test_a_commit_that_was_in_already_must_have_the_same_rows(client: FakeClient) -> None:

@@ -126,7 +126,7 @@ def test_a_row_that_is_too_large_names_the_limit_by_the_option_that_raises_it(
     says: str,
     named: tuple[str, str],
 ) -> None:
-    """new_user.md 6, bug 14: the advice was `max_request_size`, which is the SDK's."""
+    """Regression: the advice was `max_request_size`, which is the SDK's."""
 
     def refuse(*_: Any) -> None:
         raise refusal
@@ -140,6 +140,6 @@ def test_a_row_that_is_too_large_names_the_limit_by_the_option_that_raises_it(
 
 @pytest.mark.parametrize("identity", [IDENTITY, None], ids=["in a transaction", "at least once"])
 def test_the_largest_row_is_that_of_the_option(client: FakeClient, identity: WriteIdentity | None) -> None:
-    """new_user.md 4: rows of 9 MB could not be written at all."""
+    """Regression: rows of 9 MB could not be written at all."""
     write(rows("1"), identity=identity, maxRequestBytes=str(16 << 20))
     assert (client.options[0]["max_request_size"], client.options[0]["batch_size"]) == (16 << 20, 3 << 20)
