@@ -28,7 +28,7 @@ def dying_with_parent(command: Sequence[str]) -> list[str]:
 
 
 def die_with_parent() -> None:
-    """The same for this process itself."""
+    """Asks the kernel for SIGTERM to this process at the death of its parent."""
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     if prctl is not None:
         prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM))
