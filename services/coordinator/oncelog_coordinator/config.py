@@ -1,4 +1,4 @@
-"""Settings of the coordinator."""
+"""The settings of the coordinator."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class RpcServer(Protocol):
 
     @property
     def listening(self) -> Mapping[str, str]:
-        """Listener name to the address (host:port) with the real port; empty before `start`."""
+        """Maps listener names to addresses (host:port) with the real port; empty before `start`."""
         ...
 
     def register(self, method: str, handler: Handler) -> None:

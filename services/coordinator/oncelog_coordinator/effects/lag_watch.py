@@ -37,7 +37,9 @@ _LATEST: Final = -1
 
 
 class LagWatch:
-    """`run` is its task, `collect` a `metrics.Collector`. `shards` is the ownership's own dict."""
+    """Samples the ends and exports the lag: `run` is its task, `collect` a `metrics.Collector`. `shards` is the dict
+    that the ownership maintains.
+    """
 
     def __init__(
         self,

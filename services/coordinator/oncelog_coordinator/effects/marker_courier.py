@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 _MARKERS_PER_CALL: Final = 1_000
 _NAMED_IN_LOG: Final = 10
-"""Partitions that one round of proof names in the log."""
+"""At most this many dropped partitions are named in the log for one round of proof."""
 _BACKOFF_MS: Final = (10, 20, 50, 100, 200, 500, 1_000)
 
 

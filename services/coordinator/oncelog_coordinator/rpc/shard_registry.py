@@ -38,7 +38,7 @@ class NodeShards:
 
     @property
     def topic_names(self) -> Mapping[str, str]:
-        """Topic id -> name."""
+        """Maps topic ids to names."""
         return self._view.topic_names
 
     # ------------------------------------------------------------ routing
@@ -111,7 +111,7 @@ class NodeShards:
     # ------------------------------------------------------------ looks into a core
 
     def knows(self, shard: Shard, transactional_id: str) -> bool:
-        """True when the id has a producer id already. Raises `CoordinatorLoadInProgressError`."""
+        """True when the id exists and so has a producer id. Raises `CoordinatorLoadInProgressError`."""
         table = shard.life.table
         assert isinstance(table, TransactionTable)
         return table.knows(transactional_id)

@@ -52,9 +52,9 @@ _EPOCH_MS = 250
 _AHEAD_MAX = 2
 """Epochs that may follow each other without a pause."""
 _FLOOR_START_MS = 1_735_689_600_000
-"""2025-01-01."""
+"""2025-01-01, from which epochs are counted."""
 _EPOCH_MAX = (1 << 31) - 1
-"""Epochs have 31 bits."""
+"""The largest epoch: epochs have 31 bits."""
 _FLOOR_MAX = (1 << 31) - (1 << 24)
 """Reached in 2041; the floor stays there afterwards."""
 

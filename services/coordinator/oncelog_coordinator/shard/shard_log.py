@@ -26,6 +26,7 @@ from oncelog.v1 import types_pb2
 from oncelog.wire import methods
 from oncelog.wire.wire_errors import from_detail
 from oncelog_coordinator.config import ShardConfig
+from oncelog_coordinator.core.transactions.records import EPOCH_KEY
 from oncelog_coordinator.shard.log_port import LogItem, LogLostError
 from oncelog_coordinator.shard.monotonic_wall_clock import SteadyClock
 from oncelog_runtime.metadata.cluster_keys import KIND_TXN, OFFSETS_TOPIC, TRANSACTION_TOPIC, shard_writer_id
@@ -202,6 +203,8 @@ class ShardLog:
                 backoff_ms = min(2 * backoff_ms, self._config.retry_backoff_max_ms)
                 continue
             self.trouble = ""
+            if complete:
+                assert [key for key, _ in items[-1:]] == [EPOCH_KEY], "the first batch of an epoch is its epoch record"
             if items:
                 deadline_ms = self._clock.now_ms() + self._config.load_stall_ms
                 yield items
@@ -237,7 +240,6 @@ class ShardLog:
                 return answer.log_start_offset, [], False
             raise from_detail(answer.error)
         items, complete = self._decode(payload, offset)
-        assert items or not complete, "the replay ends with the epoch record, which is among the items"
         return max(offset, answer.next_offset), items, complete
 
     def _decode(self, payload: Buffer, offset: int) -> tuple[list[LogItem], bool]:

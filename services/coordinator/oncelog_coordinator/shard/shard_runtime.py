@@ -1,5 +1,4 @@
-"""The runtime of one shard in one epoch: a core, its log, and two loops
-(docs/internals/coordinator.md#a-life-of-a-shard).
+"""Runs one shard in one epoch: a core, its log, and two loops (docs/internals/coordinator.md#a-life-of-a-shard).
 
     handlers -> inbox -> decide and apply all that waits -> ONE append -> (committed) -> answer, run effects
 
@@ -40,7 +39,8 @@ What can go wrong, and the rule that closes it:
 - Another process has taken the shard over, and this one has not noticed. Its appends are fenced, so no answer that
   waits for one is given. An answer that needs no record could still be false, so a definite refusal, or a decision with
   `confirm`, appends the epoch record (hole 6).
-- A lazy record is lost with the life. The work that it recorded is done again; `pending` names it after the replay.
+- A lazy record is lost with the life. That costs work, not correctness: markers whose COMPLETE is lost are sent again,
+  and a number that was enrolled ahead is assumed to be open.
 - More lazy records wait than fit one append. They go ahead in appends of their own, since each stands alone.
 - The core has a bug. In `decide` it costs one command, in `apply` the life (rule 6). A failing `Tick` is tried again
   after a second, not in a loop.
@@ -62,14 +62,14 @@ from oncelog.trace.tracing import Kind, Span, Tracer, end_with, is_sampled, work
 from oncelog_coordinator.config import ShardConfig
 from oncelog_coordinator.core.decision import Command, Decision, Effect, LogRecord, Note, Reply, TransactionEnded
 from oncelog_coordinator.core.transactions.commands import Tick
-from oncelog_coordinator.core.transactions.records import EPOCH_KEY, EpochRecord
+from oncelog_coordinator.core.transactions.records import EpochRecord
 from oncelog_coordinator.shard.log_port import LogItem, LogLostError, LogPort
 from oncelog_coordinator.shard.monotonic_wall_clock import SteadyClock
 from oncelog_runtime.process.bugs import Bugs
 
 _log = logging.getLogger(__name__)
 _TICK_AGAIN_MS = 1_000
-"""A look at the clock that failed is tried again after this long, not in a loop without end."""
+"""A failed Tick is tried again after this long, not in a loop."""
 _YIELD_EVERY = 500
 """Records applied in a replay before other tasks get a turn."""
 
@@ -127,7 +127,7 @@ class LifeMetrics(Protocol):
         ...
 
     def refused(self, error: OncelogError) -> None:
-        """A command was refused."""
+        """Counts a refused command."""
         ...
 
     def life_failed(self, kind: str) -> None:
@@ -203,22 +203,20 @@ class ShardLife:
 
     @property
     def waiting(self) -> int:
-        """Commands that wait to be decided or committed."""
+        """The number of commands that are not decided or not committed yet."""
         return len(self._inbox) + sum(len(step.answers) for step in self._steps)
 
     # ------------------------------------------------------------ begin
 
     async def load(self) -> None:
         """Commits the epoch record and replays up to it. Raises `LogLostError`, or `OncelogError` for an unreadable log."""
-        own = _item(EpochRecord(self.epoch))
         assert not self._steps, "nothing is appended before the epoch record"
-        await self._log.append([own])
+        await self._log.append([_item(EpochRecord(self.epoch))])
         newest: dict[str, bytes | None] = {}
         async for items in self._log.replay():
             for key, value in items:
                 newest.pop(key, None)
                 newest[key] = value
-        assert (EPOCH_KEY, newest.get(EPOCH_KEY)) == own, "the replay ends with the epoch record of this life"
         for count, (key, value) in enumerate(newest.items()):
             record = self.table.decode(key, value)
             if record is not None:

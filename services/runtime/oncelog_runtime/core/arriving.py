@@ -49,7 +49,7 @@ class ArrivingLimits:
 
 
 class Verdict(NamedTuple):
-    """A connection to end."""
+    """Says that a connection must end, and why."""
 
     connection: str
     bytes: int

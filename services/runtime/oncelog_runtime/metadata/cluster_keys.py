@@ -78,10 +78,11 @@ SHARD_WRITER_BASE: Final = (1 << 63) - (1 << 34)
 leader fences a deposed coordinator's appends."""
 PRODUCER_IDS_PER_SECOND: Final = 1 << 20
 PRODUCER_IDS_START_MS: Final = 1_577_836_800_000
-"""2020-01-01. The floor of producer ids grows by `PRODUCER_IDS_PER_SECOND` from then on; it reaches `SHARD_WRITER_BASE` after
-270,000 years."""
+"""2020-01-01, when the floor of producer ids was 0. It grows by `PRODUCER_IDS_PER_SECOND`, and reaches
+`SHARD_WRITER_BASE` after 270,000 years.
+"""
 PRODUCER_ID_SLACK_MS: Final = 24 * 3600 * 1000
-"""How much an allocator's clock may be ahead of a broker's."""
+"""How far an allocator's clock may be ahead of a broker's."""
 
 
 def producer_id_floor(now_ms: int) -> int:
@@ -288,10 +289,10 @@ class DeletedTopic:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Leadership and in-sync replicas, one value. Brokers in it are (broker, incarnation).
+    """Leadership and in-sync replicas, in one value. A broker in it is (broker id, incarnation).
 
-    `eligible`: replicas that left the ISR when it fell below `min_insync_replicas`. Nothing was committed since, so they
-    hold every committed record, as members of the ISR do (KIP-966, "eligible leader replicas").
+    `eligible`: replicas that left the ISR when it fell below `min_insync_replicas`. Nothing was committed since, so
+    they hold every committed record, as members of the ISR do (KIP-966, "eligible leader replicas").
     """
 
     topic: str
@@ -436,7 +437,7 @@ class Drain:
 
     @property
     def broker(self) -> BrokerRef:
-        """The broker that drains. Raises `ValueError` for a coordinator's drain."""
+        """Returns the draining broker. Raises `ValueError` for a coordinator's drain."""
         return BrokerRef(int(self.node), self.incarnation)
 
 

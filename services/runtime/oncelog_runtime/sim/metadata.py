@@ -91,7 +91,7 @@ class SimMetadata:
         self.loop.trace(f"metadata cut {name}")
 
     def heal(self, name: str | None = None) -> None:
-        """Ends the cut of one node, or of all; watches catch up."""
+        """Ends the cut of one node, or of all; watches then catch up."""
         names = list(self._cut) if name is None else [name]
         for healed in names:
             self._cut.pop(healed, None)

@@ -43,7 +43,7 @@ class _Ends:
 
 
 class LagTable:
-    """The readable ends of watched partitions."""
+    """Keeps samples of the readable ends of watched partitions."""
 
     def __init__(self) -> None:
         self._ends: dict[PartitionId, _Ends] = {}

@@ -94,7 +94,7 @@ def _anybody(_: Member) -> None:
 
 
 class OffsetTable:
-    """All groups of one shard."""
+    """Holds all groups of one shard."""
 
     def __init__(self, limits: Limits | None = None, require_member: Callable[[Member], None] = _anybody) -> None:
         self.limits = limits or Limits()

@@ -27,7 +27,7 @@ from oncelog_coordinator.core.transactions.states import Outcome
 from oncelog_coordinator.core.transactions.transaction_index import TransactionIndex
 
 RETRY_AFTER_MS = 5
-"""Markers usually take a few milliseconds."""
+"""Suggested to callers that have to retry: markers usually take a few milliseconds."""
 
 
 def require_session(record: TransactionRecord, producer_epoch: int) -> None:

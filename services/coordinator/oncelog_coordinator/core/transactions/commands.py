@@ -67,7 +67,7 @@ class End(Command["EndReply"]):
 
 @dataclass(frozen=True, slots=True)
 class EndReply:
-    """The outcome of n, which an earlier request may have decided; `visible`: every marker is committed."""
+    """Answers End with the outcome of n, which an earlier request may have decided; `visible`: every marker is committed."""
 
     committed: bool
     visible: bool
@@ -84,7 +84,7 @@ class GetOutcome(Command["OutcomeReply"]):
 
 @dataclass(frozen=True, slots=True)
 class OutcomeReply:
-    """`committed` None: not decided yet, or (`begun` False) no transaction has this number yet."""
+    """Answers GetOutcome. `committed` None: not decided yet, or (`begun` False) no transaction has this number yet."""
 
     committed: bool | None
     visible: bool
@@ -117,7 +117,9 @@ class Join(Command["JoinReply"]):
 
 @dataclass(frozen=True, slots=True)
 class JoinReply:
-    """`already_committed`: the batch is committed, so the task writes nothing; then only `committed_rows` is set."""
+    """Answers Join. `already_committed`: the batch is committed, so the task writes nothing; then only `committed_rows`
+    is set.
+    """
 
     already_committed: bool = False
     committed_rows: int = 0
@@ -137,7 +139,7 @@ class Renew(Command[None]):
 
 @dataclass(frozen=True, slots=True)
 class Winner:
-    """A participant whose data commits."""
+    """A participant whose data is committed."""
 
     producer_id: int
     rows: int
@@ -163,7 +165,9 @@ class Commit(Command["CommitReply"]):
 
 @dataclass(frozen=True, slots=True)
 class CommitReply:
-    """`visible`: every marker is committed; otherwise `waits_for` names the transactions with missing markers."""
+    """Answers Commit. `visible`: every marker is committed; otherwise `waits_for` names the transactions with missing
+    markers.
+    """
 
     already_committed: bool
     committed_rows: int
@@ -198,7 +202,7 @@ class Resolve(Command["ResolveReply"]):
 
 @dataclass(frozen=True, slots=True)
 class ResolveReply:
-    """`committed` None: still open. `winners` None: the outcome holds for every producer of the name."""
+    """Answers Resolve. `committed` None: still open. `winners` None: the outcome holds for every producer of the name."""
 
     committed: bool | None
     session_epoch: int

@@ -6,7 +6,7 @@ Order of checks, the same for join and commit:
  1. the token equals the last committed one of its app: ALREADY_COMMITTED, before any fence, so that a retried commit or
     a replayed micro-batch is a no-op for every caller
  2. the run is fenced: PRODUCER_FENCED
- 3. the token is lower: BATCH_ROLLED_BACK, before any take-over, so that a rolled-back checkpoint stops no living query
+ 3. the token is lower: BATCH_ROLLED_BACK, before any take-over, so that a rolled-back checkpoint stops no running query
  4. this attempt of the batch has ended, or a later one began: TXN_ENDED
  5. join only: a new run takes the id over; an earlier attempt or batch that is open is aborted
  6. commit only: n, batch and attempt must be those of the open transaction, and every winner a participant of it

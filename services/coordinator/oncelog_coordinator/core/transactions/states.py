@@ -1,4 +1,4 @@
-"""The transition table of a transaction: every legal step, and who takes it. Nothing else decides what is legal.
+"""The transition table of a transaction: every legal step, and its triggers. Nothing else decides what is legal.
 
 A state belongs to one *number* of one transactional id; the state shown for the id is that of its newest number.
 Numbers are never reused, so a state only moves down this list:

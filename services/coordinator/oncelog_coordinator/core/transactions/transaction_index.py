@@ -125,7 +125,7 @@ class TransactionIndex:
         self.completing: dict[str, None] = {}
         """Ids with decided transactions whose markers are not all on disk."""
         self.ids: dict[int, str] = {}
-        """Producer id -> transactional id."""
+        """Maps producer ids to transactional ids."""
         self.lasting: dict[str, None] = {}
         """Ids that are never removed."""
         self.removed = RemovedIds()

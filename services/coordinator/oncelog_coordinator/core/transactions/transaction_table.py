@@ -8,8 +8,8 @@
 
 THEORY OF OPERATION
 
-In come the commands of `commands`: clients begin a session, enrol partitions and end a transaction; Spark tasks join
-one, and the driver commits it; leaders that find a transaction still open ask for its outcome; the marker sender
+The input is the commands of `commands`: clients begin a session, enrol partitions and end a transaction; Spark tasks
+join one, and the driver commits it; leaders that find a transaction still open ask for its outcome; the marker sender
 reports its progress; the clock ticks; operators abort. Decisions are written by topic: `client_decisions`,
 `participant_decisions`, `abandoned_decisions`, `timeouts`. Each of them reads `TransactionIndex`, builds the next
 `TransactionRecord` with a function of `transaction_state`, and returns it with the reply and the markers to send. The

@@ -48,7 +48,7 @@ def _no_topics(_topic_id: str) -> str | None:
 
 
 class Policy:
-    """The rules in force in this process."""
+    """Holds the rules in force in this process, and a cache of answers per caller."""
 
     def __init__(self, super_users: Iterable[str] = ()) -> None:
         self.super_users = tuple(super_users)

@@ -31,7 +31,7 @@ class ResourceType(StrEnum):
 
 
 class PatternType(StrEnum):
-    """How a rule's name is compared."""
+    """How a rule's name is compared with a resource."""
 
     LITERAL = "LITERAL"
     PREFIXED = "PREFIXED"
