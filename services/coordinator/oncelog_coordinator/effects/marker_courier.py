@@ -51,7 +51,7 @@ Carried = tuple[MarkerKey, pa.TxnMarker]
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What an acknowledgement must mean. `on_disk` False: the marker is committed; True: no power cut can remove it."""
+    """The meaning of an acknowledgement. `on_disk` False: the marker is committed; True: no power cut can remove it."""
 
     on_disk: bool
     after_ms: int = 0

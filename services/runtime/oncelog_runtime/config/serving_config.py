@@ -96,8 +96,8 @@ class ServingConfig(NodeConfig):
 
     @property
     def asks_for_session_tokens(self) -> bool:
-        """True with access rules too: without tokens, rules about transactional ids protect nothing, since each batch
-        names its own id.
+        """True when the setting asks for them, and with access rules: rules about transactional ids protect nothing
+        without tokens, since a batch names its own id.
         """
         return self.require_session_tokens or self.authorization == "acl"
 

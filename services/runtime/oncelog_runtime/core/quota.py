@@ -23,7 +23,7 @@ _RETRY_LATER_MS: Final = 1_000
 
 
 class QuotaKind(StrEnum):
-    """What is counted, each for one principal and one process."""
+    """The kinds of quotas, each counted for one principal and one process."""
 
     PRODUCE_BYTES = "produce_bytes_per_s"
     FETCH_BYTES = "fetch_bytes_per_s"
@@ -76,7 +76,7 @@ class TokenBucket:
 
 
 class Account:
-    """What one caller has used of its quotas."""
+    """Keeps what one caller has used of its quotas."""
 
     __slots__ = ("_buckets", "_ids", "generation", "in_flight", "limits", "subject")
 

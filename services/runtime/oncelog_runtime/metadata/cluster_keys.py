@@ -7,7 +7,7 @@
     <root>/deleted_topics/<topic id>       DeletedTopic   controller; written by the commit that deletes the topic
     <root>/partitions/<topic id>/<p>       Partition      leader (ISR) and controller (election), by mod revision
     <root>/coordinators/<address>          Coordinator    leased
-    <root>/shards/<kind>/<n>/epoch         a number       no lease; grows by one with each take-over, same commit as owner
+    <root>/shards/<kind>/<n>/epoch         a number       no lease; grows with each take-over, same commit as owner
     <root>/shards/<kind>/<n>/owner         ShardOwner     leased
     <root>/shard_troubles/<kind>/<n>       ShardTrouble   leased; the shard keeps failing at its owner
     <root>/allocators/<address>            empty          leased
@@ -15,10 +15,8 @@
     <root>/decommissions/<broker id>       empty          this broker must hold no replicas; controller
     <root>/drains/broker                   Drain          no lease; the one broker that drains, by incarnation
     <root>/drains/coordinator              Drain          leased; the one coordinator that drains
-    <root>/pulse                           a number       grows while the cluster runs: a smaller one = etcd was
-    restored
-    <root>/restored                        a number       the pulse at the last restore; older mod revisions are from
-    before
+    <root>/pulse                           a number       grows while the cluster runs; smaller = restored
+    <root>/restored                        a number       the pulse at the last restore; lower mod revisions predate it
     <root>/lift                            empty          written to raise the store's revision after a restore
     <root>/session_key                     SessionKey     written once by a controller; a secret
     <root>/latest_producer_id_block        JSON           pid_allocator, compare-and-swap

@@ -1,7 +1,7 @@
 """Detects that etcd was restored from a backup. Every process that keeps a view of etcd runs one guard.
 
-<root>/pulse      grows by one every `PULSE_S`, by the controller, compare-and-swap
-<root>/restored   the pulse at which a restore was detected; older values of partitions are not trusted (elections)
+    <root>/pulse      grows by one every `PULSE_S`, by the controller, compare-and-swap
+    <root>/restored   the pulse when a restore was detected; older values of partitions are not trusted (elections)
 
 Rule 1: etcd went back when its pulse is below one that was seen, its revision below one that was seen, or a key has an
         older mod revision than it had. All three are linearizable reads; a broker keeps the first two in a small file,

@@ -1,4 +1,4 @@
-"""A leased key that exists in the metadata store as long as the process lives.
+"""A leased key that exists in the metadata store as long as the process runs.
 
 Rule 1: a lease is a hint that starts elections, never a lock; epochs do the fencing.
 Rule 2: a lost answer is neither yes nor no: the key is read before the process relies on it, and a lease whose key

@@ -1,7 +1,7 @@
 """One simulated machine: a name, a disk that outlives its processes, and at most one process at a time.
 
 Rule 1: a crash unplugs first and cancels then: `finally` blocks of dying code reach no disk, no peer and no etcd.
-Rule 2: `kill` is kill -9 (the kernel lives: written bytes stay, peers get a refused connection at once);
+Rule 2: `kill` is kill -9 (the kernel stays up: written bytes stay, peers get a refused connection at once);
         `crash` is a power cut (unsynced bytes are lost; with `silent`, peers get no connection error);
         `lose_volume` loses everything, as a pod that comes back elsewhere.
 Rule 3: everything that the process's code starts belongs to its `Life`, however deep: the context variable is

@@ -31,7 +31,7 @@ RETRY_AFTER_MS = 5
 
 
 def require_session(record: TransactionRecord, producer_epoch: int) -> None:
-    """Raises `ProducerFencedError` unless the caller speaks for the current session."""
+    """Raises `ProducerFencedError` unless the caller's session is the current one."""
     if producer_epoch != record.session_epoch:
         raise ProducerFencedError(
             "another session of this transactional id exists; this one is finished",

@@ -1,6 +1,6 @@
 """Decisions about transactions with many writers: join, renew, commit, abort.
 
-Who calls them, and when: docs/internals/spark.md#a-micro-batch-step-by-step.
+Their callers, and when they call: docs/internals/spark.md#a-micro-batch-step-by-step.
 
 Order of checks, the same for join and commit:
  1. the token equals the last committed one of its app: ALREADY_COMMITTED, before any fence, so that a retried commit or

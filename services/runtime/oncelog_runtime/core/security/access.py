@@ -141,6 +141,6 @@ class Access:
         return self._policy.topic_name(topic_id)
 
     def why(self, operation: Operation, resource_type: ResourceType, name: str) -> Decision:
-        """Returns the decision with its reason, for people."""
+        """Returns the decision with its reason, for the audit log and `CheckAcl`."""
         self.look()
         return self._rules.decide(operation, resource_type, name)
