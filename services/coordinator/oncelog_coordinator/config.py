@@ -1,4 +1,4 @@
-"""Settings of the coordinator."""
+"""The settings of the coordinator."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from oncelog_runtime.config.settings import setting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardConfig:
-    """How one shard treats its log and its callers. All times in milliseconds."""
+    """Settings of one shard's log and command queue. All times are in milliseconds."""
 
     append_timeout_ms: int = 2_000
-    """One try of an append or a read."""
+    """Time-out of one attempt of an append or a read."""
     append_deadline_ms: int = 20_000
-    """After this long without an answer the life is given up, and the next one replays."""
+    """An append that is not committed within this time ends the life of the shard; the next one replays the log."""
     load_stall_ms: int = 20_000
-    """A replay that gets nothing for this long is given up."""
+    """A replay that receives nothing for this long fails."""
     load_bytes: int = 1 << 20
     retry_backoff_ms: int = 10
     retry_backoff_max_ms: int = 500
     appends_in_flight: int = 4
     inbox_max: int = 10_000
-    """Commands that wait; above: ResourceExhaustedError."""
+    """Commands that may wait; one more is refused with ResourceExhaustedError."""
     commands_per_append: int = 500
     append_bytes: int = 512 << 10
-    """A batch is closed when its records are this large."""
+    """An append takes no further commands once its records are this large."""
     lazy_flush_ms: int = 200
-    """Records that are in no hurry wait this long for company."""
+    """Lazy records wait this long for another append to carry them, then get one of their own."""
     life_backoff_ms: int = 50
-    """Between the end of one life and the begin of the next; doubled for each life in a row that came to nothing."""
+    """Pause before the next life of the shard; doubled for each failed life in a row."""
     life_backoff_max_ms: int = 5_000
     life_stable_ms: int = 5_000
-    """A life that has served for this long has come to something."""
+    """A life that has served for this long counts as successful and resets the back-off."""
     check_invariants: bool = False
-    """After each step: for tests and simulations."""
+    """Runs `check` of the core after each step; for tests and simulations."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CoordinatorConfig(ServingConfig):
-    """What a coordinator can be told."""
+    """The settings of a coordinator process."""
 
     component: ClassVar[str] = "coordinator"
 
@@ -82,7 +82,7 @@ class CoordinatorConfig(ServingConfig):
         self.limits()
 
     def limits(self) -> Limits:
-        """Bounds of the cores. Raises `ConfigError`."""
+        """Builds the bounds of the cores. Raises `ConfigError`."""
         try:
             return Limits(
                 transaction_max_timeout_ms=self.transaction_max_timeout_ms,
@@ -95,7 +95,7 @@ class CoordinatorConfig(ServingConfig):
             raise ConfigError(str(error)) from error
 
     def shard(self) -> ShardConfig:
-        """Settings of one shard."""
+        """Builds the settings of one shard."""
         return ShardConfig(
             append_timeout_ms=self.append_timeout_ms,
             append_deadline_ms=self.append_deadline_ms,

@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 
 class CoordinatorNode:
-    """`start` returns when the process listens; shards come as they are won."""
+    """Runs the coordinator. `start` returns when the process listens; shards follow as their ownership is won in etcd."""
 
     def __init__(self, config: CoordinatorConfig, ports: NodePorts) -> None:
         self._config = config
@@ -101,7 +101,7 @@ class CoordinatorNode:
         OffsetService(self.shards, ports.transport, self.view, config.marker_timeout_ms, tokens).register(ports.server)
 
     async def start(self) -> None:
-        """Listens and begins to own shards; `address` is what others use."""
+        """Listens and begins to take shards; afterwards `address` is what other processes connect to."""
         await self._ports.server.start()
         addresses = self._config.announced(self._ports.server.listening)
         self.address = self.shards.address = self._signpost.own_address = addresses.internal
@@ -129,7 +129,9 @@ class CoordinatorNode:
         self._ownership_task = self._keep(self._ownership.run, "shard ownership")
 
     async def stop(self, grace_ms: int) -> None:
-        """Hands the shards over one by one (`CoordinatorDrain.leave`), what is left at once; answers what is still asked."""
+        """Hands the shards over one by one (`CoordinatorDrain.leave`), drops the remaining ones, and finishes calls in
+        progress.
+        """
         await self.drain.leave(grace_ms // 2)
         if self._ownership_task is not None:
             self._ownership_task.cancel()
@@ -146,7 +148,7 @@ class CoordinatorNode:
 
     @property
     def is_ready(self) -> bool:
-        """True when registered, and every shard that is meant for this process is owned and serves."""
+        """True when registered, and every shard assigned to this process is owned and serves."""
         settled = self._ownership is not None and self._ownership.settled
         return settled and all(shard.is_serving for shard in self._owned.values())
 
@@ -157,7 +159,7 @@ class CoordinatorNode:
         state.set(health.READINESS, self.is_ready, health.IN_SYNC)
 
     def check(self) -> None:
-        """Asserts the invariants of every serving core."""
+        """Asserts the invariants of the core of every serving shard."""
         for shard in self._owned.values():
             if shard.is_serving:
                 shard.life.table.check()
@@ -207,7 +209,7 @@ class CoordinatorNode:
         return self.shards.follow(life, sender)
 
     async def _tick_for_ever(self) -> None:
-        """One timer for all shards: each looks for itself whether something is due."""
+        """Drives all shards from one timer; each shard decides by itself whether something is due."""
         while True:
             await asyncio.sleep(self._config.tick_ms / 1000)
             if self.view.allocators:
@@ -217,10 +219,10 @@ class CoordinatorNode:
                 shard.look_at_clock()
 
     def _keep(self, run: Callable[[], Awaitable[None]], name: str) -> asyncio.Task[None]:
-        """One of the loops without which the process is blind: after a fault it is begun anew."""
+        """Starts a loop that the process cannot do without; it is restarted after a fault."""
         return self._tasks.spawn(keep_running(self.bugs, run, name), name)
 
     def _task_failed(self, error: BaseException) -> None:
-        """A task ended by a fault of ours. Everything else goes on."""
+        """Records and reports that a task ended by a bug. Other tasks continue."""
         self.failure = error
         self.bugs.met("task", error)

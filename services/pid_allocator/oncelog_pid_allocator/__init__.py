@@ -1,1 +1,1 @@
-"""The producer id service: ids that nobody was ever given."""
+"""The producer id service: allocates ids that were never given before."""

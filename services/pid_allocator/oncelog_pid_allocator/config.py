@@ -9,7 +9,7 @@ from oncelog_runtime.config.settings import NodeConfig, setting
 
 @dataclass(frozen=True, kw_only=True)
 class PidAllocatorConfig(NodeConfig):
-    """What the producer id service can be told."""
+    """The settings of the producer id service."""
 
     refill_backoff_ms: int = setting(50, "wait after a failed request for a block, 1 and up")
     wait_for_block_ms: int = setting(5_000, "how long a caller waits for a block, 1 and up")

@@ -1,7 +1,7 @@
 """The producer id service: a pool of won blocks, one task that refills it, one handler that takes from it.
 
 Rule 1: one request for a block is in flight at a time; it begins when 90 % of the last block are used.
-Rule 2: a lost answer burns its block: the next attempt reads the key again and goes above it.
+Rule 2: after a lost answer its block is never used: the next attempt reads the key again and goes above it.
 Rule 3: the process keeps no state of its own; any number of instances work side by side on one etcd key.
 """
 
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class PidAllocator:
-    """One instance of the service."""
+    """One instance of the producer id service."""
 
     def __init__(self, config: PidAllocatorConfig, ports: NodePorts) -> None:
         self._config = config
@@ -57,7 +57,7 @@ class PidAllocator:
         self._tasks = [asyncio.create_task(self._refill()), asyncio.create_task(self._registration.run())]
 
     async def stop(self, grace_ms: int) -> None:
-        """Leaves the list of instances, answers what is running, ends."""
+        """Withdraws the registration, finishes calls in progress, and stops."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -115,7 +115,7 @@ class PidAllocator:
         while True:
             await self._refill_wanted.wait()
             self._refill_wanted.clear()
-            # A second look: several callers may have asked for the block that has just come.
+            # Checked again: several callers may have asked for the block that has just been added.
             if not self._pool.wants_block():
                 continue
             try:
@@ -134,7 +134,9 @@ class PidAllocator:
         self.fatal = error if error.fatal else None
 
     async def _win_block(self) -> bool:
-        """One compare-and-swap. A lost answer raises, and whatever it won is burnt."""
+        """Tries one compare-and-swap; True = won. When the answer is lost it raises, and a block that it may have won
+        is never used.
+        """
         key = cluster_keys.PRODUCER_ID_BLOCK_KEY
         found = await self._ports.metadata.get(key)
         previous = None if found is None else Block.decode(found.value)

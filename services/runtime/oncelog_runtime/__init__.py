@@ -1,1 +1,1 @@
-"""What every oncelog service stands on: ports, adapters, the simulation, process life."""
+"""The base of every oncelog service: ports, adapters, the simulation, and the process around a service."""

@@ -1,6 +1,6 @@
-"""Everything that one service process gets from the outside world.
+"""The ports that one service process gets from the outside world.
 
-The composition root fills it: with adapters in a real process, with simulated ones in the simulation.
+The composition root fills them: with adapters in a real process, with simulated ones in the simulation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from oncelog_runtime.serving.quotas import Quotas
 
 @dataclass(frozen=True, slots=True)
 class NodePorts:
-    """Everything a service process gets from outside. The composition root fills it: adapters, or the simulation."""
+    """All ports of a service process."""
 
     transport: Transport
     server: RpcServer
@@ -27,14 +27,14 @@ class NodePorts:
     metadata: MetadataStore
     clock: WallClock
     random: Random
-    """In a real process the operating system's: keys are made of it."""
+    """In a real process the operating system's random source: keys are made with it."""
     health: HealthState = field(default_factory=HealthState)
     tracer: Tracer | None = None
-    """None: nothing is traced, as in the simulation."""
+    """None: tracing is off, as in the simulation."""
     metrics: NodeMetrics = field(default_factory=NodeMetrics)
     descriptors: int = 0
-    """Files and sockets that this process may have open; 0 = without limit."""
+    """The limit of open files and sockets of this process; 0 = none."""
     security: Authorizer | None = None
     """None: access rules are off."""
     quotas: Quotas = field(default_factory=Quotas)
-    """How much each caller may do."""
+    """The quotas of each caller."""

@@ -1,4 +1,4 @@
-"""What a service needs from the outside world, beside `oncelog.ports`.
+"""The interfaces through which a service uses the outside world, beside `oncelog.ports`.
 
 Rule 1: nothing here is an implementation; `adapters/` and `sim/` hold one each, tested by the same contract tests.
 Rule 2: small writes are synchronous (an executor hop costs twenty times a small write); everything that may block
@@ -30,11 +30,11 @@ class RpcServer(Protocol):
 
     @property
     def listening(self) -> Mapping[str, str]:
-        """Listener name to the address (host:port) with the real port; empty before `start`."""
+        """Maps listener names to addresses (host:port) with the real port; empty before `start`."""
         ...
 
     def register(self, method: str, handler: Handler) -> None:
-        """`method` is `Service.Method`. Before `start` only."""
+        """Registers the handler of `method`, which is `Service.Method`. Before `start` only."""
         ...
 
     async def start(self) -> str:
@@ -69,7 +69,7 @@ class DiskFile(Protocol):
         ...
 
     def read(self, position: int, length: int) -> bytes:
-        """Up to `length` bytes; fewer only at the end. Raises `StorageError` on an I/O error."""
+        """Returns up to `length` bytes; fewer only at the end. Raises `StorageError` on an I/O error."""
         ...
 
     async def sync(self) -> None:
@@ -101,9 +101,10 @@ class Disk(Protocol):
 
     @property
     def boot_id(self) -> str:
-        """Names the boot of the machine, whose memory holds what was written and not synced.
+        """Names the boot of the machine, whose memory holds data that was written and not synced.
 
-        The same one in two processes: the first one's writes are all there. Another one: what was not synced may be lost.
+        If two processes see the same one, all writes of the first are there. If not, data that was not synced may be
+        lost.
         """
         ...
 
@@ -116,7 +117,7 @@ class Disk(Protocol):
         ...
 
     def list(self, path: str) -> list[str]:
-        """Names in a directory, sorted; empty when it does not exist."""
+        """Returns the names in a directory, sorted; empty when it does not exist."""
         ...
 
     def make_dirs(self, path: str) -> None:
@@ -124,7 +125,7 @@ class Disk(Protocol):
         ...
 
     def remove(self, path: str) -> None:
-        """Removes a file or a whole directory; absent is fine."""
+        """Removes a file or a whole directory; a missing one is no error."""
         ...
 
     def rename(self, old: str, new: str) -> None:
@@ -132,11 +133,11 @@ class Disk(Protocol):
         ...
 
     def read_file(self, path: str) -> bytes:
-        """The whole file. Raises `StorageError` when absent."""
+        """Returns the whole file. Raises `StorageError` when absent."""
         ...
 
     def space(self) -> DiskSpace:
-        """Room on the volume. Raises `StorageError` on an I/O error."""
+        """Returns the space on the volume. Raises `StorageError` on an I/O error."""
         ...
 
     async def write_atomic(self, path: str, data: bytes) -> None:
@@ -215,36 +216,36 @@ class MetadataStore(Protocol):
     """
 
     async def get(self, key: str) -> KeyValue | None:
-        """Linearizable read."""
+        """Reads one key, linearizably."""
         ...
 
     async def list(self, prefix: str) -> Listing:
-        """Linearizable read of all keys that begin with `prefix`, sorted by key."""
+        """Reads all keys that begin with `prefix`, linearizably, sorted by key."""
         ...
 
     async def commit(
         self, compares: Sequence[Compare] = (), puts: Sequence[Put] = (), deletes: Sequence[str] = ()
     ) -> CommitResult:
-        """All or nothing, if every condition holds."""
+        """Writes all or nothing, if every condition holds."""
         ...
 
     def watch(self, prefix: str) -> AsyncIterator[Listing | Change]:
-        """First a `Listing`, then every later `Change`; after a lost position or a compaction a new `Listing`.
+        """Yields first a `Listing`, then every later `Change`; after a lost position or a compaction a new `Listing`.
 
-        Never ends by itself; reconnects for ever with back-off.
+        Never ends by itself; reconnects forever with back-off.
         """
         ...
 
     async def grant_lease(self, ttl_ms: int) -> int:
-        """A lease id; etcd rounds the time up to whole seconds, at least two."""
+        """Grants a lease and returns its id; etcd rounds the time up to whole seconds, at least two."""
         ...
 
     async def keep_alive(self, lease_id: int) -> int:
-        """Renews once; returns the new time to live in ms, 0 when the lease is gone for ever."""
+        """Renews once; returns the new time to live in ms, 0 when the lease is gone."""
         ...
 
     async def revoke_lease(self, lease_id: int) -> None:
-        """Ends a lease and deletes its keys; an unknown lease is fine."""
+        """Ends a lease and deletes its keys; an unknown lease is no error."""
         ...
 
     async def close(self) -> None:

@@ -1,7 +1,8 @@
-"""Which coordinator should own which shard: the same answer in every process that sees the same coordinators.
+"""Assigns shards to coordinators; every process that sees the same coordinators computes the same answer.
 
-Balanced rendezvous hashing: each shard goes to the coordinator that it likes best among those with room, and no
-coordinator gets more than its even share rounded up.  When one joins or leaves, few shards move.
+Balanced rendezvous hashing: each shard goes to the coordinator with the highest weight for it among those that have
+room,
+and no coordinator gets more than its even share rounded up.  When one joins or leaves, few shards move.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from oncelog.core.batch.hashing import fnv1a
 
 
 def assign(kind: str, shards: int, coordinators: Iterable[str]) -> dict[int, str]:
-    """Shard -> address; empty without coordinators."""
+    """Returns the address for each shard; empty when there are no coordinators."""
     live = sorted(set(coordinators))
     if not live:
         return {}
@@ -27,5 +28,5 @@ def assign(kind: str, shards: int, coordinators: Iterable[str]) -> dict[int, str
 
 
 def _weight(kind: str, shard: int, address: str) -> int:
-    """FNV alone hardly mixes its last bytes into the high bits; a second round over the result does."""
+    """Hashes twice, since FNV alone hardly mixes its last bytes into the high bits."""
     return fnv1a(fnv1a(f"{address}/{kind}/{shard}".encode()).to_bytes(8, "little"))

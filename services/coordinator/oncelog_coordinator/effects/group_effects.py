@@ -1,6 +1,8 @@
-"""The effects of a group shard: asks what became of transactions whose offsets wait for too long (hole 14).
+"""Runs the effects of a group shard: asks for the outcome of transactions whose offsets are pending for too long (hole
+14).
 
-Rule: an answer of a lower epoch than is known of that transaction shard is refused (hole 6); the core checks it again.
+Rule: an answer with a lower epoch than is known of that transaction shard is refused (hole 6); the core checks it
+again.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class GroupEffects:
-    """Runs `AskOutcome`."""
+    """Runs `AskOutcome` for one epoch of a group shard."""
 
     def __init__(self, life: ShardLife, shard: int, transport: Transport, view: ClusterView, timeout_ms: int) -> None:
         self._life = life

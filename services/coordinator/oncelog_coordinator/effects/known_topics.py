@@ -1,8 +1,9 @@
-"""Which topics there are, by a linearizable look at etcd: for what this process does not see, and may not guess about.
+"""Finds out which topics exist by a linearizable read of etcd, when the cluster view of this process is not enough.
 
-Rule 1: one look serves all who asked before it began, however many topics they ask about, so the work does not grow with
-        what a stranger names. Looks follow each other with a pause that is long against the look itself.
-Rule 2: what the view shows needs no look. It may lag behind etcd, so what it does not show is looked for.
+Rule 1: one read serves all callers that waited before it began, however many topics they ask about, so the work does
+        not grow with the names that a client makes up. The pause between two reads is long compared with a read.
+Rule 2: a topic that the view shows needs no read. The view may lag behind etcd, so a topic that it does not show is
+        read.
 """
 
 from __future__ import annotations
@@ -21,21 +22,21 @@ from oncelog_runtime.serving.topic_access import TopicOperation, require_access
 
 _PAUSE_S: Final = 0.05
 _PAUSE_PER_LOOK: Final = 9
-"""The pause after a look is so many times as long as the look: it may take a tenth of this process's time, not more."""
+"""The pause after a read is this many times as long as the read, so reads take at most a tenth of this process's time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What one look found: topic id -> number of partitions."""
+    """The result of one read: topic id -> number of partitions."""
 
     partitions: dict[str, int]
     revision: int
     newest_before: int
-    """The newest revision of which this process had heard when the look began."""
+    """The newest revision that this process had seen when the read began."""
 
 
 class KnownTopics:
-    """See the module. One per process."""
+    """Answers whether topics and partitions exist. One per process."""
 
     def __init__(self, metadata: MetadataStore, view: ClusterView) -> None:
         self._metadata = metadata
@@ -46,8 +47,8 @@ class KnownTopics:
         self._next_at_s = 0.0
 
     async def require(self, partitions: Iterable[PartitionId]) -> None:
-        """Raises `UnknownTopicError` for a partition that does not exist, `InvalidTopicError` for the cluster's own topics,
-        and `MetadataUnavailableError` when that cannot be found out.
+        """Raises `UnknownTopicError` for a partition that does not exist, `InvalidTopicError` for the cluster's own
+        topics, and `MetadataUnavailableError` when etcd cannot be read.
         """
         unseen = [partition for partition in partitions if not self._sees(partition)]
         if not unseen:
@@ -71,7 +72,7 @@ class KnownTopics:
         return partition.partition < topic.partitions
 
     async def look(self) -> Look:
-        """What is in etcd now. Raises `MetadataUnavailableError`."""
+        """Returns the topics that are in etcd now. Raises `MetadataUnavailableError`."""
         asked = self._begun
         async with self._lock:
             if self._last is not None and self._last[0] > asked:
@@ -91,8 +92,8 @@ class KnownTopics:
             return look
 
     async def partitions_of(self, topic_ids: Iterable[str]) -> dict[str, int]:
-        """How many partitions each topic has now; 0 = it was deleted. One that etcd may only have forgotten is left out: its
-        log is kept. Raises `MetadataUnavailableError`.
+        """Returns how many partitions each topic has now; 0 = it was deleted. A topic that etcd may have lost in a
+        restore is left out: its log is kept. Raises `MetadataUnavailableError`.
         """
         look = await self.look()
         wanted = list(dict.fromkeys(topic_ids))
@@ -108,4 +109,4 @@ class KnownTopics:
         went_back = look.revision < look.newest_before
         if went_back or await self._metadata.get(cluster_keys.RESTORED_KEY) is not None:
             return {topic_id: 0 for topic_id in missing if topic_id in deleted}
-        return dict.fromkeys(missing, 0)  # also what a controller of a version without tombstones deleted
+        return dict.fromkeys(missing, 0)  # includes topics deleted by a controller of a version without tombstones

@@ -1,9 +1,10 @@
-"""The lag of the groups whose shards are owned here: asks the leaders now and then how far their partitions can be read.
+"""Computes the lag of the groups whose shards are owned here: asks the leaders periodically for the ends of their
+partitions.
 
-Rule 1: one call per leader and look, for all partitions that any of these groups has committed on; looks stand
+Rule 1: one call per leader and round, for all partitions on which any of these groups has committed; rounds are
         `lag_refresh_ms` apart, so the cost does not grow with scrapes, groups or consumers.
-Rule 2: a scrape asks nobody: it reads committed offsets from the cores and ends from the last look.
-Rule 3: nothing depends on it. A leader that does not answer leaves the last known end.
+Rule 2: a scrape makes no call: it reads committed offsets from the cores and ends from the last round.
+Rule 3: nothing depends on it. When a leader does not answer, the last known end stays.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ _LATEST: Final = -1
 
 
 class LagWatch:
-    """`run` is its task, `collect` a `metrics.Collector`. `shards` is the ownership's own dict."""
+    """Samples the ends and exports the lag: `run` is its task, `collect` a `metrics.Collector`. `shards` is the dict
+    that the ownership maintains.
+    """
 
     def __init__(
         self,
@@ -59,7 +62,7 @@ class LagWatch:
     # ------------------------------------------------------------ looking
 
     async def run(self) -> None:
-        """For ever."""
+        """Asks all leaders every `lag_refresh_ms`, until it is cancelled."""
         while True:
             await self.look()
             await asyncio.sleep(self._refresh_ms / 1000)
@@ -100,7 +103,7 @@ class LagWatch:
                     self.table.saw(PartitionId(answer.topic_id, answer.partition), end, now_ms)
 
     def _committed(self) -> Iterator[tuple[str, str, PartitionId, int]]:
-        """(group, topic, partition, committed offset) of every group here whose topic still exists."""
+        """Yields (group, topic, partition, committed offset) for every group here whose topic still exists."""
         for shard in list(self._shards.values()):
             if not shard.is_serving or not isinstance(shard.life.table, OffsetTable):
                 continue
@@ -113,7 +116,7 @@ class LagWatch:
     # ------------------------------------------------------------ telling
 
     def collect(self) -> Iterator[Family | None]:
-        """The metrics of all groups owned here."""
+        """Yields the metrics of all groups owned here."""
         committed: list[Row] = []
         lags: list[Row] = []
         worst: dict[tuple[str, str], list[int]] = {}

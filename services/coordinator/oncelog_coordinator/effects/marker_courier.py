@@ -1,12 +1,14 @@
-"""Carries markers to the leaders of their partitions, again and again until each is answered or proven to have nowhere to go.
+"""Delivers markers to the leaders of their partitions; retries until each is acknowledged or its partition is proven
+deleted.
 
-Rule 1: markers are grouped by the leader's address, one call per address at a time; a slow leader delays nobody else. What
-        comes meanwhile goes with the next call.
-Rule 2: a marker is given up on positive proof alone: a linearizable listing made after the enrolment that does not have the
-        topic id, or has fewer partitions.  A partition that this process does not see is not proof (W13).  One look serves
-        everything that waits for proof, so the names that a transaction holds cost no reads of their own.
-Rule 3: a bug in one try is reported and the marker is sent again later: a transaction never stays open because of it.
-        Broken invariants (assertions) are not tried again: they end the process, as everywhere.
+Rule 1: markers are grouped by the leader's address, one call per address at a time; a slow leader delays no other.
+        Markers that arrive during a call go with the next one.
+Rule 2: a marker is dropped on positive proof only: a linearizable listing made after the enrolment that does not have
+        the topic id, or has fewer partitions.  A partition that this process does not see is not proof (W13).  One
+        listing serves everything that waits for proof, so the names that a transaction holds cost no reads of their
+        own.
+Rule 3: a bug in one attempt is reported and the marker is sent again later: a transaction never stays open because of
+        it. A failed assertion is not retried: it ends the process, as everywhere.
 """
 
 from __future__ import annotations
@@ -32,12 +34,12 @@ _log = logging.getLogger(__name__)
 
 _MARKERS_PER_CALL: Final = 1_000
 _NAMED_IN_LOG: Final = 10
-"""Partitions that one round of proof names in the log."""
+"""At most this many dropped partitions are named in the log for one round of proof."""
 _BACKOFF_MS: Final = (10, 20, 50, 100, 200, 500, 1_000)
 
 
 class MarkerKey(NamedTuple):
-    """One marker to one partition."""
+    """Identifies the marker of one transaction on one partition."""
 
     transactional_id: str
     txn_no: int
@@ -49,24 +51,24 @@ Carried = tuple[MarkerKey, pa.TxnMarker]
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What a courier wants to hear: `on_disk` false, that a marker is committed; true, that no power cut takes it away."""
+    """The meaning of an acknowledgement. `on_disk` False: the marker is committed; True: no power cut can remove it."""
 
     on_disk: bool
     after_ms: int = 0
-    """How long the first marker waits for others that go with it ..."""
+    """How long the first marker waits so that others can join its call ..."""
     at_once_from: int = 1
-    """... unless so many transactions of one id wait, each of which stands in every record of that id ..."""
+    """... unless this many transactions of one id wait, each of which is part of every record of that id ..."""
     at_once_from_markers: int = 256
-    """... or so many markers altogether."""
+    """... or this many markers in total."""
 
 
 def backoff_ms(tries: int) -> int:
-    """How long to wait before the next try."""
+    """Returns the wait before the next attempt."""
     return _BACKOFF_MS[min(tries, len(_BACKOFF_MS) - 1)]
 
 
 class Reach(NamedTuple):
-    """Whose markers are carried, and by which means."""
+    """The shard whose markers are sent, and what sending needs."""
 
     shard: int
     epoch: int
@@ -80,8 +82,8 @@ class Reach(NamedTuple):
 
 
 class MarkerCourier:
-    """One kind of receipt for the markers of one life of a shard. `on_done` hears of answered markers, `on_gone` of those whose
-    partition does not exist any more.
+    """Delivers the markers of one epoch of a shard for one kind of receipt. `on_done` gets acknowledged markers,
+    `on_gone` those whose partition was deleted.
     """
 
     def __init__(
@@ -99,11 +101,11 @@ class MarkerCourier:
         self._before_call = before_call
         self._waiting: dict[MarkerKey, pa.TxnMarker] = {}
         self._numbers: dict[str, set[int]] = defaultdict(set)
-        """By id: which transactions were taken since markers were last sent."""
+        """The transactions of each id that were added since markers were last sent."""
         self._taken = 0
-        """Markers taken since then."""
+        """The number of markers added since then."""
         self._left: set[str] = set()
-        """Leaders that were busy when more was due to them: asked again as soon as they have answered."""
+        """Leaders with a call in progress and more markers to get: they are called again as soon as they have answered."""
         self._kicks_soon = False
         self._tries: dict[MarkerKey, int] = {}
         self._busy: dict[str, None] = {}
@@ -113,7 +115,7 @@ class MarkerCourier:
         self._closed = False
 
     def carry(self, markers: Iterable[Carried]) -> None:
-        """Takes these, and delivers them soon."""
+        """Queues these markers and delivers them soon."""
         for key, marker in markers:
             self._waiting[key] = marker
             self._numbers[key.transactional_id].add(key.txn_no)
@@ -129,19 +131,19 @@ class MarkerCourier:
         return any(len(numbers) >= self._receipt.at_once_from for numbers in self._numbers.values())
 
     def close(self) -> None:
-        """Starts nothing more; calls that are under way belong to the owner of the tasks."""
+        """Starts no further calls; calls in progress belong to the owner of the tasks."""
         self._closed = True
         if self._gathering is not None:
             self._gathering.cancel()
 
     def _kick_soon(self) -> None:
-        """Once for all that is taken in this turn: a new life takes thousands."""
+        """Schedules one send for all markers queued in this turn of the loop: after a replay there are thousands."""
         if not self._kicks_soon:
             self._kicks_soon = True
             asyncio.get_running_loop().call_soon(self._kick)
 
     def _kick(self) -> None:
-        """Sends what waits to every leader that is not being spoken to."""
+        """Sends the queued markers to every leader that has no call in progress."""
         self._kicks_soon = False
         if self._closed:
             return
@@ -222,7 +224,7 @@ class MarkerCourier:
         tell(markers)
 
     def _later(self, markers: list[Carried]) -> None:
-        """Sends these again after a while that grows with their tries."""
+        """Queues these markers again after a delay that grows with their attempts."""
         by_delay: dict[int, list[Carried]] = defaultdict(list)
         for key, marker in markers:
             tries = self._tries.get(key, 0)
@@ -239,14 +241,14 @@ class MarkerCourier:
     # ------------------------------------------------------------ proof of deletion
 
     def _prove(self, key: MarkerKey) -> None:
-        """The partition is not known: looks whether it can be shown not to exist."""
+        """Queues a marker of an unknown partition for the check whether the partition was deleted."""
         self._unproven.append((key, self._waiting.pop(key)))
         if not self._is_proving:
             self._is_proving = True
             self._reach.tasks.spawn(self._prove_all(), f"proof that partitions are gone, shard {self._reach.shard}")
 
     async def _prove_all(self) -> None:
-        """Round after round, until nothing waits for proof: what comes during a look belongs to the next one."""
+        """Checks in rounds until no marker waits; markers that are queued during a read belong to the next round."""
         try:
             while self._unproven and not self._closed:
                 items, self._unproven = self._unproven, []
@@ -255,7 +257,7 @@ class MarkerCourier:
             self._is_proving = False
 
     async def _look_for(self, items: list[Carried]) -> dict[str, int]:
-        """How many partitions their topics have, as far as that can be proven."""
+        """Returns how many partitions their topics have, as far as that can be proven."""
         try:
             return await self._reach.topics.partitions_of(key.partition.topic_id for key, _ in items)
         except OncelogError as error:
@@ -267,7 +269,7 @@ class MarkerCourier:
         return {}
 
     def _judge(self, items: list[Carried], found: dict[str, int]) -> None:
-        """Gives up the markers whose partitions are proven to be gone; the others are sent again."""
+        """Drops the markers whose partitions are proven deleted; the others are sent again."""
         gone: list[Carried] = []
         stay: list[Carried] = []
         for item in items:

@@ -1,11 +1,13 @@
-"""Phase two: markers to partitions and groups, sent again until each of them is in.
+"""Phase two: markers to partitions and groups, sent again until each of them is acknowledged.
 
-Rule 1: a marker goes to its partition twice. First until it is committed: then it is visible, and whoever waits for VISIBLE is
-        answered. Then, a moment later and with others, until it is on disk at every in-sync replica: only then it is forgotten
-        (COMPLETE). A leader that lost it with its data in a power cut appends it anew, and names what is missing.
-Rule 2: what is known is told to the core (`MarkersCommitted`, `MarkersDone`); what this life forgets, the next one sends again.
-Rule 3: a group's marker goes to the owner of the group's shard, who is the participant there (hole 14). Its log is synced
-        before it answers.
+Rule 1: a marker goes to its partition twice. First until it is committed: then it is visible, and callers that wait for
+        VISIBLE are answered. Then, a moment later and together with others, until it is on disk at every in-sync
+        replica: only then it is forgotten (COMPLETE). A leader that lost it with its data in a power cut appends it
+        again, and reports the missing records.
+Rule 2: progress is reported to the core (`MarkersCommitted`, `MarkersDone`); what is lost with this epoch of the shard,
+        the next one sends again.
+Rule 3: a group's marker goes to the owner of the group's shard, which is the participant there (hole 14). The log of
+        that shard is synced before it answers.
 """
 
 from __future__ import annotations
@@ -40,12 +42,14 @@ from oncelog_runtime.process.tasks import TaskOwner
 _log = logging.getLogger(__name__)
 
 _SYNCED: Final = Receipt(on_disk=True, after_ms=2_000, at_once_from=48)
-"""Committed markers wait for each other before they are asked whether they are on disk: nobody waits for that, and it costs
-every replica a sync. Forty-eight transactions of an id do not wait: they stand in each record that it writes meanwhile."""
+"""Committed markers wait for each other before the leaders are asked whether they are on disk: no caller waits for
+that, and each request costs every replica a sync. Forty-eight transactions of an id do not wait, since every record of
+that id contains them until they are complete.
+"""
 
 
 class GroupKey(NamedTuple):
-    """One marker to one group."""
+    """Identifies the marker of one transaction for one group."""
 
     transactional_id: str
     txn_no: int
@@ -53,7 +57,7 @@ class GroupKey(NamedTuple):
 
 
 class MarkerSender:
-    """The effects of one life of a transaction shard: sends markers, wakes those who wait for VISIBLE."""
+    """Runs the effects of one epoch of a transaction shard: sends markers, wakes callers that wait for VISIBLE."""
 
     def __init__(
         self,
@@ -108,7 +112,7 @@ class MarkerSender:
         self._sending.carry([(_key(effect, target), _marker(effect, target)) for target in effect.targets])
 
     def _begin_span(self, tracer: tracing.Tracer, effect: SendMarkers) -> None:
-        """Until every marker is in."""
+        """Starts the span that lasts until every marker is committed."""
         named = {
             span_names.TXN_ID: effect.transactional_id,
             span_names.TXN_NO: str(effect.txn_no),
@@ -121,13 +125,13 @@ class MarkerSender:
         self._spans[effect.transactional_id, effect.txn_no] = span
 
     def _work_for(self, keys: Sequence[MarkerKey | GroupKey]) -> None:
-        """The next call of this task carries these markers."""
+        """Links the spans of these transactions to the next call of this task."""
         if self._tracer is not None:
             found = [self._spans.get((key.transactional_id, key.txn_no)) for key in keys] if self._spans else []
             tracing.work_for([span.traceparent for span in found if span is not None])
 
     def _for_nobody(self, _keys: Sequence[MarkerKey]) -> None:
-        """The transaction is over for whoever made it: its trace has ended."""
+        """Links no span to the next call: the transaction is finished for its client, and its trace has ended."""
         if self._tracer is not None:
             tracing.work_for(())
 
@@ -137,14 +141,17 @@ class MarkerSender:
             self._metrics.mark.observe(self._metrics.now_s() - since_s)
 
     async def wait_visible(self, transactional_id: str, txn_no: int) -> None:
-        """Returns when every marker of n is in, or this life has ended: look again. The caller has seen that it is not."""
+        """Returns when every marker of n is committed, or when this epoch has ended and the caller has to look again.
+
+        The caller has just seen that a marker is missing.
+        """
         key = (transactional_id, txn_no)
         if key not in self._visible:
             self._visible[key] = asyncio.get_running_loop().create_future()
         await asyncio.shield(self._visible[key])
 
     async def close(self) -> None:
-        """Ends everything; those who wait for VISIBLE look again, and find another life or another owner."""
+        """Ends all work; callers that wait for VISIBLE look again, and find the next epoch of the shard or another owner."""
         self._closed = True
         self._sending.close()
         self._syncing.close()
@@ -161,7 +168,7 @@ class MarkerSender:
     # ------------------------------------------------------------ partitions
 
     def _committed(self, markers: list[Carried]) -> None:
-        """Readers see these; now the same leaders are asked whether they are on disk, which commits wait for nowhere."""
+        """Reports committed markers, and then asks the same leaders whether they are on disk; no commit waits for that."""
         self._tell(MarkersCommitted, markers)
         self._syncing.carry(markers)
 
@@ -220,7 +227,7 @@ def _key(effect: SendMarkers, target: Target) -> MarkerKey:
 
 
 def _broken(error: BaseException) -> None:
-    """A marker task never ends by an error unless an invariant is broken: the process's life ends (`process.py`, rule 3)."""
+    """Ends the process (`process.py`, rule 3): a marker task fails only when an invariant is broken."""
     broken = error if isinstance(error, AssertionError) else AssertionError(f"a marker task failed: {error!r}")
     asyncio.get_running_loop().call_exception_handler({"message": str(broken), "exception": broken})
 
@@ -240,13 +247,13 @@ def _marker(effect: SendMarkers, target: Target) -> pa.TxnMarker:
 
 
 def group_owner_address(view: ClusterView, group_id: str) -> str:
-    """The coordinator that owns a group's shard. Raises `CoordinatorNotAvailableError`."""
+    """Returns the address of the coordinator that owns a group's shard. Raises `CoordinatorNotAvailableError`."""
     shards = view.cluster.group_shards if view.cluster is not None else 0
     return shard_owner_address(view, cluster_keys.KIND_GROUP, shard_for(group_id, shards) if shards else -1)
 
 
 def shard_owner_address(view: ClusterView, kind: str, shard: int) -> str:
-    """The coordinator that owns a shard. Raises `CoordinatorNotAvailableError`."""
+    """Returns the address of the coordinator that owns a shard. Raises `CoordinatorNotAvailableError`."""
     owner = view.owner_of(kind, shard)
     if owner is None:
         raise CoordinatorNotAvailableError("the shard has no owner at the moment", kind=kind, shard=shard)

@@ -1,1 +1,1 @@
-"""The coordinator's remote methods: wire messages in, commands to the right shard, wire messages out."""
+"""The coordinator's remote methods: they turn wire messages into commands to the right shard, and answers into messages."""

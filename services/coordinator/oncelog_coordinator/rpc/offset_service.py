@@ -1,7 +1,7 @@
-"""The Coordinator service about committed offsets.
+"""The remote methods for committed offsets.
 
-Rule: before a group shard takes offsets of a transaction, the transaction's own shard has durably enrolled the group; this
-process asks for it as a partition leader does (hole 14), and the answer carries the epoch.
+Rule: before a group shard accepts offsets of a transaction, the transaction's own shard has durably enrolled the group;
+this process asks for it as a partition leader does (hole 14), and the answer carries the epoch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from oncelog_runtime.serving.session_tokens import SessionTokens
 
 
 class OffsetService:
-    """Handlers of committed offsets."""
+    """Handles the calls about committed offsets."""
 
     def __init__(
         self, shards: NodeShards, transport: Transport, view: ClusterView, timeout_ms: int, tokens: SessionTokens
@@ -39,7 +39,7 @@ class OffsetService:
         self._once = Once(lambda: NotCoordinatorError("the call was meant for another epoch of the group's shard"))
 
     def register(self, server: RpcServer) -> None:
-        """Serves every method."""
+        """Registers every method with the server."""
         register(server, methods.COMMIT_OFFSETS, self.commit_offsets)
         register(server, methods.FETCH_OFFSETS, self.fetch_offsets)
         register(server, methods.SEND_OFFSETS, self.send_offsets)
@@ -49,7 +49,7 @@ class OffsetService:
         register(server, methods.DELETE_OFFSETS, self.delete_offsets)
 
     async def commit_offsets(self, request: co.CommitOffsetsRequest) -> co.CommitOffsetsReply:
-        """Offsets outside a transaction."""
+        """Commits offsets outside a transaction."""
         member = wire.member(request.member)
         offsets = tuple(wire.offset_value(item) for item in request.offsets)
         shard = self._shards.group_shard(member.group_id)
@@ -71,7 +71,7 @@ class OffsetService:
         )
 
     async def fetch_offsets(self, request: co.FetchOffsetsRequest) -> co.FetchOffsetsReply:
-        """Committed offsets."""
+        """Returns committed offsets."""
         check_group_id(request.group_id)
         shard = self._shards.group_shard(request.group_id)
         wanted = tuple(wire.partition_id(item.topic_id, item.partition) for item in request.partitions) or None
@@ -79,7 +79,7 @@ class OffsetService:
         return co.FetchOffsetsReply(offsets=[wire.offset_entry(value) for value in found])
 
     async def send_offsets(self, request: co.SendOffsetsRequest) -> co.SendOffsetsReply:
-        """Offsets that commit with a transaction."""
+        """Adds offsets that commit with a transaction."""
         member = wire.member(request.member)
         name = wire.txn_name(request.name)
         check_transactional_id(name.transactional_id)
@@ -105,7 +105,7 @@ class OffsetService:
             raise CoordinatorFencedError("an older coordinator answered", txn_shard=txn_shard)
 
     async def write_group_markers(self, request: co.WriteGroupMarkersRequest) -> co.WriteGroupMarkersReply:
-        """The outcome of a transaction; answered when it is applied and committed (KAFKA-17507)."""
+        """Applies the outcome of a transaction; answers when it is applied and committed (KAFKA-17507)."""
         check_group_id(request.group_id)
         shard = self._shards.group_shard(request.group_id)
         command = cmd.GroupMarker(
@@ -122,7 +122,7 @@ class OffsetService:
     # ------------------------------------------------------------ operators
 
     async def list_groups(self, request: co.ListGroupsRequest) -> co.ListGroupsReply:
-        """All groups of the shards that were asked for and that answer here; the reply names those shards."""
+        """Lists the groups of the requested shards that serve here; the reply names those shards."""
         reply = co.ListGroupsReply()
         async for shard, epoch, views in self._shards.ask_each(KIND_GROUP, request.shards, cmd.ListGroups()):
             reply.groups.extend(wire.group_listing(view, self._shards.address, shard) for view in views)
@@ -130,7 +130,7 @@ class OffsetService:
         return reply
 
     async def describe_group(self, request: co.DescribeGroupRequest) -> co.DescribeGroupReply:
-        """One group; one that nobody used is empty."""
+        """Describes one group; the description of an unknown group is empty."""
         shard = self._shards.group_shard(check_group_id(request.group_id))
         view = await shard.ask(cmd.DescribeGroup(request.group_id))
         return co.DescribeGroupReply(
@@ -140,7 +140,7 @@ class OffsetService:
         )
 
     async def delete_offsets(self, request: co.DeleteOffsetsRequest) -> co.DeleteOffsetsReply:
-        """Forgets offsets. Raises `UnstableOffsetCommitError` while an open transaction holds one of them."""
+        """Removes offsets. Raises `UnstableOffsetCommitError` while an open transaction holds one of them."""
         if request.all == bool(request.partitions):
             raise InvalidRequestError("name partitions, or all of them")
         shard = self._shards.group_shard(check_group_id(request.group_id))

@@ -1,4 +1,4 @@
-"""The shards of this process, as handlers look them up."""
+"""Finds the shards of this process for handlers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from oncelog_runtime.serving.signpost import Signpost
 
 
 class NodeShards:
-    """Routing inside of one process. `owned_shards` is the ownership's own dict."""
+    """Routes calls to the shards of this process. `owned_shards` is the dict that the ownership maintains."""
 
     def __init__(
         self, view: ClusterView, owned_shards: dict[ShardKey, Shard], address: str, signpost: Signpost
@@ -38,13 +38,13 @@ class NodeShards:
 
     @property
     def topic_names(self) -> Mapping[str, str]:
-        """Topic id -> name."""
+        """Maps topic ids to names."""
         return self._view.topic_names
 
     # ------------------------------------------------------------ routing
 
     def owned(self, kind: str, number: int) -> Shard:
-        """A shard of this process. Raises `NotCoordinatorError`, with the owner's address when there is one."""
+        """Returns a shard of this process. Raises `NotCoordinatorError`, with the owner's address when it is known."""
         shard = self._owned.get((kind, number))
         if shard is None:
             address = self._signpost.owner(kind, number)
@@ -52,14 +52,14 @@ class NodeShards:
         return shard
 
     def transaction_shard(self, transactional_id: str) -> Shard:
-        """The shard of a transactional id. Raises `NotCoordinatorError`."""
+        """Returns the shard of a transactional id. Raises `NotCoordinatorError`."""
         cluster = self._view.cluster
         if cluster is None:
             raise CoordinatorNotAvailableError("the cluster is not set up yet", retry_after_ms=100)
         return self.owned(KIND_TXN, shard_for(transactional_id, cluster.transaction_shards))
 
     def transaction_shard_number(self, transactional_id: str) -> int:
-        """Where a transactional id belongs, whoever owns it."""
+        """Returns the number of a transactional id's shard, whether or not it is owned here."""
         cluster = self._view.cluster
         if cluster is None:
             raise CoordinatorNotAvailableError("the cluster is not set up yet", retry_after_ms=100)
@@ -68,7 +68,7 @@ class NodeShards:
     def require_shard_of(self, transactional_id: str, shard: int) -> None:
         """Raises `InvalidPidMappingError` unless this is the shard that decides about the transactional id.
 
-        Whoever meets the transaction later knows it by what its batches say alone, and would ask the wrong shard.
+        A leader that finds the transaction later knows its shard from the batches alone, and would ask the wrong one.
         """
         number = self.transaction_shard_number(transactional_id)
         if shard != number:
@@ -81,22 +81,23 @@ class NodeShards:
             )
 
     def group_shard(self, group_id: str) -> Shard:
-        """The shard of a group. Raises `NotCoordinatorError`."""
+        """Returns the shard of a group. Raises `NotCoordinatorError`."""
         cluster = self._view.cluster
         if cluster is None:
             raise CoordinatorNotAvailableError("the cluster is not set up yet", retry_after_ms=100)
         return self.owned(KIND_GROUP, shard_for(group_id, cluster.group_shards))
 
     def all_owned(self, kind: str) -> list[Shard]:
-        """All shards of a kind, by number."""
+        """Returns all owned shards of a kind, by number."""
         return [shard for (of_kind, _), shard in sorted(self._owned.items()) if of_kind == kind]
 
     async def ask_each(
         self, kind: str, numbers: Collection[int], command: Command[Reply]
     ) -> AsyncIterator[tuple[int, int, Reply]]:
-        """(shard, epoch of its life, answer) of each shard that serves here; `numbers` empty = all of them.
+        """Yields (shard, its epoch, answer) for each shard that serves here; `numbers` empty = all of them.
 
-        One that loads, ends under way, or is not this process's is left out: the asker misses it and asks again.
+        A shard that is loading, closing, or not owned here is left out: the caller sees that it is missing and asks
+        again.
         """
         shards = [shard for shard in self.all_owned(kind) if not numbers or shard.number in numbers]
         asked = [(shard, shard.life.epoch, shard.life.submit(command)) for shard in shards if shard.is_serving]
@@ -110,13 +111,13 @@ class NodeShards:
     # ------------------------------------------------------------ looks into a core
 
     def knows(self, shard: Shard, transactional_id: str) -> bool:
-        """True when the id has a producer id already. Raises `CoordinatorLoadInProgressError`."""
+        """True when the id exists and so has a producer id. Raises `CoordinatorLoadInProgressError`."""
         table = shard.life.table
         assert isinstance(table, TransactionTable)
         return table.knows(transactional_id)
 
     def producer_id_of(self, shard: Shard, transactional_id: str) -> int | None:
-        """The producer id of a transactional id; None while it is not known. Raises `CoordinatorLoadInProgressError`."""
+        """Returns the producer id of a transactional id; None when it has none. Raises `CoordinatorLoadInProgressError`."""
         table = shard.life.table
         assert isinstance(table, TransactionTable)
         record = table.index.find(transactional_id)
@@ -129,7 +130,7 @@ class NodeShards:
         return table.is_enrolled(group_id, txn_producer_id, txn_no)
 
     def is_visible(self, shard: Shard, transactional_id: str, txn_no: int) -> bool:
-        """True when every marker of a decided n is in."""
+        """True when n is decided and all its markers are committed."""
         table = shard.life.table
         assert isinstance(table, TransactionTable)
         record = table.index.find(transactional_id)
@@ -138,13 +139,13 @@ class NodeShards:
     # ------------------------------------------------------------ visibility
 
     def follow(self, life: ShardLife, sender: MarkerSender) -> MarkerSender:
-        """A life of a transaction shard has this sender, until it is closed."""
+        """Registers the marker sender of a shard's current epoch, until it is closed."""
         self._senders[life] = sender
         sender.on_close = lambda: self._senders.pop(life, None)
         return sender
 
     async def wait_visible(self, shard: Shard, transactional_id: str, txn_no: int) -> None:
-        """Returns when n became visible, or when it is time to look again because the shard began another life."""
+        """Returns when n became visible, or when the caller should look again because the shard has begun another epoch."""
         try:
             sender = self._senders.get(shard.life)
         except CoordinatorLoadInProgressError:

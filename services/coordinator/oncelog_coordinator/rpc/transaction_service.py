@@ -1,10 +1,11 @@
-"""The Coordinator service about transactions: wire messages in, commands to the right shard, wire messages out.
+"""The remote methods for transactions: wire messages in, commands to the right shard, wire messages out.
 
-Rule 1: a request goes to the shard of its transactional id (or to the shard that it names, when a leader knows only the
-        log's names); who does not own that shard says NotCoordinatorError.
+Rule 1: a request goes to the shard of its transactional id (or to the shard that it names, when a leader knows the
+        transaction only from its log); a process that does not own that shard answers NotCoordinatorError.
 Rule 2: answers to other services carry the shard's epoch; a request that knows a higher one is refused (hole 6).
-Rule 3: what a session does asks for the session's token (`session_tokens`), before the core is asked. Who may begin a session
-        or join as a run's task may end what was before: that is the transactional id's own right.
+Rule 3: every request of a session must show the session's token (`session_tokens`), before the core is asked. Beginning
+        a session, or joining as a run's task, ends the transaction before it and needs no token: the right to use the
+        transactional id covers that.
 Rule 4: a handler changes nothing itself: it may be cancelled at any await.
 """
 
@@ -41,7 +42,7 @@ _LOOK_AGAIN_S: Final = 0.02
 
 
 def register(server: RpcServer, spec: methods.MethodSpec[Any, Any], call: Callable[[Any], Awaitable[Message]]) -> None:
-    """Serves one method, for those who may."""
+    """Registers one method; `handler_of` checks that the caller may use it."""
 
     async def serve(request: Any, _payload: Buffer) -> tuple[Message, Buffer]:
         return await call(request), b""
@@ -50,7 +51,7 @@ def register(server: RpcServer, spec: methods.MethodSpec[Any, Any], call: Callab
 
 
 class TransactionService:
-    """Handlers of sessions, transactions and participants."""
+    """Handles the calls about sessions, transactions and participants."""
 
     def __init__(
         self,
@@ -71,7 +72,7 @@ class TransactionService:
         self._visible_wait_max_ms = visible_wait_max_ms
 
     def register(self, server: RpcServer) -> None:
-        """Serves every method."""
+        """Registers every method with the server."""
         register(server, methods.INIT_PRODUCER_ID, self.init_producer_id)
         register(server, methods.ENROL_PARTITIONS, self.enrol_partitions)
         register(server, methods.END_TRANSACTION, self.end_transaction)
@@ -92,7 +93,7 @@ class TransactionService:
         return self._shards.transaction_shard(transactional_id)
 
     def _shard_of_session(self, name: co.TransactionName) -> Shard:
-        """The shard of a transaction whose session the caller shows to be its own."""
+        """Returns the shard of a transaction after checking the caller's session token."""
         shard = self._shard_of_name(name)
         self._tokens.require_session(
             name.transactional_id, name.txn_producer_id, name.producer_epoch, name.session_token
@@ -100,7 +101,7 @@ class TransactionService:
         return shard
 
     def _require_session_of(self, shard: Shard, transactional_id: str, token: bytes) -> None:
-        """For calls that name the transactional id alone. One that is not known has no session."""
+        """Checks the token for calls that name only the transactional id. An unknown id has no session and needs no token."""
         txn_producer_id = self._shards.producer_id_of(shard, transactional_id)
         if txn_producer_id is not None:
             self._tokens.require_any_session(transactional_id, txn_producer_id, token)
@@ -113,9 +114,11 @@ class TransactionService:
     async def _ask_with_id(
         self, shard: Shard, transactional_id: str, command_with: Callable[[int], Command[Reply]]
     ) -> Reply:
-        """The answer to a command that may make its transactional id, which then needs a producer id (0 = none given).
+        """Returns the answer to a command that may create its transactional id, which then needs a producer id (0 =
+        none given).
 
-        Whether the id is known can change while ids are fetched: with the life of the shard. Then the core says so.
+        Whether the id exists can change while producer ids are fetched, when the shard begins another epoch. Then the
+        core refuses and the command is repeated with an id.
         """
         if self._shards.knows(shard, transactional_id):
             try:
@@ -128,7 +131,7 @@ class TransactionService:
     # ------------------------------------------------------------ clients
 
     async def init_producer_id(self, request: co.InitProducerIdRequest) -> co.InitProducerIdReply:
-        """Without a transactional id: a producer id. With one: a new session."""
+        """Gives a producer id; with a transactional id it begins a new session."""
         if not request.transactional_id:
             if request.transaction_timeout_ms:
                 raise InvalidRequestError("a time-out needs a transactional id")
@@ -156,8 +159,10 @@ class TransactionService:
         )
 
     async def enrol_partitions(self, request: co.EnrolPartitionsRequest) -> co.EnrolPartitionsReply:
-        """Answers when the partitions are durably part of the transaction. What does not exist is refused before that."""
-        if request.partitions and request.name.transactional_id:  # the shard stands in the batches that wait for this
+        """Answers when the partitions are durably part of the transaction. Partitions that do not exist are refused
+        before that.
+        """
+        if request.partitions and request.name.transactional_id:  # the batches that wait for this name the shard
             self._shards.require_shard_of(request.name.transactional_id, request.name.txn_shard)
         if len(request.partitions) + len(request.groups) > self._max_partitions:
             raise ResourceExhaustedError("too many partitions in one transaction", limit=self._max_partitions)
@@ -170,7 +175,7 @@ class TransactionService:
         return co.EnrolPartitionsReply(coordinator_epoch=epoch)
 
     async def end_transaction(self, request: co.EndTransactionRequest) -> co.EndTransactionReply:
-        """Decides; with VISIBLE answers when every marker is in, or says that they are not yet."""
+        """Decides the transaction; with VISIBLE it answers when every marker is committed, or says that they are not yet."""
         check_transactional_id(request.name.transactional_id)
         shard = self._shard_of_session(request.name)
         command = cmd.End(wire.txn_name(request.name), wire.is_commit(request.outcome), wire.counts(request.counts))
@@ -181,7 +186,7 @@ class TransactionService:
         return co.EndTransactionReply(outcome=wire.outcome_of(reply.committed), visible=visible)
 
     async def _wait_visible(self, shard: Shard, transactional_id: str, txn_no: int) -> bool:
-        """No await lies between a look and the wait after it, so nothing is missed. Raises `NotCoordinatorError`."""
+        """Has no await between a check and the wait after it, so no wake-up is missed. Raises `NotCoordinatorError`."""
         try:
             async with asyncio.timeout(self._visible_wait_max_ms / 1000):
                 while True:
@@ -196,7 +201,7 @@ class TransactionService:
             return False
 
     async def get_outcome(self, request: co.GetOutcomeRequest) -> co.GetOutcomeReply:
-        """The outcome of a number."""
+        """Returns the outcome of a transaction number."""
         shard = self._shard(request.transactional_id)
         reply = await shard.ask(cmd.GetOutcome(request.transactional_id, request.txn_no))
         outcome = wire.outcome_of(reply.committed) if reply.begun else types_pb2.TRANSACTION_OUTCOME_NOT_BEGUN
@@ -205,7 +210,7 @@ class TransactionService:
     # ------------------------------------------------------------ participants
 
     async def join_transaction(self, request: co.JoinTransactionRequest) -> co.JoinTransactionReply:
-        """A participant, or ALREADY_COMMITTED."""
+        """Adds a participant, or answers ALREADY_COMMITTED."""
         shard = self._shard(request.transactional_id)
         self._quotas.use_transactional_id(request.transactional_id)
         (own,) = await self._producer_ids.take(1)
@@ -233,15 +238,15 @@ class TransactionService:
         )
 
     async def renew_transaction(self, request: co.RenewTransactionRequest) -> co.RenewTransactionReply:
-        """A sign of life."""
+        """Renews the lease of a transaction."""
         shard = self._shard_of_session(request.name)
         await shard.ask(cmd.Renew(wire.txn_name(request.name), request.owner_run))
         return co.RenewTransactionReply()
 
     async def commit_transaction(self, request: co.CommitTransactionRequest) -> co.CommitTransactionReply:
-        """One decision for all participants."""
+        """Commits for all participants in one decision."""
         shard = self._shard(request.transactional_id)
-        if request.txn_no:  # 0: nobody joined, so nobody was given a token
+        if request.txn_no:  # 0: no task has joined, so no session token was given
             self._require_session_of(shard, request.transactional_id, request.session_token)
         command = cmd.Commit(
             transactional_id=request.transactional_id,
@@ -266,7 +271,7 @@ class TransactionService:
         )
 
     async def abort_transaction(self, request: co.AbortTransactionRequest) -> co.AbortTransactionReply:
-        """Always a success."""
+        """Aborts the transaction if it is still open; succeeds in any case."""
         shard = self._shard(request.transactional_id)
         self._require_session_of(shard, request.transactional_id, request.session_token)
         command = cmd.Abort(
@@ -277,7 +282,7 @@ class TransactionService:
     # ------------------------------------------------------------ healing and operators
 
     async def resolve_transaction(self, request: co.ResolveTransactionRequest) -> co.ResolveTransactionReply:
-        """What became of a transaction that stays open at the asker."""
+        """Answers the outcome of a transaction that is still open at the caller."""
         shard = self._shards.owned(KIND_TXN, request.txn_shard)
         epoch = shard.life.epoch
         if request.known_coordinator_epoch > epoch:
@@ -296,7 +301,7 @@ class TransactionService:
         )
 
     async def list_transactions(self, request: co.ListTransactionsRequest) -> co.ListTransactionsReply:
-        """All ids of the shards that were asked for and that answer here; the reply names those shards."""
+        """Lists the ids of the requested shards that serve here; the reply names those shards."""
         wanted = wire.states(request.states)
         reply = co.ListTransactionsReply()
         async for shard, epoch, views in self._shards.ask_each(KIND_TXN, request.shards, cmd.ListIds(wanted)):
@@ -311,14 +316,14 @@ class TransactionService:
         return replace(view, owner_run=self._tokens.shown_run(view.owner_run))
 
     async def describe_transaction(self, request: co.DescribeTransactionRequest) -> co.DescribeTransactionReply:
-        """One id."""
+        """Describes one id."""
         shard = self._shard(request.transactional_id)
         view = await shard.ask(cmd.Describe(request.transactional_id))
         info = wire.transaction_info(self._shown(view), self._shards.address, shard.number, self._shards.topic_names)
         return co.DescribeTransactionReply(transaction=info)
 
     async def force_abort(self, request: co.ForceAbortRequest) -> co.ForceAbortReply:
-        """Aborts what is open, or the one that is named."""
+        """Aborts the open transaction, or the one that is named."""
         shard = self._shard(request.transactional_id)
         command = cmd.ForceAbort(request.transactional_id, request.txn_no)
         return co.ForceAbortReply(txn_no=await shard.ask(command))

@@ -1,4 +1,4 @@
-"""Wire messages <-> the values of the cores. Every field from outside is checked here or in a core, nowhere else."""
+"""Converts wire messages to the values of the cores and back. Every field from outside is checked here or in a core only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NONCE_MAX = 128
 
 
 def partition_id(topic_id: str, partition: int) -> PartitionId:
-    """Raises `InvalidRequestError` unless the id is 32 hex digits and the number not negative."""
+    """Builds a partition id. Raises `InvalidRequestError` unless the id is 32 hex digits and the number not negative."""
     if not is_partition_id(topic_id, partition):
         raise InvalidRequestError(
             "a partition is named by a topic id of 32 hex digits and a number", partition=partition
@@ -28,21 +28,21 @@ def partition_id(topic_id: str, partition: int) -> PartitionId:
 
 
 def txn_name(name: co.TransactionName) -> cmd.TxnName:
-    """The name in a request; the transactional id may be empty."""
+    """Returns the name in a request; the transactional id may be empty."""
     if name.transactional_id:
         check_transactional_id(name.transactional_id)
     return cmd.TxnName(name.transactional_id, name.txn_producer_id, name.txn_no, name.producer_epoch)
 
 
 def nonce(text: str) -> str:
-    """Raises `InvalidRequestError` for a nonce above 128 characters: it stands in every later record."""
+    """Raises `InvalidRequestError` for a nonce above 128 characters: every later record of the id contains it."""
     if len(text) > _NONCE_MAX:
         raise InvalidRequestError("a nonce has at most 128 characters")
     return text
 
 
 def counts(items: Iterable[co.PartitionCount]) -> Counts:
-    """Records per partition. Raises `InvalidRequestError` for a partition that stands twice or a negative count."""
+    """Returns records per partition. Raises `InvalidRequestError` for a repeated partition or a negative count."""
     found: dict[PartitionId, int] = {}
     for item in items:
         key = partition_id(item.topic_id, item.partition)
@@ -55,31 +55,31 @@ def counts(items: Iterable[co.PartitionCount]) -> Counts:
 
 
 def is_commit(outcome: types_pb2.TransactionOutcome) -> bool:
-    """Raises `InvalidRequestError` unless COMMITTED or ABORTED."""
+    """True for COMMITTED. Raises `InvalidRequestError` unless COMMITTED or ABORTED."""
     if outcome not in (types_pb2.TRANSACTION_OUTCOME_COMMITTED, types_pb2.TRANSACTION_OUTCOME_ABORTED):
         raise InvalidRequestError("an outcome is COMMITTED or ABORTED")
     return outcome == types_pb2.TRANSACTION_OUTCOME_COMMITTED
 
 
 def outcome_of(committed: bool | None) -> types_pb2.TransactionOutcome:
-    """None = not decided yet."""
+    """Returns the outcome; None = not decided yet."""
     if committed is None:
         return types_pb2.TRANSACTION_OUTCOME_ONGOING
     return types_pb2.TRANSACTION_OUTCOME_COMMITTED if committed else types_pb2.TRANSACTION_OUTCOME_ABORTED
 
 
 def batch_name(token: co.CommitToken, write_attempt: str) -> cmd.BatchName:
-    """The batch that a join or a commit is about."""
+    """Returns the batch that a join or a commit is about."""
     return cmd.BatchName(token.app_id, token.batch_id, write_attempt)
 
 
 def winner(item: co.Winner) -> cmd.Winner:
-    """One winner."""
+    """Returns one winner."""
     return cmd.Winner(item.producer_id, item.rows, counts(item.counts))
 
 
 def states(names: Iterable[str]) -> tuple[TxnState, ...]:
-    """Raises `InvalidRequestError` for an unknown state."""
+    """Returns the named states. Raises `InvalidRequestError` for an unknown one."""
     try:
         return tuple(TxnState(name) for name in names)
     except ValueError as error:
@@ -87,18 +87,18 @@ def states(names: Iterable[str]) -> tuple[TxnState, ...]:
 
 
 def member(item: co.GroupMember) -> Member:
-    """Who commits offsets. An empty member id is a simple group, whatever epoch a caller left at 0."""
+    """Returns the member that commits offsets. An empty member id is a simple group, even if a caller left its epoch at 0."""
     check_group_id(item.group_id)
     return Member(item.group_id, item.member_id, item.member_epoch if item.member_id else -1)
 
 
 def offset_value(item: co.OffsetEntry) -> OffsetValue:
-    """One offset."""
+    """Returns the value of one offset entry."""
     return OffsetValue(item.topic_id, item.topic, item.partition, item.offset, item.leader_epoch, item.metadata)
 
 
 def offset_entry(value: OffsetValue) -> co.OffsetEntry:
-    """Back to the wire."""
+    """Returns the wire form of one offset."""
     return co.OffsetEntry(
         topic_id=value.topic_id,
         topic=value.topic,
@@ -110,7 +110,7 @@ def offset_entry(value: OffsetValue) -> co.OffsetEntry:
 
 
 def group_listing(view: GroupView, coordinator: str, shard: int) -> co.GroupListing:
-    """What operators see of a group."""
+    """Returns a group as shown in listings."""
     return co.GroupListing(
         group_id=view.group_id,
         group_shard=shard,
@@ -122,7 +122,7 @@ def group_listing(view: GroupView, coordinator: str, shard: int) -> co.GroupList
 
 
 def group_offset(committed: CommittedOffset) -> co.GroupOffset:
-    """One committed offset with its history."""
+    """Returns one committed offset with its time and member."""
     return co.GroupOffset(
         offset=offset_entry(committed.value),
         committed_ms=committed.committed_ms,
@@ -131,7 +131,7 @@ def group_offset(committed: CommittedOffset) -> co.GroupOffset:
 
 
 def pending_offsets(pending: PendingOffsets) -> co.PendingGroupOffsets:
-    """Offsets that wait for a transaction."""
+    """Returns the offsets that are pending in one transaction."""
     return co.PendingGroupOffsets(
         txn_producer_id=pending.txn_producer_id,
         txn_no=pending.txn_no,
@@ -144,7 +144,7 @@ def pending_offsets(pending: PendingOffsets) -> co.PendingGroupOffsets:
 def transaction_info(
     view: cmd.TransactionView, coordinator: str, shard: int, names: Mapping[str, str]
 ) -> co.TransactionInfo:
-    """What operators see. `names`: topic id -> name, as far as the topics exist."""
+    """Returns an id as shown to operators. `names`: topic id -> name, for topics that exist."""
     return co.TransactionInfo(
         transactional_id=view.transactional_id,
         producer_id=view.producer_id,

@@ -1,1 +1,1 @@
-"""Shards: who owns them, their log, and the runtime between a core and its log."""
+"""Shards: their ownership, their log, and the runtime between a core and its log."""

@@ -1,7 +1,7 @@
-"""What a coordinator counts as it happens, and what a scrape reads from its shards.
+"""The counters of a coordinator, and the gauges that a scrape reads from its shards.
 
-Rule: a transaction is counted when its decision is committed, once per process: a decision that a lost life made, and
-that the next life finds in the log, is counted by nobody.
+Rule: a transaction is counted when its decision is committed, at most once: when the process loses the shard before
+that, and the next owner finds the decision in the log, it is not counted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FENCED: Final = (ProducerFencedError, InvalidProducerEpochError)
 
 
 class CoordinatorMetrics:
-    """The counts of one coordinator."""
+    """The counters of one coordinator."""
 
     def __init__(self, metrics: NodeMetrics, bugs: Bugs) -> None:
         self.bugs = bugs
@@ -41,7 +41,7 @@ class CoordinatorMetrics:
 
     @property
     def now_s(self) -> Callable[[], float]:
-        """The clock of durations."""
+        """The clock for durations, in seconds."""
         return self._now_s
 
     def ended(self, ended: TransactionEnded, since_s: float) -> None:
@@ -53,17 +53,17 @@ class CoordinatorMetrics:
             self.decide.observe(self._now_s() - since_s)
 
     def refused(self, error: OncelogError) -> None:
-        """A shard refused a command."""
+        """Counts a refusal that fenced the caller."""
         if isinstance(error, _FENCED):
             self._fenced.inc()
 
     def life_failed(self, kind: str) -> None:
-        """A life of a shard came to nothing."""
+        """Counts a failed life of a shard."""
         self._failed_lives[kind].inc()
 
 
 class CoordinatorCollector:
-    """`collect` is a `metrics.Collector`. `shards` is the ownership's own dict."""
+    """Reads gauges from the shards; `collect` is a `metrics.Collector`. `shards` is the dict that the ownership maintains."""
 
     def __init__(self, clock: SteadyClock, shards: dict[ShardKey, Shard], pool: PidPool) -> None:
         self._clock = clock
@@ -71,7 +71,7 @@ class CoordinatorCollector:
         self._pool = pool
 
     def collect(self) -> Iterator[Family | None]:
-        """Everything about this coordinator but the lag of groups."""
+        """Yields all gauges of this coordinator except the lag of groups."""
         opened = completing = ids = queued = 0
         oldest_ms = now_ms = self._clock.now_ms()
         count = 0

@@ -1,10 +1,11 @@
 """Draining this coordinator: it hands every shard over and owns none while another coordinator is there.
 
-Rule 1: one coordinator drains at a time: a leased key in etcd, which goes with the process. Who finds it held by another
-        waits in line.
-Rule 2: who drains is not registered, so that every other coordinator, of whatever version, takes its shards.
-Rule 3: once begun it lasts until it is cancelled or the process ends, also when the lease was lost meanwhile.
-Rule 4: the only coordinator is not drained: nobody would be there to take the shards. It says so.
+Rule 1: one coordinator drains at a time: it holds a leased key in etcd, which disappears with the process. Others wait
+        until the key is free.
+Rule 2: a draining coordinator is not registered, so that every other coordinator, of whatever version, takes its
+        shards.
+Rule 3: once begun, a drain lasts until it is cancelled or the process ends, even if the lease was lost in between.
+Rule 4: the only coordinator is not drained, since no other could take its shards. The reply says so.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ _RETRY_AFTER_MS: Final = 500
 
 
 class CoordinatorDrain:
-    """`wanted` is what the ownership of shards follows. `draining_is(bool)` hears of each change."""
+    """The state of this coordinator's drain. The shard ownership follows `wanted`. `draining_is(bool)` is called at
+    each change.
+    """
 
     def __init__(
         self,
@@ -51,11 +54,11 @@ class CoordinatorDrain:
     # ------------------------------------------------------------ questions
 
     def others(self) -> list[str]:
-        """Other coordinators that are registered: none of them drains."""
+        """Returns the other registered coordinators, none of which drains."""
         return [address for address in self._view.coordinators if address != self.address]
 
     def unowned(self) -> int:
-        """Shards that nobody owns at the moment."""
+        """Returns the number of shards without an owner."""
         known = self._view.cluster
         if known is None:
             return 0
@@ -63,13 +66,13 @@ class CoordinatorDrain:
 
     @property
     def done(self) -> bool:
-        """Every shard has another owner."""
+        """True when every shard has another owner."""
         return self.wanted and not self._owned and self.unowned() <= 0
 
     # ------------------------------------------------------------ commands
 
     async def serve(self, request: co.DrainCoordinatorRequest) -> co.DrainCoordinatorReply:
-        """The remote method. Raises `DrainingElsewhereError`."""
+        """Handles the remote method. Raises `DrainingElsewhereError`."""
         skipped = False
         if request.action == types_pb2.DRAIN_ACTION_START:
             skipped = not await self._once.run(request.call, self.lease_id, self.start)
@@ -95,7 +98,7 @@ class CoordinatorDrain:
         )
 
     async def start(self) -> bool:
-        """Begins to drain, unless it does already. False: skipped, rule 4. Raises `DrainingElsewhereError`."""
+        """Begins to drain, unless it does already. False: skipped by rule 4. Raises `DrainingElsewhereError`."""
         if self.wanted:
             return True
         holder = self._view.coordinator_drain
@@ -114,7 +117,9 @@ class CoordinatorDrain:
         return True
 
     async def cancel(self) -> None:
-        """Owns shards again. Safe to repeat: a key that an earlier try left behind would keep all others from draining."""
+        """Takes shards again. Safe to repeat: a key left by an earlier attempt would keep all other coordinators from
+        draining.
+        """
         if self.wanted:
             self.wanted = False
             self._draining_is(False)
@@ -144,7 +149,9 @@ class CoordinatorDrain:
         return self.lease_id != 0 and found.lease_id == self.lease_id
 
     async def leave(self, budget_ms: int) -> None:
-        """The process ends: returns when every shard has another owner, when waiting is of no use, or in time."""
+        """Drains before the process stops: returns when every shard has another owner, when draining is impossible, or
+        in time.
+        """
         in_line_until_ms = self._clock.monotonic_ms() + budget_ms // 2
         try:
             async with asyncio.timeout(max(budget_ms, 1) / 1000):
@@ -167,7 +174,7 @@ class CoordinatorDrain:
 
     async def _may_stop(self, in_line_until_ms: int) -> bool:
         if not self.lease_id or not self._owned or not self.others():
-            return True  # nothing to hand over, or nobody to take it
+            return True  # nothing to hand over, or no other coordinator to take it
         try:
             return not await self.start() or self.done
         except DrainingElsewhereError as error:

@@ -1,4 +1,4 @@
-"""What a shard needs of its log. `shard_log.py` is the real one; tests have a fake."""
+"""The port of a shard to its log. `shard_log.py` implements it; tests have a fake."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LogItem = tuple[str, bytes | None]
 
 
 class LogLostError(Exception):
-    """The log takes nothing more from this life. `fenced`: a newer epoch was seen there: `newest_epoch`, 0 = not told."""
+    """The log takes no more appends in this epoch. `fenced`: a newer epoch was found there: `newest_epoch`, 0 = not known."""
 
     def __init__(self, message: str, *, fenced: bool = False, newest_epoch: int = 0) -> None:
         super().__init__(message)
@@ -20,22 +20,23 @@ class LogLostError(Exception):
 
 
 class LogPort(Protocol):
-    """The log of one life of one shard, written by one writer in one epoch."""
+    """The log of a shard in one epoch, written by one writer."""
 
     trouble: str
-    """Why what was appended, or is to be replayed, is not there yet; empty while all is well."""
+    """Why pending appends, or the replay, do not make progress; empty while all is well."""
 
     def append(self, items: Sequence[LogItem]) -> asyncio.Future[None]:
         """Appends all items as one batch, after everything appended before.
 
-        The future ends when the batch is committed, or with `LogLostError` when that is not known: then the life ends.
+        The future ends when the batch is committed, or with `LogLostError` when that is not known: then this epoch
+        ends.
         """
         ...
 
     def replay(self) -> AsyncIterator[list[LogItem]]:
-        """Everything from the start of the log up to this life's own epoch record, which must be committed already."""
+        """Yields everything from the start of the log up to this epoch's own epoch record, which must be committed already."""
         ...
 
     async def close(self) -> None:
-        """Gives up what is in flight."""
+        """Abandons appends in flight."""
         ...

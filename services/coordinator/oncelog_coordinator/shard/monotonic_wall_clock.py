@@ -6,12 +6,14 @@ from oncelog.ports import WallClock
 
 
 class SteadyClock:
-    """Times that stand in records, and deadlines computed from them (W20: a step of the clock must not break a transition)."""
+    """The clock for times in records, and for deadlines computed from them (W20: a step of the clock must not break a
+    transition).
+    """
 
     def __init__(self, clock: WallClock) -> None:
         self._clock = clock
         self._offset_ms = clock.now_ms() - clock.monotonic_ms()
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970, as they were at the start of the process plus what has passed since."""
+        """Returns milliseconds since 1970 as of the start of the process, plus the time that has passed since."""
         return self._offset_ms + self._clock.monotonic_ms()

@@ -1,18 +1,19 @@
-"""Which shards this process owns: registration, take-over, hand-over, and the end of all of it with the lease.
+"""Decides which shards this process owns: registration, take-over, hand-over, and the end of all of it with the lease.
 
 Rule 1: owner key (leased) and epoch key (without a lease, it only grows) are written in one commit, compared with the
         revisions that were seen: one winner per epoch, and no epoch twice (hole 18).
 Rule 2: a lost answer is neither yes nor no.  Until a linearizable read shows this process's own write under this lease,
-        it owns nothing; when even that is not to be had, the lease is revoked and everything begins anew (hole 17).
-Rule 3: the lease is taken as gone as soon as it may be: then every shard is dropped at once.  That is politeness; what
-        makes it safe is the epoch, which every receiver checks.
-Rule 4: shards go to the coordinator that `core/assignment.py` names.  An ownerless shard is taken at once; an owned one is
-        handed over only after the set of coordinators has stood for a while.
-Rule 5: an epoch is at least the number of quarters of a second since 2025, and lives do not follow each other faster than
-        that. So an etcd that was restored from a backup, which forgets epochs, still yields higher ones than all before
-        (docs/decisions/0020-restored-etcd.md), unless an owner's clock was ahead: then the log fences the next owner, which
-        goes on above the log's epoch. After a restore everything begins anew, as after the end of the lease.
-Rule 6: who drains is not registered and owns nothing (`drainer`), unless nobody else is there.
+        it owns nothing; when that read fails too, the lease is revoked and the process registers again (hole 17).
+Rule 3: the process assumes that its lease is gone as soon as it may be: then every shard is dropped at once.  This only
+        shortens the overlap; safety comes from the epoch, which every receiver checks.
+Rule 4: shards go to the coordinator that `core/assignment.py` names.  An ownerless shard is taken at once; an owned one
+        is handed over only after the set of coordinators has been stable for `handover_delay_ms`.
+Rule 5: an epoch is at least the number of quarters of a second since 2025, and the epochs of a shard do not follow each
+        other faster than that. So an etcd that was restored from a backup, which forgets epochs, still yields higher
+        ones than all before (docs/decisions/0020-restored-etcd.md), unless an owner's clock was ahead: then the log
+        fences the next owner, which continues above the log's epoch. After a restore the process registers again, as
+        after the end of the lease.
+Rule 6: a draining coordinator is not registered and owns nothing (`drainer`), unless it is the only one.
 """
 
 from __future__ import annotations
@@ -50,47 +51,47 @@ _LOOK_S = 0.5
 _TAKEOVERS_AT_ONCE = 8
 _EPOCH_MS = 250
 _AHEAD_MAX = 2
-"""Lives that may follow each other at once."""
+"""Epochs that may follow each other without a pause."""
 _FLOOR_START_MS = 1_735_689_600_000
-"""2025-01-01."""
+"""2025-01-01, from which epochs are counted."""
 _EPOCH_MAX = (1 << 31) - 1
-"""Epochs have 31 bits."""
+"""The largest epoch: epochs have 31 bits."""
 _FLOOR_MAX = (1 << 31) - (1 << 24)
-"""Reached in 2041; the floor stands still then."""
+"""Reached in 2041; the floor stays there afterwards."""
 
 
 class _LeaseGoneError(Exception):
-    """The lease has ended, or must be taken as ended."""
+    """The lease has ended, or must be assumed to have ended."""
 
 
 @dataclass(slots=True)
 class _Owned:
-    """A shard of ours: `revision` of the commit that wrote both of its keys."""
+    """A shard of this process; `revision` is that of the commit that wrote both of its keys."""
 
     shard: Shard
     task: asyncio.Task[None]
     revision: int
     epoch: int
     is_renewed: bool = False
-    """A write of a higher epoch is under way."""
+    """A write of a higher epoch is in progress."""
 
 
 class Owner(NamedTuple):
-    """Who owns: where this process is reached, and which of its runs this is."""
+    """The addresses of this process and the nonce of this run."""
 
     addresses: Addresses
     nonce: str
 
 
 class LeaseTimes(NamedTuple):
-    """How long a lease lasts without being kept alive, and how long members must be settled before shards move."""
+    """Time to live of the lease, and how long the set of coordinators must be stable before shards move."""
 
     ttl_ms: int
     handover_delay_ms: int
 
 
 class ShardOwnership:
-    """`run` is its task; `shards` is what handlers look up."""
+    """Takes and gives shards; `run` is its task, and handlers look shards up in `shards`."""
 
     def __init__(
         self,
@@ -120,10 +121,10 @@ class ShardOwnership:
         self._restored = asyncio.Event()
         self.shards = shards
 
-    # ------------------------------------------------------------ life
+    # ------------------------------------------------------------ start, lease, end
 
     async def run(self) -> None:
-        """For ever: registers, owns, and begins anew when the lease is gone."""
+        """Registers and owns shards until cancelled; registers again each time the lease is gone."""
         while True:
             try:
                 await self._register()
@@ -136,11 +137,13 @@ class ShardOwnership:
             await asyncio.sleep(_RETRY_S)
 
     def etcd_was_restored(self) -> None:
-        """Whatever etcd says of our lease and our shards is old."""
+        """Gives up the lease and all shards: what etcd says about them is from before the restore."""
         self._restored.set()
 
     async def stop(self) -> None:
-        """Hands everything over: shards end, then all keys go at once with the lease. Call after `run` was cancelled."""
+        """Hands everything over: the shards end, then revoking the lease deletes all keys at once. Call it after `run`
+        was cancelled.
+        """
         await self._drop_all()
         await self._revoke()
 
@@ -180,7 +183,7 @@ class ShardOwnership:
         raise _LeaseGoneError("etcd was restored from a backup")
 
     async def _keep_alive(self) -> None:
-        """Ends with `_LeaseGoneError` when nobody confirmed the lease in time."""
+        """Renews the lease. Raises `_LeaseGoneError` when no renewal was confirmed in time."""
         loop = asyncio.get_running_loop()
         valid_until = self._granted_at + self._ttl_ms / 1000
         while True:
@@ -216,7 +219,7 @@ class ShardOwnership:
             except OncelogError as error:
                 _log.info("the lease runs out by itself: %s", error)
 
-    # ------------------------------------------------------------ who should own what
+    # ------------------------------------------------------------ assignment
 
     async def _reconcile_for_ever(self) -> None:
         while True:
@@ -234,11 +237,11 @@ class ShardOwnership:
             self._forget(key)
         missing = [key for key, address in self._assigned.items() if address == self._address and self._is_free(key)]
         for start in range(0, len(missing), _TAKEOVERS_AT_ONCE):
-            async with asyncio.TaskGroup() as group:  # not `gather`: when one fails, none may go on in the background
+            async with asyncio.TaskGroup() as group:  # not `gather`: if one fails, the others must stop
                 for key in missing[start : start + _TAKEOVERS_AT_ONCE]:
                     group.create_task(self._take(key))
         for key in [key for key, entry in self._owned.items() if self._is_outgrown(key, entry)]:
-            await self._hand_over(key)  # to itself: after a restore of etcd somebody had heard of a higher epoch
+            await self._hand_over(key)  # to itself: after a restore of etcd another process knew a higher epoch
         for key in self._strays():
             await self._delete_owner_key(key, self._view.revision_of(shard_owner_key(*key)))
         await self._tell_troubles()
@@ -247,7 +250,7 @@ class ShardOwnership:
                 await self._hand_over(key)
 
     async def _tell_troubles(self) -> None:
-        """Keeps what stands in etcd of shards that do not come to life equal to what is so."""
+        """Keeps the keys in etcd that report troubled shards up to date."""
         for key, entry in list(self._owned.items()):
             at, error = shard_trouble_key(*key), entry.shard.vitality.trouble
             known = self._view.shard_troubles.get(key)
@@ -257,7 +260,7 @@ class ShardOwnership:
                 await self._metadata.commit([Compare(at, self._view.revision_of(at))], deletes=[at])
 
     async def _follow_drain(self) -> None:
-        """Takes the registration back while this coordinator drains, and makes it again afterwards."""
+        """Deletes the registration while this coordinator drains, and writes it again afterwards."""
         if not self._view.revision:
             return
         entry = self._view.coordinators.get(self._address)
@@ -289,7 +292,7 @@ class ShardOwnership:
         return key not in self._owned and self._view.revision_of(shard_owner_key(*key)) == 0
 
     def _strays(self) -> list[ShardKey]:
-        """Owner keys of this process for shards that it does not run: the leftovers of lost answers."""
+        """Returns shards whose owner key names this process although it does not run them: leftovers of lost answers."""
         return sorted(
             key
             for key, owner in self._view.shard_owners.items()
@@ -298,7 +301,7 @@ class ShardOwnership:
 
     @property
     def settled(self) -> bool:
-        """Registered (or draining), and no shard that is meant for this process waits for it."""
+        """True when registered (or draining), and no shard assigned to this process is still without an owner."""
         is_member = self._drain.wanted or self._address in self._view.coordinators
         waiting = (key for key, address in self._assigned.items() if address == self._address and self._is_free(key))
         return is_member and bool(self._assigned) and not any(waiting)
@@ -321,11 +324,10 @@ class ShardOwnership:
             self.shards[key] = shard
 
     async def next_epoch(self, kind: str, number: int, above: int = 0) -> int | None:
-        """A higher epoch for a shard that begins another life; None when this process does not own it any more.
+        """Wins a higher epoch for a shard that restarts; returns None when this process does not own it any more.
 
-        `above`: a life was fenced by this epoch. Where etcd still names this process the owner, it has forgotten that one.
-
-        Raises `MetadataUnavailableError` when that is not known.
+        `above`: the shard was fenced by this epoch. If etcd still names this process as the owner, etcd has lost that
+        epoch. Raises `MetadataUnavailableError` when the outcome is not known.
         """
         entry = self._owned.get((kind, number))
         if entry is None:
@@ -346,7 +348,7 @@ class ShardOwnership:
         return epoch
 
     async def _write_ownership(self, key: ShardKey, owner_revision: int, epoch_revision: int, epoch: int) -> int:
-        """One compare-and-swap on both keys. Returns the revision of this process's write; 0 = somebody else was first."""
+        """Writes both keys in one compare-and-swap. Returns the revision of the write; 0 = another process was first."""
         owner_key, epoch_key = shard_owner_key(*key), shard_epoch_key(*key)
         at = self._addresses
         value = ShardOwner(at.internal, self._nonce, epoch, at.client, at.external).encode()
@@ -373,7 +375,7 @@ class ShardOwnership:
         return result.revision
 
     async def _settle(self, key: ShardKey, value: bytes, lease_id: int, error: OncelogError | None) -> int:
-        """What became of a write, by a linearizable read. When that fails too, everything is given up."""
+        """Finds out by a linearizable read whether a write succeeded. When the read fails too, the lease is given up."""
         try:
             found = await self._metadata.get(shard_owner_key(*key))
         except OncelogError as failure:
@@ -393,7 +395,7 @@ class ShardOwnership:
         await self._delete_owner_key(key, entry.revision)
 
     async def _delete_owner_key(self, key: ShardKey, revision: int) -> None:
-        """A lost answer leaves a stray, which the next look deletes."""
+        """Deletes an owner key. When the answer is lost, the key may remain; `_strays` finds it then."""
         owner_key = shard_owner_key(*key)
         try:
             await self._metadata.commit([Compare(owner_key, revision)], deletes=[owner_key])
@@ -406,7 +408,7 @@ class ShardOwnership:
 
 
 def _epoch_floor(now_ms: int) -> int:
-    """The lowest epoch of a shard that is taken over now."""
+    """Returns the lowest epoch for a shard that is taken over now."""
     return min(max(0, now_ms - _FLOOR_START_MS) // _EPOCH_MS, _FLOOR_MAX)
 
 

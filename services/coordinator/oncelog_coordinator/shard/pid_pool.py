@@ -1,6 +1,6 @@
-"""Producer ids in stock: for sessions, for participants, for idempotent producers.
+"""A stock of producer ids for sessions, participants and idempotent producers.
 
-Rule: an id is given once and never returned; ids that a crash leaves in stock are burnt. There are 2^62 of them.
+Rule: an id is given once and never returned; ids that are in stock at a crash are lost. There are 2^62 of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BACKOFF_S = 0.05
 
 
 class PidPool:
-    """Refills itself when half of the stock is used; one request at a time."""
+    """Fetches a new range when less than half of the stock is left; one request at a time."""
 
     def __init__(
         self, transport: Transport, view: ClusterView, requester: str, prefetch: int = 100, timeout_ms: int = 5_000
@@ -40,11 +40,13 @@ class PidPool:
 
     @property
     def stock(self) -> int:
-        """Ids that can be given at once."""
+        """Ids that can be given without a request."""
         return self._size
 
     async def take(self, count: int) -> tuple[int, ...]:
-        """`count` ids that nobody was ever given. Raises `CoordinatorLoadInProgressError` when none can be had now."""
+        """Returns `count` ids that were never given before. Raises `CoordinatorLoadInProgressError` when none are
+        available now.
+        """
         while self._size < count:
             await asyncio.wait([self._refill()])
             if self._size < count and self._error is not None:
@@ -96,5 +98,5 @@ class PidPool:
         await asyncio.sleep(_BACKOFF_S)
 
     async def close(self) -> None:
-        """Ends what is under way."""
+        """Cancels a request in progress."""
         await self._tasks.stop()

@@ -1,9 +1,10 @@
-"""One shard that this process owns: life after life, each in a higher epoch, until the ownership ends.
+"""One shard that this process owns: it runs in one epoch after the other, until the ownership ends.
 
-Rule 1: the first life runs in the epoch that the take-over won; each later one in an epoch won by compare-and-swap on
-        the owner and epoch keys, so a process that is no longer the owner never begins another life.
-Rule 2: a shard serves everything or nothing: while it loads, callers hear CoordinatorLoadInProgressError.
-Rule 3: lives that come to nothing are further and further apart, and their last error is told (`core/vitality.py`).
+Rule 1: the first run uses the epoch that the take-over won; each restart wins a new epoch by compare-and-swap on the
+        owner and epoch keys, so a process that is no longer the owner never restarts the shard.
+Rule 2: a shard serves everything or nothing: while it loads, callers get CoordinatorLoadInProgressError.
+Rule 3: after repeated failures the restarts are further and further apart, and the last error is reported
+        (`core/vitality.py`).
 """
 
 from __future__ import annotations
@@ -29,34 +30,34 @@ from oncelog_coordinator.shard.shard_runtime import LifeMetrics, ShardLife, Tabl
 
 _log = logging.getLogger(__name__)
 _REPORTED_IN_FULL = 3
-"""So many failed lives in a row leave a traceback in the log; later ones leave a line."""
+"""This many failures in a row are logged with a traceback; later ones with one line."""
 
 
 class EffectRunner(Protocol):
-    """Runs the effects of one life."""
+    """Runs the effects of one epoch of a shard."""
 
     def run(self, effect: Effect) -> None:
-        """Starts an effect; returns at once."""
+        """Starts an effect and returns at once."""
         ...
 
     async def close(self) -> None:
-        """Ends what is running."""
+        """Ends the effects in progress."""
         ...
 
 
 class LifeParts(NamedTuple):
-    """Of what each life of a shard is made."""
+    """The parts that each life of a shard is made of."""
 
     make_table: Callable[[], Table]
     open_log: Callable[[str, int, int], LogPort]
     """`open_log(kind, number, epoch)`."""
     make_runner: Callable[[Shard, ShardLife], EffectRunner]
     next_epoch: Callable[[str, int, int], Awaitable[int | None]]
-    """`next_epoch(kind, number, above)` returns None when somebody else owns the shard."""
+    """`next_epoch(kind, number, above)` returns None when another process owns the shard."""
 
 
 class Shard:
-    """`run` is its task."""
+    """Restarts the shard's runtime after each failure; `run` is its task."""
 
     def __init__(
         self,
@@ -75,7 +76,7 @@ class Shard:
         self._clock = clock
         self._parts = parts
         self._newest_epoch = 0
-        """That the log was written in, as far as is known: above etcd's after a restore, when an owner's clock was ahead."""
+        """The newest epoch found in the log; above etcd's after a restore if an owner's clock was ahead."""
         self._tracer = tracer
         self._metrics = metrics
         self._life: ShardLife | None = None
@@ -86,12 +87,12 @@ class Shard:
 
     @property
     def name(self) -> str:
-        """For logs."""
+        """Kind and number, for logs."""
         return f"{self.kind}-{self.number}"
 
     @property
     def life(self) -> ShardLife:
-        """The serving life. Raises `CoordinatorLoadInProgressError` while there is none."""
+        """The runtime that serves now. Raises `CoordinatorLoadInProgressError` while there is none."""
         if self._life is None:
             raise CoordinatorLoadInProgressError(self._why_not(), retry_after_ms=20, shard=self.name)
         return self._life
@@ -104,22 +105,22 @@ class Shard:
 
     @property
     def is_serving(self) -> bool:
-        """True while commands are taken."""
+        """True while commands are accepted."""
         return self._life is not None
 
     async def ask(self, command: Command[Reply]) -> Reply:
-        """The committed answer to a command. Raises what the core refuses with."""
+        """Returns the committed answer to a command. Raises the core's refusal."""
         return await self.life.submit(command)
 
     def look_at_clock(self) -> None:
-        """Called now and then."""
+        """Starts what is due by the clock; called by the ticker of the process."""
         if self.vitality.failed_in_a_row:
             self.vitality.look(self._clock.now_ms())
         if self._life is not None:
             self._life.look_at_clock()
 
     async def run(self, epoch: int) -> None:
-        """Lives until cancelled, or until somebody else owns the shard."""
+        """Runs the shard in one epoch after the other until cancelled, or until another process owns it."""
         next_epoch: int | None = epoch
         while next_epoch is not None:
             assert next_epoch > self.epoch, "an epoch never comes twice"
@@ -167,7 +168,7 @@ class Shard:
             await runner.close()
 
     def _end_of(self, failure: BaseException, epoch: int) -> OncelogError:
-        """What those who wait are told when a life ends by itself."""
+        """Logs why the runtime ended, and returns the error for callers that still wait."""
         cause = first_cause(failure)
         self._last_error = str(cause) if isinstance(cause, OncelogError | LogLostError) else repr(cause)
         if isinstance(cause, LogLostError):

@@ -1,12 +1,12 @@
 """The log of a shard: an internal partition, written by the idempotent producer of the shard in the shard's epoch.
 
-Rule 1: the producer epoch is the shard's epoch, so the leader itself fences a deposed owner; nothing else has to.
-Rule 2: a batch keeps its sequence for ever.  After an error that leaves the outcome open the same bytes are sent again,
-        in the order of their sequences, until the deadline; the leader answers a second copy like the first.
-Rule 3: after the deadline, or an error that no repetition cures, the log is lost: the life ends, and the next one begins
-        with a higher epoch, so that what may still be under way can never land behind the replay (hole 1).
-        So does an epoch record of which the leader knows an old copy: etcd was restored, and gave an epoch a second time.
-Rule 4: replay reads up to this life's own epoch record, and no further; a leader that has it has all before it.
+Rule 1: the producer epoch is the shard's epoch, so the partition's leader fences a deposed owner; nothing else has to.
+Rule 2: a batch keeps its sequence.  After an error that leaves the outcome open the same bytes are sent again, in the
+        order of their sequences, until the deadline; the leader answers a second copy like the first.
+Rule 3: after the deadline, or an error that a retry cannot cure, the log is lost: the shard restarts with a higher
+        epoch, so that an append that is still in flight can never land behind the replay (hole 1). The same happens
+        when the leader already has an older copy of the epoch record: etcd was restored and gave an epoch twice.
+Rule 4: replay reads up to this epoch's own epoch record, and no further; a leader that has it has everything before it.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from oncelog.v1 import types_pb2
 from oncelog.wire import methods
 from oncelog.wire.wire_errors import from_detail
 from oncelog_coordinator.config import ShardConfig
+from oncelog_coordinator.core.transactions.records import EPOCH_KEY
 from oncelog_coordinator.shard.log_port import LogItem, LogLostError
 from oncelog_coordinator.shard.monotonic_wall_clock import SteadyClock
 from oncelog_runtime.metadata.cluster_keys import KIND_TXN, OFFSETS_TOPIC, TRANSACTION_TOPIC, shard_writer_id
@@ -43,7 +44,7 @@ _SEQUENCE_RING: Final = 1 << 31
 
 
 def log_topic(kind: str) -> str:
-    """The internal topic of a kind of shard."""
+    """Returns the internal topic for a kind of shard."""
     return TRANSACTION_TOPIC if kind == KIND_TXN else OFFSETS_TOPIC
 
 
@@ -81,8 +82,9 @@ class ShardLog:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._lost is not None:
             done.set_exception(self._lost)
-            done.exception()  # looked at, so that it is no error when nobody waits
+            done.exception()  # retrieved, so that asyncio does not warn when no caller awaits it
             return done
+        assert items, "an append has records: an empty batch would repeat the sequence of the next one"
         sequence = self._next_sequence
         self._next_sequence = (sequence + len(items)) % _SEQUENCE_RING
         previous, self._last = self._last, done
@@ -107,7 +109,7 @@ class ShardLog:
         self._lose(error)
         if not done.done():
             done.set_exception(error)
-            done.exception()  # whoever waits for a later batch may be the only one who looks
+            done.exception()  # retrieved: the caller may await a later batch only
 
     async def _send_until_committed(
         self, items: list[LogItem], sequence: int, previous: asyncio.Future[None] | None
@@ -126,7 +128,7 @@ class ShardLog:
             except OncelogError as error:
                 self._judge(error, deadline_ms)
             if previous is not None:
-                # Repeats go in the order of the sequences; when an earlier batch is lost, so is this one.
+                # Retries go in the order of the sequences; when an earlier batch is lost, so is this one.
                 await asyncio.wait([previous])
                 if self._lost is not None:
                     raise self._lost
@@ -136,7 +138,7 @@ class ShardLog:
                 backoff_ms = min(2 * backoff_ms, self._config.retry_backoff_max_ms)
 
     def _judge(self, error: OncelogError, deadline_ms: int) -> None:
-        """Returns when the same batch may be sent again; else raises `LogLostError`."""
+        """Returns when the same batch may be sent again; otherwise raises `LogLostError`."""
         if error.code in _FENCED:
             newest = error.context.get("newest", "")
             raise self._fenced(int(newest) if newest.isdecimal() else 0, str(error))
@@ -167,7 +169,7 @@ class ShardLog:
         )
 
     async def _produce(self, batch: bytes) -> int:
-        """Its base offset; -1: the leader takes it for a repeat of something so old that it has forgotten where that is."""
+        """Sends the batch and returns its base offset; -1: the leader knows it as a duplicate, too old to know its offset."""
         partition = self._partition()
         timeout_ms = self._config.append_timeout_ms
         request = pa.ProduceRequest(
@@ -201,6 +203,8 @@ class ShardLog:
                 backoff_ms = min(2 * backoff_ms, self._config.retry_backoff_max_ms)
                 continue
             self.trouble = ""
+            if complete:
+                assert [key for key, _ in items[-1:]] == [EPOCH_KEY], "the first batch of an epoch is its epoch record"
             if items:
                 deadline_ms = self._clock.now_ms() + self._config.load_stall_ms
                 yield items
@@ -210,7 +214,7 @@ class ShardLog:
                 return
 
     async def _fetch(self, offset: int) -> tuple[int, list[LogItem], bool]:
-        """Next offset, items, and whether this life's epoch record was among them."""
+        """Returns the next offset, the items, and whether this epoch's epoch record was among them."""
         partition = self._partition()
         request = pa.FetchRequest(
             isolation_level=types_pb2.ISOLATION_LEVEL_READ_UNCOMMITTED,
@@ -247,12 +251,13 @@ class ShardLog:
                 if record.offset < offset or record.key is None:
                     continue
                 items.append((record.key.decode(), record.value))
-            # The first record of a life is its epoch record, so the batch with sequence 0 is where replay ends.
+            # The first record of an epoch is its epoch record, so the first batch of this epoch is where the replay
+            # ends.
             if header.producer_id == self._writer_id and header.producer_epoch == self._epoch:
                 return items, True
         return items, False
 
-    # ------------------------------------------------------------ places
+    # ------------------------------------------------------------ routing
 
     def _partition(self) -> PartitionId:
         topic = self._view.topics.get(self._topic)

@@ -1,18 +1,49 @@
-"""One life of one shard: a core, its log, and the two loops between them (docs/internals/coordinator.md#a-life-of-a-shard).
+"""Runs one shard in one epoch: a core, its log, and two loops (docs/internals/coordinator.md#a-life-of-a-shard).
 
     handlers -> inbox -> decide and apply all that waits -> ONE append -> (committed) -> answer, run effects
 
 Rule 1: one task owns the core.  Handlers only put a command into the bounded inbox and wait: they may be cancelled at
         any time.
-Rule 2: deciding goes on while appends are under way; answers are given in the order of the decisions, each when
-        everything decided before it is committed, so nobody is told uncommitted state.
-Rule 3: an append that fails ends the life.  Whoever waits hears a retriable error: the outcome is unknown to them and
-        every command is safe to repeat.
-Rule 4: lazy records are applied at once and logged with the next append, or after a while: COMPLETE would otherwise cost a
-        sync in front of the next transaction's first record.
-Rule 5: a life answers only after its epoch record is committed and everything up to it is replayed.
-Rule 6: deciding only reads. An exception there that nobody expected refuses its command, by a named error, and the life
-        goes on. One in applying leaves a core that nobody knows: its command is refused, and the life ends.
+Rule 2: deciding continues while appends are in flight; answers are given in the order of the decisions, each when
+        everything decided before it is committed, so no caller sees uncommitted state.
+Rule 3: a failed append ends this life of the shard.  Waiting callers get a retriable error: the outcome is unknown to
+        them, and every command is safe to repeat.
+Rule 4: lazy records are applied at once and logged with the next append, or after a while: COMPLETE would otherwise
+        cost a sync in front of the next transaction's first record.
+Rule 5: no command is answered before the epoch record is committed and everything up to it is replayed.
+Rule 6: deciding only reads. An unexpected exception there refuses its command with a named error, and the shard
+        continues. One in applying leaves a core in an unknown state: its command is refused, and the life ends.
+
+THEORY OF OPERATION
+
+A life lasts from the epoch record of a shard to the first failure of its log. `shard.Shard` makes one `ShardLife` per
+epoch: `load`, then `serve` until it raises, then `close`. `load` appends the epoch record first. From then on the
+leader of the log refuses appends of every lower epoch, so the replay that follows sees all that earlier owners have
+committed, and nothing can be added behind it (hole 1).
+
+Commands come in by `submit` (a handler waits for the answer), `tell` (an effect reports its progress, and no caller
+waits) and `look_at_clock` (which becomes a `Tick`). The decide loop takes all that wait, up to a bound, and has the
+core decide and apply them one by one. It does so without an await, so each decision sees the state that the one before
+has left, although none of it is committed yet. All records of the round go into one append, the newest per key: this is
+group commit. While up to `appends_in_flight` appends are in flight, the next round is decided; above that, commands
+wait in the inbox, which refuses more than `inbox_max`.
+
+The answer loop takes the rounds in their order. When the append of a round is committed, its callers get their answers
+and its effects start. A round that wrote nothing joins the last one in flight, since its answers may depend on that.
+
+What can go wrong, and the rule that closes it:
+
+- A handler is cancelled while it waits. The command is decided all the same, and its answer is dropped (rule 1).
+- An append fails, or its outcome stays unknown. The core holds records that may not be in the log, so the core is
+  thrown away and the next life replays (rule 3).
+- Another process has taken the shard over, and this one has not noticed. Its appends are fenced, so no answer that
+  waits for one is given. An answer that needs no record could still be false, so a definite refusal, or a decision with
+  `confirm`, appends the epoch record (hole 6).
+- A lazy record is lost with the life. That costs work, not correctness: markers whose COMPLETE is lost are sent again,
+  and a number that was enrolled ahead is assumed to be open.
+- More lazy records wait than fit one append. They go ahead in appends of their own, since each stands alone.
+- The core has a bug. In `decide` it costs one command, in `apply` the life (rule 6). A failing `Tick` is tried again
+  after a second, not in a loop.
 """
 
 from __future__ import annotations
@@ -38,44 +69,44 @@ from oncelog_runtime.process.bugs import Bugs
 
 _log = logging.getLogger(__name__)
 _TICK_AGAIN_MS = 1_000
-"""A look at the clock that failed is tried again after this long, not in a loop without end."""
+"""A failed Tick is tried again after this long, not in a loop."""
 _YIELD_EVERY = 500
-"""Records applied in a replay before others get a turn."""
+"""Records applied in a replay before other tasks get a turn."""
 
 
 _Items = dict[str, "LogRecord | bytes | None"]
-"""What goes into one append, by key: encoded, or a lazy record as it is."""
+"""The content of one append, by key: encoded values, and lazy records that are not encoded yet."""
 
 
 class BrokenCoreError(Exception):
-    """A record was applied half; the fault itself is the cause, and is reported already."""
+    """A record was applied only in part, so the core cannot be used. The cause is the exception, which has been reported."""
 
 
 class Table(Protocol):
-    """What both cores have in common."""
+    """The interface that both cores implement."""
 
     def decide(self, command: Any, now_ms: int) -> Decision:
-        """Reads only; refuses by raising."""
+        """Decides about a command; reads only, and refuses by raising."""
         ...
 
     def apply(self, record: LogRecord | Note) -> None:
-        """The only writer."""
+        """Applies a record or note; the only writer."""
         ...
 
     def decode(self, key: str, value: bytes | None) -> LogRecord | None:
-        """A record of the log; None = nothing to apply."""
+        """Decodes a record of the log; None = nothing to apply."""
         ...
 
     def loaded(self, now_ms: int) -> None:
-        """The replay is complete."""
+        """Called when the replay is complete."""
         ...
 
     def pending(self, now_ms: int) -> tuple[Effect, ...]:
-        """Effects to resume."""
+        """Returns the effects to resume after a replay."""
         ...
 
     def next_deadline_ms(self) -> int | None:
-        """When a `Tick` is due."""
+        """Returns when a `Tick` is due; None = never."""
         ...
 
     def check(self) -> None:
@@ -84,28 +115,28 @@ class Table(Protocol):
 
 
 class LifeMetrics(Protocol):
-    """Who counts what happens in a life."""
+    """Receives the events of a shard runtime, for metrics."""
 
     @property
     def now_s(self) -> Callable[[], float]:
-        """The clock of durations."""
+        """The clock for durations, in seconds."""
         ...
 
     def ended(self, ended: TransactionEnded, since_s: float) -> None:
-        """A decision is committed; its command came at `since_s`, 0 = it was a time-out."""
+        """Counts a committed decision; its command arrived at `since_s`, 0 = it was a time-out."""
         ...
 
     def refused(self, error: OncelogError) -> None:
-        """A command was refused."""
+        """Counts a refused command."""
         ...
 
     def life_failed(self, kind: str) -> None:
-        """A life came to nothing."""
+        """Counts a failed life of the shard."""
         ...
 
     @property
     def bugs(self) -> Bugs:
-        """Who reports faults of ours."""
+        """Reports unexpected exceptions."""
         ...
 
 
@@ -114,20 +145,20 @@ class _Asked:
     command: Command[object]
     answer: asyncio.Future[Any] | None
     context: str = ""
-    """Of the call that brought the command, when it is recorded."""
+    """Trace context of the call that brought the command, if it is sampled."""
     since_ns: int = 0
     since_s: float = 0.0
-    """When it came, for metrics."""
+    """When the command arrived, for metrics."""
 
 
 @dataclass(slots=True)
 class _Step:
-    """What was decided together: answers and effects wait for the append, if there was one."""
+    """Decisions that share one append: answers and effects wait for it, if there is one."""
 
     committed: asyncio.Future[None] | None
     answers: list[tuple[asyncio.Future[Any], object]] = field(default_factory=list)
     effects: list[tuple[Effect, str]] = field(default_factory=list)
-    """Each with the context of what caused it, or none."""
+    """Each effect with the trace context of its command, or an empty one."""
     spans: list[Span] = field(default_factory=list)
     ended: list[tuple[TransactionEnded, float]] = field(default_factory=list)
     size: int = 0
@@ -135,7 +166,7 @@ class _Step:
 
 
 class Watched(NamedTuple):
-    """By whom a life is watched, and under which name."""
+    """Name, tracer and metrics of a shard runtime."""
 
     name: str = ""
     tracer: Tracer | None = None
@@ -146,7 +177,9 @@ _UNWATCHED: Final = Watched()
 
 
 class ShardLife:
-    """Runs from `load` to the first failure. `on_effect` must not block and must not raise."""
+    """Runs the shard in one epoch, from `load` to the first failure of its log. `on_effect` must not block and must not
+    raise.
+    """
 
     def __init__(
         self,
@@ -177,13 +210,14 @@ class ShardLife:
 
     @property
     def waiting(self) -> int:
-        """Commands that wait to be decided or committed."""
+        """The number of commands that are not decided or not committed yet."""
         return len(self._inbox) + sum(len(step.answers) for step in self._steps)
 
     # ------------------------------------------------------------ begin
 
     async def load(self) -> None:
         """Commits the epoch record and replays up to it. Raises `LogLostError`, or `OncelogError` for an unreadable log."""
+        assert not self._steps, "nothing is appended before the epoch record"
         await self._log.append([_item(EpochRecord(self.epoch))])
         newest: dict[str, bytes | None] = {}
         async for items in self._log.replay():
@@ -205,7 +239,7 @@ class ShardLife:
     # ------------------------------------------------------------ callers
 
     def submit(self, command: Command[Reply]) -> asyncio.Future[Reply]:
-        """Queues a command; the future is its answer. Raises `ResourceExhaustedError` when too many wait."""
+        """Queues a command; the future is its answer. Raises `ResourceExhaustedError` when too many commands wait."""
         self._require_room()
         answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         since_s = 0.0 if self._metrics is None else self._metrics.now_s()
@@ -214,20 +248,20 @@ class ShardLife:
         return answer
 
     def _trace(self) -> tuple[str, int]:
-        """Context and time of a recorded call."""
+        """Returns trace context and time of a sampled call."""
         if self._tracer is None:
             return "", 0
         context = TRACEPARENT.get()
         return (context, self._tracer.now_ns()) if is_sampled(context) else ("", 0)
 
     def tell(self, command: Command[object]) -> None:
-        """Queues a command whose answer interests nobody. Never refused: it reports what has happened already."""
+        """Queues a command without a caller. It is never refused, since it reports something that has already happened."""
         if self._ended is None:
             self._inbox.append(_Asked(command, None))
             self._wake.set()
 
     def look_at_clock(self) -> None:
-        """Called now and then: wakes the life when something is due."""
+        """Wakes the decide loop when something is due; called by the ticker of the process."""
         if self._is_due():
             self._wake.set()
 
@@ -250,7 +284,7 @@ class ShardLife:
     # ------------------------------------------------------------ the two loops
 
     async def serve(self) -> None:
-        """Serves until the log is lost (raises `LogLostError`) or a bug shows (raises it)."""
+        """Serves until the log is lost (raises `LogLostError`) or a bug ends it (raises the bug)."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._decide_loop())
             group.create_task(self._answer_loop())
@@ -269,7 +303,7 @@ class ShardLife:
         return len(self._steps)
 
     def _step(self) -> None:
-        """Decides what waits, without an await, so no lock is needed; then one append for all of it."""
+        """Decides all waiting commands, without an await, so no lock is needed; then makes one append for them."""
         now_ms = self._clock.now_ms()
         step = _Step(None)
         items: _Items = {}
@@ -292,8 +326,8 @@ class ShardLife:
         self._taken.clear()
 
     def _lazy_items(self, newer: _Items) -> _Items:
-        """Lazy records that go into the next append. Where they are too many bytes for one, most go ahead of it: each stands
-        alone. A newer record of the same key replaces a lazy one.
+        """Returns the lazy records for the next append. When they are too many bytes for one, most are appended ahead
+        of it, since each stands alone. A newer record of the same key replaces a lazy one.
         """
         items: list[LogItem] = []
         size = 0
@@ -315,8 +349,9 @@ class ShardLife:
             reply = error
             if self._metrics is not None:
                 self._metrics.refused(error)
-            # A deposed owner knows an old state: a definite refusal (fenced, ended, forgotten) from it would be false about a
-            # healthy transaction, so it is spoken only when an append of this epoch has shown that nobody took over.
+            # A deposed owner knows an old state: a definite refusal (fenced, ended, forgotten) from it would be false
+            # about a healthy transaction, so it is answered only when an append of this epoch has shown that no other
+            # process took over.
             step.confirm |= not error.retriable
         except Exception as error:
             reply = self._met(error, asked)
@@ -330,7 +365,7 @@ class ShardLife:
             step.answers.append((asked.answer, reply))
 
     def _group_commit(self, asked: _Asked, decision: Decision, step: _Step) -> str:
-        """The span of a recorded command whose answer waits for the log, and the context of what it causes."""
+        """Starts the span of a sampled command that waits for the log; returns the trace context for what it causes."""
         if self._tracer is None or not asked.context:
             return ""
         if not decision.records and not decision.confirm:
@@ -341,7 +376,9 @@ class ShardLife:
         return span.traceparent
 
     def _take(self, asked: _Asked, decision: Decision, step: _Step, items: _Items) -> None:
-        """Applies a decision. What raises in the middle ends the life; its command is not worth another one."""
+        """Applies a decision. An exception in the middle leaves a half-changed core, so it refuses the command and ends
+        the life.
+        """
         try:
             values = [record if decision.lazy else record.encode() for record in decision.records]
             self._apply(decision, values, step, items, self._group_commit(asked, decision, step))
@@ -353,7 +390,7 @@ class ShardLife:
             raise BrokenCoreError(f"{type(asked.command).__name__} could not be applied: {error!r}") from error
 
     def _met(self, error: Exception, asked: _Asked) -> OncelogError:
-        """What the caller is told of a fault of ours."""
+        """Reports an unexpected exception and returns the error for the caller."""
         name = type(asked.command).__name__
         if self._metrics is not None:
             return self._metrics.bugs.met("decision", error, f"{self._name} {name}")
@@ -368,8 +405,9 @@ class ShardLife:
         items: _Items,
         context: str,
     ) -> None:
-        """The newest record of a key replaces older ones of the same append: it holds all that they say. A lazy one is encoded
-        only when it is logged, since most of them are replaced.
+        """Applies the records and adds them to the append. The newest record of a key replaces older ones of the same
+        append, since it holds all that they say. A lazy record is encoded only when it is logged, since most of them
+        are replaced.
         """
         for record, value in zip(decision.records, values, strict=True):
             self.table.apply(record)
@@ -388,8 +426,10 @@ class ShardLife:
         step.confirm |= decision.confirm
 
     def _append(self, step: _Step, items: _Items) -> None:
+        assert self._ended is None, "nothing is appended after the end of the life"
+        assert items or not step.confirm, "a decision that needs a proof of ownership has an append"
         if items:
-            if self._tracer is not None:  # the log's task is made for these commands
+            if self._tracer is not None:  # the log's task works for these commands
                 for span in step.spans:
                     span.set({span_names.COMMANDS: len(self._taken), span_names.RECORDS: len(items)})
                 work_for([span.traceparent for span in step.spans])
@@ -397,7 +437,7 @@ class ShardLife:
             self._steps.append(step)
             self._changed.set()
         elif self._steps:
-            # Nothing of its own to commit, but it may have seen what is not committed yet.
+            # Nothing of its own to commit, but its answers may depend on records that are not committed yet.
             self._steps[-1].answers.extend(step.answers)
             self._steps[-1].effects.extend(step.effects)
             self._steps[-1].spans.extend(step.spans)
@@ -413,7 +453,9 @@ class ShardLife:
             committed = self._steps[0].committed
             assert committed is not None
             await committed
-            self._finish(self._steps.popleft())
+            step = self._steps.popleft()
+            assert step.committed is committed, "answers belong to the append that was committed"
+            self._finish(step)
             self._changed.set()
 
     def _finish(self, step: _Step) -> None:
@@ -429,7 +471,7 @@ class ShardLife:
             span.end()
         for effect, context in step.effects:
             if self._tracer is not None:
-                TRACEPARENT.set(context)  # what the effect starts belongs to what caused it
+                TRACEPARENT.set(context)  # spans of the effect belong to the command's trace
             self.on_effect(effect)
         if self._metrics is not None:
             for ended, since_s in step.ended:
@@ -438,7 +480,7 @@ class ShardLife:
     # ------------------------------------------------------------ end
 
     async def close(self, error: OncelogError | None = None) -> None:
-        """Ends the life; everybody who waits hears `error`."""
+        """Ends the life; every waiting caller gets `error`."""
         self._ended = error or CoordinatorNotAvailableError("the shard starts anew", retry_after_ms=20)
         waiting = [asked.answer for asked in (*self._taken, *self._inbox)]
         waiting += [answer for step in self._steps for answer, _ in step.answers]
@@ -464,7 +506,7 @@ def _item(record: EpochRecord) -> LogItem:
 
 
 def first_cause(error: BaseException) -> BaseException:
-    """The failure inside of an exception group; a lost log before anything else."""
+    """Returns the failure inside of an exception group; a lost log has precedence."""
     if not isinstance(error, BaseExceptionGroup):
         return error
     causes = [first_cause(inner) for inner in error.exceptions]

@@ -1,10 +1,10 @@
-"""Which producer ids may be handed out.
+"""Decides which producer ids may be handed out.
 
-Rule 1: an id is handed out once. A block is used only after the compare-and-swap that won it is known to have succeeded;
-        a block whose answer was lost is burnt.
+Rule 1: an id is handed out once. A block is used only after the compare-and-swap that won it is known to have
+        succeeded; a block whose answer was lost is never used.
 Rule 2: blocks only grow. A block that does not lie above everything this pool has seen is refused (etcd was rewound).
-Rule 3: a block never begins below the floor of the current time, so an etcd restored from a backup, which rewinds
-        the counter, still yields ids above all that were handed out before (docs/decisions/0004-producer-id-floor.md).
+Rule 3: a block never begins below the floor of the current time, so an etcd restored from a backup, which rewinds the
+        counter, still yields ids above all that were handed out before (docs/decisions/0004-producer-id-floor.md).
 Rule 4: the space ends below `LIMIT`; nothing wraps.
 
 Source: KIP-185 / KIP-730 (blocks of 1000, prefetch at 90 %).
@@ -23,7 +23,7 @@ BLOCK_SIZE: Final = 1000
 PREFETCH_LEFT: Final = BLOCK_SIZE // 10
 """The next block is fetched when this many ids are left: 90 % are used."""
 LIMIT: Final = SHARD_WRITER_BASE
-"""First id that is never allocated: the shards of the coordinator write under ids from here on."""
+"""The first id that is never allocated: coordinator shards write under ids from here on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,21 +35,22 @@ class Block:
     owner: str
 
     def encode(self) -> bytes:
-        """The value in etcd. Ids are text: JSON numbers lose bits above 2^53 in many languages."""
+        """Returns the value in etcd. Ids are text: JSON numbers lose bits above 2^53 in many languages."""
         value = {"version": 1, "broker": self.owner, "block_start": str(self.start), "block_end": str(self.end)}
         return json.dumps(value, separators=(",", ":")).encode()
 
     @staticmethod
     def decode(data: bytes) -> Block:
-        """From the value in etcd."""
+        """Builds the block from the value in etcd."""
         value = json.loads(data)
         return Block(int(value["block_start"]), int(value["block_end"]), str(value["broker"]))
 
 
 def next_block(previous: Block | None, now_ms: int, owner: str) -> Block:
-    """The block to win after `previous` (None: the key does not exist yet).
+    """Returns the block to win after `previous` (None: the key does not exist yet).
 
-    Raises `IdSpaceExhaustedError` when it would pass `LIMIT`, `AllocatorRolledBackError` when `previous` is no legal block.
+    Raises `IdSpaceExhaustedError` when it would pass `LIMIT`, `AllocatorRolledBackError` when `previous` is not a legal
+    block.
     """
     if previous is not None and not 0 <= previous.start <= previous.end < LIMIT:
         raise AllocatorRolledBackError(
@@ -63,7 +64,7 @@ def next_block(previous: Block | None, now_ms: int, owner: str) -> Block:
 
 @dataclass(slots=True)
 class BlockPool:
-    """The blocks that this process has won and not yet used up: the current one and at most one more."""
+    """The blocks that this process has won and not used up: the current one and at most one more."""
 
     _blocks: list[Block] = field(default_factory=list)
     _next_id: int = 0
@@ -72,7 +73,7 @@ class BlockPool:
     """The largest request since the last block that found too few ids."""
 
     def available(self) -> int:
-        """Ids that can be handed out without another block."""
+        """Returns how many ids can be handed out without another block."""
         if not self._blocks:
             return 0
         return self._blocks[0].end - self._next_id + 1 + sum(b.end - b.start + 1 for b in self._blocks[1:])
@@ -83,11 +84,11 @@ class BlockPool:
         return self._highest_end
 
     def wants_block(self) -> bool:
-        """True when 90 % of the last block are used and no other one waits, or when a request found too few."""
+        """True when at most 10 % of a block is left, or when a request found too few ids."""
         return self.available() <= PREFETCH_LEFT or self.available() < self._refused
 
     def take(self, count: int) -> list[tuple[int, int]] | None:
-        """`count` ids as (first, count) ranges, ascending; None when too few are left, and then nothing is taken.
+        """Takes `count` ids as ascending (first, count) ranges; returns None, and takes nothing, when too few are left.
 
         Raises `InvalidRequestError` unless 1 <= count <= 1000.
         """
@@ -109,7 +110,9 @@ class BlockPool:
         return ranges
 
     def add(self, block: Block) -> None:
-        """A block that this process has surely won. Raises `AllocatorRolledBackError` when it is not above all others."""
+        """Adds a block that this process has won for certain. Raises `AllocatorRolledBackError` when it is not above
+        all others.
+        """
         if block.start <= self._highest_end:
             raise AllocatorRolledBackError(
                 "etcd offers ids that were handed out before; was it restored from a backup?",

@@ -1,1 +1,1 @@
-"""The real world: the only importers of gRPC, etcd, files and threads. `sim/` is the other world."""
+"""Adapters to the real world: the only modules that import gRPC, etcd, files and threads. `sim/` holds the simulated ones."""

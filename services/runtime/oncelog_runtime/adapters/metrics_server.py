@@ -1,9 +1,9 @@
-"""GET /metrics over HTTP/1.1, on the process's one event loop, on a plaintext port of its own.
+"""Serves GET /metrics over HTTP/1.1, on the process's one event loop, on a plaintext port of its own.
 
 Rule 1: everything is bounded: bytes of a request, time to send one, connections, and one scrape at a time; a further
         one waits for it.
-Rule 2: a scrape hands the loop back between small pieces of text, so requests are served while it runs.
-Rule 3: one request per connection. A scrape that fails half-way ends without the last chunk, which Prometheus takes as
+Rule 2: a scrape yields to the loop between small pieces of text, so requests are served while it runs.
+Rule 3: one request per connection. A scrape that fails half-way ends without the last chunk, which Prometheus counts as
         a failed scrape.
 """
 
@@ -25,7 +25,7 @@ _REQUEST_BYTES: Final = 16 << 10
 _REQUEST_S: Final = 5.0
 _SCRAPE_S: Final = 60.0
 _STALLED_S: Final = 5.0
-"""For a reader who takes nothing: others wait for him."""
+"""For a reader that takes no data, since other scrapes wait for it."""
 _CONNECTIONS: Final = 16
 _PIECE_BYTES: Final = 64 << 10
 
@@ -59,11 +59,11 @@ class MetricsServer:
 
     @property
     def open_connections(self) -> int:
-        """Connections that are being served."""
+        """Connections in progress."""
         return len(self._connections)
 
     async def stop(self) -> None:
-        """Ends at once. Any number of times."""
+        """Stops at once. May be called repeatedly."""
         server, self._server = self._server, None
         if server is not None:
             server.close()
@@ -95,7 +95,7 @@ class MetricsServer:
         except Exception:
             log.exception("a scrape failed")
         finally:
-            writer.transport.abort()  # `close` would wait for ever for a reader who takes nothing
+            writer.transport.abort()  # `close` would wait forever for a reader that takes no data
 
     async def _answer(self, request: bytes, writer: asyncio.StreamWriter) -> None:
         line, *headers = request.decode("latin-1").split("\r\n")
@@ -130,7 +130,7 @@ class MetricsServer:
 
 
 async def _chunk(writer: asyncio.StreamWriter, pieces: list[str], chunked: bool) -> None:
-    """Sends what was gathered, and waits while the reader is slow."""
+    """Sends the gathered text, and waits while the reader is slow."""
     data = "".join(pieces).encode()
     pieces.clear()
     if data:

@@ -1,4 +1,4 @@
-"""What any process can say of itself (processor, memory, files, garbage collection), and what this one's server can."""
+"""Collectors of the process (processor, memory, files, garbage collection), its server and its certificates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from oncelog_runtime.observability.metrics import Collector, Family, Row, labels
 
 
 def of_process() -> Collector:
-    """The collectors of prometheus-client, which read /proc and the garbage collector."""
+    """Returns the collectors of prometheus-client, which read /proc and the garbage collector."""
     registry = CollectorRegistry()
     collectors: tuple[Any, ...] = (ProcessCollector(registry=registry), GCCollector(registry=registry))
 
@@ -30,7 +30,7 @@ def of_process() -> Collector:
                 for sample in found.samples:
                     metric = names.ALL.get(sample.name)
                     if metric is None:
-                        continue  # a newer prometheus-client knows more; the rest of the page is worth more than that
+                        continue  # a newer prometheus-client has more; an unknown metric must not break the page
                     values = (sample.labels[label] for label in metric.labels)
                     by_name.setdefault(sample.name, []).append((labels_of(metric, *values), sample.value))
                 for name, rows in by_name.items():
@@ -40,7 +40,7 @@ def of_process() -> Collector:
 
 
 def of_build(component: str) -> Collector:
-    """Which version of what runs."""
+    """Returns the collector of the component and its version."""
     try:
         version = importlib.metadata.version("oncelog")
     except importlib.metadata.PackageNotFoundError:
@@ -53,7 +53,7 @@ def of_build(component: str) -> Collector:
 
 
 def of_health(state: HealthState) -> Collector:
-    """What the probes answer."""
+    """Returns the collector of the probes' answers."""
 
     def collect() -> Iterator[Family | None]:
         rows = [(labels_of(names.SERVING, name), int(state.serving(name))) for name in health.NAMES]
@@ -63,7 +63,7 @@ def of_health(state: HealthState) -> Collector:
 
 
 def of_certificates(files: Sequence[TlsFiles]) -> Collector:
-    """When the certificates in use end."""
+    """Returns the collector of the expiry times of the certificates in use."""
 
     def collect() -> Iterator[Family | None]:
         rows: list[Row] = [
@@ -77,7 +77,7 @@ def of_certificates(files: Sequence[TlsFiles]) -> Collector:
 
 
 def of_server(server: GrpcServer) -> Collector:
-    """Links, running requests, and the budgets that they share."""
+    """Returns the collector of links, running requests and their memory budgets."""
 
     def collect() -> Iterator[Family | None]:
         yield one(names.LINKS, server.open_links)

@@ -1,4 +1,4 @@
-"""From settings to who may come in and what he may do: the one place that puts the parts together."""
+"""Builds authentication and authorization from the settings; the one place that connects their parts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ log = logging.getLogger(__name__)
 def build_security(
     config: NodeConfig, clock: WallClock, metrics: NodeMetrics, quotas: Quotas
 ) -> tuple[Authorizer | None, Authentication | None]:
-    """(None, None): nobody is asked anything. Raises `ConfigError`."""
+    """Returns (authorizer, authentication); (None, None) = callers are neither identified nor checked. Raises
+    `ConfigError`.
+    """
     service_rules = parse_service_rules(config.service_rules, "service_rules")
     authorizer, principal_rules, tokens = None, parse_rules("", ""), None
     if isinstance(config, ServingConfig) and config.authorization == "acl":

@@ -1,4 +1,4 @@
-"""The real clock, and the one function that gives a process its real ports."""
+"""The real clock, and the function that gives a process its real ports."""
 
 from __future__ import annotations
 
@@ -30,30 +30,30 @@ from oncelog_runtime.ports import Change, Disk, Listing
 from oncelog_runtime.serving.quotas import Quotas
 
 _TRACES_MS: Final = 1_500
-"""How long the end of a process waits for the collector of traces."""
+"""How long the end of a process waits for the trace collector."""
 
 
 class SystemClock:
     """Implements `oncelog.ports.WallClock`."""
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970; may step back."""
+        """Returns milliseconds since 1970; may step back."""
         return time.time_ns() // 1_000_000
 
     def monotonic_ms(self) -> int:
-        """Milliseconds since some start; never steps back."""
+        """Returns milliseconds since an arbitrary start; never steps back."""
         return time.monotonic_ns() // 1_000_000
 
 
 class _LazyDisk:
-    """An `OsDisk` from the first use on: a process that keeps no files makes and locks no directory."""
+    """Creates an `OsDisk` at its first use: a process that keeps no files makes and locks no directory."""
 
     def __init__(self, root: str) -> None:
         self._root = root
         self._disk: OsDisk | None = None
 
     def open_root(self) -> OsDisk:
-        """Makes and locks the directory. Raises `StorageError` (reason locked, or the file system's own)."""
+        """Creates and locks the directory. Raises `StorageError` (reason locked, or the file system's own)."""
         if self._disk is None:
             self._disk = OsDisk(self._root)
         return self._disk
@@ -62,14 +62,14 @@ class _LazyDisk:
         return getattr(self.open_root(), name)
 
     def close(self) -> None:
-        """Gives the directory back."""
+        """Unlocks the directory."""
         if self._disk is not None:
             self._disk.close()
 
 
 def build_ports(config: NodeConfig, component: str, tls: ProcessTls | None = None) -> NodePorts:
-    """The ports of a service process, all plaintext without `tls`. Call it on the running event loop; `close_ports` ends
-    them.
+    """Builds the ports of a service process, all plaintext without `tls`. Call it on the running event loop;
+    `close_ports` ends them.
     """
     tls = tls or ProcessTls()
     software = f"oncelog-{component}"
@@ -142,7 +142,7 @@ def _tracer(config: NodeConfig, software: str) -> Tracer | None:
 
 
 def _client_listeners(config: NodeConfig, tls: ProcessTls) -> list[Listener]:
-    """What clients use beside the internal listener."""
+    """Returns the listeners for clients, beside the internal one."""
     if not isinstance(config, ServingConfig):
         return []
     ports = {CLIENT: config.client_listen_port, EXTERNAL: config.external_listen_port}
@@ -160,13 +160,13 @@ def _client_credentials(config: ServingConfig, tls: ProcessTls) -> grpc.ServerCr
 
 
 def lock_disk(ports: NodePorts) -> None:
-    """Takes the data directory now instead of at its first use. Raises `StorageError` (reason locked)."""
+    """Locks the data directory now instead of at its first use. Raises `StorageError` (reason locked)."""
     if isinstance(ports.disk, _LazyDisk):
         ports.disk.open_root()
 
 
 async def close_ports(ports: NodePorts) -> None:
-    """Ends links, listeners and watches, the ones that others depend on last."""
+    """Closes links, listeners and watches, in the order of their dependencies."""
     await ports.server.stop(0)
     await ports.transport.close()
     await ports.metadata.close()
@@ -177,7 +177,7 @@ async def close_ports(ports: NodePorts) -> None:
 
 
 async def learn_cluster_id(ports: NodePorts) -> None:
-    """Waits until the cluster's id stands in etcd, then holds every link to it, in and out."""
+    """Waits until the cluster id is in etcd, then requires it of every link, incoming and outgoing."""
     async for event in ports.metadata.watch(CLUSTER_KEY):
         value = _cluster_value(event)
         if value is None:

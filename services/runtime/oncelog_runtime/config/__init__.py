@@ -1,1 +1,1 @@
-"""Settings of a process: where they come from, and what they may be."""
+"""Settings of a process: their sources, and their checks."""

@@ -1,4 +1,4 @@
-"""Settings of a process that clients talk to: its listeners and the addresses that it announces."""
+"""Settings of a process that clients connect to: its listeners and the addresses that it announces."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WILDCARDS = ("0.0.0.0", "::", "[::]")
 
 @dataclass(frozen=True, kw_only=True)
 class ServingConfig(NodeConfig):
-    """What brokers and coordinators can be told beside `NodeConfig`. All listeners listen on `listen_host`."""
+    """Settings that brokers and coordinators have beside `NodeConfig`. All listeners listen on `listen_host`."""
 
     client_listen_port: int = setting(0, "port for clients in the cluster; 0 = clients use listen_port too")
     client_address: str = setting(
@@ -96,21 +96,23 @@ class ServingConfig(NodeConfig):
 
     @property
     def asks_for_session_tokens(self) -> bool:
-        """Access rules about transactional ids are worth nothing without: a batch names its id itself."""
+        """True when the setting asks for them, and with access rules: rules about transactional ids protect nothing
+        without tokens, since a batch names its own id.
+        """
         return self.require_session_tokens or self.authorization == "acl"
 
     @property
     def has_client_door(self) -> bool:
-        """Clients come in where services do not."""
+        """True when clients have a listener that services do not use."""
         return self.has_client_listener or self.external_listen_port != 0
 
     @property
     def has_client_listener(self) -> bool:
-        """Clients in the cluster have a door of their own."""
+        """True when clients in the cluster have a listener of their own."""
         return self.client_listen_port != 0
 
     def announced(self, listening: Mapping[str, str]) -> Addresses:
-        """The addresses to register, from where each listener listens (`RpcServer.listening`)."""
+        """Returns the addresses to register, from the address of each listener (`RpcServer.listening`)."""
         internal = self.advertised_address or listening[INTERNAL]
         client = self.client_address or internal
         if CLIENT in listening and not self.client_address:

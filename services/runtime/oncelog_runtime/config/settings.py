@@ -1,8 +1,9 @@
-"""Where a process's settings come from, and what a process may be told.
+"""Loads the settings of a process from defaults, file, environment and flags, and checks them.
 
 Rule 1: defaults < file < environment < flags. One `load` for all; the result is frozen and checked on construction.
-Rule 2: an unknown key is an error, wherever it stands, with the nearest known one named.
-Rule 3: each setting is one dataclass field made by `setting`: its default, type and description are the docs table too.
+Rule 2: an unknown key is an error in every source, and the error names the nearest known one.
+Rule 3: each setting is one dataclass field made by `setting`: the docs table is generated from its default, type and
+        text.
 
 A component's class derives from `NodeConfig` and adds fields:
 
@@ -37,15 +38,15 @@ ConfigT = TypeVar("ConfigT", bound="NodeConfig")
 _TRUE: Final = ("true", "yes", "on", "1")
 _FALSE: Final = ("false", "no", "off", "0")
 _SERVICE_LINKS: Final = re.compile(r"(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)")
-"""What Kubernetes puts into every container's environment for a Service called `oncelog-coordinator`."""
+"""The variables that Kubernetes adds to every container's environment for a Service called `oncelog-coordinator`."""
 
 
 class HelpRequested(Exception):
-    """`--help` was given; `str()` is the text."""
+    """Raised for `--help`; `str()` is the text."""
 
 
 def setting(default: T, doc: str, *, secret: bool = False) -> T:
-    """A field of a config class: default, one line of documentation; `secret` values are masked in logs."""
+    """Makes a field of a config class: default, one line of documentation; `secret` values are masked in logs."""
     field: Any = dataclasses.field(default=default, metadata={"doc": doc, "secret": secret})
     return field  # type: ignore[no-any-return]
 
@@ -63,7 +64,7 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class NodeConfig:
-    """What every service can be told."""
+    """The settings that every service has."""
 
     node_id: int = setting(0, "number of this process among its kind, 0 and up; a broker's id")
     listen_host: str = setting("127.0.0.1", "address to listen on; 0.0.0.0 = all")
@@ -165,7 +166,7 @@ class NodeConfig:
             self.check(name, not given or name in given, f"given together with {', '.join(given)}")
 
     def effective(self) -> dict[str, Any]:
-        """All values, secrets masked, for the log line at the start."""
+        """Returns all values, secrets masked, for the log line at the start."""
         return {
             field.name: "***"
             if field.metadata.get("secret") and getattr(self, field.name)
@@ -175,7 +176,7 @@ class NodeConfig:
 
     @classmethod
     def describe(cls, component: str) -> list[Setting]:
-        """The rows of the docs table, in the order of the fields."""
+        """Returns the rows of the docs table, in the order of the fields."""
         hints = get_type_hints(cls)
         return [
             Setting(
@@ -194,9 +195,10 @@ class NodeConfig:
 
 
 def load(component: str, cls: type[ConfigT], argv: Sequence[str], environ: Mapping[str, str]) -> ConfigT:
-    """The effective configuration of a process of `component`. Raises `ConfigError`; `HelpRequested` for `--help`.
+    """Loads the effective configuration of a process of `component`. Raises `ConfigError`; `HelpRequested` for
+    `--help`.
 
-    `argv` without the program's name. The file is named by `--config` or `ONCELOG_<COMPONENT>_CONFIG`.
+    `argv` is without the program's name. The file is named by `--config` or `ONCELOG_<COMPONENT>_CONFIG`.
     """
     flags = _from_flags(component, cls, argv)
     environment = _from_environment(component, cls, environ)
@@ -272,7 +274,7 @@ def _from_flags(component: str, cls: type[NodeConfig], argv: Sequence[str]) -> d
 
 
 def help_text(component: str, cls: type[NodeConfig]) -> str:
-    """What `--help` prints."""
+    """Returns the text that `--help` prints."""
     rows = [f"  {row.flag} <{row.type}>\n      {row.doc} (default {row.default})" for row in cls.describe(component)]
     prefix = _environment_prefix(component)
     return "\n".join(
@@ -289,7 +291,7 @@ def help_text(component: str, cls: type[NodeConfig]) -> str:
 
 
 def _coerce(name: str, value: Any, hint: Any) -> Any:
-    """A value of the field's type, from text or from TOML. Raises `ConfigError`."""
+    """Converts text or a TOML value to the field's type. Raises `ConfigError`."""
     try:
         return _convert(value, hint)
     except (TypeError, ValueError) as error:

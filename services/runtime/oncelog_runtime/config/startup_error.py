@@ -1,4 +1,4 @@
-"""What keeps a process from starting, each with the sentence that says what to do."""
+"""Errors that keep a process from starting; each message says what to do."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a process decides about its own bounds; pure."""
+"""Pure decisions of a process about memory, quotas, listeners and access."""

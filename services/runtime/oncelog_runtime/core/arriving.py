@@ -1,15 +1,15 @@
-"""Messages that are still arriving: which connections hold too much of what is unfinished, or hold it for too long.
+"""Decides which connections hold too many bytes of incomplete messages, or hold them for too long.
 
-gRPC keeps the bytes of a message until it is whole, and shows nothing of them. But what the kernel has received on a
-connection, less what became whole messages, is what is unfinished.
+gRPC keeps the bytes of a message until it is complete, and shows nothing of them. But the bytes that the kernel has
+received on a connection, minus those of complete messages, are the incomplete ones.
 
-Rule 1: a connection ends when it holds more than its bound at two looks, or twice its bound at one, or when bytes are
-        unfinished for `patience` looks.
-Rule 2: when all connections together hold more than the process's bound, those that hold the most end first, if they were
-        unfinished before, until the rest is within the bound.
-Rule 3: time is counted in looks, not on a clock: a process that stood still accuses nobody.
-Rule 4: whoever reads messages adds to a meter, which costs it two additions; the rest is done at a look. A meter that is in
-        use goes on counting when its connection could not be looked at for a while.
+Rule 1: a connection ends when it exceeds its limit at two looks, or twice its limit at one, or when bytes stay
+        incomplete for `patience` looks.
+Rule 2: when all connections together exceed the process's limit, those with the most bytes end first, if they were
+        incomplete at the look before, until the rest is within the limit.
+Rule 3: time is counted in looks, not by a clock: a pause of this process is never held against a connection.
+Rule 4: the reader of messages adds to a meter, which costs two additions; the rest is done at a look. A meter in use
+        continues to count when its connection could not be looked at for a while.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from weakref import WeakValueDictionary
 from oncelog.errors import ConfigError
 
 _SLACK_BYTES: Final = 1 << 20
-"""Of a connection: what lies in the kernel and in windows. Less than this is never held against anybody."""
+"""Bytes of a connection in the kernel and in flow-control windows. Fewer bytes than this never count as incomplete."""
 _OVERHEAD_SHIFT: Final = 6
 """Framing and TLS take less than a 64th of large messages."""
 _MESSAGE_OVERHEAD_BYTES: Final = 512
 """Headers and framing of one message, with room to spare."""
 _ANSWERS_SHIFT: Final = 8
-"""Who is sent answers says how far it got: less than a 256th of them."""
+"""A client acknowledges the answers that it gets, which takes less than a 256th of their bytes."""
 _IDLE_BYTES: Final = 1_024
-"""Pings between two looks."""
+"""Bytes of pings between two looks."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArrivingLimits:
-    """Bounds of unfinished messages. Raises `ConfigError`."""
+    """Limits for incomplete messages. Raises `ConfigError`."""
 
     process_bytes: int
     connection_bytes: int
     patience: int = 30
-    """Looks for which bytes may be unfinished."""
+    """The number of looks for which bytes may stay incomplete."""
 
     def __post_init__(self) -> None:
         if self.patience < 2 or self.connection_bytes <= _SLACK_BYTES or self.process_bytes < self.connection_bytes:
@@ -49,7 +49,7 @@ class ArrivingLimits:
 
 
 class Verdict(NamedTuple):
-    """A connection to end."""
+    """Says that a connection must end, and why."""
 
     connection: str
     bytes: int
@@ -57,7 +57,7 @@ class Verdict(NamedTuple):
 
 
 class Meter:
-    """What became of a connection's bytes: whole messages that were handed over, and answers that were sent."""
+    """Counts a connection's complete messages and the answers sent to it."""
 
     __slots__ = ("__weakref__", "answered_bytes", "delivered_bytes", "messages")
 
@@ -68,23 +68,23 @@ class Meter:
 
     @property
     def accounted_bytes(self) -> int:
-        """How many bytes the kernel may have received for all this."""
+        """How many bytes the kernel may have received for the counted messages and answers."""
         delivered = self.delivered_bytes + (self.delivered_bytes >> _OVERHEAD_SHIFT)
         return delivered + self.messages * _MESSAGE_OVERHEAD_BYTES + (self.answered_bytes >> _ANSWERS_SHIFT)
 
 
 class _Connection:
-    """What one connection has received beyond its whole messages, now and at the last looks."""
+    """The bytes that one connection has received beyond its complete messages, now and at the last looks."""
 
     __slots__ = ("accounted", "balance", "done", "marks", "meter", "received")
 
     def __init__(self, patience: int, meter: Meter) -> None:
         self.meter = meter
         self.received = 0
-        self.accounted = 0  # of the meter, at the last look
-        self.done = 0  # the same and what idle connections send, since the connection began
+        self.accounted = 0  # by the meter, at the last look
+        self.done = 0  # all accounted and idle bytes since the connection began
         self.balance = 0
-        self.marks: deque[int] = deque(maxlen=patience)  # of each look: unfinished plus all that was done until then
+        self.marks: deque[int] = deque(maxlen=patience)  # at each look: incomplete bytes plus `done`
 
     def look(self, received: int) -> None:
         before, self.accounted = self.accounted, self.meter.accounted_bytes
@@ -95,12 +95,12 @@ class _Connection:
         self.marks.append(self.balance + self.done)
 
     def old_bytes(self, looks: int) -> int:
-        """What was unfinished so many looks ago, and still is."""
+        """Returns the bytes that were incomplete this many looks ago, and still are."""
         return max(0, self.marks[-1 - looks] - self.done) if len(self.marks) > looks else 0
 
 
 class Arriving:
-    """What every connection of a process holds."""
+    """Tracks the incomplete bytes of every connection of a process."""
 
     def __init__(self, limits: ArrivingLimits) -> None:
         self._limits = limits
@@ -108,7 +108,7 @@ class Arriving:
         self._meters: WeakValueDictionary[str, Meter] = WeakValueDictionary()
 
     def meter(self, connection: str) -> Meter:
-        """Where to count what this connection delivers and is answered."""
+        """Returns the counter for complete messages and answers of this connection."""
         return self._of(connection).meter
 
     def _of(self, connection: str) -> _Connection:
@@ -122,11 +122,11 @@ class Arriving:
 
     @property
     def unfinished_bytes(self) -> int:
-        """What all connections hold, as of the last look."""
+        """The incomplete bytes of all connections at the last look."""
         return sum(connection.balance for connection in self._connections.values())
 
     def look(self, received: Mapping[str, int]) -> list[Verdict]:
-        """Once in a while: connection -> all bytes that it ever received. Returns the connections to end."""
+        """Called periodically with all bytes that each connection has received so far. Returns the connections to end."""
         for name in [name for name in self._connections if name not in received]:
             del self._connections[name]
         for name, total in received.items():
@@ -145,7 +145,7 @@ class Arriving:
         return verdicts + self._crowd({verdict.connection for verdict in verdicts})
 
     def _crowd(self, ended: set[str]) -> list[Verdict]:
-        """The greatest of those that hold unfinished bytes for a while, while all hold too much."""
+        """Chooses the largest connections with incomplete bytes since the last look, while the total exceeds its limit."""
         rest = {name: connection for name, connection in self._connections.items() if name not in ended}
         excess = sum(connection.balance for connection in rest.values()) - self._limits.process_bytes
         verdicts: list[Verdict] = []

@@ -1,10 +1,10 @@
 """Budgets of bytes: a tree of process, peer and connection, from which memory is taken before it is allocated.
 
-Rule 1: what is taken of a node is what is taken of its children, and never above its limit: `reserve` takes from the whole path
-        to the root or from nothing, and refuses by name.
-Rule 2: who waits is served in turn: each child of a full node has one place in its line, however many of its own requests
-        wait, so no connection holds up the others. Nobody who comes later takes room past a line.
-Rule 3: reserving and releasing cost the depth of the tree, not the number of children or of those who wait elsewhere.
+Rule 1: a node's taken bytes include those of its children, and never exceed its limit: `reserve` takes from the whole
+        path to the root or from nothing, and the refusal names the full node.
+Rule 2: waiting reservations are served in turn: each child of a full node has one place in its line, however many of
+        its own requests wait, so no connection delays the others. A later reservation never passes a line.
+Rule 3: reserving and releasing cost the depth of the tree, not the number of children or of other waiting reservations.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _RETRY_AFTER_MS = 100
 
 
 class Waiter:
-    """A reservation that waits for its turn. `granted`: its bytes are taken, and whoever waited must release them."""
+    """A waiting reservation. `granted`: its bytes are taken, and the owner must release them."""
 
     __slots__ = ("bytes", "grant", "granted")
 
@@ -29,9 +29,9 @@ class Waiter:
 
 
 class Budget:
-    """One node of the tree. Raises `ConfigError` for a limit that cannot be.
+    """One node of the tree. Raises `ConfigError` for an illegal limit.
 
-    A child may have a greater limit than its parent: the parent's holds too.
+    A child may have a larger limit than its parent: the parent's applies too.
     """
 
     __slots__ = ("_line", "_line_of", "_waiting", "limit_bytes", "name", "parent", "refused", "taken_bytes")
@@ -43,20 +43,20 @@ class Budget:
         self.limit_bytes = limit_bytes
         self.parent = parent
         self.taken_bytes = 0
-        self.refused = 0  # of a root: how often somebody below it was told that there is no room
+        self.refused = 0  # at a root: the number of refusals below it
         self._waiting: deque[Waiter] = deque()  # own reservations, in the order in which they came
         self._line: deque[Budget] = deque()  # budgets whose first waiter waits for room here
-        self._line_of: Budget | None = None  # in whose line this one stands
+        self._line_of: Budget | None = None  # the node in whose line this one waits
 
     def child(self, name: str, limit_bytes: int) -> Budget:
-        """A share of this budget."""
+        """Makes a child of this budget."""
         return Budget(name, limit_bytes, self)
 
     # ------------------------------------------------------------ taking
 
     @property
     def available_bytes(self) -> int:
-        """What could be reserved now; nothing while somebody waits for room on the way to the root."""
+        """The bytes that could be reserved now; 0 while a reservation waits on the path to the root."""
         if self._waiting:
             return 0
         least = self.limit_bytes
@@ -76,7 +76,7 @@ class Budget:
         self._take(size)
 
     def release(self, size: int) -> None:
-        """Gives bytes back, and lets those in whose turn it is."""
+        """Releases bytes, and grants waiting reservations in turn."""
         assert size >= 0, "nothing negative is given back"
         node: Budget | None = self
         while node is not None:
@@ -90,7 +90,7 @@ class Budget:
             node = node.parent
 
     def refusal(self, size: int) -> ResourceExhaustedError:
-        """Why these bytes are not to be had now."""
+        """Counts and returns the error for bytes that are not available now."""
         for node in self._path():
             if node.parent is None:
                 node.refused += 1
@@ -106,9 +106,9 @@ class Budget:
     # ------------------------------------------------------------ waiting
 
     def wait(self, size: int, grant: Callable[[], None]) -> Waiter:
-        """Queues a reservation; `grant` is called when its turn came and its bytes are taken, at once if there is room.
+        """Queues a reservation; `grant` is called in its turn with the bytes taken, at once if there is room.
 
-        Raises `ResourceExhaustedError` for more than there can ever be.
+        Raises `ResourceExhaustedError` for more bytes than a limit on its path.
         """
         if any(size > node.limit_bytes for node in self._path()):
             raise self.refusal(size)
@@ -119,7 +119,7 @@ class Budget:
         return waiter
 
     def give_up(self, waiter: Waiter) -> None:
-        """No longer waits; what was granted already is given back."""
+        """Cancels a waiting reservation, or releases a granted one."""
         if waiter.granted:
             self.release(waiter.bytes)
             return
@@ -133,7 +133,7 @@ class Budget:
 
     @property
     def is_idle(self) -> bool:
-        """Nothing is taken and nobody waits: it may be forgotten."""
+        """True when nothing is taken and no reservation waits, so it may be dropped."""
         return self.taken_bytes == 0 and not self._waiting and not self._line
 
     # ------------------------------------------------------------ turns
@@ -151,14 +151,14 @@ class Budget:
             node = node.parent
 
     def _first_without(self, size: int, served: Budget) -> Budget | None:
-        """The nearest node that has no room, or a line that is not the one being served; None = there is room."""
+        """Returns the nearest node without room, or with a line other than the one being served; None = there is room."""
         for node in self._path():
             if node.limit_bytes - node.taken_bytes < size or (node._line and node is not served):
                 return node
         return None
 
     def _enter(self, served: Budget) -> None:
-        """Grants what there is room for, then stands in the line of the node that has none for the next one."""
+        """Grants reservations while there is room, then waits in the line of the node that has none for the next one."""
         while self._waiting:
             waiter = self._waiting[0]
             full = self._first_without(waiter.bytes, served)
@@ -170,10 +170,10 @@ class Budget:
             self._take(waiter.bytes)
             waiter.granted = True
             waiter.grant()
-            served = self  # its turn is over: behind those who stand in a line
+            served = self  # its turn has passed: the next one goes behind those in a line
 
     def _serve_line(self) -> None:
-        """While its first has room: it gets it, or moves on to the line of the node that has none."""
+        """Serves the line while its first member has room, or must move on to the line of another full node."""
         while self._line:
             first = self._line[0]
             full = first._first_without(first._waiting[0].bytes, self)

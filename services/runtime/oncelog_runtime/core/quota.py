@@ -1,10 +1,11 @@
-"""How much one caller may do: token buckets that may go into debt, and what each kind of quota counts.
+"""Quotas of one caller: token buckets that may go into debt, and what each kind of quota counts.
 
-Rule 1: what is above a rate is delayed first, in the order in which it came: it starts when what was let in before is paid
-        for. So over any time no more is let in than the rate, one interval's worth at once, and one request.
-Rule 2: what would have to wait longer than it can is refused, and costs nothing.
-Rule 3: a size that is known only afterwards (an answer's) is paid afterwards: the debt delays the next request.
-Rule 4: everything costs the same, however many principals there are. Time is given, never read.
+Rule 1: requests above a rate are delayed first, in the order in which they came: a request starts when everything
+        admitted before it is paid for. So over any time no more is admitted than the rate, plus one interval's worth,
+        plus one request.
+Rule 2: a request that would have to wait longer than its patience is refused, and costs nothing.
+Rule 3: a size that is known only afterwards (an answer's) is charged afterwards: the debt delays the next request.
+Rule 4: every operation takes constant time, however many principals there are. Time is passed in, never read.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _RETRY_LATER_MS: Final = 1_000
 
 
 class QuotaKind(StrEnum):
-    """What is counted, each for one principal and one process."""
+    """The kinds of quotas, each counted for one principal and one process."""
 
     PRODUCE_BYTES = "produce_bytes_per_s"
     FETCH_BYTES = "fetch_bytes_per_s"
@@ -35,16 +36,16 @@ class QuotaKind(StrEnum):
 
 _K = QuotaKind
 INTERVAL_MS: Final = {_K.PRODUCE_BYTES: 1_000, _K.FETCH_BYTES: 1_000, _K.REQUESTS: 1_000, _K.PARTITION_CHANGES: 60_000}
-"""Of the rates."""
+"""The interval of each rate."""
 TRANSACTIONAL_IDS_MS: Final = 3_600_000
 """How long a transactional id counts after its last session."""
 
 Limits = Mapping[QuotaKind, int]
-"""What is limited, each at least 1."""
+"""The limits that are set, each at least 1."""
 
 
 class TokenBucket:
-    """A rate of `limit` in `interval_ms`, of which one interval's worth may be used at once after a rest."""
+    """A rate of `limit` in `interval_ms`; after a rest, one interval's worth may be used at once."""
 
     __slots__ = ("_free_at_ms", "_interval_ms", "_per_ms", "limit")
 
@@ -55,27 +56,27 @@ class TokenBucket:
         self._free_at_ms = now_ms - interval_ms
 
     def delay_ms(self, now_ms: float) -> float:
-        """When what was taken is paid for; 0 = it is."""
+        """Returns the time until the debt is paid; 0 = no debt."""
         return max(self._free_at_ms - now_ms, 0.0)
 
     def take(self, amount: int, now_ms: float) -> None:
-        """Takes this much, and goes into debt for what is not there."""
+        """Takes this amount, and goes into debt for what is missing."""
         self._free_at_ms = max(self._free_at_ms, now_ms - self._interval_ms) + amount / self._per_ms
 
     def change(self, limit: int, now_ms: float) -> None:
-        """Another limit from now on; the debt stays what it is, in tokens."""
+        """Changes the limit; the debt stays the same, in tokens."""
         debt = (self._free_at_ms - now_ms) * self._per_ms
         self.limit = limit
         self._per_ms = limit / self._interval_ms
         self._free_at_ms = now_ms + max(debt / self._per_ms, -self._interval_ms)
 
     def is_full(self, now_ms: float) -> bool:
-        """Nothing of it is missing: a new one would be the same."""
+        """True when it equals a new bucket."""
         return self._free_at_ms <= now_ms - self._interval_ms
 
 
 class Account:
-    """What one caller has used."""
+    """Keeps what one caller has used of its quotas."""
 
     __slots__ = ("_buckets", "_ids", "generation", "in_flight", "limits", "subject")
 
@@ -88,7 +89,7 @@ class Account:
         self._ids: OrderedDict[str, float] = OrderedDict()  # transactional id -> when a session of it began last
 
     def limit_by(self, limits: Limits, generation: int, now_ms: float) -> None:
-        """Other limits from now on."""
+        """Applies other limits from now on."""
         self.limits, self.generation = limits, generation
         for kind, interval_ms in INTERVAL_MS.items():
             limit, bucket = limits.get(kind), self._buckets.get(kind)
@@ -100,15 +101,16 @@ class Account:
                 bucket.change(limit, now_ms)
 
     def is_idle(self, now_ms: float) -> bool:
-        """Forgetting it would change nothing."""
+        """True when dropping it would change nothing."""
         return not self.in_flight and not self._ids and all(b.is_full(now_ms) for b in self._buckets.values())
 
     # ------------------------------------------------------------ requests
 
     def admit(self, kind: QuotaKind | None, size: int, now_ms: float, patience_ms: float) -> float:
-        """Lets a request in; how long it waits before it starts. `kind`: whose bytes it moves.
+        """Admits a request and returns how long it waits before it starts. `kind`: the quota for the bytes that it
+        moves.
 
-        Raises `ThrottlingQuotaExceededError` for one that would wait longer than `patience_ms`.
+        Raises `ThrottlingQuotaExceededError` for a request that would wait longer than `patience_ms`.
         """
         most = self.limits.get(_K.REQUESTS_IN_FLIGHT)
         if most is not None and self.in_flight >= most:
@@ -127,14 +129,14 @@ class Account:
         return delay_ms
 
     def answered(self, kind: QuotaKind | None, size: int, now_ms: float) -> float:
-        """A request's answer is made; how long its caller should wait before the next of this kind."""
+        """Charges a request's answer; returns how long its caller should wait before the next one of this kind."""
         self.in_flight -= 1
         if kind is _K.FETCH_BYTES:
             self._take(kind, size, now_ms)
         return max(self._delay_ms(_K.REQUESTS, now_ms), self._delay_ms(kind, now_ms))
 
     def abandoned(self) -> None:
-        """A request ended without an answer."""
+        """Ends a request that gets no answer."""
         self.in_flight -= 1
 
     def _take(self, kind: QuotaKind, amount: int, now_ms: float) -> None:
@@ -149,20 +151,22 @@ class Account:
     # ------------------------------------------------------------ what cannot be delayed
 
     def connect(self, connections: int) -> None:
-        """One more connection beside so many. Raises `ThrottlingQuotaExceededError`."""
+        """Admits one more connection beside this many. Raises `ThrottlingQuotaExceededError`."""
         most = self.limits.get(_K.CONNECTIONS)
         if most is not None and connections >= most:
             raise self._refusal(_K.CONNECTIONS, _RETRY_LATER_MS)
 
     def change_partitions(self, count: int, now_ms: float) -> None:
-        """Makes or removes partitions: a large topic is allowed, and delays the next. Raises `ThrottlingQuotaExceededError`."""
+        """Admits a change of partitions: a large topic is admitted, and delays the next. Raises
+        `ThrottlingQuotaExceededError`.
+        """
         delay_ms = self._delay_ms(_K.PARTITION_CHANGES, now_ms)
         if delay_ms > 0:
             raise self._refusal(_K.PARTITION_CHANGES, delay_ms)
         self._take(_K.PARTITION_CHANGES, count, now_ms)
 
     def use_transactional_id(self, transactional_id: str, now_ms: float) -> None:
-        """Begins a session under it. Raises `ThrottlingQuotaExceededError` for one too many in an hour."""
+        """Admits a session of this id. Raises `ThrottlingQuotaExceededError` for one id too many in an hour."""
         most = self.limits.get(_K.TRANSACTIONAL_IDS)
         if most is None:
             self._ids.clear()

@@ -1,8 +1,9 @@
-"""Who shares the memory of a process: its peers, and their connections. One tree for request bytes, one for answers.
+"""Divides the memory of a process among its peers and their connections: one tree for request bytes, one for answers.
 
-Rule 1: clients at a door of their own leave a quarter to the cluster's own services, and one peer leaves half of it to the
-        others: nobody takes everything.
-Rule 2: a connection's budget lives as long as somebody uses the connection; what its requests still hold stays counted.
+Rule 1: clients with a listener of their own leave a quarter to the cluster's services, and one peer leaves half to the
+        others: no peer can take everything.
+Rule 2: a connection's budget exists as long as the connection is in use; bytes that its requests still hold stay
+        counted.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from oncelog_runtime.core.budget import Budget
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimits:
-    """Bounds in bytes. Raises `ConfigError` when a connection could never get its largest message."""
+    """Limits in bytes. Raises `ConfigError` when a connection could never get its largest message."""
 
     max_message_bytes: int = 64 << 20
     request_bytes: int = 512 << 20
-    """Of requests that are being served, whole process."""
+    """Bytes of requests that are being served, in the whole process."""
     answer_bytes: int = 256 << 20
-    """Of answers from before they are made until they have left, whole process."""
+    """Bytes of answers, from before they are made until they were sent, in the whole process."""
     request_bytes_per_connection: int = 128 << 20
     answer_bytes_per_connection: int = 64 << 20
 
@@ -43,7 +44,7 @@ _PARTS = 3
 
 @dataclass(slots=True)
 class Share:
-    """What one connection may hold."""
+    """The budgets of one connection."""
 
     requests: Budget
     answers: Budget
@@ -58,7 +59,7 @@ class _Peer:
 
 
 class Shares:
-    """The budgets of all connections of a process."""
+    """Holds the budgets of all connections of a process."""
 
     def __init__(self, limits: MemoryLimits) -> None:
         self._limits = limits
@@ -69,7 +70,7 @@ class Shares:
         self._peers: dict[tuple[bool, str], _Peer] = {}
 
     def enter(self, peer: str, connection: str, *, is_internal: bool) -> Share:
-        """Somebody uses the connection; `leave` ends it."""
+        """Registers a user of the connection and returns its budgets; `leave` ends the use."""
         found = self._peers.get((is_internal, peer))
         if found is None:
             found = self._peers[is_internal, peer] = self._new_peer(is_internal)
@@ -84,7 +85,7 @@ class Shares:
         return share
 
     def leave(self, peer: str, connection: str, *, is_internal: bool) -> None:
-        """One user of the connection less."""
+        """Removes one user of the connection."""
         found = self._peers[is_internal, peer]
         share = found.connections[connection]
         share.users -= 1
@@ -104,5 +105,5 @@ class Shares:
 
     @property
     def peers(self) -> int:
-        """How many peers have a connection."""
+        """The number of peers with a connection."""
         return len(self._peers)

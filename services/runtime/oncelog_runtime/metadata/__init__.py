@@ -1,1 +1,1 @@
-"""What stands in etcd: its keys and values, the view of it, and noticing that it went back."""
+"""The cluster metadata in etcd: keys and values, the view of it, and the detection of a restore from a backup."""

@@ -1,4 +1,4 @@
-"""What stands in etcd: keys, values, and who may write them.
+"""The cluster metadata in etcd: keys, values, and the process that writes each of them.
 
     <root>/cluster                         Cluster        written once; compare: absent
     <root>/brokers/<id>                    Broker         leased; mod revision = the broker's incarnation
@@ -7,16 +7,16 @@
     <root>/deleted_topics/<topic id>       DeletedTopic   controller; written by the commit that deletes the topic
     <root>/partitions/<topic id>/<p>       Partition      leader (ISR) and controller (election), by mod revision
     <root>/coordinators/<address>          Coordinator    leased
-    <root>/shards/<kind>/<n>/epoch         a number       no lease; grows by one with each take-over, same commit as owner
+    <root>/shards/<kind>/<n>/epoch         a number       no lease; grows with each take-over, same commit as owner
     <root>/shards/<kind>/<n>/owner         ShardOwner     leased
-    <root>/shard_troubles/<kind>/<n>       ShardTrouble   leased; the lives of the owner's shard come to nothing
+    <root>/shard_troubles/<kind>/<n>       ShardTrouble   leased; the shard keeps failing at its owner
     <root>/allocators/<address>            empty          leased
-    <root>/reassignments/<topic id>/<p>    Reassignment   which replicas a partition shall have; controller
-    <root>/decommissions/<broker id>       empty          this broker shall hold no replicas; controller
+    <root>/reassignments/<topic id>/<p>    Reassignment   the target replicas of a partition; controller
+    <root>/decommissions/<broker id>       empty          this broker must hold no replicas; controller
     <root>/drains/broker                   Drain          no lease; the one broker that drains, by incarnation
     <root>/drains/coordinator              Drain          leased; the one coordinator that drains
-    <root>/pulse                           a number       grows while the cluster lives: a smaller one = etcd was restored
-    <root>/restored                        a number       the pulse at the last restore; its mod revision tells old values
+    <root>/pulse                           a number       grows while the cluster runs; smaller = restored
+    <root>/restored                        a number       the pulse at the last restore; lower mod revisions predate it
     <root>/lift                            empty          written to raise the store's revision after a restore
     <root>/session_key                     SessionKey     written once by a controller; a secret
     <root>/latest_producer_id_block        JSON           pid_allocator, compare-and-swap
@@ -26,7 +26,7 @@
 Rule 1: an epoch is a mod revision or a number in a key without a lease, never a key's `version`.
 Rule 2: leader, leader epoch, ISR and last known leader of a partition are one key with one value.
 Rule 3: values are JSON with sorted keys and a `version`; unknown keys are ignored (a newer peer wrote them), but kept
-        by whoever rewrites the value (`unknown`), so that a rolling upgrade loses nothing; and a key that an older peer
+        when the value is rewritten (`unknown`), so that a rolling upgrade loses nothing; and a key that an older peer
         did not write has a default: no address of a listener = see `listeners`, rule 4.
 """
 
@@ -76,69 +76,70 @@ SHARD_WRITER_BASE: Final = (1 << 63) - (1 << 34)
 leader fences a deposed coordinator's appends."""
 PRODUCER_IDS_PER_SECOND: Final = 1 << 20
 PRODUCER_IDS_START_MS: Final = 1_577_836_800_000
-"""2020-01-01. The floor of producer ids grows by `PRODUCER_IDS_PER_SECOND` from then on; it reaches `SHARD_WRITER_BASE` after
-270,000 years."""
+"""2020-01-01, when the floor of producer ids was 0. It grows by `PRODUCER_IDS_PER_SECOND`, and reaches
+`SHARD_WRITER_BASE` after 270,000 years.
+"""
 PRODUCER_ID_SLACK_MS: Final = 24 * 3600 * 1000
-"""How much an allocator's clock may be ahead of a broker's."""
+"""How far an allocator's clock may be ahead of a broker's."""
 
 
 def producer_id_floor(now_ms: int) -> int:
-    """The lowest id that a block won at this time may hold; ids are handed out far slower than this grows."""
+    """Returns the lowest id that a block won at this time may hold; ids are handed out far slower than this grows."""
     return max(0, now_ms - PRODUCER_IDS_START_MS) * PRODUCER_IDS_PER_SECOND // 1000
 
 
 def producer_id_ceiling(now_ms: int, newest_block_end: int) -> int:
-    """No id above this can have been handed out. `newest_block_end`: the end of the newest block that is known; -1 = none."""
+    """Returns a bound above every id handed out so far. `newest_block_end`: the end of the newest known block; -1 = none."""
     return max(producer_id_floor(now_ms), newest_block_end) + PRODUCER_ID_SLACK_MS // 1000 * PRODUCER_IDS_PER_SECOND
 
 
 def shard_writer_id(kind: str, shard: int) -> int:
-    """The producer id under which a shard's owner writes its log."""
+    """Returns the producer id under which a shard's owner writes its log."""
     return SHARD_WRITER_BASE + (0 if kind == KIND_TXN else 1 << 32) + shard
 
 
 def broker_key(broker_id: int) -> str:
-    """Registration of a broker."""
+    """Returns the key of a broker's registration."""
     return f"{BROKERS}{broker_id}"
 
 
 def topic_key(name: str) -> str:
-    """A topic by name; names are checked, so no escaping is needed."""
+    """Returns the key of a topic; names are checked, so no escaping is needed."""
     return f"{TOPICS}{name}"
 
 
 def deleted_topic_key(topic_id: str) -> str:
-    """The tombstone of a topic."""
+    """Returns the key of a topic's tombstone."""
     return f"{DELETED_TOPICS}{topic_id}"
 
 
 def partition_key(topic_id: str, partition: int) -> str:
-    """Leadership and ISR of a partition."""
+    """Returns the key of a partition's leadership and ISR."""
     return f"{PARTITIONS}{topic_id}/{partition}"
 
 
 def reassignment_key(topic_id: str, partition: int) -> str:
-    """Which replicas a partition shall have, while it has others."""
+    """Returns the key of a partition's pending move of replicas."""
     return f"{REASSIGNMENTS}{topic_id}/{partition}"
 
 
 def decommission_key(broker_id: int) -> str:
-    """This broker shall hold no replicas."""
+    """Returns the key that says that a broker must hold no replicas."""
     return f"{DECOMMISSIONS}{broker_id}"
 
 
 def shard_epoch_key(kind: str, shard: int) -> str:
-    """The epoch counter of a shard, without lease."""
+    """Returns the key of a shard's epoch, which has no lease."""
     return f"{SHARDS}{kind}/{shard}/epoch"
 
 
 def shard_owner_key(kind: str, shard: int) -> str:
-    """The leased owner of a shard."""
+    """Returns the key of a shard's owner, which is leased."""
     return f"{SHARDS}{kind}/{shard}/owner"
 
 
 def shard_trouble_key(kind: str, shard: int) -> str:
-    """Why a shard does not come to life; leased by its owner."""
+    """Returns the key that says why a shard keeps failing; leased by its owner."""
     return f"{SHARD_TROUBLES}{kind}/{shard}"
 
 
@@ -150,7 +151,7 @@ def _encode(value: Any, leave_out: str = "") -> bytes:
 
 
 def _unknown(value: type, decoded: dict[str, Any]) -> dict[str, Any]:
-    """What this version has no field for, the newer version's number with it."""
+    """Returns the fields that this version does not have, with a newer version's number."""
     known = {item.name for item in fields(value)}
     return {name: item for name, item in decoded.items() if name not in known and (name, item) != ("version", _VERSION)}
 
@@ -165,7 +166,7 @@ def _refs(values: Any) -> tuple[BrokerRef, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Written once, at the first start."""
+    """The cluster's identity and sizes; written once, at the first start."""
 
     cluster_id: str
     transaction_shards: int = 50
@@ -173,12 +174,12 @@ class Cluster:
     unknown: dict[str, Any] = field(default_factory=dict, hash=False)
 
     def encode(self) -> bytes:
-        """The value in etcd."""
+        """Returns the value for etcd."""
         return _encode(self)
 
     @staticmethod
     def decode(data: bytes) -> Cluster:
-        """From the value in etcd."""
+        """Reads the value from etcd."""
         d = json.loads(data)
         shards = int(d["transaction_shards"]), int(d["group_shards"])
         return Cluster(d["cluster_id"], *shards, unknown=_unknown(Cluster, d))
@@ -186,17 +187,17 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class SessionKey:
-    """What session tokens are made with (`session_tokens`)."""
+    """The key with which session tokens are made (`session_tokens`)."""
 
     key: bytes = field(repr=False)
 
     def encode(self) -> bytes:
-        """The value in etcd."""
+        """Returns the value for etcd."""
         return json.dumps({"version": _VERSION, "key": self.key.hex()}, sort_keys=True).encode()
 
     @staticmethod
     def decode(data: bytes) -> SessionKey:
-        """From the value in etcd. Raises `ValueError` for a key that protects nothing."""
+        """Reads the value from etcd. Raises `ValueError` for a key of an unsafe length."""
         key = bytes.fromhex(json.loads(data)["key"])
         if not SESSION_KEY_BYTES_MIN <= len(key) <= SESSION_KEY_BYTES_MAX:
             raise ValueError("a session key has 16 to 64 bytes")
@@ -205,10 +206,10 @@ class SessionKey:
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A live broker process. `nonce` tells a broker its own registration after a lost answer.
+    """A live broker process. By `nonce` a broker recognises its own registration after a lost answer.
 
-    `directory_id`: its data directory, for people: another one means that the disk was replaced (KIP-858).
-    `partitions_max`: how many replicas it takes; 0 = an older broker, which does not say.
+    `directory_id`: its data directory, for people: a new one means that the disk was replaced (KIP-858).
+    `partitions_max`: how many replicas it accepts; 0 = an older broker, which does not say.
     """
 
     address: str
@@ -220,19 +221,19 @@ class Broker:
     partitions_max: int = 0
 
     def encode(self) -> bytes:
-        """The value in etcd."""
+        """Returns the value for etcd."""
         return _encode(self)
 
     @staticmethod
     def decode(data: bytes) -> Broker:
-        """From the value in etcd."""
+        """Reads the value from etcd."""
         d = json.loads(data)
         more = str(d.get("external_address", "")), str(d.get("directory_id", "")), int(d.get("partitions_max", 0))
         return Broker(d["address"], d["client_address"], d["nonce"], d.get("rack", ""), *more)
 
     @property
     def addresses(self) -> Addresses:
-        """Where it is reached, by listener."""
+        """Its addresses, by listener."""
         return Addresses(self.address, self.client_address, self.external_address)
 
 
@@ -248,12 +249,12 @@ class Topic:
     unknown: dict[str, Any] = field(default_factory=dict, hash=False)
 
     def encode(self) -> bytes:
-        """The value in etcd."""
+        """Returns the value for etcd."""
         return _encode(self)
 
     @staticmethod
     def decode(data: bytes) -> Topic:
-        """From the value in etcd."""
+        """Reads the value from etcd."""
         d = json.loads(data)
         return Topic(
             d["name"],
@@ -274,22 +275,22 @@ class DeletedTopic:
     unknown: dict[str, Any] = field(default_factory=dict, hash=False)
 
     def encode(self) -> bytes:
-        """The value in etcd."""
+        """Returns the value for etcd."""
         return _encode(self)
 
     @staticmethod
     def decode(data: bytes) -> DeletedTopic:
-        """From the value in etcd."""
+        """Reads the value from etcd."""
         d = json.loads(data)
         return DeletedTopic(str(d["name"]), int(d["deleted_ms"]), unknown=_unknown(DeletedTopic, d))
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Leadership and in-sync replicas, one value. Brokers in it are (broker, incarnation).
+    """Leadership and in-sync replicas, in one value. A broker in it is (broker id, incarnation).
 
-    `eligible`: replicas that left the ISR when it fell below `min_insync_replicas`. Nothing was committed since, so they
-    hold every committed record, as members of the ISR do (KIP-966, "eligible leader replicas").
+    `eligible`: replicas that left the ISR when it fell below `min_insync_replicas`. Nothing was committed since, so
+    they hold every committed record, as members of the ISR do (KIP-966, "eligible leader replicas").
     """
 
     topic: str
@@ -302,14 +303,16 @@ class Partition:
     unknown: dict[str, Any] = field(default_factory=dict, hash=False)
 
     def encode(self) -> bytes:
-        """The value in etcd. `eligible` names the ISR it belongs to: an older version changes the ISR and keeps the rest."""
+        """Returns the value for etcd. `eligible` names the ISR that it belongs to: an older version changes the ISR and
+        keeps the rest.
+        """
         if not self.eligible:
             return _encode(self, leave_out="eligible")
         return _encode(replace(self, unknown={**self.unknown, "eligible_isr": self.isr}))
 
     @staticmethod
     def decode(data: bytes) -> Partition:
-        """From the value in etcd."""
+        """Reads the value from etcd."""
         d = json.loads(data)
         return Partition(
             topic=d["topic"],
@@ -325,20 +328,20 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Coordinator:
-    """A live coordinator process, whatever it owns; its address is in the key."""
+    """A live coordinator process, with or without shards; its address is in the key."""
 
     nonce: str
     client_address: str = ""
     external_address: str = ""
 
     def encode(self) -> bytes:
-        """The value in etcd."""
+        """Returns the value for etcd."""
         return _encode(self)
 
 
 @dataclass(frozen=True, slots=True)
 class ShardOwner:
-    """Who owns a shard: its addresses, and the nonce of the process, to recognise its own write."""
+    """The owner of a shard: its addresses, and the nonce of the process, by which it recognises its own write."""
 
     address: str
     nonce: str
@@ -347,12 +350,12 @@ class ShardOwner:
     external_address: str = ""
 
     def encode(self) -> bytes:
-        """The value in etcd."""
+        """Returns the value for etcd."""
         return _encode(self)
 
     @staticmethod
     def decode(data: bytes) -> ShardOwner:
-        """From the value in etcd."""
+        """Reads the value from etcd."""
         d = json.loads(data)
         return ShardOwner(
             d["address"],
@@ -364,56 +367,56 @@ class ShardOwner:
 
     @property
     def addresses(self) -> Addresses:
-        """Where it is reached, by listener."""
+        """Its addresses, by listener."""
         return Addresses(self.address, self.client_address, self.external_address)
 
 
 @dataclass(frozen=True, slots=True)
 class ShardTrouble:
-    """A shard is owned, and its lives come to nothing: who says so, and the last error."""
+    """A shard keeps failing at its owner: the owner's address, and the last error."""
 
     address: str
     error: str
 
     def encode(self) -> bytes:
-        """The value in etcd."""
+        """Returns the value for etcd."""
         return _encode(self)
 
     @staticmethod
     def decode(data: bytes) -> ShardTrouble:
-        """From the value in etcd."""
+        """Reads the value from etcd."""
         d = json.loads(data)
         return ShardTrouble(str(d["address"]), str(d["error"]))
 
 
 @dataclass(frozen=True, slots=True)
 class Reassignment:
-    """A move of replicas that is not done. It stands beside the partition's value, whose fields never change for it."""
+    """A pending move of replicas. It is a key beside the partition's value, whose fields never change for it."""
 
     original: tuple[int, ...]
     target: tuple[int, ...]
 
     def encode(self) -> bytes:
-        """The value in etcd."""
+        """Returns the value for etcd."""
         return _encode(self)
 
     @staticmethod
     def decode(data: bytes) -> Reassignment:
-        """From the value in etcd."""
+        """Reads the value from etcd."""
         d = json.loads(data)
         return Reassignment(tuple(int(b) for b in d["original"]), tuple(int(b) for b in d["target"]))
 
     @property
     def adding(self) -> tuple[int, ...]:
-        """Brokers that get a replica."""
+        """Brokers that get a new replica."""
         return tuple(broker_id for broker_id in self.target if broker_id not in self.original)
 
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """Who drains: a broker id and its incarnation, or a coordinator's address and 0.
+    """The draining node: a broker id and its incarnation, or a coordinator's address and 0.
 
-    A broker's drain is over when that incarnation is no longer registered, whoever removes the key.
+    A broker's drain ends when that incarnation is no longer registered, even if the key is still there.
     """
 
     node: str
@@ -421,27 +424,27 @@ class Drain:
     since_ms: int
 
     def encode(self) -> bytes:
-        """The value in etcd."""
+        """Returns the value for etcd."""
         return _encode(self)
 
     @staticmethod
     def decode(data: bytes) -> Drain:
-        """From the value in etcd."""
+        """Reads the value from etcd."""
         d = json.loads(data)
         return Drain(str(d["node"]), int(d["incarnation"]), int(d["since_ms"]))
 
     @property
     def broker(self) -> BrokerRef:
-        """The broker that drains. Raises `ValueError` for a coordinator's drain."""
+        """Returns the draining broker. Raises `ValueError` for a coordinator's drain."""
         return BrokerRef(int(self.node), self.incarnation)
 
 
 def encode_ref(ref: BrokerRef) -> bytes:
-    """The controller key's value."""
+    """Returns the value of the controller key."""
     return json.dumps([ref.broker_id, ref.incarnation]).encode()
 
 
 def decode_ref(data: bytes) -> BrokerRef:
-    """From the controller key's value."""
+    """Reads the value of the controller key."""
     broker_id, incarnation = json.loads(data)
     return BrokerRef(int(broker_id), int(incarnation))

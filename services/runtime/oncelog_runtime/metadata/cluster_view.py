@@ -1,11 +1,11 @@
-"""What etcd says, as typed values: one watch over everything, so that all of it is of one revision.
+"""The content of etcd as typed values: one watch over everything, so that all of it is of one revision.
 
-Rule 1: nobody goes back: a key never takes an older mod revision, a listing older than the view is ignored, and one's
-        own writes may be entered ahead of the watch (`learn`). The exception is an etcd that was restored from a backup:
-        whoever is sure of that (`RestoreGuard`) calls `restart`, which forgets everything but the epochs of shards. What
-        looks like one is not entered, and the guard is told (`on_doubt`).
-Rule 2: values are immutable; a change replaces one. Listeners hear which keys changed, after all of them are in.
-Rule 3: a value that cannot be parsed is kept out and reported, and harms nobody else.
+Rule 1: the view never goes back: a key never takes an older mod revision, a listing older than the view is ignored, and
+        a process may enter its own writes ahead of the watch (`learn`). The exception is an etcd that was restored from
+        a backup: once that is certain, `RestoreGuard` calls `restart`, which forgets everything but the epochs of
+        shards. An event that looks like a restore is not entered, and the guard is called (`on_doubt`).
+Rule 2: values are immutable; a change replaces one. Listeners get the changed keys, after all of them were entered.
+Rule 3: a value that cannot be parsed is left out and logged, and affects no other.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SINGLE: Final = {
     cluster_keys.BROKER_DRAIN_KEY: "broker_drain",
     cluster_keys.COORDINATOR_DRAIN_KEY: "coordinator_drain",
 }
-"""Keys that stand for one attribute of the view, which is None without them."""
+"""Keys that each map to one attribute of the view, which is None without them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +57,18 @@ class Versioned(Generic[V]):
 
 
 class ClusterView:
-    """The cluster as this process last saw it. Read freely; only the watch task and `learn` write."""
+    """The cluster as this process last saw it. Free to read; only the watch task and `learn` write."""
 
     def __init__(self) -> None:
         self.on_doubt: Callable[[], None] = _ignore
-        """Called when etcd seems to have gone back, and when somebody has said so (`restored`)."""
+        """Called when etcd seems to have gone back, and when another process has declared it (`restored`)."""
         self.on_fault: Callable[[Exception], object] | None = None
-        """Takes what a listener raised; without it that ends the watch."""
+        """Gets the exception that a listener raised; without it that ends the watch."""
         self.shard_epochs: dict[ShardKey, int] = {}
         self.session_key = b""
-        """What session tokens are made with; empty = not known. Where etcd has lost it, a controller writes it back."""
+        """The key for session tokens; empty = not known. When etcd has lost it, a controller writes it back."""
         self.producer_ids_end = -1
-        """End of the newest block of producer ids that was ever seen here."""
+        """The end of the newest block of producer ids that this process has seen."""
         self._listeners: list[Callable[[list[str]], None]] = []
         self._waiters: list[asyncio.Future[None]] = []
         self._newest = 0
@@ -97,44 +97,44 @@ class ClusterView:
     # ------------------------------------------------------------ reading
 
     def live(self) -> dict[int, int]:
-        """Broker id -> incarnation of every registered broker."""
+        """Returns broker id -> incarnation of every registered broker."""
         return {broker_id: entry.mod_revision for broker_id, entry in self.brokers.items()}
 
     def is_live(self, ref: BrokerRef) -> bool:
-        """The broker is registered under just this incarnation."""
+        """True when the broker is registered under this incarnation."""
         entry = self.brokers.get(ref.broker_id)
         return entry is not None and entry.mod_revision == ref.incarnation
 
     def trouble_of(self, kind: str, shard: int) -> str:
-        """Why a shard does not come to life, as its owner says; empty while all is well."""
+        """Returns why a shard keeps failing, as its owner reports; empty while all is well."""
         trouble, owner = self.shard_troubles.get((kind, shard)), self.shard_owners.get((kind, shard))
         told = trouble is not None and owner is not None and trouble.address == owner.address
         return trouble.error if told and trouble is not None else ""
 
     def draining_broker(self) -> BrokerRef | None:
-        """The registered broker that drains; a drain of an incarnation that is gone is over."""
+        """Returns the registered broker that drains; a drain of an older incarnation does not count."""
         if self.broker_drain is None:
             return None
         ref = self.broker_drain.value.broker
         return ref if self.is_live(ref) else None
 
     def adding(self, partition: PartitionId) -> tuple[int, ...]:
-        """Brokers whose replica of this partition is new and need not be in sync yet."""
+        """Returns the brokers whose replica of this partition is new and need not be in sync yet."""
         move = self.reassignments.get(partition)
         return move.value.adding if move is not None else ()
 
     def address_of(self, broker_id: int) -> str | None:
-        """Where other services reach a registered broker."""
+        """Returns the address of a registered broker for other services."""
         entry = self.brokers.get(broker_id)
         return entry.value.address if entry is not None else None
 
     def topic_by_id(self, topic_id: str) -> Topic | None:
-        """A topic by id."""
+        """Returns the topic with this id; None when there is none."""
         entry = self.topics.get(self.topic_names.get(topic_id, ""))
         return entry.value if entry is not None and entry.value.topic_id == topic_id else None
 
     def topic(self, name: str) -> Topic:
-        """A topic by name. Raises `UnknownTopicError`; `LeaderNotAvailableError` before everything was listed once."""
+        """Returns a topic by name. Raises `UnknownTopicError`; `LeaderNotAvailableError` before the first listing."""
         entry = self.topics.get(name)
         if entry is None:
             self._require_listed()
@@ -142,16 +142,16 @@ class ClusterView:
         return entry.value
 
     def topic_name(self, topic_id: str) -> str | None:
-        """The name of a topic id; None when there is no such topic."""
+        """Returns the name of a topic id; None when there is no such topic."""
         return self.topic_names.get(topic_id)
 
     def owner_of(self, kind: str, shard: int) -> ShardOwner | None:
-        """Who owns a coordinator shard; None when nobody does."""
+        """Returns the owner of a coordinator shard; None when it has none."""
         owner = self.shard_owners.get((kind, shard))
         return owner if owner is not None and owner.epoch >= self.shard_epochs.get((kind, shard), 0) else None
 
     def require_leader(self, partition: PartitionId) -> BrokerRef:
-        """The living leader of a partition. Raises `UnknownTopicError` or `LeaderNotAvailableError`."""
+        """Returns the live leader of a partition. Raises `UnknownTopicError` or `LeaderNotAvailableError`."""
         entry = self.partitions.get(partition)
         if entry is None:
             self._require_listed()
@@ -162,41 +162,41 @@ class ClusterView:
         return leader
 
     def _require_listed(self) -> None:
-        """Own writes are known before the first listing (`learn`), and then most keys are absent here only."""
+        """Raises before the first listing: a missing key proves nothing then, since `learn` may have entered only a few."""
         if not self.revision:
             raise LeaderNotAvailableError("this process has not read the cluster's metadata yet")
 
     def revision_of(self, key: str) -> int:
-        """Mod revision of a key as last seen; 0 = absent."""
+        """Returns the mod revision of a key as last seen; 0 = absent."""
         return self._revisions.get(key, 0)
 
     @property
     def newest_revision(self) -> int:
-        """The highest revision of which this process has ever heard."""
+        """The highest revision that this process has seen."""
         return self._newest
 
     def revisions(self) -> Mapping[str, int]:
-        """A copy of every known key's mod revision."""
+        """Returns a copy of every known key's mod revision."""
         return dict(self._revisions)
 
     def restored_at(self, unlisted: int = 0) -> int:
-        """Mod revision of the last restore that this view has taken in; `unlisted` before its first listing."""
+        """Returns the mod revision of the last restore that this view includes; `unlisted` before its first listing."""
         if not self.revision:
             return unlisted
         return self.restored.mod_revision if self.restored is not None else 0
 
     def restored_is(self) -> Compare:
-        """The condition that etcd was not restored since this view was taken from it."""
+        """Returns the condition that etcd was not restored since this view was read from it."""
         return Compare(cluster_keys.RESTORED_KEY, self.restored_at())
 
     def is_doubtful(self, entry: Versioned[Any]) -> bool:
-        """The value is older than the last restore: what has happened since it was written is not in etcd."""
+        """True when the value is older than the last restore: later changes of it may be missing in etcd."""
         return entry.mod_revision < self.restored_at()
 
     # ------------------------------------------------------------ listening
 
     def listen(self, listener: Callable[[list[str]], None]) -> None:
-        """`listener(keys)` is called after each change, with the keys that changed."""
+        """Registers `listener(keys)`, which is called after each change with the changed keys."""
         self._listeners.append(listener)
 
     async def changed(self) -> None:
@@ -208,7 +208,7 @@ class ClusterView:
     # ------------------------------------------------------------ writing
 
     async def follow(self, metadata: MetadataStore) -> None:
-        """The watch task; never ends by itself."""
+        """Applies the watch; it does not end by itself."""
         async for event in metadata.watch(f"{cluster_keys.ROOT}/"):
             if isinstance(event, Listing):
                 self.listed(event)
@@ -216,23 +216,25 @@ class ClusterView:
                 self.change(event)
 
     def listed(self, listing: Listing) -> None:
-        """Everything under the root at a revision: the first event, and after each gap."""
+        """Applies a full listing at a revision: the first event, and the one after each gap."""
         if self._contradicts(listing):
             self.on_doubt()
             return
         is_first = not self.revision
         self._enter(listing)
         if is_first and self.restored is not None:
-            self.on_doubt()  # perhaps it was restored after this process had claimed something
+            self.on_doubt()  # etcd may have been restored after this process registered something
 
     def restart(self, listing: Listing) -> None:
-        """Everything under the root after a restore: it replaces what is here, whatever its revision. Epochs of shards stay."""
+        """Replaces everything by a listing after a restore, whatever its revision. Epochs of shards stay."""
         known = list(self._revisions)
         self._clear()
         self._enter(listing, also=known)
 
     def _contradicts(self, listing: Listing) -> bool:
-        """Keys never get older (but one may be ahead of the listing by `learn`), and `restored` is taken in by `restart`."""
+        """True when a key in the listing is older than here (one may be ahead of it by `learn`), or `restored` differs,
+        which only `restart` takes over.
+        """
         if listing.revision < self.revision:
             return True
         restored = next((item.mod_revision for item in listing.items if item.key == cluster_keys.RESTORED_KEY), 0)
@@ -253,13 +255,13 @@ class ClusterView:
         self._tell(list(dict.fromkeys((*changed, *also))))
 
     def change(self, change: Change) -> None:
-        """One key changed."""
+        """Applies the change of one key."""
         if change.mod_revision < self.revision:
             return
         self.revision = change.mod_revision
         self._newest = max(self._newest, self.revision)
         if change.key == cluster_keys.RESTORED_KEY:
-            self.on_doubt()  # taken in with everything else, by `restart`
+            self.on_doubt()  # `restart` takes it over with everything else
             return
         if change.value is None:
             changed = self._drop(change.key, change.mod_revision)
@@ -269,7 +271,7 @@ class ClusterView:
             self._tell([change.key])
 
     def learn(self, items: Iterable[KeyValue]) -> None:
-        """Own writes that succeeded, or linearizable reads, ahead of the watch."""
+        """Enters own successful writes, or linearizable reads, ahead of the watch."""
         new = [item for item in items if item.mod_revision > self.revision and item.key != cluster_keys.RESTORED_KEY]
         self._newest = max([self._newest, *(item.mod_revision for item in new)])
         self._tell([item.key for item in new if self._put(item)])
@@ -280,7 +282,7 @@ class ClusterView:
         for listener in self._listeners:
             try:
                 listener(changed)
-            except Exception as error:  # the others must hear of it, and the view must go on
+            except Exception as error:  # other listeners must be called, and the watch must continue
                 if self.on_fault is None:
                     raise
                 self.on_fault(error)
@@ -323,7 +325,7 @@ class ClusterView:
         return True
 
     def _parse_operations(self, key: str, value: bytes, revision: int) -> bool:
-        """Roles, drains and moves."""
+        """Enters reassignments, drains, single keys and other operational values."""
         if key.startswith(cluster_keys.REASSIGNMENTS):
             self.reassignments[moved_partition_of(key)] = Versioned(Reassignment.decode(value), revision)
         elif key.startswith(cluster_keys.SHARD_TROUBLES):
@@ -385,7 +387,7 @@ class ClusterView:
                 self.topic_names.pop(topic.value.topic_id, None)
         elif key.startswith(cluster_keys.SHARDS):
             shard, what = shard_of(key)
-            if what == "owner":  # the epoch outlives its key: nobody goes back
+            if what == "owner":  # the epoch stays after its key: it never goes back
                 self.shard_owners.pop(shard, None)
         elif key.startswith(cluster_keys.COORDINATORS):
             self.coordinators.pop(key.removeprefix(cluster_keys.COORDINATORS), None)
@@ -395,7 +397,7 @@ class ClusterView:
             self._remove_operations(key)
 
     def _remove_operations(self, key: str) -> None:
-        """Drains, moves and troubles."""
+        """Removes reassignments, troubles and other operational values."""
         if key.startswith(cluster_keys.REASSIGNMENTS):
             self.reassignments.pop(moved_partition_of(key), None)
         elif key.startswith(cluster_keys.SHARD_TROUBLES):
@@ -407,34 +409,34 @@ class ClusterView:
 
 
 def _ignore() -> None:
-    """Nobody guards this view."""
+    """Does nothing: this view has no guard."""
 
 
 def _drain_of_broker(value: bytes, revision: int) -> Versioned[Drain]:
     drain = Drain.decode(value)
-    _ = drain.broker  # a value that names no broker is kept out
+    _ = drain.broker  # a value that names no broker is refused
     return Versioned(drain, revision)
 
 
 def partition_of(key: str) -> PartitionId:
-    """The partition that a key is about. Raises `ValueError`."""
+    """Returns the partition of a key. Raises `ValueError`."""
     topic_id, _, number = key.removeprefix(cluster_keys.PARTITIONS).partition("/")
     return PartitionId(topic_id, int(number))
 
 
 def moved_partition_of(key: str) -> PartitionId:
-    """The partition whose replicas a key moves. Raises `ValueError`."""
+    """Returns the partition whose replicas a key moves. Raises `ValueError`."""
     topic_id, _, number = key.removeprefix(cluster_keys.REASSIGNMENTS).partition("/")
     return PartitionId(topic_id, int(number))
 
 
 def shard_of(key: str) -> tuple[ShardKey, str]:
-    """((kind, number), epoch | owner). Raises `ValueError`."""
+    """Returns ((kind, number), epoch | owner). Raises `ValueError`."""
     kind, number, what = key.removeprefix(cluster_keys.SHARDS).split("/")
     return (kind, int(number)), what
 
 
 def troubled_shard_of(key: str) -> ShardKey:
-    """The shard that does not come to life. Raises `ValueError`."""
+    """Returns the shard of a trouble key. Raises `ValueError`."""
     kind, number = key.removeprefix(cluster_keys.SHARD_TROUBLES).split("/")
     return kind, int(number)

@@ -1,20 +1,22 @@
-"""Notices that etcd went back: somebody restored it from a backup. Every process that keeps a view of it runs one.
+"""Detects that etcd was restored from a backup. Every process that keeps a view of etcd runs one guard.
 
     <root>/pulse      grows by one every `PULSE_S`, by the controller, compare-and-swap
-    <root>/restored   the pulse at which a restore was noticed; partitions whose value is older are not believed (elections)
+    <root>/restored   the pulse when a restore was detected; older values of partitions are not trusted (elections)
 
 Rule 1: etcd went back when its pulse is below one that was seen, its revision below one that was seen, or a key has an
-        older mod revision than it had. All three are asked with linearizable reads; a broker remembers the first two in a
-        small file, so that it also notices what happened while it was down.
-        What its logs hold and etcd lacks (`Forgets`) proves the same: a backup may be only seconds old.
-Rule 2: who notices it first writes `restored` by compare-and-swap, and everybody else sees that key change.
-Rule 3: nobody acts on a store whose revision is below one that he has seen: he writes `lift` until it is above (as etcd's own
-        `--bump-revision` does at once). So no incarnation and no mod revision that this process knows ever comes twice.
-Rule 4: then everything that this process knows is taken from a new listing: `before_restart` (what it claimed is over), and
-        `ClusterView.restart`. Every write of a partition's value compares `restored` (`ClusterView.restored_is`), so nothing
-        written after it comes from somebody who has not noticed.
-Rule 5: epochs of shards that this process has heard of are written back: clients and leaders have heard of them, too, and obey
-        no owner below. Time alone (`Ownership`, rule 5) does not give higher ones after an owner whose clock was ahead.
+        older mod revision than it had. All three are linearizable reads; a broker keeps the first two in a small file,
+        so that it also detects a restore that happened while it was down. A value that its logs prove and etcd lacks
+        (`Forgets`) is the same evidence: a backup may be only seconds old.
+Rule 2: the process that detects it first writes `restored` by compare-and-swap, and all others see that key change.
+Rule 3: a process never acts on a store whose revision is below one that it has seen: it writes `lift` until the
+        revision is above (as etcd's own `--bump-revision` does at once). So no incarnation and no mod revision that
+        this process knows is ever used twice.
+Rule 4: then everything that this process knows is read again: `before_restart` (its registrations and leases are void),
+        and `ClusterView.restart`. Every write of a partition's value compares `restored` (`ClusterView.restored_is`),
+        so no later write comes from a process that has not noticed.
+Rule 5: epochs of shards that this process knows are written back: clients and leaders know them too, and accept no
+        owner with a lower one. The time-based floor (`Ownership`, rule 5) does not give higher ones after an owner
+        whose clock was ahead.
 """
 
 from __future__ import annotations
@@ -36,20 +38,20 @@ from oncelog_runtime.ports import Compare, Disk, KeyValue, Listing, MetadataStor
 _log = logging.getLogger(__name__)
 PULSE_S: Final = 10.0
 _PULSE_LATE: Final = 2
-"""A pulse takes at most so many times `PULSE_S` while a controller works."""
+"""A pulse takes at most this many times `PULSE_S` while a controller works."""
 PULSE_FILE: Final = "pulse.json"
 _RETRY_S: Final = 0.2
 _LIFTS_AT_ONCE: Final = 8
 _VERSION: Final = 1
 Forgets: TypeAlias = Callable[[Sequence[KeyValue], float], Iterable[str]]
-"""(all that etcd holds, for how many milliseconds this process was away at most) -> names of what etcd has forgotten."""
+"""(all key-values in etcd, the longest time in milliseconds that this process was away) -> names of what etcd has lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
     """The highest pulse and revision that were seen, and the mod revision of `restored` under which this process acts.
 
-    `forgotten`: what etcd was known to have forgotten when this process last began.
+    `forgotten`: what etcd was known to have lost when this process last started.
     """
 
     pulse: int = 0
@@ -60,7 +62,9 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class _Store:
-    """What a look has found. `contradicts`: a key is older than it was. `forgotten`: what the logs have, and etcd not."""
+    """The result of one look. `contradicts`: a key is older than it was. `forgotten`: proven by the logs, and missing
+    in etcd.
+    """
 
     listing: Listing
     pulse: KeyValue | None
@@ -82,7 +86,9 @@ def _revision_of(item: KeyValue | None) -> int:
 
 
 class RestoreGuard:
-    """`begin` before the process claims anything in etcd, `run` for ever. `beats()`: this process bumps the pulse."""
+    """Call `begin` before the process registers anything in etcd, then keep `run` going. `beats()`: this process bumps
+    the pulse.
+    """
 
     def __init__(
         self,
@@ -106,10 +112,10 @@ class RestoreGuard:
         self._doubted = asyncio.Event()
         view.on_doubt = self._doubted.set
         self.restores = 0
-        """How often this process has started again from a listing."""
+        """How often this process has restarted its view from a listing."""
 
     async def begin(self) -> None:
-        """Compares etcd with what this process has seen in former lives. Returns when it has an answer."""
+        """Compares etcd with what earlier runs of this process have seen. Returns when it has an answer."""
         self._seen = self._read()
         while True:
             try:
@@ -121,12 +127,12 @@ class RestoreGuard:
                 await asyncio.sleep(_RETRY_S)
 
     def contradicted(self, what: str) -> None:
-        """Somebody has proof that etcd has forgotten this: it is looked at once."""
+        """Reports proof that etcd has lost this value, and triggers a look at once."""
         self._contradictions[what] = None
         self._doubted.set()
 
     async def run(self) -> None:
-        """Looks now and then, and at once when the view is in doubt."""
+        """Looks periodically, and at once when the view is in doubt."""
         while True:
             try:
                 async with asyncio.timeout(PULSE_S):
@@ -148,9 +154,9 @@ class RestoreGuard:
     # ------------------------------------------------------------ looking
 
     async def _look(self, *, thorough: bool) -> None:
-        """`thorough`: every key's mod revision is compared, not only the pulse and the store's revision.
+        """Checks once. `thorough`: every key's mod revision is compared, not only the pulse and the store's revision.
 
-        Before the process has begun, what its logs hold is compared, too.
+        Before `begin` has returned, the content of this process's logs is compared too.
         """
         seen = replace(self._seen, revision=max(self._seen.revision, self._view.newest_revision))
         store = await self._ask(thorough)
@@ -176,9 +182,11 @@ class RestoreGuard:
         await self._start_again(replace(seen, forgotten=store.forgotten))
 
     def _acts_under_another(self, store: _Store) -> bool:
-        """What this process knows, or has claimed since `begin`, is from before the restore that the store names.
+        """True when the state of this process, or a registration since `begin`, is from before the restore that the
+        store names.
 
-        The view's first listing may come after that restore, and an older claim of this process does not show in it.
+        The view's first listing may be later than that restore, and an older registration of this process does not show
+        in it.
         """
         claims_are_old = self._has_begun and store.restored_at != self._seen.restored
         return claims_are_old or store.restored_at != self._view.restored_at(store.restored_at)
@@ -210,7 +218,7 @@ class RestoreGuard:
     # ------------------------------------------------------------ after a restore
 
     async def _declare(self, store: _Store, seen: Seen) -> None:
-        """Somebody else may do it at the same time: one of both is enough, and the next look sees it."""
+        """Writes `restored`. Another process may do so at the same time: one write is enough, and the next look sees it."""
         pulse = str(max(store.count, seen.pulse) + 1).encode()
         compares = [Compare(PULSE_KEY, _revision_of(store.pulse)), Compare(RESTORED_KEY, store.restored_at)]
         await self._metadata.commit(compares, [Put(PULSE_KEY, pulse), Put(RESTORED_KEY, pulse)])
@@ -229,7 +237,7 @@ class RestoreGuard:
         await self._note(Seen(max(pulse, seen.pulse), revision, restored, seen.forgotten))
 
     async def _write_back_shard_epochs(self) -> None:
-        """Rule 5. Repeated where somebody else writes at the same time, until etcd holds no lower one."""
+        """Writes back shard epochs by rule 5; repeats after concurrent writes until etcd holds no lower one."""
         behind = dict(self._view.shard_epochs)
         while behind:
             found = {item.key: item for item in (await self._metadata.list(SHARDS)).items}
@@ -242,7 +250,9 @@ class RestoreGuard:
                     await self._metadata.commit([Compare(key, _revision_of(item))], [Put(key, str(epoch).encode())])
 
     async def _lifted_listing(self, above: int) -> Listing:
-        """Everything, at a revision that is not below what the watch has brought meanwhile: that must not be forgotten."""
+        """Returns a listing at a revision not below what the watch has delivered in the meantime, so that nothing newer
+        is dropped.
+        """
         while True:
             await self._lift(max(above, self._view.newest_revision))
             await self._write_back_shard_epochs()
@@ -251,7 +261,7 @@ class RestoreGuard:
                 return listing
 
     async def _lift(self, above: int) -> None:
-        """Rule 3."""
+        """Raises etcd's revision by rule 3."""
         revision = (await self._metadata.list(LIFT_KEY)).revision
         if revision <= above:
             _log.warning("etcd's revision %d is lifted above %d, which was seen before", revision, above)
@@ -276,7 +286,7 @@ class RestoreGuard:
             return Seen()
 
     async def _note(self, seen: Seen) -> None:
-        """In memory first. Not on disk is no harm: the next life notices less."""
+        """Stores it in memory first. When the file cannot be written, the next run of this process only detects less."""
         is_new, self._seen = seen != self._seen, seen
         if self._disk is None or not is_new:
             return

@@ -1,1 +1,1 @@
-"""What a process says about itself: metrics, health, logs."""
+"""Metrics, health and logs of a process."""

@@ -1,8 +1,8 @@
-"""Metrics as text: Prometheus 0.0.4, or OpenMetrics 1.0.0 for whoever asks for it.
+"""Formats metrics as text: Prometheus 0.0.4, or OpenMetrics 1.0.0 for clients that accept it.
 
-Rule 1: text comes in pieces of at most `_LINES` series (and their head), with an empty piece wherever the loop may
-        turn; nothing here waits, so the caller decides when it does.
-Rule 2: a family stands once: all its series together, after its HELP and TYPE.
+Rule 1: text comes in pieces of at most `_LINES` series (and their head), with an empty piece wherever the caller may
+        yield to the loop; nothing here waits.
+Rule 2: a family appears once: all its series together, after its HELP and TYPE.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LINES: Final = 500
 
 
 def content_type(accept: str) -> str:
-    """`OPEN_METRICS` when the Accept header takes it, else `TEXT`."""
+    """Returns `OPEN_METRICS` when the Accept header allows it, else `TEXT`."""
     for choice in accept.split(","):
         kind, *parameters = (part.strip().lower() for part in choice.split(";"))
         version = next((p.partition("=")[2] for p in parameters if p.startswith("version=")), "1.0.0")
@@ -32,7 +32,7 @@ def content_type(accept: str) -> str:
 
 
 def render(families: Iterable[Family | None], content: str) -> Iterator[str]:
-    """The text, piece by piece; "" = the loop may turn. `content` is one of the two content types."""
+    """Yields the text piece by piece; "" = the caller may yield to the loop. `content` is one of the two content types."""
     seen: set[str] = set()
     is_open = content == OPEN_METRICS
     for family in families:

@@ -1,10 +1,10 @@
-"""One JSON object per line on stderr, with the trace it belongs to.
+"""Writes one JSON object per log line to stderr, with the trace that it belongs to.
 
-Rule 1: the keys `time level logger message` are always there; `extra=` values stand beside them, under their own names.
-Rule 2: a line never fails: what JSON cannot say is written as text.
-Rule 3: whatever a stranger chose, it stays one line, and nothing in it is obeyed by a terminal: JSON escapes what is below a
-        blank, and we escape the rest that nobody can print.
-Rule 4: nothing secret is ever passed as `extra`; keys that look like a secret are masked all the same.
+Rule 1: the keys `time level logger message` are always there; `extra=` values follow under their own names.
+Rule 2: a line never fails: values that JSON cannot represent are written as text.
+Rule 3: text chosen by a client stays on one line, and cannot control a terminal: JSON escapes the characters below a
+        blank, and we escape the other unprintable ones.
+Rule 4: secrets are never passed as `extra`; keys that look like a secret are masked all the same.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
 class JsonFormatter(logging.Formatter):
-    """A log record as one line of JSON."""
+    """Formats a log record as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, without its end."""
+        """Returns the line, without its end."""
         moment = datetime.fromtimestamp(record.created, UTC)
         line: dict[str, Any] = {
             "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
@@ -49,7 +49,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def configure(level: str, stream: TextIO | None = None) -> None:
-    """Sends every logger of this process to `stream` (stderr) from `level` of `LEVELS` on. Replaces earlier set-ups."""
+    """Sends all loggers of this process to `stream` (stderr) from `level` of `LEVELS` on. Replaces earlier configurations."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter())
     root = logging.getLogger()

@@ -1,4 +1,4 @@
-"""Every metric that oncelog exports: name, kind, meaning, labels, buckets, and which service says it.
+"""Every metric that oncelog exports: name, kind, meaning, labels, buckets, and the services that export it.
 
 Rule 1: nothing exports a metric that is not here; docs/metrics.md is generated from this table, and the dashboard and
         the alert rules are checked against it.
@@ -24,7 +24,7 @@ EVERY: Final = (*BROKER, *COORDINATOR, *ALLOCATOR)
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One row. `buckets` are upper bounds, without +Inf."""
+    """One metric. `buckets` are upper bounds, without +Inf."""
 
     name: str
     kind: Kind
@@ -373,7 +373,7 @@ _PROMETHEUS_CLIENT: Final = (
     _counter("python_gc_objects_uncollectable_total", EVERY, "Uncollectable objects found during gc.", "generation"),
     _counter("python_gc_collections_total", EVERY, "Number of times this generation was collected.", "generation"),
 )
-"""What the prometheus-client library says about any process."""
+"""The metrics that the prometheus-client library exports for any process."""
 
 ALL: Final[dict[str, Metric]] = {
     metric.name: metric
@@ -382,7 +382,7 @@ ALL: Final[dict[str, Metric]] = {
 
 
 def series_of(metric: Metric) -> tuple[str, ...]:
-    """The names under which a metric can stand in a query."""
+    """Returns the names under which a metric can occur in a query."""
     if metric.kind == "histogram":
         return (f"{metric.name}_bucket", f"{metric.name}_count", f"{metric.name}_sum")
     return (metric.name,)

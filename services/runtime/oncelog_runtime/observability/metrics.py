@@ -1,10 +1,10 @@
-"""What a process counts, and what it reads from itself when it is scraped.
+"""The counters of a process, and the values that it collects from itself at a scrape.
 
 Rule 1: state is pulled: a collector reads replicas, shards and queues at the scrape. Only events are pushed, and a push
         is an addition on an object that was looked up before (no lock: all of it lives on the one event loop).
-Rule 2: a collector yields `None` wherever the loop may turn, at least every few hundred items, so a scrape of 10,000
-        partitions stalls nobody.
-Rule 3: `now_s` is the clock of durations; a process gives a fine one, the simulation none (nothing depends on it).
+Rule 2: a collector yields `None` wherever it may yield to the loop, at least every few hundred items, so a scrape of
+        10,000 partitions delays no request.
+Rule 3: `now_s` is the clock for durations; a process passes a precise one, the simulation none (nothing depends on it).
 """
 
 from __future__ import annotations
@@ -38,12 +38,14 @@ class Counter:
         self.value = 0
 
     def inc(self, by: int = 1) -> None:
-        """Adds."""
+        """Adds to the counter."""
         self.value += by
 
 
 class Histogram:
-    """How often a value fell into each bucket; `counts` has one place more than `bounds`, for what is above all."""
+    """Counts how often a value fell into each bucket; `counts` has one more item than `bounds`, for values above all of
+    them.
+    """
 
     __slots__ = ("bounds", "counts", "total")
 
@@ -53,18 +55,18 @@ class Histogram:
         self.total = 0.0
 
     def observe(self, value: float, times: int = 1) -> None:
-        """Counts a value, `times` times."""
+        """Counts a value `times` times."""
         self.counts[bisect_left(self.bounds, value)] += times
         self.total += value * times
 
 
 Row = tuple[str, float | Histogram]
-"""(labels as `labels_of` writes them, value)"""
+"""(labels as `labels_of` writes them, value)."""
 
 
 @dataclass(slots=True)
 class Family:
-    """All series of one metric in one process. `rows` are read once; without any, nothing is said of the metric."""
+    """All series of one metric in one process. `rows` are read once; without any, the metric is not exported."""
 
     metric: Metric
     rows: Iterable[Row] = ()
@@ -74,7 +76,7 @@ Collector = Callable[[], Iterator[Family | None]]
 
 
 def labels_of(metric: Metric, *values: str) -> str:
-    """`name="value",...` in the order of the metric's labels, escaped; empty without labels."""
+    """Returns `name="value",...` in the order of the metric's labels, escaped; empty without labels."""
     return ",".join(f'{name}="{_escape(value)}"' for name, value in zip(metric.labels, values, strict=True))
 
 
@@ -83,12 +85,12 @@ def _escape(value: str) -> str:
 
 
 def one(metric: Metric, value: float) -> Family:
-    """A family with a single series without labels."""
+    """Returns a family with a single series without labels."""
     return Family(metric, [("", value)])
 
 
 class NodeMetrics:
-    """The metrics of one process."""
+    """Holds the metrics of one process."""
 
     def __init__(self, now_s: Callable[[], float] = _stopped) -> None:
         self.now_s = now_s
@@ -96,7 +98,7 @@ class NodeMetrics:
         self._collectors: list[Collector] = []
 
     def counter(self, metric: Metric, *labels: str) -> Counter:
-        """The counter of these labels, made at 0 when it is new. Look it up once, not at each event."""
+        """Returns the counter with these labels, a new one at 0. Look it up once, not at each event."""
         assert metric.kind == "counter"
         known = self._pushed.setdefault(metric, {})
         key = labels_of(metric, *labels)
@@ -107,7 +109,7 @@ class NodeMetrics:
         return found
 
     def histogram(self, metric: Metric, *labels: str) -> Histogram:
-        """The histogram of these labels, made empty when it is new."""
+        """Returns the histogram with these labels, a new one if needed."""
         assert metric.kind == "histogram"
         known = self._pushed.setdefault(metric, {})
         key = labels_of(metric, *labels)
@@ -118,11 +120,11 @@ class NodeMetrics:
         return found
 
     def collect_with(self, collector: Collector) -> None:
-        """`collector()` is asked at each scrape. No two of them may yield the same metric."""
+        """Adds a collector that is called at each scrape. No two collectors may yield the same metric."""
         self._collectors.append(collector)
 
     def families(self) -> Iterator[Family | None]:
-        """Everything, as it is now; `None` = the loop may turn."""
+        """Yields everything at its current value; `None` = the caller may yield to the loop."""
         for metric, children in list(self._pushed.items()):
             rows: list[Row] = [(labels, c.value if isinstance(c, Counter) else c) for labels, c in children.items()]
             yield Family(metric, rows)
@@ -134,7 +136,7 @@ class NodeMetrics:
     # ------------------------------------------------------------ requests
 
     def timed(self, method: str, handler: Handler) -> Handler:
-        """The handler, with the time of each of its calls counted under the outcome's code."""
+        """Wraps a handler so that the time of each call is counted under the outcome's code."""
         now_s = self.now_s
         ok = self.histogram(names.REQUEST_SECONDS, method, OK)
 

@@ -1,1 +1,1 @@
-"""The life of a service process: start, serve, drain, end."""
+"""Runs a service process: start, serve, drain, stop."""

@@ -1,11 +1,11 @@
-"""Faults of ours: exceptions that no code expected. One of them ends no process and no queue, and none is passed over.
+"""Handles unexpected exceptions (bugs): none of them ends a process or a queue, and none is ignored.
 
-Rule 1: whoever meets one refuses the one command that it came from, counts it here, and goes on with the next.
-Rule 2: the first of its kind is reported with its traceback, later ones once in a while: a client that sends the same
-        poison all day fills a counter, not a disk.
-Rule 3: a loop that must never end is begun anew after a while, with growing pauses (`keep_running`).
+Rule 1: the code that catches one refuses the one command that caused it, counts it here, and continues with the next.
+Rule 2: the first of its kind is reported with its traceback, later ones once in a while: a client that repeats a bad
+        request all day fills a counter, not a disk.
+Rule 3: a loop that must never end is restarted after a pause that grows (`keep_running`).
 Rule 4: the report goes to the event loop's exception handler, which never ends a process for it (only a bare
-        `AssertionError` does), and which a simulation takes for what it is: a violation.
+        `AssertionError` does), and which a simulation counts as a violation.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _REPORT_EVERY_MS: Final = 60_000
 _PAUSE_S: Final = 0.1
 _PAUSE_MAX_S: Final = 10.0
 WHERE: Final = ("decision", "append", "open", "task", "request")
-"""Values of the metric's label."""
+"""The values of the metric's label."""
 _KINDS_MAX: Final = 256
-"""Kinds of faults that are remembered; the oldest is forgotten first."""
+"""Kinds of bugs that are remembered; the oldest is forgotten first."""
 
 
 class UnexpectedError(Exception):
-    """A fault of ours was met and contained; the original is its cause."""
+    """Reports a bug that was contained; the original exception is its cause."""
 
 
 class Bugs:
-    """Counts and reports for one process."""
+    """Counts and reports the bugs of one process."""
 
     def __init__(self, metrics: NodeMetrics, clock: WallClock) -> None:
         self._counters = {where: metrics.counter(names.INTERNAL_ERRORS, where) for where in WHERE}
@@ -42,7 +42,7 @@ class Bugs:
         self._reported_ms: OrderedDict[tuple[str, str, int], int] = OrderedDict()
 
     def met(self, where: str, error: BaseException, what: str = "") -> InternalServerError:
-        """Counts `error` under `where`, one of `WHERE`; `what` says more in the report. Returns what callers are told."""
+        """Counts `error` under `where`, one of `WHERE`; `what` adds detail to the report. Returns the error for callers."""
         self._counters[where].inc()
         if self._is_due(_kind_of(where, error)):
             message = (
@@ -66,7 +66,7 @@ class Bugs:
 
 
 async def keep_running(bugs: Bugs, run: Callable[[], Awaitable[None]], name: str) -> None:
-    """Runs until it ends by itself. After a fault it is begun anew: at once, then after pauses up to some seconds."""
+    """Runs until it ends by itself. After a bug it is restarted, with pauses that grow up to some seconds."""
     pause_s = _PAUSE_S
     while True:
         began_s = asyncio.get_running_loop().time()
@@ -81,7 +81,7 @@ async def keep_running(bugs: Bugs, run: Callable[[], Awaitable[None]], name: str
 
 
 def _kind_of(where: str, error: BaseException) -> tuple[str, str, int]:
-    """Where it was met, what it is, and the line that raised it."""
+    """Returns where the bug was caught, its type, and the line that raised it."""
     traceback, line = error.__traceback__, 0
     while traceback is not None:
         line = traceback.tb_lineno

@@ -1,8 +1,8 @@
-"""Taking a data directory over from the process that had it before.
+"""Takes over a data directory from the process that used it before.
 
 Rule 1: one process at a time. A directory that stays locked for `LOCK_WAIT_MS` is in use, and the named error says so.
-Rule 2: a process that was killed may hold its lock a moment longer (the kernel ends its last write, its container is
-        taken down): its successor waits that long, and says once that it does.
+Rule 2: a killed process may hold its lock a moment longer (the kernel completes its last write, its container is
+        removed): its successor waits that long, and logs once that it does.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _RETRY_S: Final = 0.1
 async def take(lock: Callable[[], None], clock: WallClock, directory: str) -> None:
     """Returns when `lock` succeeds; it raises `StorageError` (reason locked) while another process has the directory.
 
-    Raises what `lock` raised last: another reason at once, `locked` after `LOCK_WAIT_MS`.
+    Raises the last error of `lock`: another reason at once, `locked` after `LOCK_WAIT_MS`.
     """
     deadline_ms = clock.monotonic_ms() + LOCK_WAIT_MS
     said = False

@@ -1,6 +1,7 @@
-"""What a process said about its end, out of its log: one line for a person, without stacks.
+"""Finds in a process's log why it ended: one line for a person, without stack traces.
 
-Our services end with a sentence that begins with `oncelog `; etcd writes JSON lines of which the last grave one says why.
+Our services end with a sentence that begins with `oncelog `; etcd writes JSON lines of which the last severe one says
+why.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _MOST: Final = 300
 
 
 def last_words(lines: Sequence[str]) -> str:
-    """The last sentence of ours, else the last grave line of JSON, else the last line that is not empty, else nothing."""
+    """Returns our last sentence, else the last severe line of JSON, else the last line that is not empty, else nothing."""
     for line in reversed(lines):
         if line.startswith(_OURS) and ": " in line:
             return _cut(line.partition(": ")[2])
@@ -28,7 +29,7 @@ def last_words(lines: Sequence[str]) -> str:
 
 
 def _grave(line: str) -> str:
-    """Message and error of a JSON line that tells of a failure; nothing for other lines."""
+    """Returns message and error of a JSON line that reports a failure; empty for other lines."""
     try:
         entry = json.loads(line)
         if str(entry["level"]).lower() not in _GRAVE:

@@ -1,9 +1,9 @@
-"""A leased key that stands in the metadata store for as long as the process lives.
+"""A leased key that exists in the metadata store as long as the process runs.
 
-Rule 1: a lease is a hint that starts elections, never a lock; what matters is fenced by epochs.
-Rule 2: a lost answer is neither yes nor no: the key is read before anybody believes in it, and a lease
-        whose key cannot be shown is revoked.
-Rule 3: when the lease is gone the key is written anew under a new lease, with a new mod revision.
+Rule 1: a lease is a hint that starts elections, never a lock; epochs do the fencing.
+Rule 2: a lost answer is neither yes nor no: the key is read before the process relies on it, and a lease whose key
+        cannot be read back is revoked.
+Rule 3: when the lease is gone the key is written again under a new lease, with a new mod revision.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _RETRY_S = 0.2
 
 
 class Registration:
-    """Keeps `key` = `value` alive. `mod_revision` is that of our own write, 0 while the key is not known to stand.
+    """Keeps `key` = `value` alive. `mod_revision` is that of our own write, 0 while the key may be missing.
 
     `value` must be unique to this process (an address with a nonce) where `mod_revision` is used as an incarnation.
     `on_registered(mod_revision)` is called after each write; `on_lost()` as soon as the lease may have run out.
@@ -45,7 +45,7 @@ class Registration:
         self.mod_revision = 0
 
     async def run(self) -> None:
-        """Registers and renews for ever; cancel to end, then `withdraw`."""
+        """Registers and renews until cancelled; then call `withdraw`."""
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -73,7 +73,7 @@ class Registration:
         return self.mod_revision
 
     async def _keep_alive(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Returns when the lease is gone, or must be taken as gone because nobody confirmed it in time."""
+        """Returns when the lease is gone, or must be assumed gone because no renewal was confirmed in time."""
         valid_until = loop.time() + self._ttl_ms / 1000
         while loop.time() < valid_until:
             await asyncio.sleep(self._ttl_ms / 3000)
@@ -93,7 +93,7 @@ class Registration:
             self._on_lost()
 
     async def withdraw(self) -> None:
-        """Removes the key at once (a clean stop). Failures are left to the lease's end."""
+        """Removes the key at once (a clean stop). After a failure the key disappears with its lease."""
         lease_id, self._lease_id = self._lease_id, 0
         if lease_id:
             try:

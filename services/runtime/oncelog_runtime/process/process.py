@@ -1,11 +1,11 @@
-"""The life of a service process: read the configuration, build, start, serve, drain, end.
+"""Runs a service process: read the configuration, build, start, serve, drain, stop.
 
 Rule 1: SIGTERM and SIGINT drain: readiness goes first, then running requests finish within `shutdown_grace_ms`. A
         second signal ends the process at once.
-Rule 2: what keeps a process from starting is one sentence on stderr that says what to do, and exit code 1.
-Rule 3: a fault is contained where it is met: one request, one command, one log, one life of a shard (`bugs.py`). A broken
-        invariant (`AssertionError`) that nobody contained ends the process at once, with exit code 70: nothing more may
-        be written by a process that is wrong about its own state.
+Rule 2: a process that cannot start writes one sentence to stderr that says what to do, and ends with exit code 1.
+Rule 3: a bug is contained where it is caught: one request, one command, one log, one life of a shard (`bugs.py`). A
+        broken invariant (`AssertionError`) that was not contained ends the process at once, with exit code 70: a
+        process that is wrong about its own state must write nothing more.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _EXIT_BROKEN_INVARIANT: Final = 70
 
 
 class Service(Protocol):
-    """What a process runs. Its constructor registers handlers with `ports.server`; it does no I/O."""
+    """The service that a process runs. Its constructor registers handlers with `ports.server`; it does no I/O."""
 
     async def start(self) -> None:
         """Begins to serve. Raises an `OncelogError` whose message says what to do."""
         ...
 
     async def stop(self, grace_ms: int) -> None:
-        """Stops serving; running requests may take `grace_ms`. After a failed or cancelled `start` too."""
+        """Stops serving; running requests may take `grace_ms`. Called after a failed or cancelled `start` too."""
         ...
 
 
@@ -59,14 +59,14 @@ def run_service(
     *,
     keeps_files: bool = False,
 ) -> int:
-    """Runs one service until it is told to end; returns the process's exit code.
+    """Runs one service until it is signalled to stop; returns the process's exit code.
 
     `component` names the process in logs and in `ONCELOG_<COMPONENT>_...`; `build(config, ports)` makes the service.
-    `keeps_files`: it does nothing before the data directory is its own.
+    `keeps_files`: it does nothing before it has locked the data directory.
     """
     tune_malloc()
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # it writes lines that are no JSON, of things that we report anyway
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its lines are no JSON, and we report the same errors
     try:
         config = load(
             component, config_class, sys.argv[1:] if argv is None else argv, os.environ if environ is None else environ
@@ -86,9 +86,9 @@ def run_service(
 
 
 def _settle() -> None:
-    """What is loaded stays for the life of the process, so the garbage collector need not walk through it again.
+    """Excludes the loaded modules from garbage collection, since they stay as long as the process.
 
-    With the modules of a broker that took some 20 ms each time, in which it served nobody.
+    With the modules of a broker each collection took some 20 ms, in which no request was served.
     """
     gc.collect()
     gc.freeze()
@@ -112,7 +112,7 @@ class _Process(Generic[ConfigT]):
         self._stopping = asyncio.Event()
 
     async def run(self) -> int:
-        """The exit code."""
+        """Returns the exit code."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._on_loop_error)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -136,7 +136,8 @@ class _Process(Generic[ConfigT]):
         ports = system.build_ports(self._config, self._component, tls)
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(system.close_ports, ports)
-            if self._keeps_files:  # before any port is taken: who still has the directory still has its ports
+            if self._keeps_files:  # before any port is taken: a process that still has the directory still has its
+                # ports
                 taking = data_dir.take(partial(system.lock_disk, ports), ports.clock, self._config.data_dir)
                 if not await self._unless_signalled(taking):
                     return 0
@@ -159,7 +160,7 @@ class _Process(Generic[ConfigT]):
         return 0
 
     async def _require_metadata(self, ports: NodePorts) -> None:
-        """A process that cannot reach etcd at its start says so and ends: waiting in silence helps nobody find the typo."""
+        """Ends a process that cannot reach etcd at its start with an error: waiting silently would hide a wrong setting."""
         if self._config.etcd_connect_timeout_ms == 0:
             return
         deadline_ms = ports.clock.monotonic_ms() + self._config.etcd_connect_timeout_ms
@@ -191,7 +192,7 @@ class _Process(Generic[ConfigT]):
         stack.push_async_callback(server.stop)
 
     async def _unless_signalled(self, step: Coroutine[Any, Any, None]) -> bool:
-        """False when a signal came before this step of the start was over."""
+        """Runs a step of the start; returns False when a signal came before its end."""
         running = asyncio.create_task(step)
         signalled = asyncio.create_task(self._stopping.wait())
         await asyncio.wait((running, signalled), return_when=asyncio.FIRST_COMPLETED)

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class TaskOwner:
-    """Starts tasks, keeps them alive, and ends all of them. `on_failure` hears of each exception but cancellation."""
+    """Starts tasks, keeps references to them, and ends them all. `on_failure` gets each exception except cancellation."""
 
     def __init__(self, on_failure: Callable[[BaseException], None]) -> None:
         self._tasks: dict[asyncio.Task[Any], None] = {}

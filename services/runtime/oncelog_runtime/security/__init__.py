@@ -1,1 +1,1 @@
-"""Who may do what: rules and their meaning (`core`, pure), and the shells that read, ask and record."""
+"""Access control: shells around the rules in `core.security`, which read them, apply them and record decisions."""

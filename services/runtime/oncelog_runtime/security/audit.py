@@ -1,7 +1,8 @@
-"""The audit log: one JSON line for each refusal and for each administrative call that was let through.
+"""The audit log: one JSON line for each refusal and for each administrative call that was allowed.
 
-Rule 1: a line says who, from where, what, on what, and whether it was allowed or why not. No payload, token or password.
-Rule 2: what a client chose stands there in ASCII, escaped, and short: it can steer no terminal and forge no line.
+Rule 1: a line has the principal, its address, the operation, the resource, and whether it was allowed or why not. It
+        has no payload, token or password.
+Rule 2: text chosen by a client is written as short, escaped ASCII: it can neither control a terminal nor forge a line.
 Rule 3: lines are limited (`core/security/audit_limits.py`), metrics are not: each refusal is counted.
 
 It is the logger `oncelog.audit`, on the stream of the process's own log.
@@ -33,7 +34,7 @@ class AuditTrail:
         self._limits = AuditLimits()
 
     def record(self, decided: Decided) -> None:
-        """A decision of the rules."""
+        """Records a decision of the rules."""
         if not decided.allowed:
             self._metrics.counter(names.AUTHORIZATION_DENIED, decided.operation, decided.resource_type).inc()
         line = decided._asdict()
@@ -41,7 +42,7 @@ class AuditTrail:
         self._write(line.pop("allowed"), same, **line)
 
     def unauthenticated(self, *, peer: str, listener: str, code: str, reason: str) -> None:
-        """Somebody's proof was refused."""
+        """Records that a caller's credentials were refused."""
         self._metrics.counter(names.AUTHENTICATION_FAILURES, code).inc()
         host = peer.rpartition(":")[0]
         self._write(False, (host, code, reason), peer=peer, listener=listener, operation="AUTHENTICATE", reason=reason)
@@ -59,5 +60,5 @@ class AuditTrail:
 
 
 def plain(text: str) -> str:
-    """Printable ASCII, at most `_CHARACTERS_MAX` characters of the text."""
+    """Returns printable ASCII for at most `_CHARACTERS_MAX` characters of the text."""
     return ascii(text[:_CHARACTERS_MAX])[1:-1]

@@ -1,8 +1,9 @@
-"""The rules in force in this process: a watch over what stands in etcd, and the audit log of what they decided.
+"""The access rules in force in this process: a watch on etcd keeps them up to date, and decisions go to the audit log.
 
-Rule 1: before the first listing nobody is let in at all (`is_loaded`): no answer is given by rules that were not read.
-Rule 2: while etcd is away the last rules count.
-Rule 3: many changes at once are one change of the rules.
+Rule 1: before the first listing every caller is refused (`is_loaded`): no decision is made with rules that were not
+        read.
+Rule 2: while etcd is away the last rules apply.
+Rule 3: many changes at once are applied as one change of the rules.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from oncelog_runtime.serving.quotas import Quotas
 
 
 class Authorizer:
-    """One per process."""
+    """Follows the rules in etcd. One per process."""
 
     def __init__(self, policy: Policy, quotas: Quotas | None = None) -> None:
         self.policy = policy
         self.quotas = quotas
-        """What is told of quotas; None: nobody."""
+        """Gets changes of quotas; None = they are not used."""
         self.stored = Stored()
         self.revision = 0
         self.is_loaded = False
@@ -31,7 +32,7 @@ class Authorizer:
         self._is_due = False
 
     def access(self, principal: str, host: str) -> Access:
-        """What a caller may do. Raises `MetadataUnavailableError`, rule 1."""
+        """Returns the rights of a caller. Raises `MetadataUnavailableError`, rule 1."""
         self.require_loaded()
         return self.policy.access(principal, host)
 
@@ -41,7 +42,7 @@ class Authorizer:
             raise MetadataUnavailableError("this process has not read its access rules yet", retry_after_ms=200)
 
     async def follow(self, metadata: MetadataStore) -> None:
-        """For ever."""
+        """Applies changes in etcd until cancelled."""
         async for event in metadata.watch(SECURITY):
             self._enter(event)
             if not self._is_due:
@@ -71,7 +72,7 @@ class Authorizer:
                 future.set_result(None)
 
     async def until(self, revision: int, timeout_ms: int) -> bool:
-        """Waits until the rules are those of this revision or a later one. False: they are not yet."""
+        """Waits until the rules of this revision or a later one are in force. False: they are not yet."""
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 while self.revision < revision or self._is_due:

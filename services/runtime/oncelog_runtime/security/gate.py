@@ -1,12 +1,13 @@
-"""The one place where a handler's caller is asked whether he may.
+"""Checks the rights of a caller before its request reaches the handler; the only place that does so.
 
 Rule 1: the row of the method decides (`core/security/method_table.py`); a caller without `Access` is one of the
         cluster's services, or access rules are off.
-Rule 2: what is refused as a whole never reaches the handler. Of a request with items, the refused ones are taken out before
-        the handler sees it, and answered in their places.
+Rule 2: a request that is refused as a whole never reaches the handler. Refused items of a request are removed before
+        the handler sees it, and their errors are put in their places in the answer.
 Rule 3: a request whose topics are all allowed costs one look into a dictionary for each of its partitions.
-Rule 4: what a broker passes on is asked again, with the rights of the client that it names (`topic_access.adopt_caller`).
-Rule 5: every refusal is counted and written to the audit log, and so is every administrative call that was let through.
+Rule 4: a request that a broker forwards is checked again, with the rights of the client that it names
+        (`topic_access.adopt_caller`).
+Rule 5: every refusal is counted and written to the audit log, and so is every administrative call that was allowed.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _ERRORS: Final[dict[ResourceType, type[errors.OncelogError]]] = {
 
 
 def handler_of(spec: MethodSpec[Any, Any], serve: Serve) -> Handler:
-    """A method as a server wants it: bytes in, bytes out, and only for those who may."""
+    """Makes the handler of a method: bytes in, bytes out, and only for callers that have the rights."""
     row = TABLE.get(spec.name, None)
     is_passed_on = "forwarded_for" in spec.request.DESCRIPTOR.fields_by_name
 
@@ -66,7 +67,9 @@ def handler_of(spec: MethodSpec[Any, Any], serve: Serve) -> Handler:
 
 
 def admit(method: str, row: Row, call: CallInfo, access: Access, request: Any) -> dict[int, errors.OncelogError]:
-    """The refused items of a request, by their number; none = everything is allowed. Raises the refusal of the whole."""
+    """Returns the refused items of a request, by their number; none = everything is allowed. Raises if the whole is
+    refused.
+    """
     access.look()
     if row.asks is not None:
         acts = []
@@ -104,14 +107,14 @@ def _refused_items(
 
 
 def _all_known(each: Each, remembered: dict[str, bool], items: Any) -> bool:
-    """The way of batches: every topic was asked for before and is allowed, and no item asks for more than its topic."""
+    """The hot path of batches: every topic is cached as allowed, and no item requires more than its topic."""
     if each.asks is None:
         return all([remembered.get(item.topic_id) for item in items])  # noqa: C419 (a generator costs twice as much)
     return all([remembered.get(item.topic_id) and not item.transactional_id for item in items])  # noqa: C419
 
 
 def refusal_of(question: Question, access: Access) -> errors.OncelogError:
-    """What the caller is told. Of a topic that he may not describe, given by its id: what he is told of an unknown one."""
+    """Returns the error for the caller. A topic given by its id that it may not describe is refused like an unknown one."""
     name = question.name
     if question.by_id:
         if not access.allows_topic(Operation.DESCRIBE, name):
@@ -166,7 +169,7 @@ async def _serve_rest(
     payload: Buffer,
     serve: Serve,
 ) -> tuple[Any, Buffer]:
-    """Serves what is left; the refusals stand in the places of their items."""
+    """Serves the allowed items and puts the refusals in the places of the others."""
     each = row.each
     assert each is not None
     items = list(getattr(request, each.field))
@@ -178,18 +181,18 @@ async def _serve_rest(
     if spec.request_bulk:
         payload = _payload_of_rest(items, refused, payload)
     if hasattr(rest, "max_wait_ms"):
-        rest.max_wait_ms = 0  # there is something to say at once
+        rest.max_wait_ms = 0  # the refusals can be answered at once
     reply: Any = spec.reply()
     bulk: Buffer = b""
     if kept or each.says_more:
         reply, bulk = await serve(rest, payload)
-    if getattr(request, "acks", None) != 0:  # else nobody looks at answers about partitions
+    if getattr(request, "acks", None) != 0:  # with acks=0 the client ignores answers about partitions
         _put_in(each, items, refused, reply)
     return reply, bulk
 
 
 def _payload_of_rest(items: list[Any], refused: dict[int, errors.OncelogError], payload: Buffer) -> Buffer:
-    """The bytes of the items that are left. Raises `InvalidRequestError` when the lengths are not those of the bytes."""
+    """Returns the bytes of the allowed items. Raises `InvalidRequestError` when the lengths do not add up."""
     lengths = [item.length for item in items]
     if sum(lengths) != len(payload) or min(lengths, default=0) < 0:
         raise errors.InvalidRequestError("the lengths do not add up to the payload")

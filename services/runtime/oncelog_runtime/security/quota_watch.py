@@ -1,4 +1,4 @@
-"""Quotas of a process whose access rules are off: a watch of its own. Where they are on, theirs sees quotas too."""
+"""Follows the quotas in etcd for a process whose access rules are off. Where they are on, `Authorizer` follows both."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from oncelog_runtime.serving.quotas import Quotas
 
 
 async def follow_quotas(quotas: Quotas, metadata: MetadataStore) -> None:
-    """For ever."""
+    """Applies changes until cancelled."""
     stored = Stored()
     async for event in metadata.watch(QUOTAS):
         if isinstance(event, Change):

@@ -1,14 +1,14 @@
-"""What stands in etcd about access, below one prefix, so that one watch has all of it at one revision.
+"""The values in etcd for access control, below one prefix, so that one watch has all of them at one revision.
 
     <root>/security/acls/<digest>        Acl          a rule; the same rule has the same key
     <root>/security/bindings/<digest>    Binding      a principal has a role
     <root>/security/roles/<name>         Role         one that is not built in
     <root>/security/users/<digest>       StoredUser   a user with a password, by the digest of the name
     <root>/security/quotas/<digest>      Quota        all limits of one subject, by its digest
-    <root>/security/decoy                32 bytes     makes the salts that are told of names that are no users
+    <root>/security/decoy                32 bytes     derives the salts given for unknown user names
 
-Rule 1: no key holds a character that a client chose but for names of roles, which are `[a-z0-9._-]`.
-Rule 2: a value that cannot be parsed is kept out and reported, and harms nobody else.
+Rule 1: no key holds text chosen by a client, except names of roles, which are `[a-z0-9._-]`.
+Rule 2: a value that cannot be parsed is left out and logged, and affects no other.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class StoredUser:
-    """A user; `mod_revision` tells one password from the next."""
+    """A user with a password; `mod_revision` distinguishes one password from the next."""
 
     name: str
     credential: Credential
@@ -51,7 +51,7 @@ class StoredUser:
 
 @dataclass(slots=True)
 class Stored:
-    """Everything, by key."""
+    """All values, by key."""
 
     acls: dict[str, Acl] = field(default_factory=dict)
     bindings: dict[str, Binding] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Stored:
     decoy: bytes = b""
 
     def enter(self, key: str, value: bytes | None, mod_revision: int) -> None:
-        """One key changed; None = it is gone."""
+        """Applies the change of one key; None = it was deleted."""
         if key == DECOY_KEY:
             self.decoy = value or b""
         elif key.startswith(ACLS):
@@ -76,11 +76,11 @@ class Stored:
             _enter(self.quotas, key, value, quota_of)
 
     def roles_by_name(self) -> dict[str, Role]:
-        """Those that are not built in."""
+        """Returns the roles that are not built in."""
         return {role.name: role for role in self.roles.values()}
 
     def user(self, name: str) -> StoredUser | None:
-        """By name."""
+        """Returns the user with this name."""
         return self.users.get(user_key(name))
 
 
@@ -95,37 +95,37 @@ def _enter(into: dict[str, T], key: str, value: bytes | None, decode: Callable[[
 
 
 def encode(values: dict[str, Any]) -> bytes:
-    """The value in etcd."""
+    """Returns the value for etcd."""
     return json.dumps({"version": _VERSION, **values}, sort_keys=True, separators=(",", ":")).encode()
 
 
 def acl_key(acl: Acl) -> str:
-    """Its key."""
+    """Returns the key of a rule."""
     return ACLS + acl.key
 
 
 def binding_key(binding: Binding) -> str:
-    """Its key."""
+    """Returns the key of a binding."""
     return BINDINGS + binding.key
 
 
 def role_key(name: str) -> str:
-    """Its key."""
+    """Returns the key of a role."""
     return ROLES + name
 
 
 def user_key(name: str) -> str:
-    """Its key."""
+    """Returns the key of a user."""
     return USERS + digest(name)
 
 
 def quota_key(subject: str) -> str:
-    """Its key."""
+    """Returns the key of a quota."""
     return QUOTAS + digest(subject)
 
 
 def encode_user(user: StoredUser) -> bytes:
-    """The value in etcd: nothing in it is a password, or becomes one."""
+    """Returns the value for etcd: it contains no password, and none can be derived from it."""
     secret = user.credential
     return encode(
         {

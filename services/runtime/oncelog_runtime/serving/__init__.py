@@ -1,1 +1,1 @@
-"""What serving a call needs, whatever the transport: who calls, what he may use up, where else to go."""
+"""Support for serving a call, whatever the transport: the caller, its limits, and the process to go to instead."""

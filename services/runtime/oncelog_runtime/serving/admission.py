@@ -1,8 +1,8 @@
-"""What one request may hold of the process's memory for answers, from its handler until its answer has left.
+"""The process memory that one request may take for its answer, from its handler until the answer was sent.
 
-Rule 1: a handler takes bytes before it reads or unpacks them, and waits its turn when there are none; the server gives them
-        back when the answer was written, or when nobody will get it: on every way out, once.
-Rule 2: like `CALL`, `ADMISSION` is set by the server before the handler starts; nothing may depend on it being set.
+Rule 1: a handler takes bytes before it reads or unpacks them, and waits its turn when there are none; the server
+        releases them once, when the answer was written or cannot be delivered any more.
+Rule 2: like `CALL`, `ADMISSION` is set by the server before the handler starts; no code may depend on it being set.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from oncelog_runtime.core.budget import Budget
 
 
 class Admission:
-    """The bytes that one request holds of its connection's budget."""
+    """The bytes that one request has taken of its connection's budget."""
 
     __slots__ = ("_budget", "answer_bytes_max", "held_bytes")
 
@@ -23,15 +23,15 @@ class Admission:
         self._budget = budget
         self.held_bytes = 0
         self.answer_bytes_max: int | None = None
-        """What the caller's quota lets one answer hold, if that is a matter of choice; None = anything."""
+        """The largest answer by the caller's quota, where the handler can choose its size; None = no limit."""
 
     @property
     def available_bytes(self) -> int:
-        """What may be taken now."""
+        """The bytes that may be taken now."""
         return self._budget.available_bytes
 
     def take(self, size: int) -> None:
-        """Takes bytes now. Raises `ResourceExhaustedError`, and then holds what it held."""
+        """Takes bytes now. Raises `ResourceExhaustedError`, and then takes nothing."""
         self._budget.reserve(size)
         self.held_bytes += size
 
@@ -52,13 +52,13 @@ class Admission:
         self.held_bytes += size
 
     def keep(self, size: int) -> None:
-        """Gives back what is held above `size`."""
+        """Releases the bytes above `size`."""
         if self.held_bytes > size:
             released, self.held_bytes = self.held_bytes - size, size
             self._budget.release(released)
 
     def close(self) -> None:
-        """Gives everything back. Any number of times."""
+        """Releases everything. May be called repeatedly."""
         self.keep(0)
 
 

@@ -1,4 +1,4 @@
-"""What is served at which listener: both worlds, gRPC and the simulation, ask here before they start a handler."""
+"""Decides which methods each listener serves; gRPC and the simulation ask here before they start a handler."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from oncelog_runtime.serving.call_context import CallInfo
 
 
 def refusal(listener: str, method: str) -> ClusterAuthorizationError | None:
-    """Why `method` (`Service.Method`) is not served at this listener; None when it is."""
+    """Returns the error when `method` (`Service.Method`) is not served at this listener; None when it is."""
     if listener == INTERNAL or method in method_audience.CLIENT:
         return None
     return ClusterAuthorizationError(
@@ -18,7 +18,7 @@ def refusal(listener: str, method: str) -> ClusterAuthorizationError | None:
 
 
 def refusal_of(call: CallInfo, method: str) -> OncelogError | None:
-    """As `refusal`; and why this very caller is not served, whatever the request says."""
+    """Also refuses a caller whose certificate may not call the method, or whose credentials have expired."""
     if call.listener != INTERNAL and (refused := refusal(call.listener, method)) is not None:
         return refused
     if call.methods is not None and method not in call.methods:

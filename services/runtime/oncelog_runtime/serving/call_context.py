@@ -1,7 +1,7 @@
-"""Who calls: what a handler may ask about the request that it serves.
+"""The caller of the request that a handler serves.
 
-Rule: a server sets `CALL` before it starts a handler; tasks which that handler starts inherit it. Nothing may depend
-on it being set: the simulated network does not authenticate.
+Rule: a server sets `CALL` before it starts a handler; tasks started by that handler inherit it. No code may depend on
+it being set: the simulated network does not authenticate.
 """
 
 from __future__ import annotations
@@ -23,26 +23,27 @@ class CallInfo:
     """The caller of one link or unary call."""
 
     peer: str
-    """Network address, for logs."""
+    """The network address, for logs."""
     principals: tuple[str, ...] = ()
     """Subject alternative names of a verified client certificate; empty without mutual TLS."""
     listener: str = "internal"
-    """The door it came through, one of `oncelog_runtime.core.listeners.NAMES`."""
+    """The listener that accepted the call, one of `oncelog_runtime.core.listeners.NAMES`."""
     access: Access | None = None
-    """Who the caller proved to be and what he may do; None: access rules are off, or it is one of the cluster's services."""
+    """The caller's principal and rights; None: access rules are off, or it is one of the cluster's services."""
     access_of: Callable[[str, str], Access] | None = None
-    """Of one of the cluster's services: what the client may do for whom it asks, by principal and host. None: access rules
-    are off, or it is a client."""
+    """For one of the cluster's services: returns the rights of the client for which it calls, by principal and host.
+    None: access rules are off, or the caller is a client.
+    """
     methods: frozenset[str] | None = None
-    """What a service with this certificate may call, where rules say so; None = everything."""
+    """The methods that a service with this certificate may call, if rules limit them; None = all."""
     expires_ms: int = 0
-    """Wall clock time from which on the caller's token counts no more; 0 = never."""
+    """Wall-clock time at which the caller's token expires; 0 = never."""
     over: Callable[[], OncelogError | None] | None = None
-    """Why what the caller was let in with counts no more (a changed password, an ended token); None: it cannot end."""
+    """Returns an error once the credentials are invalid (a changed password, an expired token); None: they cannot expire."""
 
     @property
     def principal(self) -> str:
-        """Who it is, for logs and quotas; empty without access rules."""
+        """The caller's principal, for logs and quotas; empty without access rules."""
         return self.access.principal if self.access is not None else ""
 
 
@@ -50,9 +51,9 @@ CALL: Final[ContextVar[CallInfo | None]] = ContextVar("oncelog_call", default=No
 
 
 def asked_on(*, client_listener: bool) -> str:
-    """The listener whose addresses the caller of the running handler can use.
+    """Returns the listener whose addresses the caller of the running handler can use.
 
-    `client_listener`: this process has a listener for clients; without one, clients come to the internal listener.
+    `client_listener`: this process has a listener for clients; without one, clients use the internal listener.
     """
     call = CALL.get()
     listener = call.listener if call is not None else INTERNAL

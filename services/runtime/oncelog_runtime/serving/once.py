@@ -1,11 +1,12 @@
-"""Executes each administrative call once: a copy of it, whenever it comes, gets the first one's answer and changes nothing.
+"""Executes each administrative call once: a repeated copy gets the first one's answer and changes nothing.
 
-Rule 1: a call is named by its nonce, and belongs to one term of whoever executes it (a controller's election, an incarnation,
-        an epoch of a shard). A term begins with an empty memory, so a call of another term is refused: nobody can know
-        whether it was executed before.
-Rule 2: a call runs to its end, also when the handler that brought it is cancelled: the next copy waits for the same end.
-Rule 3: a definite answer is kept. One that says "try again" is not: the caller will, under the same nonce.
-Rule 4: an older client names no call; its calls are executed as they come, as they were in its version.
+Rule 1: a call is named by its nonce, and belongs to one term of the process that executes it (a controller's election,
+        an incarnation, an epoch of a shard). A term begins with an empty memory, so a call of another term is refused:
+        whether it was executed before cannot be known.
+Rule 2: a call runs to its end, even when the handler that started it is cancelled: the next copy waits for the same
+        end.
+Rule 3: a definite answer is kept. A retriable error is not: the caller will try again, with the same nonce.
+Rule 4: an older client names no call; its calls are executed each time, as they were in its version.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _NONCE_MAX: Final = 64
 
 
 class Once:
-    """What was executed lately. `stale()` makes the refusal of a call that belongs to another term."""
+    """Remembers recently executed calls. `stale()` makes the refusal of a call that belongs to another term."""
 
     def __init__(self, stale: Callable[[], OncelogError], kept: int = _KEPT) -> None:
         self._stale = stale
@@ -33,7 +34,7 @@ class Once:
         self._calls: OrderedDict[tuple[str, int], asyncio.Task[Any]] = OrderedDict()
 
     async def run(self, call: types_pb2.CallIdentity, term: int, work: Callable[[], Awaitable[T]]) -> T:
-        """The outcome of `work`, or of its first copy. Raises what it raised, or that the call is of another term."""
+        """Returns the outcome of `work`, or of its first copy. Raises its error, or the refusal of a call of another term."""
         if not call.nonce:
             return await work()
         if len(call.nonce) > _NONCE_MAX:
@@ -57,7 +58,7 @@ class Once:
             except OncelogError as error:
                 if error.retriable:
                     raise
-                return None, copy(error)  # what was raised holds frames, and they hold the whole request
+                return None, copy(error)  # the original refers to frames, which hold the whole request
 
         task = self._calls[key] = asyncio.get_running_loop().create_task(execute(), name=f"call {key[0]}")
         task.add_done_callback(lambda done: self._ended(key, done))

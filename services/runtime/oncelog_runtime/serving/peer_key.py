@@ -1,4 +1,4 @@
-"""Who a caller is when connections, links and memory are shared out: by principal, or by address who has not said who he is."""
+"""The key by which connections, links and memory are divided among callers: the principal, or else the address."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from oncelog_runtime.serving.call_context import CallInfo
 
 
 def peer_of(caller: CallInfo) -> str:
-    """The principal (`User:alice`), else the address without its port: `ipv4:10.0.0.7` of `ipv4:10.0.0.7:41234`."""
+    """Returns the principal (`User:alice`), else the address without its port: `ipv4:10.0.0.7` of `ipv4:10.0.0.7:41234`."""
     if caller.principal not in ("", ANONYMOUS):
         return caller.principal
     address, _, port = caller.peer.rpartition(":")

@@ -1,10 +1,10 @@
-"""Quotas in force in this process: who asks, what he has used, how long he waits.
+"""The quotas in force in this process: each caller's use, and how long its requests wait.
 
-Rule 1: only callers at the client and the external listener are counted. What services ask of each other never waits, so what
-        a broker passes on is counted once, where the client asked.
-Rule 2: while nobody has a quota, that costs one look at `is_active`.
-Rule 3: who waits and who is refused is told: in the frame (`throttle_ms`) or in the error (`retry_after_ms`).
-Rule 4: while etcd is away the last quotas count; before the first listing there are none.
+Rule 1: only callers at the client and the external listener are counted. Calls between services never wait, so a
+        forwarded request is counted once, where the client sent it.
+Rule 2: while no quota is set, a request costs one look at `is_active`.
+Rule 3: a delay or refusal is reported: in the frame (`throttle_ms`) or in the error (`retry_after_ms`).
+Rule 4: while etcd is away the last quotas apply; before the first listing there are none.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from oncelog_runtime.observability.metrics import NodeMetrics
 from oncelog_runtime.serving.call_context import CALL, CallInfo
 
 DELAY_MAX_MS: Final = 1_000
-"""A request that would wait longer is refused, so a caller keeps no more waiting here than he may send in this time."""
+"""A request that would wait longer is refused, so no more requests of a caller wait here than it may send in this time."""
 ACCOUNTS_MAX: Final = 10_000
-"""Callers that are remembered; above it, those go that have rested longest."""
+"""Callers that are remembered; above it, one of the longest idle ones is dropped."""
 _DELAYING: Final = (QuotaKind.PRODUCE_BYTES, QuotaKind.FETCH_BYTES, QuotaKind.REQUESTS)
 _BYTES_OF: Final = {
     "PartitionLeader.Produce": QuotaKind.PRODUCE_BYTES,
@@ -40,7 +40,7 @@ _BYTES_OF: Final = {
 
 
 def subject_of(caller: CallInfo) -> str:
-    """Whose quotas count; empty for the cluster's own services, who have none."""
+    """Returns the subject whose quotas apply; empty for the cluster's own services, which have none."""
     if caller.listener == INTERNAL:
         return ""
     if caller.principal not in ("", ANONYMOUS):
@@ -49,7 +49,7 @@ def subject_of(caller: CallInfo) -> str:
 
 
 def _address_of(peer: str) -> str:
-    """`10.0.0.7` of `ipv4:10.0.0.7:41234`; what is no such address, as it is."""
+    """Returns `10.0.0.7` for `ipv4:10.0.0.7:41234`; any other text unchanged."""
     host = unquote(peer).partition(":")[2].rpartition(":")[0].strip("[]").partition("%")[0]
     try:
         address = ipaddress.ip_address(host)
@@ -59,7 +59,7 @@ def _address_of(peer: str) -> str:
 
 
 class Pass:
-    """A request that was let in, from then until its answer. `delay_ms`: when it may start."""
+    """An admitted request, until its answer. `delay_ms`: how long to wait before it starts."""
 
     __slots__ = ("_account", "_kind", "_open", "delay_ms")
 
@@ -70,7 +70,7 @@ class Pass:
         self.delay_ms = delay_ms
 
     def answered(self, size: int) -> int:
-        """The answer is made. How long the caller should send no more of this method."""
+        """Charges the answer; returns for how long the caller should not send this method again."""
         if not self._open:
             return 0
         self._open = False
@@ -78,23 +78,23 @@ class Pass:
 
     @property
     def answer_bytes_max(self) -> int | None:
-        """What one answer may hold, so that one alone makes no long debt; None = anything."""
+        """The largest size of one answer, so that a single one causes no long debt; None = no limit."""
         return self._account.limits.get(QuotaKind.FETCH_BYTES) if self._kind is QuotaKind.FETCH_BYTES else None
 
     def close(self) -> None:
-        """There will be no answer. Any number of times, and after `answered` too."""
+        """Ends a request without an answer. May be called repeatedly, and after `answered`."""
         if self._open:
             self._open = False
             self._account.abandoned()
 
 
 class Quotas:
-    """One per process."""
+    """Applies the quotas of one process."""
 
     def __init__(self, metrics: NodeMetrics | None = None) -> None:
         metrics = metrics or NodeMetrics()
         self.is_active = False
-        """Somebody has a quota."""
+        """True when any quota is set."""
         self.table = QuotaTable()
         self._generation = 0
         self._accounts: OrderedDict[str, Account] = OrderedDict()
@@ -102,7 +102,7 @@ class Quotas:
         self._refused = {kind: metrics.counter(names.QUOTA_REFUSED, str(kind)) for kind in QuotaKind}
 
     def replace(self, quotas: Iterable[Quota]) -> None:
-        """Other quotas count from here on; what was used stays used."""
+        """Applies other quotas from now on; what was used stays counted."""
         self.table = QuotaTable(quotas)
         self._generation += 1
         self.is_active = bool(self.table)
@@ -112,7 +112,7 @@ class Quotas:
     # ------------------------------------------------------------ requests
 
     def admit(self, subject: str, method: str, size: int, timeout_ms: int) -> Pass:
-        """Lets a request of `size` bytes in. Raises `ThrottlingQuotaExceededError` when it would wait too long."""
+        """Admits a request of `size` bytes. Raises `ThrottlingQuotaExceededError` when it would wait too long."""
         kind = _BYTES_OF.get(method)
         account = self._account(subject)
         try:
@@ -128,17 +128,17 @@ class Quotas:
     # ------------------------------------------------------------ what cannot be delayed
 
     def connect(self, subject: str, connections: int) -> None:
-        """One more connection beside so many. Raises `ThrottlingQuotaExceededError`."""
+        """Admits one more connection beside this many. Raises `ThrottlingQuotaExceededError`."""
         if self.is_active and subject:
             self._refusing(lambda account, _: account.connect(connections), subject)
 
     def change_partitions(self, count: int) -> None:
-        """The running handler's caller makes or removes partitions. Raises `ThrottlingQuotaExceededError`."""
+        """Admits that the running handler's caller creates or deletes partitions. Raises `ThrottlingQuotaExceededError`."""
         if self.is_active and count and (subject := _caller_now()):
             self._refusing(lambda account, now_ms: account.change_partitions(count, now_ms), subject)
 
     def use_transactional_id(self, transactional_id: str) -> None:
-        """The running handler's caller begins a session under this id. Raises `ThrottlingQuotaExceededError`."""
+        """Admits a session of the running handler's caller under this id. Raises `ThrottlingQuotaExceededError`."""
         if self.is_active and (subject := _caller_now()):
             self._refusing(lambda account, now_ms: account.use_transactional_id(transactional_id, now_ms), subject)
 
@@ -167,7 +167,7 @@ class Quotas:
         return account
 
     def _forget_one(self, now_ms: float) -> None:
-        """Of those that have rested longest one that loses nothing by it, else the first of them."""
+        """Drops one of the longest unused accounts: one that is idle if possible, otherwise the first."""
         resting = [subject for subject, _ in zip(self._accounts, range(_LOOKED_AT), strict=False)]
         idle = (subject for subject in resting if self._accounts[subject].is_idle(now_ms))
         del self._accounts[next(idle, resting[0])]
@@ -182,5 +182,5 @@ def _caller_now() -> str:
 
 
 def _now_ms() -> float:
-    """The running loop's clock: virtual in the simulation, and the one of its timers."""
+    """Returns the running loop's time: virtual in the simulation, and the same clock as its timers."""
     return asyncio.get_running_loop().time() * 1000

@@ -1,14 +1,16 @@
-"""Session tokens: who was given a producer id or a session of a transactional id can show that it was.
+"""Session tokens: the owner of a producer id or of a session of a transactional id proves with one that it was given to
+it.
 
-Rule 1: a token is a keyed hash over what it is for, so every broker and coordinator checks it alone: nothing is asked, nothing
-        is stored. The key stands in etcd and is known to the cluster's services alone; it never goes out.
-Rule 2: a producer id's token is for its plain batches and for settling them. A session's token, of (transactional id's producer
-        id, session epoch) and of the transactional id itself, is for all that the session does: batches of its transactions,
-        whoever of its participants writes them, enrolment, end, renewal, offsets. A later session has another epoch, and so
-        another token. Under another transactional id's name it opens nothing: rights are asked for that name (`security.gate`).
-Rule 3: names, numbers and epochs are no secrets: operators' lists tell them. What is told to others never holds a token.
-Rule 4: tokens are given to everybody who begins, and are looked at only where `require_session_tokens` is set, or access rules
-        are on: clients of an older version show none.
+Rule 1: a token is a keyed hash over its subject, so every broker and coordinator checks it alone: nothing is requested,
+        nothing is stored. The key is in etcd and known only to the cluster's services; it never leaves them.
+Rule 2: a producer id's token is for its plain batches and for settling them. A session's token covers (transactional
+        id's producer id, session epoch) and the transactional id itself, and is for everything that the session does:
+        batches of its transactions by all of its participants, enrolment, end, renewal, offsets. A later session has
+        another epoch, and so another token. It is not valid for another transactional id: rights are checked for that
+        name (`security.gate`).
+Rule 3: names, numbers and epochs are no secrets: operators' lists show them. No such list contains a token.
+Rule 4: every new session or producer gets a token, but it is checked only where `require_session_tokens` is set, or
+        access rules are on: clients of an older version send none.
 """
 
 from __future__ import annotations
@@ -31,24 +33,24 @@ SHOWN_CHARACTERS: Final = 12
 
 
 class SessionTokens:
-    """See the module. Made of a process's view of the cluster, which follows the key."""
+    """Makes and checks tokens, with the key from the process's view of the cluster."""
 
     def __init__(self, view: ClusterView, *, required: bool) -> None:
         self._view = view
         self.required = required
 
-    # ------------------------------------------------------------ giving
+    # ------------------------------------------------------------ making
 
     def of_producer(self, producer_id: int) -> bytes:
-        """For a producer without a transactional id; empty while this process does not know the key."""
+        """Returns the token of a producer without a transactional id; empty while this process does not know the key."""
         return self._make(_PRODUCER, producer_id, _NO_EPOCH)
 
     def of_session(self, transactional_id: str, txn_producer_id: int, session_epoch: int) -> bytes:
-        """For a session of a transactional id, and for all participants of its transactions."""
+        """Returns the token of a session of a transactional id, for all participants of its transactions."""
         return self._make(_SESSION, txn_producer_id, session_epoch, transactional_id)
 
     def _make(self, kind: bytes, producer_id: int, epoch: int, transactional_id: str = "") -> bytes:
-        """The epoch stands in it, so that a token can be checked where the caller names no epoch."""
+        """Makes a token. It contains the epoch, so that it can be checked for calls that name no epoch."""
         key = self._view.session_key
         if not key:
             return b""
@@ -58,20 +60,18 @@ class SessionTokens:
     # ------------------------------------------------------------ checking
 
     def require_producer(self, producer_id: int, token: bytes) -> None:
-        """Raises `TransactionalIdAuthorizationError` unless the producer id was given to whoever shows this."""
+        """Raises `TransactionalIdAuthorizationError` unless this is the producer id's token."""
         if self.required:
             self._require(token, self.of_producer(producer_id), producer_id)
 
     def require_session(self, transactional_id: str, txn_producer_id: int, session_epoch: int, token: bytes) -> None:
-        """Raises `TransactionalIdAuthorizationError` unless this session, of this transactional id, was given to whoever shows
-        this.
-        """
+        """Raises `TransactionalIdAuthorizationError` unless this is the token of this session of this transactional id."""
         if self.required:
             self._require(token, self.of_session(transactional_id, txn_producer_id, session_epoch), txn_producer_id)
 
     def require_any_session(self, transactional_id: str, txn_producer_id: int, token: bytes) -> None:
-        """As `require_session`, for calls that name no epoch: a former session's token is one, too. What it may still do, the
-        core decides: hear what became of its transactions, and nothing else.
+        """Checks calls that name no epoch: the token of a former session is valid too. The core decides what such a
+        session may still do: learn the outcomes of its transactions, and nothing else.
         """
         if self.required:
             epoch = _EPOCH.unpack_from(token)[0] if len(token) == _EPOCH.size + _HASH_BYTES else _NO_EPOCH
@@ -87,11 +87,11 @@ class SessionTokens:
                 producer_id=producer_id,
             )
 
-    # ------------------------------------------------------------ telling others
+    # ------------------------------------------------------------ lists of operators
 
     def shown_run(self, owner_run: str) -> str:
-        """A run's name for operators' lists. It is what a run's participants are known by, so where tokens are required, the
-        beginning of its hash stands for it.
+        """Returns a run's name for operators' lists. A participant identifies itself by the name of its run, so where
+        tokens are required, the beginning of a hash is shown instead.
         """
         if not self.required or not owner_run:
             return owner_run

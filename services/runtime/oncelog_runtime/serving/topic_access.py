@@ -1,12 +1,15 @@
-"""What is closed to clients whatever access rules say: every handler that names a topic or a partition asks here first.
+"""Operations that are closed to clients whatever the access rules say: every handler that names a topic checks here
+first.
 
-Rule 1: the caller is whoever came in by a listener (`CALL`), or the client for whom another broker asks (`adopt_caller`).
-        What is passed on is judged twice by the same caller: before it is passed on, and where it arrives.
-Rule 2: the cluster's own topics are closed to clients, reading included. Open is where their replicas are and how far their
-        logs go (`PLACEMENT`): an operator who restarts brokers needs it, and it tells nothing of what stands in them.
-Rule 3: a handler asks before anything is written, and before it says whether the broker leads the partition.
-Rule 4: without a listener for clients, services and clients share the internal one, and nobody can tell them apart there.
-Rule 5: access rules (`security.gate`) come on top: they are asked before, and none of them opens what is closed here.
+Rule 1: the caller is the one that was accepted by a listener (`CALL`), or the client for whom another broker calls
+        (`adopt_caller`). A forwarded request is checked twice for the same caller: before it is forwarded, and where it
+        arrives.
+Rule 2: the cluster's own topics are closed to clients, for reading too. Open are the placement of their replicas and
+        the ends of their logs (`PLACEMENT`): an operator who restarts brokers needs them, and they reveal nothing of
+        the content.
+Rule 3: a handler checks before anything is written, and before it reveals whether the broker leads the partition.
+Rule 4: without a listener for clients, services and clients share the internal one, and cannot be distinguished there.
+Rule 5: access rules (`security.gate`) are checked in addition, before this; no rule opens what is closed here.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from oncelog_runtime.serving.call_context import CALL, CallInfo
 
 
 class TopicOperation(enum.Enum):
-    """Kafka's operations on a topic, and `PLACEMENT`: what operators see of replicas (Kafka: DESCRIBE)."""
+    """Kafka's operations on a topic, and `PLACEMENT`: the replicas as shown to operators (Kafka: DESCRIBE)."""
 
     READ = "read"
     WRITE = "write"
@@ -35,7 +38,7 @@ class TopicOperation(enum.Enum):
 
 
 _OPEN = (TopicOperation.PLACEMENT, TopicOperation.DESCRIBE_CONFIGS)
-"""What clients may do with the cluster's own topics."""
+"""The operations that clients may use on the cluster's own topics."""
 
 
 def require_access(topic: str, operation: TopicOperation) -> None:
@@ -53,7 +56,7 @@ def require_access(topic: str, operation: TopicOperation) -> None:
 
 
 def forwarded_for() -> types_pb2.ForwardedCaller:
-    """What a request must carry that is passed on to another broker."""
+    """Returns the caller, for a request that is forwarded to another broker."""
     call = CALL.get()
     if call is None:
         return types_pb2.ForwardedCaller()
@@ -64,10 +67,11 @@ def forwarded_for() -> types_pb2.ForwardedCaller:
 
 
 def adopt_caller(claim: types_pb2.ForwardedCaller) -> None:
-    """From here on the running handler works for the client that another broker named, with that client's rights.
+    """Makes the running handler work for the client that another broker named, with that client's rights.
 
-    Only a service may say so (`_is_service`): a client that names somebody else is taken for what it is. Where access rules
-    are on, a client of whom no name is known is anonymous. Raises `MetadataUnavailableError` before the rules were read.
+    Only a service may name a client (`_is_service`): a client that names another one is still treated as itself. Where
+    access rules are on, a client without a known name is anonymous. Raises `MetadataUnavailableError` before the rules
+    were read.
     """
     call = CALL.get()
     if call is None or not _is_service(call) or claim.listener not in NAMES:
@@ -79,7 +83,7 @@ def adopt_caller(claim: types_pb2.ForwardedCaller) -> None:
 
 
 def _is_service(call: CallInfo) -> bool:
-    """It came by the internal listener, nobody who has a name and rights of his own did that, and where `service_rules` say
-    which certificates are services', its own is one.
+    """True for a call at the internal listener, without a principal that has rights of its own, and with a certificate
+    that `service_rules`, where set, assign to a service.
     """
     return call.listener == INTERNAL and call.access is None and call.methods != frozenset()

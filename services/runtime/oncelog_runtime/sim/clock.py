@@ -1,4 +1,4 @@
-"""Clocks of simulated nodes: virtual time, with a skew and a drift of its own for each.
+"""Clocks of simulated nodes: virtual time, with a skew and a drift for each node.
 
 Rule: `now_ms` may step back (`step`), `monotonic_ms` never does.
 """
@@ -22,11 +22,11 @@ class SimClock:
         self._rate = 1.0 + drift
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970, as this node believes."""
+        """Returns milliseconds since 1970, as this node believes."""
         return EPOCH_MS + self._skew_ms + int(self._loop.time() * 1000 * self._rate)
 
     def monotonic_ms(self) -> int:
-        """Milliseconds since the simulation's start, with this node's drift."""
+        """Returns milliseconds since the simulation's start, with this node's drift."""
         return int(self._loop.time() * 1000 * self._rate)
 
     def step(self, ms: int) -> None:

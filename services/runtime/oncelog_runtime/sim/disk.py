@@ -5,9 +5,10 @@ Rule 1: a power cut keeps, per file, what was synced and a random prefix (whole 
 Rule 2: a killed process loses nothing that it wrote: the page cache belongs to the kernel.
 Rule 3: after a failed sync the file's unsynced bytes never become durable, whatever later syncs say (fsyncgate).
 Rule 4: after a crash the old `SimDisk` is unplugged: every call raises `CancelledError`, and changes nothing. The next
-        life gets an heir.
-Rule 5: a hung disk (`hang`) raises nothing and ends nothing: whatever is awaited waits until `thaw`, and what was being
-        synced is then durable. A process killed meanwhile finds the disk still hung; a power cut ends the hang.
+        process gets a successor (`after_kill`, `after_power_cut`).
+Rule 5: a hung disk (`hang`) raises nothing and completes nothing: awaited calls wait until `thaw`, and syncs in
+        progress are then durable. A process that replaces a killed one finds the disk still hung; a power cut ends the
+        hang.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _ROOMY_BYTES: Final = 1 << 40
 
 
 class _Hang:
-    """Whether a disk answers at all; shared with the heir of a killed process."""
+    """Whether a disk answers; shared with the disk of the next process after a kill."""
 
     __slots__ = ("active", "on_append", "waiting")
 
@@ -56,7 +57,7 @@ class _Hang:
 
 
 class _Inode:
-    """The bytes of one file. `cut_tail` holds durable bytes that an unsynced truncation has cut off."""
+    """The bytes of one file. `cut_tail` holds durable bytes that an unsynced truncation has removed."""
 
     __slots__ = ("cut_tail", "data", "frozen", "synced")
 
@@ -67,7 +68,7 @@ class _Inode:
         self.frozen = False
 
     def after_power_cut(self, random: Random, plan: FaultPlan) -> _Inode:
-        """What the platter holds, in a new inode where everything is durable."""
+        """Returns the content on the platter, as a new inode where everything is durable."""
         kept = _Inode()
         if self.cut_tail and random.random() < 0.5:
             kept.data = self.data[: self.synced] + self.cut_tail  # the truncation never happened
@@ -91,7 +92,7 @@ class _Inode:
 
 
 def _sector_prefix(start: int, length: int, random: Random) -> int:
-    """A random number of bytes from `start` that ends at a sector's border, or the whole."""
+    """Returns a random number of bytes from `start` that ends at a sector's border, or all of them."""
     first = -start % SECTOR_BYTES
     borders = 0 if length < first else 1 + (length - first) // SECTOR_BYTES
     pick = random.randint(0, borders + 1)
@@ -123,13 +124,13 @@ class SimFile:
         self._inode.data += data
 
     def read(self, position: int, length: int) -> bytes:
-        """Up to `length` bytes."""
+        """Returns up to `length` bytes."""
         self._open()
         self._disk.before_read(self.path)
         return bytes(self._inode.data[position : position + length])
 
     async def sync(self) -> None:
-        """Takes virtual time; what was appended before the call is then durable."""
+        """Takes virtual time; everything appended before the call is then durable."""
         self._usable()
         inode, end = self._inode, len(self._inode.data)
         failed = await self._disk.sync_time(self.path)
@@ -142,7 +143,7 @@ class SimFile:
             inode.synced = max(inode.synced, min(end, len(inode.data)))
 
     def truncate(self, size: int) -> None:
-        """Cuts the file; durable at the next sync."""
+        """Truncates the file; durable at the next sync."""
         self._usable()
         inode = self._inode
         if not 0 <= size <= len(inode.data):
@@ -169,7 +170,7 @@ class SimFile:
 
 @dataclass(frozen=True, slots=True)
 class Rot:
-    """A byte that is another one than was written."""
+    """A byte that differs from the one that was written."""
 
     disk: SimDisk
     path: str
@@ -178,7 +179,7 @@ class Rot:
 
     @property
     def is_there(self) -> bool:
-        """Nobody has cut, removed or replaced it."""
+        """True until the byte was truncated, removed or replaced."""
         file = self.disk._files.get(self.path)
         return file is not None and self.position < len(file.data) and file.data[self.position] == self.byte
 
@@ -193,7 +194,7 @@ class SimDisk:
         self.name = name
         self.dead = False
         self.fails_sync_of = ""
-        """The next sync of a log's file whose path has this part fails; empty = none does."""
+        """The next sync of a log file whose path contains this text fails; empty = none does."""
         self._random = random
         self._files: dict[str, _Inode] = {}
         self._dirs: dict[str, None] = {"": None}
@@ -229,7 +230,7 @@ class SimDisk:
         return path in self._files or path.rstrip("/") in self._dirs
 
     def list(self, path: str) -> list[str]:
-        """Names in a directory, sorted."""
+        """Returns the names in a directory, sorted."""
         self.plugged()
         prefix = f"{path.rstrip('/')}/" if path.strip("/.") else ""
         names = {name[len(prefix) :] for name in (*self._files, *self._dirs) if name.startswith(prefix)}
@@ -249,7 +250,7 @@ class SimDisk:
                 self._later(made, lambda made=made: self._durable_dirs.setdefault(made))  # type: ignore[misc]
 
     def remove(self, path: str) -> None:
-        """Removes a file or a whole directory; absent is fine."""
+        """Removes a file or a whole directory; a missing one is no error."""
         self.plugged()
         path = path.rstrip("/")
         if path in self._files:
@@ -277,24 +278,24 @@ class SimDisk:
         self._later(new, lambda: _move(self._durable_files, self._durable_dirs, moved, dirs, old, new))
 
     def _rename_file(self, old: str, new: str) -> None:
-        """As `rename`, of what has nothing inside: most of what is ever renamed."""
+        """Renames a file, which is simpler than a directory, and the most frequent rename."""
         inode = self._files[old]
 
         def move(files: dict[str, _Inode]) -> None:
             files.pop(old, None)
-            files.pop(new, None)  # what is new stands last, here and on the platter
+            files.pop(new, None)  # a new name comes last, here and on the platter
             files[new] = inode
 
         move(self._files)
         self._later(new, lambda: move(self._durable_files))
 
     def read_file(self, path: str) -> bytes:
-        """The whole file. Raises `StorageError` when absent."""
+        """Returns the whole file. Raises `StorageError` when absent."""
         file = self.open(path)
         return file.read(0, file.size)
 
     def space(self) -> DiskSpace:
-        """What `capacity` leaves; 1 TiB without one."""
+        """Returns what `capacity` leaves; 1 TiB without one."""
         total = _ROOMY_BYTES if self.capacity is None else self.capacity
         return DiskSpace(max(0, total - self.used()), total)
 
@@ -335,20 +336,20 @@ class SimDisk:
 
     @property
     def is_hung(self) -> bool:
-        """It answers nothing until `thaw`."""
+        """True from `hang` until `thaw`."""
         return self._hang.active
 
     def hang(self, on_append: Callable[[], None] | None = None) -> None:
-        """From now on nothing that is awaited ends: syncs, small files, directories, work in threads.
+        """From now on no awaited call completes: syncs, small files, directories, work in threads.
 
-        Appends go on into the page cache as long as `on_append` is None; else it is called by each of them, to stop the
-        process as a blocked write does (`SimNode.hang_disk`).
+        Appends continue into the page cache as long as `on_append` is None; otherwise each of them calls it, to stop
+        the process as a blocked write does (`SimNode.hang_disk`).
         """
         self.loop.trace(f"hang {self.name} {on_append is not None}")
         self._hang.active, self._hang.on_append = True, on_append
 
     def thaw(self) -> None:
-        """It answers again, also what it was asked meanwhile."""
+        """Answers again, including the calls that wait."""
         if self._hang.active:
             self.loop.trace(f"thaw {self.name}")
             self._hang.end()
@@ -356,7 +357,7 @@ class SimDisk:
     # ------------------------------------------------------------ crashes
 
     def after_kill(self) -> SimDisk:
-        """The disk as the next process finds it: everything written is there, synced or not."""
+        """Returns the disk as the next process finds it: everything written is there, synced or not."""
         heir = SimDisk(self.loop, self._random, self.plan, self.name)
         heir.capacity = self.capacity
         heir._files, heir._dirs = self._files, self._dirs
@@ -368,7 +369,7 @@ class SimDisk:
         return heir
 
     def after_power_cut(self) -> SimDisk:
-        """The disk as the next process finds it: synced things, and a random part of the rest."""
+        """Returns the disk as the next process finds it: synced data, and a random part of the rest."""
         random = self._random
         surviving = {
             parent: random.randint(0, self._count(parent)) for parent in sorted({parent for parent, _ in self._pending})
@@ -391,21 +392,23 @@ class SimDisk:
         return heir
 
     def checksum(self) -> int:
-        """Of all names and bytes, for traces."""
+        """Returns a checksum of all names and bytes, for traces."""
         total = 0
         for path in sorted(self._files):
             total = crc32(bytes(self._files[path].data), crc32(path.encode(), total))
         return total
 
     def platter(self, path: str) -> bytes | None:
-        """What every power cut would leave of a file now; None when it may leave nothing under this name."""
+        """Returns the part of a file that every power cut would keep now; None when none may be kept under this name."""
         inode = self._files.get(path)
         if inode is None or self._durable_files.get(path) is not inode or not self._rooted(_parent(path)):
             return None
         return bytes(inode.data[: inode.synced])
 
     def platters(self, path: str) -> tuple[bytes, ...]:
-        """What power cuts may leave of a file now: also the one that was replaced while the new name is not synced."""
+        """Returns the contents that power cuts may leave of a file now: also the replaced one while the new name is not
+        synced.
+        """
         replaced = self._durable_files.get(path)
         if replaced is None or not self._rooted(_parent(path)):
             return (b"",)
@@ -416,15 +419,15 @@ class SimDisk:
         return tuple(bytes(inode.data[: inode.synced]) for inode in inodes)
 
     def in_cache(self, path: str) -> bytes:
-        """A file as its process sees it, for whoever only looks: nothing fails and nothing is counted."""
+        """Returns a file as its process sees it, for checkers: it neither fails nor counts as a read."""
         return bytes(self._files[path].data)
 
     def is_named(self, path: str) -> bool:
-        """Whether there is such a file now, or may be one after a power cut."""
+        """True when the file exists now, or may exist after a power cut."""
         return path in self._files or path in self._durable_files
 
     def flip_bit(self, path: str, position: int, bit: int = 0) -> None:
-        """Rot: the platter holds another byte than was written."""
+        """Simulates bit rot: the platter holds another byte than was written."""
         self._files[path].data[position] ^= 1 << bit
         self.loop.trace(f"flip {self.name} {path} {position} {bit}")
 
@@ -484,7 +487,7 @@ class SimDisk:
         return self._hits("sync_error")
 
     def used(self) -> int:
-        """Bytes in all files."""
+        """Returns the bytes in all files."""
         return sum(len(inode.data) for inode in self._files.values())
 
     # ------------------------------------------------------------ names
@@ -539,7 +542,7 @@ def _drop(files: dict[str, _Inode], dirs: dict[str, None], path: str) -> None:
 def _move(
     files: dict[str, _Inode], dirs: dict[str, None], moved: dict[str, _Inode], moved_dirs: list[str], old: str, new: str
 ) -> None:
-    """The same change for the written and for the durable view; `moved` is what the rename found."""
+    """Renames a directory, in the written and in the durable view alike; `moved` is what the rename found."""
     _drop(files, dirs, old)
     _drop(files, dirs, new)
     for name in moved_dirs:

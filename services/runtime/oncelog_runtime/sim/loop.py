@@ -1,15 +1,15 @@
 """An event loop with virtual time and a seeded scheduler: ordinary asyncio code runs on it unchanged.
 
-Promise: the same seed and the same program give the same run, step for step, in any process (`digest` tells).
+Promise: the same seed and the same program give the same run, step for step, in any process (`digest` shows it).
 
 Rule 1: the loop is our own, not a patched one: threads, sockets, signals and executors raise `NotImplementedError`.
-Rule 2: what is ready runs in a seeded random order; no code may lean on the order of wake-ups. Order between messages
+Rule 2: ready callbacks run in a seeded random order; no code may rely on the order of wake-ups. Order between messages
         is a promise of the network, not of this loop.
 Rule 3: time moves only when nothing is ready, straight to the next timer.
 Rule 4: tasks and futures hash by creation number: `asyncio.TaskGroup` and `asyncio.wait` iterate sets, and hashes by
         memory address gave another order in each process.
-Rule 5: every handle belongs to a `Life` (one life of one simulated process), through a context variable that tasks
-        inherit, or to the world. A paused life's handles wait; a dead life's timers never fire.
+Rule 5: every handle belongs to a `Life` (one simulated process, from its start to its end), through a context variable
+        that tasks inherit, or to the world. The handles of a paused process wait; the timers of a dead one never fire.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from zlib import crc32
 T = TypeVar("T")
 
 LIFE: Final[contextvars.ContextVar[Life | None]] = contextvars.ContextVar("sim_life", default=None)
-"""The simulated process on whose behalf code runs; None = the world (network, etcd, the test)."""
+"""The simulated process for which code runs; None = the world (network, etcd, the test)."""
 
 _MASK: Final = (1 << 64) - 1
 _AT_ONCE: Final = -1.0
@@ -41,15 +41,15 @@ _MAX_STEPS_TO_CLOSE: Final = 100_000
 
 
 class SimStuckError(AssertionError):
-    """Nothing is ready and no timer is set, or time does not move: the program waits, or spins, for ever."""
+    """Nothing is ready and no timer is set, or time does not move: the program waits, or spins, forever."""
 
 
 class SimTaskError(AssertionError):
-    """Tasks ended with exceptions that nobody took."""
+    """Tasks ended with exceptions that were never retrieved."""
 
 
 class Life:
-    """One life of one simulated process, as the scheduler sees it. A restart is a new life."""
+    """One simulated process, as the scheduler sees it. A restart makes a new one."""
 
     __slots__ = ("_held", "_loop", "_tasks", "_watermark", "context", "dead", "halted", "name")
 
@@ -69,7 +69,7 @@ class Life:
         self.halted = True
 
     def resume(self) -> None:
-        """Goes on; what fell due meanwhile runs now, in any order."""
+        """Continues; everything that became due in between runs now, in any order."""
         if self.dead:
             return
         self.halted = False
@@ -77,7 +77,7 @@ class Life:
         self._loop.make_ready(held)
 
     def kill(self) -> None:
-        """Dead for ever. The caller has already unplugged the ports: what a task does now reaches nobody."""
+        """Ends the process. The caller has already unplugged the ports: what a task does now has no effect outside."""
         self.dead = True
         self.halted = True
         held, self._held = self._held, []
@@ -86,12 +86,12 @@ class Life:
             task.cancel()
 
     def tasks(self) -> list[SimTask[Any]]:
-        """Tasks that are not done, oldest first."""
+        """Returns the tasks that are not done, oldest first."""
         found = (ref() for ref in self._tasks)
         return [task for task in found if task is not None and not task.done()]
 
     def adopt(self, task: SimTask[Any]) -> None:
-        """Called by the loop for each task that this life's code creates."""
+        """Called by the loop for each task that this process's code creates."""
         self._tasks.append(weakref.ref(task))
         if self.dead:
             task.cancel()
@@ -108,7 +108,7 @@ class Life:
 
 
 class SimHandle:
-    """A callback that waits for its turn. Cheaper than asyncio's own: it only implements what asyncio uses.
+    """A scheduled callback. Cheaper than asyncio's own: it implements only what asyncio uses.
 
     `due`: virtual seconds; negative for a callback without a time.
     """
@@ -133,11 +133,11 @@ class SimHandle:
 
     @property
     def is_timer(self) -> bool:
-        """It waits, or waited, for a time."""
+        """True when it has, or had, a time to wait for."""
         return self.due >= 0
 
     def cancel(self) -> None:
-        """The callback will not run."""
+        """Prevents the callback from running."""
         self.is_cancelled = True
         self.callback = _nothing
         self.args = ()
@@ -147,7 +147,7 @@ class SimHandle:
         return self.is_cancelled
 
     def when(self) -> float:
-        """Virtual seconds; 0 for a callback without a time."""
+        """Returns virtual seconds; 0 for a callback without a time."""
         return max(0.0, self.due)
 
     def __repr__(self) -> str:
@@ -186,7 +186,7 @@ class SimTask(asyncio.Task[T]):
 
 
 class SimLoop(asyncio.AbstractEventLoop):
-    """See the module. `errors` collects what tasks and callbacks raised and nobody took; `check()` raises it."""
+    """See the module. `errors` collects exceptions of tasks and callbacks that were never retrieved; `check()` raises them."""
 
     def __init__(self, seed: int | str = 0) -> None:
         self.seed = seed
@@ -194,7 +194,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         self.errors: list[BaseException] = []
         self.steps = 0
         self.ran: Life | None = None
-        """On whose behalf the last step ran; for step hooks."""
+        """The process for which the last step ran; for step hooks."""
         self.injected: dict[str, int] = {}
         """How often each kind of fault was injected, by its name in `FaultPlan`."""
         self._draw = Random(f"{seed}:schedule").random
@@ -214,15 +214,15 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     @property
     def digest(self) -> str:
-        """A running hash of what was run, when, and of every label given to `trace`."""
+        """A running hash of the executed steps, their times, and every label given to `trace`."""
         return f"{self._digest:016x}"
 
     def now_ms(self) -> int:
-        """Virtual milliseconds since the loop's creation."""
+        """Returns virtual milliseconds since the loop's creation."""
         return int(self._now * 1000)
 
     def trace(self, label: str) -> None:
-        """Mixes an event into the digest (network and disk report what they did)."""
+        """Mixes an event into the digest (network and disk report their effects)."""
         self._digest = (self._digest * _PRIME ^ crc32(label.encode())) & _MASK
 
     def note_fault(self, name: str) -> None:
@@ -230,11 +230,11 @@ class SimLoop(asyncio.AbstractEventLoop):
         self.injected[name] = self.injected.get(name, 0) + 1
 
     def add_step_hook(self, hook: Callable[[], None]) -> None:
-        """Called after every step; what it raises ends the run at once. For invariants."""
+        """Adds a hook that is called after every step; an exception in it ends the run at once. For invariants."""
         self._hooks = (*self._hooks, hook)
 
     def run(self, coro: Coroutine[Any, Any, T]) -> T:
-        """Runs until the coroutine ends, and returns its value; then raises what other tasks left behind.
+        """Runs until the coroutine ends, and returns its value; then raises errors of other tasks.
 
         Raises `SimStuckError` when nothing can happen any more.
         """
@@ -255,7 +255,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._run(_never, self._now + virtual_ms / 1000)
 
     def check(self) -> None:
-        """Raises `SimTaskError` if a task or callback raised and nobody took the exception."""
+        """Raises `SimTaskError` if a task or callback raised an exception that was never retrieved."""
         for task in self._live_tasks():
             if task.done() and not task.cancelled() and task._log_traceback:
                 error = task.exception()
@@ -347,10 +347,10 @@ class SimLoop(asyncio.AbstractEventLoop):
         if not self._closed:
             self.create_task(generator.aclose(), name="aclose")
 
-    # ------------------------------------------------------------ what asyncio asks of a loop
+    # ------------------------------------------------------------ the interface of an event loop
 
     def time(self) -> float:
-        """Virtual seconds."""
+        """Returns virtual seconds."""
         return self._now
 
     def call_soon(  # type: ignore[override]
@@ -379,7 +379,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         return self.call_at(self._now + delay, callback, *args, context=context)
 
     def create_future(self) -> SimFuture[Any]:
-        """A future of this loop."""
+        """Creates a future of this loop."""
         self._numbers = number = self._numbers + 1
         return SimFuture(self, number)
 
@@ -390,7 +390,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         name: str | None = None,
         context: contextvars.Context | None = None,
     ) -> SimTask[T]:
-        """A task, which belongs to the life of its context."""
+        """Creates a task, which belongs to the process of its context."""
         self._numbers = number = self._numbers + 1
         task = SimTask(coro, self, number, name or f"task-{number}", context)
         if task.life is not None:
@@ -402,15 +402,15 @@ class SimLoop(asyncio.AbstractEventLoop):
         return task
 
     def make_ready(self, handles: list[SimHandle]) -> None:
-        """Puts handles that were held back into the ready list."""
+        """Makes handles ready that were held back."""
         self._ready.extend(handles)
 
     def run_until_complete(self, future: Coroutine[Any, Any, T]) -> T:  # type: ignore[override]
-        """As `run`, for code that expects asyncio's name."""
+        """Does the same as `run`, for code that expects asyncio's name."""
         return self.run(future)
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Collects what asyncio reports: exceptions of tasks that nobody awaited."""
+        """Collects reports of asyncio: exceptions of tasks that were never awaited."""
         error = context.get("exception")
         if error is None:
             error = RuntimeError(str(context.get("message")))
@@ -418,7 +418,7 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def _note(self, error: BaseException, task: object) -> None:
         life = task.life if isinstance(task, SimTask) else None
-        if life is None or not life.dead:  # what a dead process raised, nobody hears
+        if life is None or not life.dead:  # exceptions of a dead process are ignored
             self.errors.append(error)
 
     def _live_tasks(self) -> list[SimTask[Any]]:
@@ -426,7 +426,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         return [task for task in found if task is not None]
 
     def get_debug(self) -> bool:
-        """Never in debug mode: it would slow every future down."""
+        """Returns False: debug mode would slow every future down."""
         return False
 
     def is_running(self) -> bool:
@@ -438,7 +438,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         return self._closed
 
     def close(self) -> None:
-        """Cancels what still runs, lets it end without time passing, and drops the rest. Errors are no longer heard."""
+        """Cancels all tasks, lets them end without time passing, and drops the rest. Later errors are ignored."""
         if self._closed or self._running:
             return
         self._hooks = ()

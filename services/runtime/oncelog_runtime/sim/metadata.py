@@ -1,8 +1,8 @@
 """A simulated etcd: one linearizable store for the whole world, and a handle for each node that can lose its answers.
 
-Rule 1: a call takes effect at one instant, between its start and its end, or (when the caller is told nothing) perhaps.
+Rule 1: a call takes effect at one instant, between its start and its end; when its answer is lost, perhaps not at all.
 Rule 2: revisions, leases, watches and compaction behave as etcd's do; `tests/contracts` runs the same suite on both.
-Rule 3: a lease that runs out deletes its keys in one revision. Its holder is not told.
+Rule 3: a lease that runs out deletes its keys in one revision. Its holder gets no message.
 Rule 4: a watch is a cursor on the history: it may be late, it never skips, and after a compaction or a lost position
         it begins again with a `Listing`.
 Rule 5: `restore` brings a `Snapshot` back, as `etcdutl snapshot restore` does: keys, mod revisions and leases are as they
@@ -45,7 +45,7 @@ class _Lease:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What `etcdctl snapshot save` keeps: all keys, the history that was not compacted, leases with their times in s."""
+    """The content of `etcdctl snapshot save`: all keys, the history that was not compacted, leases with their times in s."""
 
     revision: int
     compacted: int
@@ -55,7 +55,7 @@ class Snapshot:
 
 
 def check_commit(compares: Sequence[Compare], puts: Sequence[Put], deletes: Sequence[str]) -> None:
-    """Raises `ValueError` for what etcd refuses: a key written twice, or too many operations."""
+    """Raises `ValueError` for a commit that etcd refuses: a key written twice, or too many operations."""
     keys = [put.key for put in puts] + list(deletes)
     if len(set(keys)) != len(keys):
         raise ValueError(f"a key is written twice in one commit: {sorted(keys)}")
@@ -64,7 +64,7 @@ def check_commit(compares: Sequence[Compare], puts: Sequence[Put], deletes: Sequ
 
 
 class SimMetadata:
-    """The store itself, and the faults on command."""
+    """The store itself, with faults on command."""
 
     def __init__(self, loop: SimLoop, random: Random, plan: FaultPlan | None = None) -> None:
         self.loop = loop
@@ -80,18 +80,18 @@ class SimMetadata:
         self._cut: dict[str, None] = {}
 
     def client(self, name: str, life: Life | None = None) -> SimMetadataClient:
-        """A node's handle; implements `MetadataStore`."""
+        """Returns a node's handle, which implements `MetadataStore`."""
         return SimMetadataClient(self, name, life)
 
     # ------------------------------------------------------------ faults on command
 
     def cut(self, name: str) -> None:
-        """The named node gets no answer any more, and no changes."""
+        """Cuts the named node off: it gets no answers and no changes any more."""
         self._cut[name] = None
         self.loop.trace(f"metadata cut {name}")
 
     def heal(self, name: str | None = None) -> None:
-        """Ends the cut of one node, or of all; watches catch up."""
+        """Ends the cut of one node, or of all; watches then catch up."""
         names = list(self._cut) if name is None else [name]
         for healed in names:
             self._cut.pop(healed, None)
@@ -111,18 +111,18 @@ class SimMetadata:
         return name in self._cut
 
     def compact(self) -> None:
-        """Forgets all history; a watch that is behind starts again with a `Listing`."""
+        """Drops all history; a watch that is behind starts again with a `Listing`."""
         self._compacted = self.revision
         self._history.clear()
 
     def break_watches(self) -> None:
-        """Every watch loses its position."""
+        """Makes every watch lose its position."""
         for watch in self._watches:
             watch.position = -1
             self._wake(watch)
 
     def expire_lease(self, lease_id: int) -> None:
-        """The lease ends now, as if its holder had not renewed it."""
+        """Ends the lease now, as if its holder had not renewed it."""
         self._end_lease(lease_id)
 
     def expire_some_lease(self, random: Random) -> bool:
@@ -135,7 +135,7 @@ class SimMetadata:
     # ------------------------------------------------------------ backup and restore
 
     def snapshot(self) -> Snapshot:
-        """The store as it is now."""
+        """Returns the store as it is now."""
         leases = tuple((lease.lease_id, lease.ttl) for lease in self._leases.values())
         return Snapshot(self.revision, self._compacted, tuple(self._items.values()), tuple(self._history), leases)
 
@@ -158,16 +158,16 @@ class SimMetadata:
     # ------------------------------------------------------------ the store
 
     def get(self, key: str) -> KeyValue | None:
-        """What is there now. Tests may look without delay."""
+        """Returns the current key-value. Tests may call it without delay."""
         return self._items.get(key)
 
     def list(self, prefix: str) -> Listing:
-        """All keys that begin with `prefix` now, sorted."""
+        """Returns all keys that begin with `prefix` now, sorted."""
         keys = sorted(key for key in self._items if key.startswith(prefix))
         return Listing(tuple(self._items[key] for key in keys), self.revision)
 
     def commit(self, compares: Sequence[Compare], puts: Sequence[Put], deletes: Sequence[str]) -> CommitResult:
-        """All or nothing, now."""
+        """Commits all or nothing, now."""
         for compare in compares:
             item = self._items.get(compare.key)
             if (item.mod_revision if item else 0) != compare.mod_revision:
@@ -208,7 +208,7 @@ class SimMetadata:
     # ------------------------------------------------------------ leases
 
     def grant(self, ttl_ms: int) -> int:
-        """A new lease; whole seconds, at least two, as etcd."""
+        """Grants a lease; whole seconds, at least two, as etcd does."""
         self._next_lease += 1
         self._start_lease(_Lease(self._next_lease, max(2, -(-ttl_ms // 1000))))
         return self._next_lease
@@ -219,7 +219,7 @@ class SimMetadata:
         self.loop.call_at(lease.deadline, self._look, lease, context=self.loop.world)
 
     def keep_alive(self, lease_id: int) -> int:
-        """The new time to live in ms; 0 for a lease that is gone."""
+        """Returns the new time to live in ms; 0 for a lease that is gone."""
         lease = self._leases.get(lease_id)
         if lease is None:
             return 0
@@ -227,7 +227,7 @@ class SimMetadata:
         return int(lease.ttl * 1000)
 
     def revoke(self, lease_id: int) -> None:
-        """Ends a lease; an unknown one is fine."""
+        """Ends a lease; an unknown one is no error."""
         self._end_lease(lease_id)
 
     def _look(self, lease: _Lease) -> None:
@@ -252,11 +252,11 @@ class SimMetadata:
     # ------------------------------------------------------------ watches
 
     def add_watch(self, watch: SimWatch) -> None:
-        """From now on it hears of changes."""
+        """Delivers changes to this watch from now on."""
         self._watches[watch] = None
 
     def remove_watch(self, watch: SimWatch) -> None:
-        """It hears no more."""
+        """Stops delivering changes to this watch."""
         self._watches.pop(watch, None)
 
     def _publish(self) -> None:
@@ -271,7 +271,7 @@ class SimMetadata:
         self.loop.call_later(delay / 1000, self._pump, watch, context=self.loop.world)
 
     def _pump(self, watch: SimWatch) -> None:
-        """Gives a watch what it has not seen."""
+        """Delivers the changes that a watch has not seen."""
         if watch not in self._watches or watch.name in self._cut:
             return
         is_ahead = watch.position > self.revision  # the store was restored
@@ -316,7 +316,7 @@ class SimWatch:
         return self._items.popleft()
 
     async def _begin(self) -> None:
-        """The first listing; tried until it succeeds."""
+        """Gets the first listing; retries until it succeeds."""
         while not self.position and not self._closed:
             try:
                 listing = await self._client.list(self.prefix)
@@ -329,19 +329,19 @@ class SimWatch:
             self._store._wake(self)
 
     def push(self, items: Sequence[Listing | Change]) -> None:
-        """Called by the store."""
+        """Delivers items; called by the store."""
         self._items.extend(items)
         if self._items:
             self._awake()
 
     def close(self) -> None:
-        """The iteration ends."""
+        """Ends the iteration."""
         self._closed = True
         self._store.remove_watch(self)
         self._awake()
 
     async def aclose(self) -> None:
-        """As an async generator's."""
+        """Ends the iteration, like an async generator's `aclose`."""
         self.close()
 
     def _awake(self) -> None:
@@ -350,7 +350,7 @@ class SimWatch:
 
 
 class SimMetadataClient:
-    """Implements `oncelog_runtime.ports.MetadataStore` for one life of one node."""
+    """Implements `oncelog_runtime.ports.MetadataStore` for one process of one node."""
 
     def __init__(self, store: SimMetadata, name: str, life: Life | None) -> None:
         self.store = store
@@ -359,17 +359,17 @@ class SimMetadataClient:
         self._watches: dict[SimWatch, None] = {}
 
     async def get(self, key: str) -> KeyValue | None:
-        """Linearizable read."""
+        """Reads one key, linearizably."""
         return await self._call(lambda: self.store.get(key))
 
     async def list(self, prefix: str) -> Listing:
-        """Linearizable read of all keys that begin with `prefix`."""
+        """Reads all keys that begin with `prefix`, linearizably."""
         return await self._call(lambda: self.store.list(prefix))
 
     async def commit(
         self, compares: Sequence[Compare] = (), puts: Sequence[Put] = (), deletes: Sequence[str] = ()
     ) -> CommitResult:
-        """All or nothing. Raises `MetadataUnavailableError`, with unknown="true" when it may have happened."""
+        """Writes all or nothing. Raises `MetadataUnavailableError`, with unknown="true" when it may have happened."""
         check_commit(compares, puts, deletes)
         frozen = (tuple(compares), tuple(puts), tuple(deletes))
         return await self._call(lambda: self.store.commit(*frozen), unknown="true")
@@ -381,11 +381,11 @@ class SimMetadataClient:
         return watch
 
     async def grant_lease(self, ttl_ms: int) -> int:
-        """A lease id."""
+        """Grants a lease and returns its id."""
         return await self._call(lambda: self.store.grant(ttl_ms))
 
     async def keep_alive(self, lease_id: int) -> int:
-        """Renews once."""
+        """Renews a lease once."""
         return await self._call(lambda: self.store.keep_alive(lease_id))
 
     async def revoke_lease(self, lease_id: int) -> None:
@@ -397,13 +397,13 @@ class SimMetadataClient:
         self.unplug()
 
     def unplug(self) -> None:
-        """Ends watches at once; also when the node dies."""
+        """Ends watches at once; also called when the node dies."""
         for watch in list(self._watches):
             watch.close()
         self._watches.clear()
 
     async def _call(self, work: Callable[[], T], **context: Any) -> T:
-        """Request, effect, answer: each may be late or lost."""
+        """Simulates request, effect and answer, each of which may be late or lost."""
         if self.life is not None and self.life.dead:
             raise asyncio.CancelledError
         store = self.store
@@ -429,7 +429,7 @@ class SimMetadataClient:
         raise MetadataUnavailableError("the metadata store does not answer", **context)
 
     def _execute(self, answer: SimFuture[T], work: Callable[[], T]) -> None:
-        """At the store, in the world's time: a paused or dying caller does not stop it."""
+        """Runs at the store, in the world's time: a paused or dying caller does not stop it."""
         try:
             result = work()
         except MetadataUnavailableError as error:

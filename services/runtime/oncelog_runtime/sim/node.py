@@ -1,10 +1,11 @@
 """One simulated machine: a name, a disk that outlives its processes, and at most one process at a time.
 
 Rule 1: a crash unplugs first and cancels then: `finally` blocks of dying code reach no disk, no peer and no etcd.
-Rule 2: `kill` is kill -9 (the kernel lives: written bytes stay, peers get a refused connection at once);
-        `crash` is a power cut (unsynced bytes are lost; with `silent`, peers are told nothing);
+Rule 2: `kill` is kill -9 (the kernel stays up: written bytes stay, peers get a refused connection at once);
+        `crash` is a power cut (unsynced bytes are lost; with `silent`, peers get no connection error);
         `lose_volume` loses everything, as a pod that comes back elsewhere.
-Rule 3: everything that the process's code starts belongs to its life, however deep: the context variable is inherited.
+Rule 3: everything that the process's code starts belongs to its `Life`, however deep: the context variable is
+        inherited.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ Main = Callable[[NodePorts], Awaitable[object]]
 
 
 class SimNode:
-    """`main(ports)` is started with each life, if given. `disturbable` False: the fault driver leaves it alone."""
+    """One machine. `main(ports)` is started in each process, if given. `disturbable` False: the fault driver leaves it
+    alone.
+    """
 
     def __init__(
         self,
@@ -73,18 +76,18 @@ class SimNode:
         )
 
     def crash(self, *, silent: bool = False) -> None:
-        """A power cut."""
+        """Simulates a power cut."""
         self._die(silent)
         self.thaw_disk()
         self.disk = self.disk.after_power_cut()
 
     def kill(self) -> None:
-        """kill -9."""
+        """Simulates kill -9."""
         self._die(silent=False)
         self.disk = self.disk.after_kill()
 
     def lose_volume(self) -> None:
-        """The machine is gone with its disk; the next process under this name finds an empty one."""
+        """Loses the machine with its disk; the next process under this name finds an empty one."""
         if not self.life.dead:
             self._die(silent=True)
         self.thaw_disk()
@@ -94,7 +97,7 @@ class SimNode:
         self.disk = SimDisk(world.loop, Random(f"{world.seed}:disk:{self.name}:{self._volumes}"), world.plan, self.name)
 
     def pause(self, ms: float) -> None:
-        """SIGSTOP, or a long garbage collection: nothing of this process runs, messages wait."""
+        """Simulates SIGSTOP, or a long garbage collection: nothing of this process runs, messages wait."""
         life = self.life
         if self._freeze():
             self._world.loop.call_later(ms / 1000, self._resume, life, context=self._world.loop.world)
@@ -108,14 +111,14 @@ class SimNode:
         return True
 
     def hang_disk(self, *, appends: bool = False) -> None:
-        """The disk answers nothing any more, without an error, until `thaw_disk`: its syncs do not end.
+        """Makes the disk hang, without an error, until `thaw_disk`: its syncs do not end.
 
         `appends`: writes block too, and with the first one the whole process, since it writes on its event loop.
         """
         self.disk.hang(self._block if appends else None)
 
     def thaw_disk(self) -> None:
-        """The disk answers again, and a process that it had blocked goes on."""
+        """Makes the disk answer again, and resumes a process that it had blocked."""
         self.disk.thaw()
         if self._blocked is not None:
             life, self._blocked = self._blocked, None
@@ -126,7 +129,7 @@ class SimNode:
             self._blocked = self.life
 
     def restart(self) -> NodePorts:
-        """A new process on the same disk; the old one, if any, is killed. Returns its ports."""
+        """Starts a new process on the same disk; the old one, if any, is killed. Returns its ports."""
         if not self.life.dead:
             self.kill()
         self._begin()
@@ -168,7 +171,7 @@ class SimNode:
         self.life.kill()
 
     def unplug(self) -> None:
-        """Ends the process, if any, for good: nothing of it can be seen afterwards."""
+        """Ends the process, if any; it has no effect outside afterwards."""
         if not self.life.dead:
             self._die(silent=True)
 

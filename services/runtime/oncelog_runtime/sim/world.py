@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class SimWorld:
-    """Tests make one, add nodes, and `run` a scenario. A context manager, which closes the loop."""
+    """The world of one test, which adds nodes and runs a scenario. A context manager, which closes the loop."""
 
     def __init__(self, seed: int | str = 0, plan: FaultPlan | None = None) -> None:
         self.seed = seed
@@ -30,7 +30,7 @@ class SimWorld:
         self.nodes: dict[str, SimNode] = {}
 
     def random(self, stream: str) -> Random:
-        """A random stream of its own, for example "workload"."""
+        """Returns a separate random stream, for example "workload"."""
         return Random(f"{self.seed}:{stream}")
 
     def node(
@@ -43,29 +43,29 @@ class SimWorld:
         return node
 
     def client(self, name: str = "client") -> SimTransport:
-        """A transport of the test itself, which never crashes; partitions may name it."""
+        """Returns a transport for the test itself, which never crashes; partitions may name it."""
         return self.network.transport(name)
 
     def metadata_client(self, name: str = "client") -> SimMetadataClient:
-        """A metadata handle of the test itself."""
+        """Returns a metadata handle for the test itself."""
         return self.metadata.client(name)
 
     def spawn(self, coro: Coroutine[Any, Any, T], name: str | None = None) -> SimTask[T]:
-        """A task of the world: it belongs to no node."""
+        """Starts a task of the world, which belongs to no node."""
         return self.loop.create_task(coro, name=name, context=self.loop.world.copy())
 
     def run(self, coro: Coroutine[Any, Any, T]) -> T:
-        """Runs until the coroutine ends; raises what any task left behind."""
+        """Runs until the coroutine ends; raises errors of any task."""
         return self.loop.run(coro)
 
     def set_plan(self, plan: FaultPlan) -> None:
-        """Other faults from now on."""
+        """Injects other faults from now on."""
         self.plan = self.network.plan = self.metadata.plan = plan
         for node in self.nodes.values():
             node.disk.plan = plan
 
     def heal(self) -> None:
-        """Ends partitions and hangs of disks, and starts every node that is down."""
+        """Ends partitions and disk hangs, and starts every node that is down."""
         self.network.heal()
         self.metadata.heal()
         for node in self.nodes.values():

@@ -18,7 +18,7 @@ from oncelog_coordinator.core.transactions.transaction_state import ProducerIdNe
 from oncelog_coordinator.core.transactions.transaction_table import TransactionTable
 from oncelog_coordinator.shard.monotonic_wall_clock import SteadyClock
 from oncelog_coordinator.shard.shard import LifeParts, Shard
-from oncelog_coordinator.shard.shard_runtime import ShardLife
+from oncelog_coordinator.shard.shard_runtime import ShardLife, _Step
 from oncelog_runtime.observability.metrics import NodeMetrics
 from oncelog_runtime.process.bugs import Bugs
 from oncelog_runtime.sim.clock import SimClock
@@ -170,6 +170,24 @@ def test_a_life_begins_with_its_epoch_record_and_answers_only_afterwards(world: 
     assert [epoch for epoch, _ in host.partition.batches] == [1] * len(host.partition.batches)
     with pytest.raises(errors.CoordinatorLoadInProgressError):
         host.shard.life  # noqa: B018
+
+
+def a_life(world: SimWorld, partition: FakePartition) -> ShardLife:
+    clock = SteadyClock(world.node("alone").clock)
+    return ShardLife(TransactionTable(SOON), partition.open(1), 1, ShardConfig(), clock, on_effect=lambda _: None)
+
+
+def test_nothing_is_appended_after_the_end_of_a_life_or_without_a_proof_that_was_asked_for(world: SimWorld) -> None:
+    async def whole() -> None:
+        life = a_life(world, FakePartition())
+        await life.load()
+        with pytest.raises(AssertionError, match="proof of ownership"):
+            life._append(_Step(None, confirm=True), {})
+        await life.close()
+        with pytest.raises(AssertionError, match="after the end"):
+            life._append(_Step(None), {"k": b"v"})
+
+    world.run(whole())
 
 
 def test_everything_that_waits_shares_one_append_and_the_newest_record_of_a_key(world: SimWorld) -> None:

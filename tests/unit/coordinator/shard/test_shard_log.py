@@ -82,6 +82,26 @@ def test_append_and_replay(world: SimWorld) -> None:
     run(world, scenario)
 
 
+def test_an_append_without_records_is_refused_since_the_next_one_would_have_its_sequence(world: SimWorld) -> None:
+    async def scenario(place: Place) -> None:
+        log = await place.begin(1)
+        with pytest.raises(AssertionError, match="empty batch"):
+            log.append([])
+        await log.append([("a", b"1")])
+
+    run(world, scenario)
+
+
+def test_a_replay_that_does_not_end_with_the_epoch_record_is_a_broken_invariant(world: SimWorld) -> None:
+    async def scenario(place: Place) -> None:
+        log = place.open(1)
+        await log.append([("a", b"1")])
+        with pytest.raises(AssertionError, match="its epoch record"):
+            await read(log)
+
+    run(world, scenario)
+
+
 def test_appends_in_flight_land_in_order_whatever_overtakes(world: SimWorld) -> None:
     async def scenario(place: Place) -> None:
         log = await place.begin(1)

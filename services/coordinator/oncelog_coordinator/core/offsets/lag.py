@@ -1,10 +1,11 @@
-"""How far consumer groups are behind, from the ends that partition leaders tell now and then: a pure core.
+"""Computes how far consumer groups are behind, from the end offsets that partition leaders report periodically: a pure
+core.
 
 Rule 1: lag in offsets is the readable end minus the committed offset, never below 0.
-Rule 2: lag in time is how long ago an end above the committed offset was seen first. Ends are seen at looks, so it is late by
-        one look at most, and a partition that is newly watched begins at 0.
-Rule 3: what is kept per partition is bounded: `KEPT` looks at which the end had moved, older ones thinned out by halves, so
-        an old lag is coarse and a young one is fine.
+Rule 2: lag in time is the age of the first sample whose end is above the committed offset. Ends are sampled, so it is
+        late by one interval at most, and a partition that is newly watched begins at 0.
+Rule 3: the state per partition is bounded: `KEPT` samples at which the end had moved. When there are more, every second
+        one of the older half is dropped, so an old lag is coarse and a recent one is precise.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ KEPT: Final = 64
 
 
 class _Ends:
-    """Looks at one partition: ends grow, each with the time at which it was seen first."""
+    """Samples of one partition: growing end offsets, each with the time at which it was first seen."""
 
     __slots__ = ("ends", "seen_ms")
 
@@ -42,7 +43,7 @@ class _Ends:
 
 
 class LagTable:
-    """The readable ends of watched partitions."""
+    """Keeps samples of the readable ends of watched partitions."""
 
     def __init__(self) -> None:
         self._ends: dict[PartitionId, _Ends] = {}
@@ -51,24 +52,24 @@ class LagTable:
         return len(self._ends)
 
     def saw(self, partition: PartitionId, end: int, now_ms: int) -> None:
-        """A leader told how far the partition can be read."""
+        """Adds the readable end that a leader has reported."""
         known = self._ends.get(partition)
         if known is None:
             known = self._ends[partition] = _Ends()
         known.saw(end, now_ms)
 
     def keep(self, partitions: Iterable[PartitionId]) -> None:
-        """Forgets all others."""
+        """Drops all other partitions."""
         wanted = set(partitions)
         self._ends = {partition: ends for partition, ends in self._ends.items() if partition in wanted}
 
     def lag(self, partition: PartitionId, committed: int) -> int | None:
-        """Offsets that can be read and are not committed; None = no leader has told yet."""
+        """Returns the number of readable offsets above the committed one; None = no leader has reported an end yet."""
         known = self._ends.get(partition)
         return None if known is None else max(0, known.ends[-1] - committed)
 
     def behind_ms(self, partition: PartitionId, committed: int, now_ms: int) -> int:
-        """Since when there is something to read that is not committed; 0 = there is nothing."""
+        """Returns for how long there has been something to read above the committed offset; 0 = there is nothing."""
         known = self._ends.get(partition)
         if known is None:
             return 0

@@ -1,4 +1,4 @@
-"""What a group shard can be asked about offsets, and what it answers."""
+"""The commands and answers of a group shard."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oncelog_coordinator.core.transactions.commands import Tick, TxnName
 
 
 class Member(NamedTuple):
-    """Who commits. A simple group has no members: empty id and epoch -1."""
+    """The group member that commits. A simple group has no members: empty id and epoch -1."""
 
     group_id: str
     member_id: str = ""
@@ -22,18 +22,18 @@ class Member(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CommitOffsets(Command["tuple[OffsetError, ...]"]):
-    """Offsets outside a transaction. The reply is a tuple of `OffsetError`, empty when all went well."""
+    """Commits offsets outside a transaction. The reply holds the offsets that were refused; it is empty on success."""
 
     member: Member
     sequence: int
     offsets: tuple[OffsetValue, ...]
     all_or_nothing: bool = False
-    """The first offset that is refused refuses all of them."""
+    """If true, one refused offset refuses the whole commit."""
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetError:
-    """Why one partition of a commit was refused; the others succeeded."""
+    """The error of one refused partition of a commit; the others succeeded."""
 
     value: OffsetValue
     error: OncelogError
@@ -41,7 +41,7 @@ class OffsetError:
 
 @dataclass(frozen=True, slots=True)
 class FetchOffsets(Command["tuple[OffsetValue, ...]"]):
-    """Committed offsets of these partitions; None = all. The reply is a tuple of `OffsetValue`."""
+    """Reads committed offsets of these partitions; None = all."""
 
     group_id: str
     partitions: tuple[PartitionId, ...] | None = None
@@ -50,7 +50,7 @@ class FetchOffsets(Command["tuple[OffsetValue, ...]"]):
 
 @dataclass(frozen=True, slots=True)
 class SendOffsets(Command[None]):
-    """Offsets that commit with a transaction, in which the group is enrolled durably already."""
+    """Offsets that commit with a transaction, in which the group has been durably enrolled before."""
 
     name: TxnName
     txn_shard: int
@@ -61,7 +61,7 @@ class SendOffsets(Command[None]):
 
 @dataclass(frozen=True, slots=True)
 class GroupMarker(Command[None]):
-    """The outcome of a transaction, for one group."""
+    """Carries the outcome of a transaction to one group."""
 
     group_id: str
     txn_producer_id: int
@@ -73,7 +73,7 @@ class GroupMarker(Command[None]):
 
 @dataclass(frozen=True, slots=True)
 class DeleteOffsets(Command[int]):
-    """Forgets committed offsets; `partitions` None = all. The reply is how many there were."""
+    """Removes committed offsets; `partitions` None = all. The reply is the number removed."""
 
     group_id: str
     partitions: tuple[PartitionId, ...] | None = None
@@ -81,19 +81,19 @@ class DeleteOffsets(Command[int]):
 
 @dataclass(frozen=True, slots=True)
 class ListGroups(Command["tuple[GroupView, ...]"]):
-    """All groups with an offset, committed or pending. The reply is a tuple of `GroupView`."""
+    """Lists all groups with an offset, committed or pending."""
 
 
 @dataclass(frozen=True, slots=True)
 class DescribeGroup(Command["GroupView"]):
-    """One group. The reply is a `GroupView`; of a group that nobody used, an empty one."""
+    """Describes one group; the view of an unknown group is empty."""
 
     group_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """What operators see of a group; by partition, and by transaction."""
+    """A group as shown to operators: committed offsets by partition, pending ones by transaction."""
 
     group_id: str
     offsets: tuple[CommittedOffset, ...]
@@ -107,7 +107,7 @@ GroupCommand = (
 
 @dataclass(frozen=True, slots=True)
 class AskOutcome(Effect):
-    """Effect: offsets of this transaction wait for long; ask its shard what became of it."""
+    """Effect: offsets have been pending in this transaction for too long; ask its shard for the outcome."""
 
     group_id: str
     txn_producer_id: int

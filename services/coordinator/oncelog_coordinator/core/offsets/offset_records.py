@@ -1,9 +1,9 @@
-"""The log records of a group shard: committed offsets, offsets that wait for a transaction, ended transactions.
+"""The log records of a group shard: committed offsets, pending transactional offsets, ended transactions.
 
-Rule 1: as in `records.py`, the newest record of a key holds all there is to know under it.
-Rule 2: `order` is a counter of the shard that grows with every commit, plain or transactional.  It stands for the record's
-        place in the log, which a core does not know yet when it decides; the higher order wins, whatever the order in which
-        transactions end (KAFKA-5247).
+Rule 1: as in `records.py`, the newest record of a key holds the whole state under it.
+Rule 2: `order` is a counter of the shard that grows with every commit, plain or transactional.  It stands for the
+        record's place in the log, which a core does not know yet when it decides; the higher order wins, whatever the
+        order in which transactions end (KAFKA-5247).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from oncelog_coordinator.core.transactions.records import EpochRecord, Tombstone
 
 
 class OffsetValue(NamedTuple):
-    """What a consumer commits for one partition. `leader_epoch` -1 = unknown."""
+    """An offset that a consumer commits for one partition. `leader_epoch` -1 = unknown."""
 
     topic_id: str
     topic: str
@@ -30,12 +30,12 @@ class OffsetValue(NamedTuple):
 
     @property
     def id(self) -> PartitionId:
-        """The partition."""
+        """The topic id and partition of the offset."""
         return PartitionId(self.topic_id, self.partition)
 
 
 class Writer(NamedTuple):
-    """Who committed last by a plain commit, and with which sequence; sequences grow per member epoch."""
+    """The member that made the last plain commit, and its sequence; sequences grow per member epoch."""
 
     member_id: str = ""
     member_epoch: int = -1
@@ -44,16 +44,16 @@ class Writer(NamedTuple):
 
 NO_WRITER: Final = Writer()
 _OFFSET_BYTES: Final = 250
-"""Key, numbers and field names of a committed offset, beside its texts."""
+"""Upper bound for the key, the numbers and the JSON names of a committed offset, without its texts."""
 
 
 def offset_key(group_id: str, partition: PartitionId) -> str:
-    """Key of a `CommittedOffset`. The group comes last, so that no group id can look like another key."""
+    """Returns the key of a `CommittedOffset`. The group comes last, so that no group id can look like another key."""
     return f"offset:{partition.topic_id}:{partition.partition}:{group_id}"
 
 
 def parse_offset_key(key: str) -> tuple[str, PartitionId] | None:
-    """(group, partition) of a `CommittedOffset`'s key; None for another record's key, and for one that names nothing."""
+    """Returns (group, partition) of a `CommittedOffset`'s key; None for a key of another kind or one that is malformed."""
     kind, *names = key.split(":", 3)
     if kind != "offset" or len(names) != 3 or not names[1].isdecimal():  # an older version took any text as a topic id
         return None
@@ -77,7 +77,7 @@ class CommittedOffset:
         return offset_key(self.group_id, self.value.id)
 
     def encode(self) -> bytes:
-        """The value."""
+        """Returns the JSON value of the record."""
         return dump(
             {
                 "group": self.group_id,
@@ -90,7 +90,7 @@ class CommittedOffset:
 
     @staticmethod
     def decode(value: dict[str, Any]) -> CommittedOffset:
-        """From `parse`."""
+        """Builds the record from what `parse` returned."""
         return CommittedOffset(
             value["group"],
             OffsetValue(*value["value"]),
@@ -102,20 +102,20 @@ class CommittedOffset:
 
 @dataclass(frozen=True, slots=True)
 class PendingOffset:
-    """One offset that commits with its transaction."""
+    """One offset that is committed together with its transaction."""
 
     value: OffsetValue
     order: int
 
 
 def pending_key(group_id: str, txn_producer_id: int, txn_no: int) -> str:
-    """Key of a `PendingOffsets`."""
+    """Returns the key of a `PendingOffsets`."""
     return f"pending:{txn_producer_id}:{txn_no}:{group_id}"
 
 
 @dataclass(frozen=True, slots=True)
 class PendingOffsets:
-    """All offsets of one group in one open transaction; replaced as a whole, removed by its marker."""
+    """All offsets of one group in one open transaction. The record is replaced as a whole, and removed by the marker."""
 
     group_id: str
     txn_producer_id: int
@@ -132,7 +132,7 @@ class PendingOffsets:
         return pending_key(self.group_id, self.txn_producer_id, self.txn_no)
 
     def encode(self) -> bytes:
-        """The value."""
+        """Returns the JSON value of the record."""
         return dump(
             {
                 "group": self.group_id,
@@ -148,7 +148,7 @@ class PendingOffsets:
 
     @staticmethod
     def decode(value: dict[str, Any]) -> PendingOffsets:
-        """From `parse`."""
+        """Builds the record from what `parse` returned."""
         return PendingOffsets(
             group_id=value["group"],
             txn_producer_id=value["pid"],
@@ -163,9 +163,9 @@ class PendingOffsets:
 
 @dataclass(frozen=True, slots=True)
 class EndedTransactions:
-    """The marker of a group: transactions of this producer id up to `ended_up_to` take nothing more, for ever.
+    """Written by a marker: transactions of this producer id up to `ended_up_to` accept no more offsets.
 
-    `coordinator_epoch` is the highest of the transaction shard that was seen; a lower one is fenced.
+    `coordinator_epoch` is the highest epoch of the transaction shard that was seen; a lower one is fenced.
     """
 
     group_id: str
@@ -180,7 +180,7 @@ class EndedTransactions:
         return f"ended:{self.txn_producer_id}:{self.group_id}"
 
     def encode(self) -> bytes:
-        """The value."""
+        """Returns the JSON value of the record."""
         return dump(
             {
                 "group": self.group_id,
@@ -193,7 +193,7 @@ class EndedTransactions:
 
     @staticmethod
     def decode(value: dict[str, Any]) -> EndedTransactions:
-        """From `parse`."""
+        """Builds the record from what `parse` returned."""
         return EndedTransactions(value["group"], value["pid"], value["up_to"], value["shard"], value["epoch"])
 
 
@@ -208,7 +208,7 @@ _DECODERS: dict[str, Any] = {
 
 
 def decode_group_record(key: str, value: bytes | None) -> GroupLogRecord:
-    """A record of a group shard's log. Raises `CorruptMessageError` for what this version cannot read."""
+    """Decodes a record of a group shard's log. Raises `CorruptMessageError` for a record that this version cannot read."""
     kind = key.partition(":")[0]
     if kind not in _DECODERS:
         raise CorruptMessageError("a record of the shard's log has an unknown kind", kind=kind)
@@ -224,6 +224,6 @@ def decode_group_record(key: str, value: bytes | None) -> GroupLogRecord:
 
 
 def offset_bytes(group_id: str, value: OffsetValue) -> int:
-    """Bytes of one committed offset with its key; its group and its writer's name stand in it, too."""
+    """Returns an upper bound for the bytes of one committed offset with its key; the group id is in both."""
     texts = (value.topic_id, value.topic, value.metadata)
     return 2 * text_bytes(group_id) + sum(map(text_bytes, texts)) + _OFFSET_BYTES

@@ -1,15 +1,19 @@
 """The committed offsets of one group shard: a pure core of the same shape as `transactions.transaction_table`.
 
-The shard's owner is the participant of a transaction (hole 14): it has the group enrolled, keeps the offsets pending by the
-name (producer id, n), writes the marker's effect into its own log in its own epoch, applies it, answers, and asks the
-transaction shard by itself when nobody tells it the outcome.
+The shard's owner is the participant of a transaction (hole 14): it has the group enrolled, keeps the offsets pending
+under
+the name (producer id, n), writes the marker's effect into its own log in its own epoch, applies it, answers, and asks
+the
+transaction shard for the outcome when no marker arrives in time.
 
-Which late copies are refused (hole 13):
-- plain commits of a member: sequence at or below the newest of the same member epoch on that partition, or an older
-  member epoch; the same commit again is a success.  A simple group has no members and so no such order: last one wins.
-- commits of a transaction: sequence per transaction and group; and whatever comes after the marker, for ever.
+Late copies are refused by these rules (hole 13):
+- plain commits of a member: the sequence is at or below the newest one of the same member epoch on that partition, or
+  the member epoch is older; an exact retry succeeds.  A simple group has no members and so no such order: the last
+  commit wins.
+- commits of a transaction: the sequence per transaction and group; and every commit after the marker.
 
-Members, assignment and heartbeats are the group core's (not built yet); `require_member` is where it will be asked.
+Membership, assignment and heartbeats belong to the group core (not built yet); `require_member` is the hook for its
+check.
 """
 
 from __future__ import annotations
@@ -70,7 +74,7 @@ TxnKey = tuple[int, int]
 
 @dataclass(slots=True)
 class Group:
-    """What one group has committed, what waits, and which transactions have ended."""
+    """The state of one group: committed offsets, pending offsets by transaction, and ended transactions by producer id."""
 
     offsets: dict[PartitionId, CommittedOffset] = field(default_factory=dict)
     pending: dict[TxnKey, PendingOffsets] = field(default_factory=dict)
@@ -79,18 +83,18 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Asked(Note):
-    """Note: the outcome of these pending keys was asked for."""
+    """Note: the outcome of these pending keys was requested at `now_ms`."""
 
     keys: tuple[str, ...]
     now_ms: int
 
 
 def _anybody(_: Member) -> None:
-    """Until groups have members, whoever says so is one."""
+    """Accepts every member, until groups have members."""
 
 
 class OffsetTable:
-    """All groups of one shard."""
+    """Holds all groups of one shard."""
 
     def __init__(self, limits: Limits | None = None, require_member: Callable[[Member], None] = _anybody) -> None:
         self.limits = limits or Limits()
@@ -104,7 +108,7 @@ class OffsetTable:
     # ------------------------------------------------------------ reading
 
     def decide(self, command: GroupCommand, now_ms: int) -> Decision:
-        """What to do about a command. Raises `OncelogError` to refuse."""
+        """Decides about a command. Raises `OncelogError` to refuse it."""
         if isinstance(command, CommitOffsets):
             return self._commit(command, now_ms)
         if isinstance(command, FetchOffsets):
@@ -130,12 +134,12 @@ class OffsetTable:
         return group is not None and (txn_producer_id, txn_no) in group.pending
 
     def pending(self, now_ms: int) -> tuple[AskOutcome, ...]:
-        """Nothing at once: a `Tick` asks for what waits too long."""
+        """Returns no effects: a `Tick` asks for the outcome of transactions that stay pending too long."""
         del now_ms
         return ()
 
     def next_deadline_ms(self) -> int | None:
-        """When a `Tick` may find something to do; None = never."""
+        """Returns the earliest time at which a `Tick` may find something to do; None = never."""
         return self._deadlines.next_ms
 
     # ------------------------------------------------------------ plain commits
@@ -226,7 +230,7 @@ class OffsetTable:
         )
 
     def _marker(self, command: GroupMarker, now_ms: int) -> Decision:
-        """Always writes: a deposed owner that answered from memory would be believed (hole 12)."""
+        """Always writes a record: an answer from memory could come from a deposed owner (hole 12)."""
         known = self._known_epochs.get(command.txn_shard, -1)
         if command.coordinator_epoch < known:
             raise CoordinatorFencedError(
@@ -253,7 +257,7 @@ class OffsetTable:
     # ------------------------------------------------------------ operators
 
     def _delete(self, command: DeleteOffsets) -> Decision:
-        """Only what no open transaction would bring back; which transactions have ended stays known for ever."""
+        """Refuses offsets that an open transaction may write again. The records of ended transactions stay."""
         group = self.groups.get(command.group_id, Group())
         wanted = set(group.offsets) if command.partitions is None else set(command.partitions)
         for pending in group.pending.values():
@@ -298,16 +302,16 @@ class OffsetTable:
     # ------------------------------------------------------------ writing
 
     def decode(self, key: str, value: bytes | None) -> GroupLogRecord:
-        """A record of the log, for `apply`."""
+        """Decodes a record of the log, for `apply`."""
         return decode_group_record(key, value)
 
     def loaded(self, now_ms: int) -> None:
-        """The replay is complete."""
+        """Sets the deadlines when the replay is complete."""
         for key, pending in self._waiting.items():
             self._deadlines.watch(key, min(pending.since_ms, now_ms) + self.limits.group_resolve_after_ms)
 
     def apply(self, record: LogRecord | Note) -> None:
-        """Takes a record, from `decide` or from the log, or a note."""
+        """Applies a record, from `decide` or from the log, or a note."""
         if isinstance(record, CommittedOffset):
             self._group(record.group_id).offsets[record.value.id] = record
             self._next_order = max(self._next_order, record.order + 1)
@@ -378,7 +382,7 @@ def _unstable(pending: PendingOffsets) -> OncelogError:
 
 
 def _is_repeat(known: CommittedOffset | None, value: OffsetValue, writer: Writer) -> bool:
-    """True for the same commit again. Raises for a late copy of an older one; then the whole commit is refused."""
+    """True for an exact retry. Raises for a late copy of an older commit, which refuses the whole commit."""
     if known is None or not writer.member_id:
         return False
     newest = known.writer
@@ -392,7 +396,7 @@ def _is_repeat(known: CommittedOffset | None, value: OffsetValue, writer: Writer
 
 
 def _is_newer_send(before: PendingOffsets, command: SendOffsets) -> bool:
-    """False for the same request again. Raises for a late copy of an older one, and for another session."""
+    """False for an exact retry. Raises for a late copy of an older request, and for another session."""
     error: OncelogError | None = None
     if command.name.producer_epoch != before.producer_epoch:
         error = ProducerFencedError(producer_epoch=command.name.producer_epoch, current_epoch=before.producer_epoch)
@@ -409,7 +413,7 @@ def _same(before: PendingOffsets, command: SendOffsets) -> bool:
 
 
 def _winning(group: Group, pending: PendingOffsets, now_ms: int) -> Iterable[CommittedOffset]:
-    """The offsets of a committed transaction that no later commit has overtaken; the last plain writer stays known."""
+    """Yields the offsets of a committed transaction that no later commit has replaced; the last plain writer is kept."""
     for item in pending.offsets:
         known = group.offsets.get(item.value.id)
         if known is None:

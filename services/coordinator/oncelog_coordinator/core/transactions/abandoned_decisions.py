@@ -1,8 +1,9 @@
-"""Decisions that end what nobody ends: answers to leaders, markers that are in, time, operators.
+"""Decisions about transactions that their client does not end: answers to leaders, finished markers, operators.
 
-Presumed abort: a name that was never recorded is first recorded as aborted, committed, and only then answered, so UNKNOWN
-is never spoken from memory (hole 6).  It is sound, because a partition is enrolled durably before it takes data.  The
-number that was enrolled ahead is such a name only to the life that enrolled it: to a later one it may be open.
+Presumed abort: a name that was never recorded is first recorded as aborted, committed, and only then answered, so
+UNKNOWN is never answered from memory (hole 6).  It is sound, because a partition is enrolled durably before it takes
+data.  A number that was enrolled ahead counts as never recorded only in the epoch of the shard that enrolled it: in a
+later epoch it may be open at a leader, so it is opened instead (hole 29).
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ from oncelog_coordinator.core.transactions.transaction_index import (
 
 
 def resolve(index: TransactionIndex, command: Resolve, now_ms: int) -> Decision:
-    """What became of (producer id, n): with winners exactly as the marker has them, or ongoing, or aborted.
+    """Answers with the outcome of (producer id, n): decided (with the winners exactly as in the marker), or still open.
 
-    Raises `OutcomeForgottenError` when who won is no longer kept.  That is after COMPLETE only: then every enrolled
-    partition has its marker committed, so the asker finds it in its own log.
+    Raises `OutcomeForgottenError` when the winners are no longer kept.  That is after COMPLETE only: then every
+    enrolled partition has its marker committed, so the asking leader finds it in its own log.
     """
     parts.require_txn_no(command.txn_no)
     transactional_id = index.ids.get(command.txn_producer_id)
@@ -76,9 +77,10 @@ def _resolved(decided: DecidedTransaction, command: Resolve) -> ResolveReply:
 
 
 def _resolve_orphan(index: TransactionIndex, command: Resolve) -> Decision:
-    """A producer id that no transactional id has: its numbers are recorded as aborted under the producer id.
+    """Records a number of a producer id that no transactional id has as aborted, under the producer id.
 
-    But not what a removed id may have committed: that has its marker on disk wherever it was enrolled.
+    Not when a removed id may have had this number: it may have committed, and its marker is on disk on every enrolled
+    partition.
     """
     if command.txn_producer_id < 1:
         raise InvalidPidMappingError("no transaction has such a producer id", producer_id=command.txn_producer_id)
@@ -94,8 +96,8 @@ def _resolve_orphan(index: TransactionIndex, command: Resolve) -> Decision:
 
 
 def markers_committed(index: TransactionIndex, command: MarkersCommitted) -> Decision:
-    """Readers see these markers; whoever waits for VISIBLE hears of the last one. Nothing is recorded: a power cut of all
-    replicas could still take a marker away, and it must then be sent again.
+    """Notes that readers see these markers; the last one wakes the callers that wait for VISIBLE. No record is written:
+    a power cut of all replicas could still remove a marker, and it must then be sent again.
     """
     entry = index.entry(command.transactional_id)
     decided = None if entry is None else _decided(entry.record, command.txn_no)
@@ -112,7 +114,9 @@ def _decided(record: TransactionRecord, txn_no: int) -> DecidedTransaction | Non
 
 
 def markers_done(index: TransactionIndex, command: MarkersDone, now_ms: int) -> Decision:
-    """Markers are on disk. Only the last one writes a record, and in no hurry: what is lost of it is sent again."""
+    """Notes markers that are on disk. Only the last one writes a record, a lazy one: if it is lost, the markers are
+    sent again.
+    """
     entry = index.entry(command.transactional_id)
     decided = None if entry is None else _decided(entry.record, command.txn_no)
     if entry is None or decided is None:
@@ -128,10 +132,12 @@ def markers_done(index: TransactionIndex, command: MarkersDone, now_ms: int) -> 
 
 
 def force_abort(index: TransactionIndex, command: ForceAbort, now_ms: int) -> Decision:
-    """Aborts what is open, or may be open at a leader; the reply is its number, 0 when there is no such transaction.
+    """Aborts the transaction that is open, or may be open at a leader; the reply is its number, or 0 when there is
+    none.
 
-    A command that names its number touches no other one: a late copy of it finds that number decided. One of an older
-    client names none; whatever it finds open within `force_abort_repeat_ms` of the last one, it is taken for a copy.
+    A command that names its number touches no other one: a late copy of it finds that number decided. An older client
+    names no number; within `force_abort_repeat_ms` of the last such command, another one counts as its retry and aborts
+    nothing.
     """
     entry = index.entry(command.transactional_id)
     if entry is None:
@@ -151,14 +157,14 @@ def force_abort(index: TransactionIndex, command: ForceAbort, now_ms: int) -> De
 
 
 def list_ids(index: TransactionIndex, command: ListIds) -> Decision:
-    """All ids, sorted."""
+    """Lists all ids in the wanted states, sorted by name."""
     views = (view_of(record) for record in index.records())
     chosen = [view for view in views if not command.states or view.state in command.states]
     return Decision(reply=tuple(sorted(chosen, key=lambda view: view.transactional_id)))
 
 
 def describe(index: TransactionIndex, command: Describe) -> Decision:
-    """One id."""
+    """Describes one id. Raises `InvalidPidMappingError` when it is unknown."""
     record = index.find(command.transactional_id)
     if record is None:
         raise InvalidPidMappingError("no such transactional id", transactional_id=command.transactional_id)
@@ -166,7 +172,9 @@ def describe(index: TransactionIndex, command: Describe) -> Decision:
 
 
 def view_of(record: TransactionRecord) -> TransactionView:
-    """What operators see; of a decided transaction the partitions that markers travel to."""
+    """Builds what operators see of an id. For a decided transaction that includes the partitions that still need their
+    marker.
+    """
     opened = record.open
     newest = record.decided[-1] if record.decided else None
     partitions: tuple[PartitionId, ...] = ()

@@ -1,4 +1,4 @@
-"""Pieces that the decisions about transactions share: refusals, effects and small questions."""
+"""Helpers that the decisions about transactions share: checks that refuse, errors, and the decision that ends numbers."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from oncelog_coordinator.core.transactions.states import Outcome
 from oncelog_coordinator.core.transactions.transaction_index import TransactionIndex
 
 RETRY_AFTER_MS = 5
-"""Markers usually take a few milliseconds."""
+"""Suggested to callers that have to retry: markers usually take a few milliseconds."""
 
 
 def require_session(record: TransactionRecord, producer_epoch: int) -> None:
-    """Raises `ProducerFencedError` unless the caller speaks for the current session."""
+    """Raises `ProducerFencedError` unless the caller's session is the current one."""
     if producer_epoch != record.session_epoch:
         raise ProducerFencedError(
             "another session of this transactional id exists; this one is finished",
@@ -42,7 +42,7 @@ def require_session(record: TransactionRecord, producer_epoch: int) -> None:
 
 
 def ended_error(record: TransactionRecord, txn_no: int) -> OncelogError:
-    """Why a decided transaction takes nothing more: TXN_ABORTED when that is known, else TXN_ENDED."""
+    """Returns the refusal for a decided transaction: TXN_ABORTED when it is known to be aborted, else TXN_ENDED."""
     context: dict[str, Any] = {"transactional_id": record.transactional_id, "txn_no": txn_no}
     if record.outcome_of(txn_no) is Outcome.ABORTED:
         return TxnAbortedError("the transaction was aborted; go on with the next one", **context)
@@ -50,7 +50,7 @@ def ended_error(record: TransactionRecord, txn_no: int) -> OncelogError:
 
 
 def forgotten_error(record: TransactionRecord, txn_no: int) -> OncelogError:
-    """The outcome is no longer kept: never a guess (hole 15)."""
+    """Returns the refusal for an outcome that is no longer kept; it is never guessed (hole 15)."""
     return OutcomeForgottenError(
         "the transaction is complete and its outcome is no longer kept, or it was never begun; read the topic to learn it",
         transactional_id=record.transactional_id,
@@ -61,7 +61,7 @@ def forgotten_error(record: TransactionRecord, txn_no: int) -> OncelogError:
 def require_not_removed(
     index: TransactionIndex, txn_no: int, *, transactional_id: str = "", txn_producer_id: int | None = None
 ) -> None:
-    """About an id that is not there: raises `OutcomeForgottenError` when it may have had this number before it was removed."""
+    """For an unknown id: raises `OutcomeForgottenError` when a removed id may have had this number."""
     if index.removed.may_have_had(txn_no, txn_producer_id):
         raise OutcomeForgottenError(
             "no such transactional id is known (any more), so nobody knows the outcome, or it was never begun; "
@@ -72,8 +72,10 @@ def require_not_removed(
 
 
 def require_remembered(index: TransactionIndex, name: TxnName) -> None:
-    """Raises `OutcomeForgottenError` about a number of an expired or removed id: it may have been committed, so whoever repeats
-    its commit must not hear, as of an id that is no longer its own, that a new one is all that is needed.
+    """Raises `OutcomeForgottenError` for a number of an expired or removed id.
+
+    It may have been committed, so a retried commit must not be refused like a call with an unknown producer id: that
+    error says that a new session is all the caller needs.
     """
     owner = index.ids.get(name.txn_producer_id)
     record = None if owner is None else index.find(owner)
@@ -86,7 +88,9 @@ def require_remembered(index: TransactionIndex, name: TxnName) -> None:
 
 
 def not_next_error(record: TransactionRecord, txn_no: int) -> OncelogError:
-    """A number that is neither open nor next: n+1 while n is open may be early (retry), anything else is a bug."""
+    """Returns the refusal for a number that is neither open nor next: n+1 while n is open may be early (retry), others
+    are bugs.
+    """
     context: dict[str, Any] = {
         "transactional_id": record.transactional_id,
         "txn_no": txn_no,
@@ -105,10 +109,10 @@ def is_next(record: TransactionRecord, txn_no: int) -> bool:
 
 
 def require_room(record: TransactionRecord, limits: Limits) -> None:
-    """Raises `ConcurrentTransactionsError` while too many transactions of an id, too large ones, or one too old,
-    wait for markers or for the disks that hold them.
+    """Raises `ConcurrentTransactionsError` while transactions of an id that wait for their markers, or for the disks
+    that hold them, are too many, too large, or too old.
 
-    What is open counts as if it waited: the caller is about to end it.
+    An open transaction counts as one that waits: the caller is about to end it.
     """
     unsynced = len(record.decided) + (record.open is not None)
     pending = unsynced - sum(item.was_visible for item in record.decided)
@@ -129,7 +133,7 @@ def require_room(record: TransactionRecord, limits: Limits) -> None:
 
 
 def require_fits(opened: OpenTransaction, limits: Limits) -> None:
-    """Raises `PolicyViolationError` when the names that one transaction holds would be too much for its record."""
+    """Raises `PolicyViolationError` when the partitions and groups of one transaction would make its record too large."""
     partitions, groups, limit = len(opened.partitions), len(opened.groups), limits.max_enrolled_bytes
     if sizes.may_exceed(partitions, groups, limit) and sizes.enrolled_bytes(partitions, opened.groups) > limit:
         raise PolicyViolationError(
@@ -139,7 +143,7 @@ def require_fits(opened: OpenTransaction, limits: Limits) -> None:
 
 
 def assume_opened(index: TransactionIndex, record: TransactionRecord, now_ms: int) -> TransactionRecord:
-    """`state.assume_opened`, counted from this life's beginning. Raises `ConcurrentTransactionsError` like `require_room`."""
+    """Applies `state.assume_opened`, with a start no later than the end of this shard's replay. Raises like `require_room`."""
     started_ms = now_ms if index.loaded_at_ms is None else min(now_ms, index.loaded_at_ms)
     opened = state.assume_opened(record, started_ms)
     if opened is not record:
@@ -148,15 +152,15 @@ def assume_opened(index: TransactionIndex, record: TransactionRecord, now_ms: in
 
 
 def require_txn_no(txn_no: int) -> None:
-    """Raises `InvalidRequestError` for a number that no transaction has."""
+    """Raises `InvalidRequestError` for a number below 1."""
     if txn_no < 1:
         raise InvalidRequestError("transaction numbers begin at 1", txn_no=txn_no)
 
 
 def require_enrolled(record: TransactionRecord, counted: Iterable[PartitionId]) -> None:
-    """Raises `InvalidRequestError` when records are reported on a partition that was never enrolled.
+    """Raises `InvalidRequestError` when records are counted on a partition that was never enrolled.
 
-    A leader acknowledges a record only after its partition was enrolled durably, so this is a caller's bug.
+    A leader acknowledges a record only after its partition was enrolled durably, so this is a bug of the caller.
     """
     assert record.open is not None
     unknown = set(counted) - set(record.open.partitions)
@@ -170,7 +174,7 @@ def require_enrolled(record: TransactionRecord, counted: Iterable[PartitionId]) 
 
 
 def send_markers(record: TransactionRecord, decided: DecidedTransaction) -> SendMarkers:
-    """Phase two of one decided transaction."""
+    """Builds the effect that sends the markers of one decided transaction."""
     return SendMarkers(
         transactional_id=record.transactional_id,
         txn_producer_id=record.producer_id,
@@ -184,7 +188,7 @@ def send_markers(record: TransactionRecord, decided: DecidedTransaction) -> Send
 
 
 def decided_now(old: TransactionRecord, new: TransactionRecord, reply: object, *, timed_out: bool = False) -> Decision:
-    """The decision that writes `new`, answers `reply`, and starts phase two of every number decided on the way."""
+    """Builds the decision that writes `new`, answers `reply`, and sends the markers of every number decided in this step."""
     pending = {item.txn_no: item for item in new.decided}
     effects: list[SendMarkers | BecameVisible] = []
     ended: list[TransactionEnded] = []
@@ -199,7 +203,7 @@ def decided_now(old: TransactionRecord, new: TransactionRecord, reply: object, *
 
 
 def _was_only_given(old: TransactionRecord, new: TransactionRecord, number: int) -> bool:
-    """A session was told this number and never used it: its abort is no transaction's end."""
+    """True for a number that a session was given and never used: its abort does not count as the end of a transaction."""
     began = old.open is not None and old.open.txn_no == number
     return not began and new.outcome_of(number) is Outcome.ABORTED
 
@@ -213,7 +217,9 @@ def _ended(old: TransactionRecord, new: TransactionRecord, number: int, *, timed
 
 
 def _pending_bytes(record: TransactionRecord) -> int:
-    """Bytes of everything that waits for markers, or for the disks that hold them. Asked at each enrolment, so in one pass."""
+    """Returns the bytes of everything that waits for markers, or for the disks that hold them. In one pass, since every
+    enrolment calls it.
+    """
     partitions = winners = groups_bytes = 0
     for item in record.decided:
         partitions += len(item.targets)

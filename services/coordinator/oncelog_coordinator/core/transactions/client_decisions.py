@@ -35,9 +35,9 @@ from oncelog_coordinator.core.transactions.transaction_index import SignOfLife, 
 
 
 def init_producer_id(index: TransactionIndex, command: InitProducerId, now_ms: int) -> Decision:
-    """A new session, given at once: what was open is aborted in the same record and the next number follows.
+    """Starts a new session at once: the same record aborts an open transaction, and the session gets the next number.
 
-    The same nonce gets the same answer (a replayed request must not fence the living session).
+    The same nonce gets the same answer (a replayed request must not fence the current session).
     """
     if not 0 < command.timeout_ms <= index.limits.transaction_max_timeout_ms:
         raise InvalidTransactionTimeoutError(
@@ -61,7 +61,7 @@ def init_producer_id(index: TransactionIndex, command: InitProducerId, now_ms: i
 
 
 def require_room_for_id(index: TransactionIndex) -> None:
-    """Raises `ResourceExhaustedError` when the shard has as many ids as it may."""
+    """Raises `ResourceExhaustedError` when the shard has as many ids as it may hold."""
     if len(index.entries) >= index.limits.max_ids:
         raise ResourceExhaustedError(
             f"this shard knows too many transactional ids. {len(index.lasting)} of them are kept for ever, since they hold the "
@@ -95,11 +95,12 @@ def _require_expected(record: TransactionRecord, command: InitProducerId) -> Non
 
 
 def enrol(index: TransactionIndex, command: Enrol, now_ms: int) -> Decision:
-    """Records partitions and groups durably; opens n when it is the next. All present: no record.
+    """Records partitions and groups durably; opens n when it is the next. When all are enrolled already, no record is
+    written.
 
-    What the record of the last decision enrolled ahead is durable already: it is answered at once, and the record that
-    says that n is open may wait (decision 0017). Order: mapping 49, session 90, decided (ended or aborted), then n must
-    be open or next.
+    Partitions that the record of the last decision enrolled ahead are durable already: the request is answered at once,
+    and the record that says that n is open is lazy (decision 0017). Order of checks: mapping 49, session 90, decided
+    (ended or aborted), then n must be open or next.
     """
     name = command.name
     record = index.named(name.transactional_id, name.txn_producer_id).record
@@ -121,7 +122,7 @@ def enrol(index: TransactionIndex, command: Enrol, now_ms: int) -> Decision:
 
 
 def _opened_for(index: TransactionIndex, record: TransactionRecord, txn_no: int, now_ms: int) -> TransactionRecord:
-    """The record with n open, when a client may open n."""
+    """Returns the record with n open. Raises when a client may not open n."""
     if txn_no <= record.last_decided or txn_no in record.aborted_ahead:
         raise parts.ended_error(record, txn_no)
     if not parts.is_next(record, txn_no):
@@ -140,7 +141,7 @@ def _require_no_owner(record: TransactionRecord) -> None:
 
 
 def end(index: TransactionIndex, command: End, now_ms: int) -> Decision:
-    """Decides n. Repeated: the first outcome, for ever. A transaction that enrolled nothing is closed too (hole 20)."""
+    """Decides n. A repeated END gets the first outcome. A transaction that enrolled nothing is closed too (hole 20)."""
     name = command.name
     if command.commit:
         parts.require_remembered(index, name)
@@ -166,8 +167,8 @@ def end(index: TransactionIndex, command: End, now_ms: int) -> Decision:
 
 
 def _ended_before(index: TransactionIndex, record: TransactionRecord, command: End) -> Decision:
-    """END of a decided n. An older session hears of its commit; else that it is fenced, since it would go on with a number
-    that is its successor's.
+    """Answers END of a decided n. An older session gets a success for its own commit; otherwise it is fenced, because
+    the number it would use next belongs to its successor.
     """
     name = command.name
     outcome = record.outcome_of(name.txn_no)
@@ -189,10 +190,12 @@ def _other_outcome(record: TransactionRecord, txn_no: int, outcome: Outcome) -> 
 
 
 def get_outcome(index: TransactionIndex, command: GetOutcome) -> Decision:
-    """The outcome of n: definite when decided and kept, forgotten below the list, else not decided, or not begun, yet.
+    """Answers with the outcome of n: decided, forgotten (raises `OutcomeForgottenError`), not decided yet, or not begun
+    yet.
 
-    Every number below the last one has an outcome or is forgotten: those that were skipped are closed as aborted. So only
-    what lies above it is not begun, without the next one where an earlier life may have let leaders open it.
+    Every number below the last one has an outcome or is forgotten: skipped numbers are closed as aborted. So only
+    numbers above it are not begun; the next one is excepted when an earlier epoch of the shard may have let leaders
+    open it.
     """
     record = index.find(command.transactional_id)
     if record is None:

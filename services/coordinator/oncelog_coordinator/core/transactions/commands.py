@@ -1,4 +1,4 @@
-"""What a transaction shard can be asked, and what it answers. Plain values; times in milliseconds."""
+"""The commands and answers of a transaction shard: plain values; times are in milliseconds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from oncelog_coordinator.core.transactions.transaction_state import Counts
 
 
 class TxnName(NamedTuple):
-    """The name of a transaction and the session that speaks. `transactional_id` may be empty: then by producer id."""
+    """The name of a transaction and the session of the caller. When `transactional_id` is empty, the producer id
+    identifies it.
+    """
 
     transactional_id: str
     txn_producer_id: int
@@ -26,7 +28,7 @@ class TxnName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class InitProducerId(Command["SessionReply"]):
-    """A new session. `fresh_producer_id` is used when the id is unknown; `expected_*` 0/0 = unconditionally."""
+    """Starts a session. `fresh_producer_id` is used when the id is unknown; `expected_*` 0/0 = unconditionally."""
 
     transactional_id: str
     timeout_ms: int
@@ -38,7 +40,7 @@ class InitProducerId(Command["SessionReply"]):
 
 @dataclass(frozen=True, slots=True)
 class SessionReply:
-    """Answer of InitProducerId."""
+    """Answers InitProducerId."""
 
     producer_id: int
     producer_epoch: int
@@ -65,7 +67,7 @@ class End(Command["EndReply"]):
 
 @dataclass(frozen=True, slots=True)
 class EndReply:
-    """The outcome of n, maybe decided earlier; `visible`: every marker is in."""
+    """Answers End with the outcome of n, which an earlier request may have decided; `visible`: every marker is committed."""
 
     committed: bool
     visible: bool
@@ -74,7 +76,7 @@ class EndReply:
 
 @dataclass(frozen=True, slots=True)
 class GetOutcome(Command["OutcomeReply"]):
-    """The outcome of n."""
+    """Asks for the outcome of n."""
 
     transactional_id: str
     txn_no: int
@@ -82,7 +84,7 @@ class GetOutcome(Command["OutcomeReply"]):
 
 @dataclass(frozen=True, slots=True)
 class OutcomeReply:
-    """`committed` None: not decided yet, or (`begun` False) no transaction has this number yet."""
+    """Answers GetOutcome. `committed` None: not decided yet, or (`begun` False) no transaction has this number yet."""
 
     committed: bool | None
     visible: bool
@@ -93,7 +95,7 @@ class OutcomeReply:
 
 
 class BatchName(NamedTuple):
-    """What a Spark run writes: application, batch, and which attempt of the planner."""
+    """Names what a Spark run writes: application, batch, and the attempt of the planner."""
 
     app_id: str
     batch_id: int
@@ -102,7 +104,7 @@ class BatchName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Join(Command["JoinReply"]):
-    """A task attempt becomes a participant. `fresh_producer_id` is for a transactional id that is not known yet."""
+    """A task attempt becomes a participant. `fresh_producer_id` is for a transactional id that is unknown."""
 
     transactional_id: str
     owner_run: str
@@ -115,7 +117,9 @@ class Join(Command["JoinReply"]):
 
 @dataclass(frozen=True, slots=True)
 class JoinReply:
-    """`already_committed`: write nothing, everything else is 0."""
+    """Answers Join. `already_committed`: the batch is committed, so the task writes nothing; then only `committed_rows`
+    is set.
+    """
 
     already_committed: bool = False
     committed_rows: int = 0
@@ -127,7 +131,7 @@ class JoinReply:
 
 @dataclass(frozen=True, slots=True)
 class Renew(Command[None]):
-    """Keeps the open transaction alive."""
+    """Renews the lease of the open transaction."""
 
     name: TxnName
     owner_run: str
@@ -135,7 +139,7 @@ class Renew(Command[None]):
 
 @dataclass(frozen=True, slots=True)
 class Winner:
-    """A participant whose data commits."""
+    """A participant whose data is committed."""
 
     producer_id: int
     rows: int
@@ -144,10 +148,10 @@ class Winner:
 
 @dataclass(frozen=True, slots=True)
 class Commit(Command["CommitReply"]):
-    """One decision for all participants of n.
+    """Commits n for all its participants in one decision.
 
-    `txn_no` 0 without winners: a batch that nobody joined (no rows, no tasks), whose token must be stored all the same;
-    `fresh_producer_id` is for an id that is not known yet. `token_expires`: nobody ever writes this batch again.
+    `txn_no` 0 without winners: a batch that no task joined (no rows), whose token must be stored all the same;
+    `fresh_producer_id` is for an id that is unknown. `token_expires`: this batch is never written again.
     """
 
     transactional_id: str
@@ -161,7 +165,9 @@ class Commit(Command["CommitReply"]):
 
 @dataclass(frozen=True, slots=True)
 class CommitReply:
-    """`visible`: every marker is in; else `waits_for` names the transactions whose markers are not."""
+    """Answers Commit. `visible`: every marker is committed; otherwise `waits_for` names the transactions with missing
+    markers.
+    """
 
     already_committed: bool
     committed_rows: int
@@ -172,7 +178,7 @@ class CommitReply:
 
 @dataclass(frozen=True, slots=True)
 class Abort(Command[bool]):
-    """Aborts n if it is open and the run's; a no-op otherwise. The reply is True when it was aborted by this call."""
+    """Aborts n if it is open and owned by the run; otherwise a no-op. The reply is True when this call aborted it."""
 
     transactional_id: str
     owner_run: str
@@ -186,7 +192,7 @@ class Abort(Command[bool]):
 
 @dataclass(frozen=True, slots=True)
 class Resolve(Command["ResolveReply"]):
-    """What became of (producer id, n), as asked by the leader of a partition; topic id empty: by a group shard."""
+    """Asks for the outcome of (producer id, n), for the leader of a partition; an empty topic id means a group shard asks."""
 
     txn_producer_id: int
     txn_no: int
@@ -196,7 +202,7 @@ class Resolve(Command["ResolveReply"]):
 
 @dataclass(frozen=True, slots=True)
 class ResolveReply:
-    """`committed` None: ongoing. `winners` None: every producer of the name."""
+    """Answers Resolve. `committed` None: still open. `winners` None: the outcome holds for every producer of the name."""
 
     committed: bool | None
     session_epoch: int
@@ -206,7 +212,7 @@ class ResolveReply:
 
 @dataclass(frozen=True, slots=True)
 class MarkersCommitted(Command[None]):
-    """These partitions have the marker of n below their high watermark: readers see it."""
+    """Reports that the marker of n is below the high watermark of these partitions, so readers see it."""
 
     transactional_id: str
     txn_no: int
@@ -215,8 +221,8 @@ class MarkersCommitted(Command[None]):
 
 @dataclass(frozen=True, slots=True)
 class MarkersDone(Command[None]):
-    """These partitions and groups have the marker of n on the disks of their in-sync replicas, or are proven to be deleted:
-    nobody needs to send it again.
+    """Reports that the marker of n is on the disks of all in-sync replicas of these partitions and groups, or that they
+    are proven to be deleted: it need not be sent again.
     """
 
     transactional_id: str
@@ -227,12 +233,14 @@ class MarkersDone(Command[None]):
 
 @dataclass(frozen=True, slots=True)
 class Tick(Command[None]):
-    """Time has passed."""
+    """Decides what is due by the clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForceAbort(Command[int]):
-    """Aborts n, if it is open, by an operator's word; n = 0: whatever is open. The reply is its number, 0 = it was not."""
+    """An operator's request to abort n if it is open; n = 0: any open transaction. The reply is its number, 0 = none
+    was open.
+    """
 
     transactional_id: str
     txn_no: int = 0
@@ -240,21 +248,21 @@ class ForceAbort(Command[int]):
 
 @dataclass(frozen=True, slots=True)
 class ListIds(Command["tuple[TransactionView, ...]"]):
-    """All ids whose state is among `states`; empty = all. The reply is a tuple of `TransactionView`."""
+    """Lists all ids whose state is among `states`; empty = all."""
 
     states: tuple[TxnState, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Describe(Command["TransactionView"]):
-    """One id. The reply is a `TransactionView`."""
+    """Describes one id."""
 
     transactional_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionView:
-    """What operators see of an id."""
+    """An id as shown to operators."""
 
     transactional_id: str
     producer_id: int
@@ -294,7 +302,7 @@ TransactionCommand = (
 
 @dataclass(frozen=True, slots=True)
 class SendMarkers(Effect):
-    """Phase two of n: markers to partitions and groups, repeated until each has one."""
+    """Effect: send the markers of n to its partitions and groups, again and again until each has one."""
 
     transactional_id: str
     txn_producer_id: int
@@ -308,7 +316,7 @@ class SendMarkers(Effect):
 
 @dataclass(frozen=True, slots=True)
 class BecameVisible(Effect):
-    """Every marker of n is in: whoever waits for VISIBLE can be told."""
+    """Effect: every marker of n is committed, so callers that wait for VISIBLE can be answered."""
 
     transactional_id: str
     txn_no: int

@@ -1,20 +1,21 @@
 """Decisions about transactions with many writers: join, renew, commit, abort.
 
-Who calls them, and when: docs/internals/spark.md#a-micro-batch-step-by-step.
+Their callers, and when they call: docs/internals/spark.md#a-micro-batch-step-by-step.
 
 Order of checks, the same for join and commit:
  1. the token equals the last committed one of its app: ALREADY_COMMITTED, before any fence, so that a retried commit or
-    a replayed micro-batch is a no-op whoever asks
+    a replayed micro-batch is a no-op for every caller
  2. the run is fenced: PRODUCER_FENCED
- 3. the token is lower: BATCH_ROLLED_BACK, before any take-over, so that a rolled-back checkpoint stops no living query
+ 3. the token is lower: BATCH_ROLLED_BACK, before any take-over, so that a rolled-back checkpoint stops no running query
  4. this attempt of the batch has ended, or a later one began: TXN_ENDED
  5. join only: a new run takes the id over; an earlier attempt or batch that is open is aborted
  6. commit only: n, batch and attempt must be those of the open transaction, and every winner a participant of it
 
-Who is a participant is volatile on purpose: durable state is a set of partitions, not of tasks.  A coordinator that took
-over in mid-transaction accepts winners that it does not know; that is safe, because they carry the right n (so they
-joined this very transaction), the marker names them, and leaders check the counts per partition: what is missing is
-named (TRANSACTION_DATA_LOSS), never silent.  In the life that opened the transaction every winner is checked by name.
+The list of participants is volatile on purpose: durable state is a set of partitions, not of tasks.  A coordinator that
+took over in mid-transaction accepts winners that it does not know; that is safe, because they carry the right n (so
+they joined this very transaction), the marker names them, and leaders check the counts per partition: missing records
+are reported (TRANSACTION_DATA_LOSS), never silent.  In the epoch of the shard that opened the transaction every winner
+is checked by name.
 
 Ownership is a number that grows with each take-over.  Fenced runs are remembered by name (the last 32); an older one is
 recognised by its write attempt, which begins with the planner's time: at or below the watermark of the forgotten ones
@@ -63,7 +64,7 @@ from oncelog_coordinator.core.transactions.transaction_index import (
 
 
 def join(index: TransactionIndex, command: Join, now_ms: int) -> Decision:
-    """A fresh producer id under the open transaction of the batch; the first join of a run takes the id over."""
+    """Adds a fresh producer id to the open transaction of the batch; the first join of a run takes the id over."""
     lease_ms, duration_ms = _join_times(command, index.limits)
     own_id = command.own_producer_id
     record = index.find(command.transactional_id)
@@ -104,13 +105,13 @@ def _require_batch(owner_run: str, batch: BatchName) -> None:
 
 
 def _committed_token(record: TransactionRecord, batch: BatchName) -> Token | None:
-    """Check 1: the token of a batch that is committed."""
+    """Check 1: returns the token of a batch that is committed."""
     token = record.token_of(batch.app_id)
     return token if token is not None and token.batch_id == batch.batch_id else None
 
 
 def _require_may_write(record: TransactionRecord, run: str, batch: BatchName, limits: Limits) -> None:
-    """Checks 2 to 4."""
+    """Runs checks 2 to 4."""
     owner = record.owner
     if is_fenced(owner, run, batch.write_attempt):
         raise ProducerFencedError(
@@ -141,7 +142,7 @@ def _require_may_write(record: TransactionRecord, run: str, batch: BatchName, li
 
 
 def _why_ended(record: TransactionRecord, batch: BatchName) -> str:
-    """Why nothing can join this attempt of its run any more; empty when something can."""
+    """Returns why this attempt of its run cannot be joined any more; empty when it can."""
     if _is_older(record.open, batch):
         return "a later batch, or a later attempt to write this one, is open; this one is over"
     if _has_ended(record.owner, batch):
@@ -150,7 +151,7 @@ def _why_ended(record: TransactionRecord, batch: BatchName) -> str:
 
 
 def is_fenced(owner: Ownership, run: str, write_attempt: str) -> bool:
-    """True for a run that lost the id, by name or, when its name is forgotten, by its write attempt."""
+    """True for a run that lost the id; recognised by name or, when its name is no longer kept, by its write attempt."""
     if run == owner.run:
         return False
     if any(run == name for name, _ in owner.fenced):
@@ -178,7 +179,7 @@ def _batch_of(opened: OpenTransaction) -> BatchName | None:
 
 
 def _free_for(record: TransactionRecord, run: str, now_ms: int, limits: Limits) -> TransactionRecord:
-    """Check 5: the record owned by `run` with nothing open."""
+    """Check 5: returns the record owned by `run` with nothing open."""
     if record.owner.run != run:
         return state.take_over(record, run, now_ms, limits)
     return state.abort_open(record, now_ms, limits)
@@ -205,7 +206,7 @@ def _participant(record: TransactionRecord, own_id: int, now_ms: int) -> Partici
 
 
 def renew(index: TransactionIndex, command: Renew, now_ms: int) -> Decision:
-    """A sign of life of n. Raises when n is no longer open: the task can stop."""
+    """Renews the lease of n. Raises when n is no longer open, so that the task can stop."""
     name = command.name
     record = index.named(name.transactional_id, name.txn_producer_id).record
     if record.owner.run != command.owner_run:
@@ -216,7 +217,7 @@ def renew(index: TransactionIndex, command: Renew, now_ms: int) -> Decision:
 
 
 def commit(index: TransactionIndex, command: Commit, now_ms: int) -> Decision:
-    """One record decides: the winners' data commits, everything else of n aborts, the token is stored."""
+    """Writes one record that decides: the winners' data commits, all other data of n aborts, the token is stored."""
     _require_batch(command.owner_run, command.batch)
     record = index.find(command.transactional_id)
     committed = None if record is None else _committed_token(record, command.batch)
@@ -238,9 +239,10 @@ def commit(index: TransactionIndex, command: Commit, now_ms: int) -> Decision:
 
 
 def _repeated(index: TransactionIndex, record: TransactionRecord, command: Commit, token: Token) -> CommitReply:
-    """The answer to a commit of a batch that is committed, maybe by another transaction than the caller names.
+    """Answers a commit of a batch that is committed, perhaps by another transaction than the caller names.
 
-    A token does not say by which one: if not by the one that is named, then by any commit whose markers are not in yet.
+    A token does not name its transaction. So `waits_for` holds the named transaction when its markers are missing,
+    otherwise every committed one whose markers are missing.
     """
     pending = tuple(item.txn_no for item in record.decided if item.outcome.is_commit)
     if command.txn_no in pending:
@@ -251,7 +253,7 @@ def _repeated(index: TransactionIndex, record: TransactionRecord, command: Commi
 
 
 def _require_open(index: TransactionIndex, command: Commit) -> TransactionRecord:
-    """Checks 2 to 4 and 6 of a named transaction; a decided one is answered by its outcome."""
+    """Runs checks 2 to 4 and 6 for a named transaction; a decided one is refused with its outcome."""
     entry = index.entry(command.transactional_id)
     if entry is None:
         parts.require_not_removed(index, command.txn_no, transactional_id=command.transactional_id)
@@ -277,7 +279,9 @@ def _require_open(index: TransactionIndex, command: Commit) -> TransactionRecord
 def _open_empty(
     index: TransactionIndex, record: TransactionRecord | None, command: Commit, now_ms: int
 ) -> tuple[TransactionRecord, TransactionRecord]:
-    """A batch that nobody joined: the record as it was, and with a transaction opened for it (checks 2 to 5)."""
+    """For a batch that no task joined: returns the record as it was, and with a transaction opened for the batch
+    (checks 2 to 5).
+    """
     if command.winners:
         raise InvalidRequestError("winners belong to a transaction: name it")
     if record is None:
@@ -296,7 +300,7 @@ def _open_empty(
 def _open_batch(
     record: TransactionRecord, batch: BatchName, lease_ms: int, duration_ms: int, now_ms: int
 ) -> TransactionRecord:
-    """The next number, opened for a batch."""
+    """Returns the record with the next number opened for a batch."""
     opened = OpenTransaction(
         txn_no=record.last_txn_no + 1,
         started_ms=now_ms,
@@ -332,7 +336,9 @@ def _sum_counts(winners: tuple[Winner, ...]) -> dict[PartitionId, int]:
 
 
 def abort(index: TransactionIndex, command: Abort, now_ms: int) -> Decision:
-    """Aborts n when it is open, the run's and of this batch; else nothing. Always a success (abort() must not fail)."""
+    """Aborts n when it is open, owned by the run and of this batch; otherwise does nothing. Never fails (abort() must
+    not fail).
+    """
     record = index.find(command.transactional_id)
     opened = None if record is None else record.open
     if record is None or opened is None or opened.txn_no != command.txn_no:

@@ -1,7 +1,7 @@
 """The log records of a transaction shard: frozen values <-> JSON bytes with sorted keys and a version.
 
 Rule 1: a `TransactionRecord` is the WHOLE state of one transactional id, with every decided transaction whose markers
-        are not all in; so the newest record of a key is enough, whatever compaction removed (hole 8).
+        are not all on disk; so the newest record of a key is enough, whatever compaction removed (hole 8).
 Rule 2: unknown JSON keys are ignored (a newer version wrote them); an unknown `version` is refused.
 Rule 3: values are tuples in a fixed order, so equal states have equal bytes.
 """
@@ -23,16 +23,16 @@ EPOCH_KEY: Final = "epoch"
 TRANSACTION_KEY: Final = "txn:"
 _REMOVED_KEY: Final = "orphan:0"
 NOT_COUNTED: Final = -1
-"""Expected records of a partition when the client counted none."""
+"""Expected records of a partition for which the client reported no count."""
 
 
 def dump(value: dict[str, Any]) -> bytes:
-    """JSON bytes of a record."""
+    """Returns the JSON bytes of a record."""
     return json.dumps({"v": VERSION, **value}, sort_keys=True, separators=(",", ":")).encode()
 
 
 def parse(data: bytes) -> dict[str, Any]:
-    """The JSON object of a record. Raises `CorruptMessageError`: then the shard must not serve."""
+    """Returns the JSON object of a record. Raises `CorruptMessageError`: then the shard must not serve."""
     try:
         value = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -44,22 +44,22 @@ def parse(data: bytes) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class EpochRecord:
-    """The first record of every life of a shard; also appended to confirm that the life is not over."""
+    """The first record in every epoch of a shard; appended again to confirm that no newer epoch has begun."""
 
     epoch: int
 
     @property
     def key(self) -> str:
-        """One key: only the newest matters."""
+        """One key for all, since only the newest matters."""
         return EPOCH_KEY
 
     def encode(self) -> bytes:
-        """The value."""
+        """Returns the JSON value of the record."""
         return dump({"epoch": self.epoch})
 
     @staticmethod
     def decode(value: dict[str, Any]) -> EpochRecord:
-        """From `parse`."""
+        """Builds the record from what `parse` returned."""
         return EpochRecord(int(value["epoch"]))
 
 
@@ -70,12 +70,12 @@ class Tombstone:
     key: str
 
     def encode(self) -> None:
-        """No value."""
+        """Returns None: a tombstone has no value."""
         return
 
 
 def group_partitions(partitions: tuple[PartitionId, ...]) -> dict[str, list[int]]:
-    """Partitions by topic id, as they stand in JSON: short, since a transaction may hold thousands."""
+    """Groups partitions by topic id, the compact form in JSON, since a transaction may hold thousands."""
     grouped: dict[str, list[int]] = {}
     for topic_id, partition in partitions:
         grouped.setdefault(topic_id, []).append(partition)
@@ -84,7 +84,7 @@ def group_partitions(partitions: tuple[PartitionId, ...]) -> dict[str, list[int]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A partition that must get a marker, and how many of the winners' records must be there (-1 = not counted)."""
+    """A partition that must get a marker, and how many records of the winners must be there (-1 = not counted)."""
 
     topic_id: str
     partition: int
@@ -93,7 +93,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
-    """The one transaction of an id that may still grow. Joined ones have a lease and a token, others have none."""
+    """The one transaction of an id that may still grow. One opened by Join has a lease and a batch, others have neither."""
 
     txn_no: int
     started_ms: int
@@ -107,7 +107,7 @@ class OpenTransaction:
     write_attempt: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """As it stands inside a record."""
+        """Returns the form inside a record."""
         value: dict[str, Any] = {
             "n": self.txn_no,
             "started_ms": self.started_ms,
@@ -121,7 +121,7 @@ class OpenTransaction:
 
     @staticmethod
     def from_json(value: dict[str, Any]) -> OpenTransaction:
-        """Back from `to_json`."""
+        """Reverses `to_json`."""
         lease_ms, app_id, batch_id, write_attempt = value.get("join") or (0, "", 0, "")
         return OpenTransaction(
             txn_no=value["n"],
@@ -139,7 +139,7 @@ class OpenTransaction:
 
 @dataclass(frozen=True, slots=True)
 class DecidedTransaction:
-    """A transaction with an outcome, until every marker is on disk. `winners` None: every producer of the name."""
+    """A decided transaction, kept until every marker is on disk. `winners` None: every producer of the name."""
 
     txn_no: int
     outcome: Outcome
@@ -148,18 +148,19 @@ class DecidedTransaction:
     groups: tuple[str, ...] = ()
     winners: tuple[int, ...] | None = None
     was_visible: bool = field(default=False, compare=False)
-    """Every marker was committed once. A power cut of all replicas can take one away until it is on disk, so a later life of
-    the shard sends them again."""
+    """Every marker has been committed once. Until it is on disk, a power cut of all replicas can remove a marker, so a
+    later epoch of the shard sends them again.
+    """
 
     def expected_on(self, topic_id: str, partition: int) -> int:
-        """Records that must be on a partition; -1 = not counted."""
+        """Returns how many records must be on a partition; -1 = not counted."""
         for target in self.targets:
             if target.topic_id == topic_id and target.partition == partition:
                 return target.expected_records
         return NOT_COUNTED
 
     def to_json(self) -> dict[str, Any]:
-        """As it stands inside a record."""
+        """Returns the form inside a record."""
         grouped: dict[str, list[list[int]]] = {}
         for target in self.targets:
             grouped.setdefault(target.topic_id, []).append([target.partition, target.expected_records])
@@ -174,7 +175,7 @@ class DecidedTransaction:
 
     @staticmethod
     def from_json(value: dict[str, Any]) -> DecidedTransaction:
-        """Back from `to_json`."""
+        """Reverses `to_json`."""
         winners = value["winners"]
         return DecidedTransaction(
             txn_no=value["n"],
@@ -190,9 +191,10 @@ class DecidedTransaction:
 class Token:
     """The last committed batch of an application, and its rows.
 
-    It lasts for ever (hole 16), unless whoever committed it said that nobody ever writes this batch again: then it `expires`,
-    which means that it goes when its transactional id is removed, and not before.  A later batch of the application takes its
-    place; after one that must last that one lasts, too, since it is all that tells that the earlier one was committed.
+    It is kept forever (hole 16), unless the committing client said that this batch is never written again: then it
+    `expires`, which means that it is dropped when its transactional id is removed, and not before.  A later batch of
+    the application replaces it; the successor of a token that must last has to last too, since only it shows that the
+    earlier batch was committed.
     """
 
     app_id: str
@@ -203,7 +205,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """An answer of InitProducerId, kept so that the same nonce gets it again."""
+    """An answer of InitProducerId, kept so that a retry with the same nonce gets it again."""
 
     nonce: str
     producer_epoch: int
@@ -212,10 +214,10 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """Which Spark run owns the id. `number` grows with each take-over; `fenced` runs never come back.
+    """The Spark run that owns the id. `number` grows with each take-over; `fenced` runs can never own it again.
 
     `fence_watermark`: the largest write attempt of a fenced run that is no longer remembered by name.
-    `ended`: (app, batch, attempt) of the owner that were decided; `ended_watermark` as above for those forgotten.
+    `ended`: (app, batch, attempt) of the owner that were decided; `ended_watermark` covers those no longer listed.
     """
 
     run: str = ""
@@ -227,7 +229,7 @@ class Ownership:
     ended_watermark: str = ""
 
     def to_json(self) -> list[Any]:
-        """As it stands inside a record."""
+        """Returns the form inside a record."""
         return [
             self.run,
             self.number,
@@ -240,7 +242,7 @@ class Ownership:
 
     @staticmethod
     def from_json(value: list[Any]) -> Ownership:
-        """Back from `to_json`."""
+        """Reverses `to_json`."""
         run, number, newest, fenced, fence_mark, ended, ended_mark = value
         return Ownership(
             run=run,
@@ -258,32 +260,34 @@ NO_OWNER: Final = Ownership()
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Partitions and groups that count as enrolled in the next number of an id before anybody has opened it.
+    """Partitions and groups that are enrolled in the next number of an id before that number is opened.
 
-    They stand in the record that decided the number before, so the next transaction needs no record of its own before
-    its leaders may open it: producers that write to the same partitions again and again pay one append per transaction.
+    They are part of the record that decided the number before, so the next transaction needs no record of its own
+    before its leaders may open it: producers that write to the same partitions again and again pay one append per
+    transaction.
     """
 
     partitions: tuple[PartitionId, ...] = ()
     groups: tuple[str, ...] = ()
     may_be_open: bool = field(default=False, compare=False)
-    """An earlier life of the shard may have let leaders open the number: true of every record that was read from a log,
-    since what that life told them is logged later or never."""
+    """An earlier epoch of the shard may have let leaders open the number. True of every record that was read from a
+    log, since the record of the opening is lazy and may be missing there.
+    """
 
     def __bool__(self) -> bool:
         return bool(self.partitions or self.groups)
 
     def covers(self, partitions: Iterable[PartitionId], groups: Iterable[str]) -> bool:
-        """True when all of these are enrolled already, and a later life will know that the number may be open."""
+        """True when all of these are enrolled already, and durably, so that a later epoch of the shard will know it."""
         return bool(self) and set(partitions) <= set(self.partitions) and set(groups) <= set(self.groups)
 
     def to_json(self) -> list[Any]:
-        """As it stands inside a record: in the order in which they were last used, the oldest first."""
+        """Returns the form inside a record, least recently used first."""
         return [[list(p) for p in self.partitions], list(self.groups)]
 
     @staticmethod
     def from_json(value: list[Any]) -> Expected:
-        """Back from `to_json`."""
+        """Reverses `to_json`."""
         partitions, groups = value
         return Expected(tuple(PartitionId(t, p) for t, p in partitions), tuple(groups), may_be_open=True)
 
@@ -293,11 +297,11 @@ NOTHING_EXPECTED: Final = Expected()
 
 @dataclass(frozen=True, slots=True)
 class TransactionRecord:
-    """All that is known of one transactional id.
+    """The whole state of one transactional id.
 
-    Numbers up to `last_txn_no` were opened or closed. `outcomes` is one letter per number, ending with the newest decided
-    one; `decided` holds those whose markers are not all on disk (also when their letter was dropped). `expected` belongs to
-    the number that follows the newest decided one, be it open or not.
+    Numbers up to `last_txn_no` were opened or closed. `outcomes` is one letter per number, ending with the newest
+    decided one; `decided` holds those whose markers are not all on disk (also when their letter was dropped).
+    `expected` belongs to the number after the newest decided one, whether it is open or not.
     """
 
     transactional_id: str
@@ -328,11 +332,13 @@ class TransactionRecord:
 
     @property
     def last_given(self) -> int:
-        """The newest number that anybody was given: a client's session is told the next one, a run only what it opened."""
+        """The newest number that a client or run was given: a client's session knows its next number, a run only the
+        one it opened.
+        """
         return self.last_txn_no if self.owner.run or self.open is not None else self.last_txn_no + 1
 
     def outcome_of(self, txn_no: int) -> Outcome | None:
-        """The outcome of a number; None when it is open, above the last one, or forgotten (`is_forgotten`)."""
+        """Returns the outcome of a number; None when it is open, above the last one, or forgotten (`is_forgotten`)."""
         for decided in self.decided:
             if decided.txn_no == txn_no:
                 return decided.outcome
@@ -346,7 +352,7 @@ class TransactionRecord:
         return 0 < txn_no <= self.last_decided and self.outcome_of(txn_no) is None
 
     def state_of(self, txn_no: int) -> TxnState:
-        """The state of a number. A forgotten one is DEAD; one that an earlier life may have opened is ONGOING."""
+        """Returns the state of a number. A forgotten one is DEAD; one that an earlier epoch may have opened is ONGOING."""
         if self.open is not None and self.open.txn_no == txn_no:
             return TxnState.ONGOING
         if self.open is None and self.expected.may_be_open and self.expected and txn_no == self.last_txn_no + 1:
@@ -359,30 +365,32 @@ class TransactionRecord:
 
     @property
     def state(self) -> TxnState:
-        """The state shown for the id: that of its newest number; an id that came back from DEAD is EMPTY."""
+        """The state shown for the id: that of its newest number. An id that is used again after DEAD is EMPTY."""
         if self.dead:
             return TxnState.DEAD
         newest = self.state_of(self.last_txn_no) if self.last_txn_no else TxnState.EMPTY
         return TxnState.EMPTY if newest is TxnState.DEAD else newest
 
     def token_of(self, app_id: str) -> Token | None:
-        """The last committed token of an application."""
+        """Returns the last committed token of an application."""
         return next((token for token in self.tokens if token.app_id == app_id), None)
 
     @property
     def is_lasting(self) -> bool:
-        """Never removed: it holds a token that must last (hole 16), or an answer of healing about a number never begun."""
+        """True when it is never removed: it holds a token that must last (hole 16), or healing has closed a number that
+        was never begun.
+        """
         is_healed = bool(self.aborted_ahead) or (self.dead and bool(self.outcomes))
         return is_healed or not all(token.expires for token in self.tokens)
 
     def encode(self) -> bytes:
-        """The value."""
+        """Returns the JSON value of the record."""
         more: dict[str, Any] = {"expected": self.expected.to_json()} if self.expected else {}
         visible = [item.to_json() for item in self.decided if item.was_visible]
         if visible:
             more["visible"] = visible
         expiring = [place for place, token in enumerate(self.tokens) if token.expires]
-        if expiring:  # a version that does not know it keeps these tokens for ever
+        if expiring:  # an older version ignores this and keeps these tokens forever
             more["expiring"] = expiring
         return dump(
             {
@@ -406,7 +414,7 @@ class TransactionRecord:
 
     @staticmethod
     def decode(value: dict[str, Any]) -> TransactionRecord:
-        """From `parse`."""
+        """Builds the record from what `parse` returned."""
         opened, expiring = value["open"], value.get("expiring", ())
         return TransactionRecord(
             transactional_id=value["id"],
@@ -430,7 +438,9 @@ class TransactionRecord:
 
 
 def _decided(waiting: Sequence[Any], visible: Sequence[Any]) -> tuple[DecidedTransaction, ...]:
-    """A version that does not know "visible" refuses more than five under "decided", and takes the others for complete."""
+    """Merges both lists. They are apart because an older version refuses more than five under "decided"; it takes those
+    under "visible", which it does not know, for complete.
+    """
     found = [DecidedTransaction.from_json(item) for item in waiting]
     found += [replace(DecidedTransaction.from_json(item), was_visible=True) for item in visible]
     return tuple(sorted(found, key=lambda item: item.txn_no))
@@ -438,7 +448,7 @@ def _decided(waiting: Sequence[Any], visible: Sequence[Any]) -> tuple[DecidedTra
 
 @dataclass(frozen=True, slots=True)
 class OrphanRecord:
-    """Numbers of a producer id that no transactional id knows: recorded as aborted before anybody is told so."""
+    """Numbers of a producer id that no transactional id has; recorded as aborted before a leader gets that answer."""
 
     producer_id: int
     aborted: tuple[int, ...]
@@ -449,21 +459,23 @@ class OrphanRecord:
         return f"orphan:{self.producer_id}"
 
     def encode(self) -> bytes:
-        """The value."""
+        """Returns the JSON value of the record."""
         return dump({"pid": self.producer_id, "aborted": list(self.aborted)})
 
     @staticmethod
     def decode(value: dict[str, Any]) -> OrphanRecord:
-        """From `parse`."""
+        """Builds the record from what `parse` returned."""
         return OrphanRecord(value["pid"], tuple(value["aborted"]))
 
 
 @dataclass(frozen=True, slots=True)
 class RemovedIds:
-    """All that is kept of removed transactional ids: no producer id, and no number that anybody was given, was above these.
+    """All that is kept of removed transactional ids: upper bounds of their producer ids and of the numbers that were
+    given.
 
-    So nothing is ever said of a number that a removed id may have had, and no id that comes later has such a number.
-    In the log it looks like an `OrphanRecord` of the producer id 0, which nobody has: an older version reads it as that.
+    So no outcome is ever claimed for a number that a removed id may have had, and a later id never gets such a number.
+    In the log it looks like an `OrphanRecord` of the producer id 0, which is never allocated: an older version reads it
+    as that.
     """
 
     producer_id: int = 0
@@ -471,7 +483,7 @@ class RemovedIds:
 
     @property
     def key(self) -> str:
-        """One key for all of them."""
+        """One key for all removed ids."""
         return _REMOVED_KEY
 
     def may_have_had(self, txn_no: int, producer_id: int | None = None) -> bool:
@@ -479,16 +491,16 @@ class RemovedIds:
         return 0 < txn_no <= self.txn_no and (producer_id is None or 0 < producer_id <= self.producer_id)
 
     def with_id(self, record: TransactionRecord) -> RemovedIds:
-        """One more id is removed."""
+        """Returns the bounds with one more removed id."""
         return RemovedIds(max(self.producer_id, record.producer_id), max(self.txn_no, record.last_given))
 
     def encode(self) -> bytes:
-        """The value."""
+        """Returns the JSON value of the record."""
         return dump({"pid": 0, "aborted": [], "removed": [self.producer_id, self.txn_no]})
 
     @staticmethod
     def decode(value: dict[str, Any]) -> RemovedIds:
-        """From `parse`."""
+        """Builds the record from what `parse` returned."""
         producer_id, txn_no = value["removed"]
         return RemovedIds(int(producer_id), int(txn_no))
 
@@ -501,7 +513,9 @@ TransactionLogRecord = EpochRecord | TransactionRecord | OrphanRecord | RemovedI
 
 
 def decode_transaction_record(key: str, value: bytes) -> TransactionLogRecord:
-    """A record of a transaction shard's log. Raises `CorruptMessageError` for what this version cannot read."""
+    """Decodes a record of a transaction shard's log. Raises `CorruptMessageError` for a record that this version cannot
+    read.
+    """
     kind = key.partition(":")[0]
     decoder = {"epoch": EpochRecord.decode, "txn": TransactionRecord.decode, "orphan": _orphan_or_removed}.get(kind)
     if decoder is None:

@@ -1,4 +1,4 @@
-"""The transition table of a transaction: every legal step, and who takes it. Nothing else decides what is legal.
+"""The transition table of a transaction: every legal step, and its triggers. Nothing else decides what is legal.
 
 A state belongs to one *number* of one transactional id; the state shown for the id is that of its newest number.
 Numbers are never reused, so a state only moves down this list:
@@ -27,7 +27,7 @@ from typing import Final
 
 
 class TxnState(StrEnum):
-    """Where a transaction stands."""
+    """The state of one transaction number."""
 
     EMPTY = "EMPTY"
     ONGOING = "ONGOING"
@@ -39,7 +39,7 @@ class TxnState(StrEnum):
 
 
 class Trigger(StrEnum):
-    """Who moves a transaction."""
+    """The request or event that moves a transaction."""
 
     ENROL = "EnrolPartitions"
     JOIN = "JoinTransaction"
@@ -54,11 +54,11 @@ class Trigger(StrEnum):
 
 
 class Outcome(StrEnum):
-    """One letter of the list of kept outcomes."""
+    """The outcome of a transaction: one letter of the list of kept outcomes."""
 
     COMMITTED = "C"
     COMMITTED_WINNERS = "W"
-    """Committed for its winners only; who they were is known until COMPLETE."""
+    """Committed for its winners only; the list of winners is kept until COMPLETE."""
     ABORTED = "A"
 
     @property
@@ -87,19 +87,19 @@ TRANSITIONS: Final[dict[tuple[TxnState, TxnState], tuple[Trigger, ...]]] = {
     (_S.EMPTY, _S.DEAD): (_T.EXPIRY,),
     (_S.DEAD, _S.EMPTY): (_T.TAKE_OVER, _T.REMOVAL),
 }
-"""From, to -> who. DEAD -> EMPTY is the id coming back (a new session, the next number), or its removal: nothing is left."""
+"""(from, to) -> triggers. DEAD -> EMPTY is an id that is used again (a new session, the next number), or its removal."""
 
 
 def is_legal(old: TxnState, new: TxnState) -> bool:
-    """True when a record may move a number from `old` to `new`; standing still is always legal."""
+    """True when a record may move a number from `old` to `new`; no change is always legal."""
     return old is new or (old, new) in TRANSITIONS
 
 
 def prepared(outcome: Outcome) -> TxnState:
-    """The state of a decided number whose markers travel."""
+    """Returns the state of a decided number whose markers are not all on disk."""
     return TxnState.PREPARE_COMMIT if outcome.is_commit else TxnState.PREPARE_ABORT
 
 
 def complete(outcome: Outcome) -> TxnState:
-    """The state of a decided number whose markers are in."""
+    """Returns the state of a decided number whose markers are all on disk."""
     return TxnState.COMPLETE_COMMIT if outcome.is_commit else TxnState.COMPLETE_ABORT

@@ -1,12 +1,14 @@
-"""When a transaction or an id runs out of time. All of it only ever aborts or forgets; nothing is committed by a clock.
+"""Decides when a transaction or an id runs out of time. A time-out only ever aborts or forgets; it never commits.
 
-Rule 1: `now_ms` is a wall clock that never steps back within one life of the shard (the shell sees to it); across lives
-        it may.  So what began in an earlier life is counted from the later of nothing and the earlier of (its own start,
-        the end of this life's replay): a clock that went back cannot keep a transaction open for longer than its time-out.
-Rule 2: a lease begins anew at fail-over, since signs of life are volatile; the hard cap does not.
-Rule 3: an id is removed only after it has expired, and what makes it expire says when that was.  So a clock that went forward
-        expires an id that was used a moment ago, and does not remove it; one that went back makes either come later.
-Rule 4: an expired id has nothing open and nothing that waits for a marker: no leader, group or participant works for it.
+Rule 1: `now_ms` is a wall clock that never steps back within one process (the shell sees to it); a later owner's clock
+        may be behind.  So the age of a transaction counts from its start or, when it was opened in an earlier epoch of
+        the shard, from the end of this epoch's replay if that is earlier: a clock that went back cannot keep a
+        transaction open for longer than its time-out.
+Rule 2: a lease starts again at fail-over, since renewals are volatile; the hard cap does not.
+Rule 3: an id is removed only after it has expired, and the record of the expiry holds its time.  So a clock that jumped
+        forward expires an id that was just used, and does not remove it; one that went back delays both.
+Rule 4: an expired id has no open transaction and none that waits for a marker: no leader, group or participant depends
+        on it.
 """
 
 from __future__ import annotations
@@ -22,14 +24,16 @@ from oncelog_coordinator.core.transactions.transaction_index import Entry, Looke
 
 
 class Deadlines:
-    """One entry per id in a heap: the earliest time at which something may be due. It may be stale: look, then decide."""
+    """A heap with the earliest time at which something may be due for an id. An entry may be stale, so the caller
+    checks again.
+    """
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, str]] = []
         self._noted: dict[str, int] = {}
 
     def watch(self, name: str, due_ms: int) -> None:
-        """Notes when to look at an id; a later time than the one already noted is found then."""
+        """Notes when to look at an id; a later time than the noted one is found at that look."""
         known = self._noted.get(name)
         if known is None or due_ms < known:
             self._noted[name] = due_ms
@@ -41,7 +45,9 @@ class Deadlines:
         return self._heap[0][0] if self._heap else None
 
     def due(self, now_ms: int, limit: int) -> list[str]:
-        """The `limit` entries that are due first, in order and without taking them: the rest of the heap is not walked."""
+        """Returns up to `limit` names that are due, earliest first. Nothing is removed, and the rest of the heap is not
+        visited.
+        """
         found: list[str] = []
         next_ones = [(entry, 0) for entry in self._heap[:1]]
         while next_ones and len(found) < limit:
@@ -54,9 +60,10 @@ class Deadlines:
         return found
 
     def looked(self, names: tuple[str, ...], now_ms: int) -> None:
-        """Forgets what was noted for these ids, which `due` gave; whoever still has something due is to be watched again.
+        """Removes the entries of ids that `due` has returned; the caller adds an id again when it still has a deadline.
 
-        They come first in the heap.  What was noted before them since then ends this early: the next look begins with it.
+        These entries come first in the heap.  If an earlier entry was added since then, the removal stops there, and
+        the next look begins with it.
         """
         chosen = set(names)
         while self._heap and self._heap[0][0] <= now_ms and self._heap[0][1] in chosen:
@@ -66,7 +73,7 @@ class Deadlines:
 
 
 def open_deadline_ms(entry: Entry, loaded_at_ms: int | None) -> int | None:
-    """When the open transaction aborts; None when nothing is open."""
+    """Returns when the open transaction is aborted; None when nothing is open."""
     opened = entry.record.open
     if opened is None:
         return None
@@ -80,7 +87,9 @@ def open_deadline_ms(entry: Entry, loaded_at_ms: int | None) -> int | None:
 
 
 def idle_deadline_ms(record: TransactionRecord, limits: Limits) -> int | None:
-    """When the id expires or, having expired, is removed; None while it is open or waits for markers, or when it must last."""
+    """Returns when the id expires or, once expired, is removed; None while it has open or unfinished transactions, or
+    must last.
+    """
     if record.open is not None or record.decided:
         return None
     if not record.dead:
@@ -89,7 +98,7 @@ def idle_deadline_ms(record: TransactionRecord, limits: Limits) -> int | None:
 
 
 def tick(index: TransactionIndex, open_ids: list[str], idle_ids: list[str], now_ms: int) -> Decision:
-    """Aborts what is over its time, lets idle ids expire, and removes those that expired long ago."""
+    """Aborts transactions that are past their time, expires idle ids, and removes ids that expired long ago."""
     records: list[LogRecord] = []
     effects: list[Effect] = []
     ended: list[TransactionEnded] = []
@@ -115,7 +124,7 @@ def tick(index: TransactionIndex, open_ids: list[str], idle_ids: list[str], now_
 
 
 def _overdue(index: TransactionIndex, names: list[str], now_ms: int) -> list[TransactionRecord]:
-    """Each once, whatever the heap says: those whose idle time is over."""
+    """Returns the records past their idle time, each once, although the heap may hold a name twice."""
     found: list[TransactionRecord] = []
     for name in dict.fromkeys(names):
         record = index.find(name)
@@ -126,7 +135,9 @@ def _overdue(index: TransactionIndex, names: list[str], now_ms: int) -> list[Tra
 
 
 def _removal(index: TransactionIndex, gone: list[TransactionRecord]) -> list[LogRecord]:
-    """What is kept of these ids comes before what removes them: in the same append, and in the same order in every replay."""
+    """Returns the records that remove these ids. The bounds that are kept are applied before the tombstones and logged
+    in the same append, so no id is removed without them.
+    """
     removed = index.removed
     for record in gone:
         removed = removed.with_id(record)
@@ -135,7 +146,7 @@ def _removal(index: TransactionIndex, gone: list[TransactionRecord]) -> list[Log
 
 
 def _expired(record: TransactionRecord, index: TransactionIndex, now_ms: int) -> Decision:
-    """Forgets an idle id; one whose next number may be open on a partition that was away is first rid of that number."""
+    """Expires an idle id. When its next number may be open at a leader that was unreachable, that number is aborted first."""
     opened = state.assume_opened(record, now_ms)
     if opened is record:
         return Decision(records=(state.expire(record, now_ms),))

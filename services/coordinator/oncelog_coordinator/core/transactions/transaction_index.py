@@ -1,8 +1,8 @@
-"""What a transaction shard knows: the records, and beside each id what is volatile about it.
+"""The state of a transaction shard: the records, and the volatile facts about each id.
 
 Rule 1: `TransactionTable.apply` is the only writer; decisions only read.
-Rule 2: volatile facts (participants, last sign of life, markers that are in) may be lost at any time.  What follows from
-        their loss is always the safe side: markers are sent again, a lease starts anew, a winner is not known.
+Rule 2: volatile facts (participants, last renewal, markers that are in) may be lost at any time.  Losing them is always
+        safe: markers are sent again, a lease starts again, winners are not checked by name.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from oncelog_coordinator.core.transactions.records import (
 )
 
 MarkerTarget = PartitionId | str
-"""Who gets a marker: a partition, or a group by its id."""
+"""The receiver of a marker: a partition, or a group by its id."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParticipantJoined(Note):
-    """Note: a producer id was handed out for n, which also is a sign of life."""
+    """Note: a producer id was given to a participant of n, which also renews the lease."""
 
     transactional_id: str
     txn_no: int
@@ -37,7 +37,7 @@ class ParticipantJoined(Note):
 
 @dataclass(frozen=True, slots=True)
 class SignOfLife(Note):
-    """Note: somebody still works on n."""
+    """Note: a client or participant is still working on n."""
 
     transactional_id: str
     txn_no: int
@@ -46,7 +46,7 @@ class SignOfLife(Note):
 
 @dataclass(frozen=True, slots=True)
 class MarkersIn(Note):
-    """Note: these targets show the marker of n; `on_disk`: and need it no more."""
+    """Note: these targets have the marker of n committed; `on_disk`: it is also on disk and need not be sent again."""
 
     transactional_id: str
     txn_no: int
@@ -65,7 +65,7 @@ class ForcedAbort(Note):
 
 @dataclass(frozen=True, slots=True)
 class LookedAt(Note):
-    """Note: the deadlines of these ids were looked at, and what was due was decided."""
+    """Note: the deadlines of these ids were checked, and everything due was decided."""
 
     open_ids: tuple[str, ...]
     idle_ids: tuple[str, ...]
@@ -74,7 +74,7 @@ class LookedAt(Note):
 
 @dataclass(slots=True)
 class Entry:
-    """One id. `opened_here`: the open transaction began in this life, so `participants` are all of them."""
+    """One id. `opened_here`: this epoch of the shard opened the transaction, so `participants` is complete."""
 
     record: TransactionRecord
     opened_here: bool = False
@@ -85,7 +85,7 @@ class Entry:
     forced: ForcedAbort | None = None
 
     def take_markers(self, note: MarkersIn) -> None:
-        """Keeps what is known of a decided transaction's markers; of a complete one nothing is kept."""
+        """Notes the markers of a decided transaction; ignores those of a complete one."""
         decided = next((item for item in self.record.decided if item.txn_no == note.txn_no), None)
         if decided is None:
             return
@@ -99,11 +99,11 @@ class Entry:
             )
 
     def missing(self, decided: DecidedTransaction) -> set[MarkerTarget]:
-        """Targets of a decided transaction that show no marker yet, as far as is known."""
+        """Returns the targets of a decided transaction whose marker is not known to be committed."""
         return _targets_of(decided) - self.markers_in.get(decided.txn_no, set())
 
     def not_on_disk(self, decided: DecidedTransaction) -> set[MarkerTarget]:
-        """Targets of a decided transaction that could lose the marker, as far as is known."""
+        """Returns the targets of a decided transaction whose marker is not known to be on disk."""
         return _targets_of(decided) - self.markers_done.get(decided.txn_no, set())
 
 
@@ -114,7 +114,7 @@ def _targets_of(decided: DecidedTransaction) -> set[MarkerTarget]:
 
 
 class TransactionIndex:
-    """Look-ups by transactional id and by producer id."""
+    """Finds ids by transactional id and by producer id."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -125,16 +125,16 @@ class TransactionIndex:
         self.completing: dict[str, None] = {}
         """Ids with decided transactions whose markers are not all on disk."""
         self.ids: dict[int, str] = {}
-        """Producer id -> transactional id."""
+        """Maps producer ids to transactional ids."""
         self.lasting: dict[str, None] = {}
         """Ids that are never removed."""
         self.removed = RemovedIds()
-        """What is kept of those that were."""
+        """The bounds kept of ids that were removed."""
         self.loaded_at_ms: int | None = None
-        """When this life ended its replay; None during it."""
+        """When the replay ended; None during the replay."""
 
     def note(self, record: TransactionRecord) -> None:
-        """`record` is the newest of its id: keeps `open`, `completing` and `lasting`."""
+        """Updates `open`, `completing` and `lasting` from `record`, the newest of its id."""
         name = record.transactional_id
         places = (
             (self.open, record.open is not None),
@@ -148,7 +148,7 @@ class TransactionIndex:
                 place.pop(name, None)
 
     def remove(self, transactional_id: str) -> None:
-        """Nothing is known of this id any more, but for what `removed` says of all of them."""
+        """Forgets an id; only the bounds in `removed` remain."""
         entry = self.entries.pop(transactional_id, None)
         if entry is None:
             return
@@ -157,16 +157,16 @@ class TransactionIndex:
             place.pop(transactional_id, None)
 
     def entry(self, transactional_id: str) -> Entry | None:
-        """The entry of an id."""
+        """Returns the entry of an id."""
         return self.entries.get(transactional_id)
 
     def find(self, transactional_id: str) -> TransactionRecord | None:
-        """The record of an id, dead ones too."""
+        """Returns the record of an id, including an expired one."""
         entry = self.entries.get(transactional_id)
         return None if entry is None else entry.record
 
     def named(self, transactional_id: str, txn_producer_id: int) -> Entry:
-        """The living entry that owns this producer id (found by the producer id when the id is empty).
+        """Returns the entry, not an expired one, that owns this producer id (looked up by it when the id is empty).
 
         Raises `InvalidPidMappingError` when there is none, or when the two do not belong together.
         """
@@ -181,7 +181,7 @@ class TransactionIndex:
         return entry
 
     def is_visible(self, record: TransactionRecord, txn_no: int) -> bool:
-        """True when n is decided and every marker of it is in."""
+        """True when n is decided and all its markers are committed."""
         entry = self.entries.get(record.transactional_id)
         for decided in record.decided:
             if decided.txn_no == txn_no:
@@ -189,5 +189,5 @@ class TransactionIndex:
         return record.open is None or record.open.txn_no != txn_no
 
     def records(self) -> Iterable[TransactionRecord]:
-        """All records, in the order in which the ids came."""
+        """Yields all records, in the order in which the ids were created."""
         return (entry.record for entry in self.entries.values())

@@ -1,8 +1,8 @@
 """The steps of one transactional id: `TransactionRecord` -> the next `TransactionRecord`.
 
-Promise: these functions are the only ones that make a new state, and each takes exactly one step of `states.TRANSITIONS`
-for the number that it names.  They check nothing about callers (that is the decisions' work) and never fail, but for
-`new_id` without a producer id.
+Promise: only these functions make a new state, and each takes exactly one step of `states.TRANSITIONS` for the number
+that it names.  They check nothing about callers (the decisions do) and never fail, except `new_id` without a producer
+id.
 """
 
 from __future__ import annotations
@@ -35,14 +35,17 @@ Counts = Mapping[PartitionId, int]
 class ProducerIdNeededError(CoordinatorNotAvailableError):
     """A new transactional id needs a producer id: ask again.
 
-    The caller had seen the id in the shard; an earlier life knew it by a record that was never committed.
+    The caller had seen the id in the shard, but its record was never committed, and the shard has replayed its log
+    since.
     """
 
 
 def new_id(transactional_id: str, producer_id: int, now_ms: int, removed: RemovedIds) -> TransactionRecord:
-    """An id that nobody uses. Raises `ProducerIdNeededError` without a producer id: two ids never share one.
+    """Returns the record of an unused id. Raises `ProducerIdNeededError` without a producer id: two ids never share
+    one.
 
-    It may have been used and removed, so its numbers begin above all of those: a number is never one of two transactions.
+    The name may have been used and removed before, so its numbers begin above those of all removed ids: no number names
+    two transactions.
     """
     if producer_id <= 0:
         raise ProducerIdNeededError(transactional_id=transactional_id)
@@ -52,9 +55,10 @@ def new_id(transactional_id: str, producer_id: int, now_ms: int, removed: Remove
 def new_session(
     record: TransactionRecord, timeout_ms: int, nonce: str, now_ms: int, limits: Limits
 ) -> TransactionRecord:
-    """A new session of a client: fences the old ones, aborts what is open, and owns the id instead of any run.
+    """Starts a new client session: fences older sessions, aborts an open transaction, and takes the id from a run that
+    owns it.
 
-    The first session of an id has epoch 0. Its number is one that nobody was given before.
+    The first session of an id has epoch 0. Its first number was never given before.
     """
     closed = _closed_for_successor(record, now_ms, limits)
     session = Session(nonce, closed.session_epoch, closed.last_txn_no + 1)
@@ -70,7 +74,7 @@ def new_session(
 
 
 def take_over(record: TransactionRecord, run: str, now_ms: int, limits: Limits) -> TransactionRecord:
-    """A new Spark run owns the id: fences sessions and the old run, aborts what is open."""
+    """Makes a new Spark run the owner of the id: fences sessions and the old run, aborts an open transaction."""
     closed = _closed_for_successor(record, now_ms, limits)
     fenced = _fence_owner(closed.owner, limits)
     owner = replace(fenced, run=run, number=fenced.number + 1)
@@ -78,11 +82,11 @@ def take_over(record: TransactionRecord, run: str, now_ms: int, limits: Limits) 
 
 
 def _closed_for_successor(record: TransactionRecord, now_ms: int, limits: Limits) -> TransactionRecord:
-    """The session epoch grows, and every number that anybody was given so far has its outcome.
+    """Raises the session epoch and closes every number that was given so far.
 
-    A client's session holds the number after the last one, as InitProducerId or its own END has told it, or as it can tell by
-    itself while that last one is open. When that was never opened, it is aborted here. So where GetOutcome said NOT_BEGUN to
-    the session of its next number, that is nobody else's later. A run was given only what it opened.
+    A client's session may use the number after the last one: InitProducerId or its own END returned it, or it counts on
+    from the open one. When that number was never opened, it is aborted here. So once GetOutcome has said NOT_BEGUN
+    about it to that session, no later session gets it. A run was given only the numbers that it opened.
     """
     if _is_unused(record):
         return record
@@ -91,12 +95,12 @@ def _closed_for_successor(record: TransactionRecord, now_ms: int, limits: Limits
 
 
 def _is_unused(record: TransactionRecord) -> bool:
-    """Nobody ever had a session or a run of this id."""
+    """True when the id never had a session or a run."""
     return not (record.sessions or record.session_epoch or record.owner.number or record.dead)
 
 
 def _fence_owner(owner: Ownership, limits: Limits) -> Ownership:
-    """Nobody owns the id; the old owner is remembered, and what is over the bound goes into the watermark."""
+    """Removes the owner and remembers it as fenced; runs beyond the bound go into the watermark."""
     if not owner.run:
         return owner
     fenced = (*owner.fenced, (owner.run, owner.newest_attempt))
@@ -118,9 +122,10 @@ def open_next(record: TransactionRecord, opened: OpenTransaction, now_ms: int) -
 
 
 def assume_opened(record: TransactionRecord, started_ms: int) -> TransactionRecord:
-    """The record with the next number open when an earlier life may have let leaders open it, else as it is.
+    """Returns the record with the next number open if an earlier epoch of the shard may have let leaders open it, else
+    unchanged.
 
-    Whatever ends that number must then reach every partition that such a leader leads.
+    The end of that number must then reach every partition that such a leader leads (hole 29).
     """
     if record.open is not None or not (record.expected and record.expected.may_be_open):
         return record
@@ -129,7 +134,7 @@ def assume_opened(record: TransactionRecord, started_ms: int) -> TransactionReco
 
 
 def with_what_leaders_heard(record: TransactionRecord) -> TransactionRecord:
-    """An open transaction holds all that an earlier life may have told leaders about it."""
+    """Adds the partitions and groups that an earlier epoch may have enrolled ahead to the open transaction."""
     expected = record.expected
     if record.open is None or not expected.may_be_open:
         return record
@@ -153,7 +158,7 @@ def enrol(
 def abort_open(
     record: TransactionRecord, now_ms: int, limits: Limits, *, bump_session: bool = False
 ) -> TransactionRecord:
-    """Aborts what is open, if anything is; the markers fence sessions below the (new) session epoch."""
+    """Aborts the open transaction, if there is one; the markers fence sessions below the (new) session epoch."""
     if bump_session:
         record = replace(record, session_epoch=record.session_epoch + 1)
     return record if record.open is None else decide_open(record, Outcome.ABORTED, now_ms, limits)
@@ -171,7 +176,7 @@ def decide_open(
 ) -> TransactionRecord:
     """Gives the open transaction its outcome: ONGOING -> PREPARE_*, or COMPLETE_* when nothing was enrolled.
 
-    `expect_next`: the client goes on, so the partitions of this transaction are enrolled in the next one with it.
+    `expect_next`: the client continues, so the same record enrols the partitions of this transaction in the next one.
     """
     opened = record.open
     assert opened is not None
@@ -194,7 +199,7 @@ def decide_open(
 
 
 def _expected_after(before: Expected, opened: OpenTransaction, limits: Limits) -> Expected:
-    """What was used last, and what was used before that as long as there is room."""
+    """Keeps the most recently used partitions and groups, as many as the bound allows."""
     partitions = [*(p for p in before.partitions if p not in opened.partitions), *opened.partitions]
     groups = [*(g for g in before.groups if g not in opened.groups), *opened.groups]
     bound = limits.expected_partitions
@@ -202,7 +207,7 @@ def _expected_after(before: Expected, opened: OpenTransaction, limits: Limits) -
 
 
 def _remember_ended(owner: Ownership, opened: OpenTransaction, limits: Limits) -> Ownership:
-    """Hole 11: a task that comes late must hear that its attempt has ended, also after fail-over."""
+    """Hole 11: a task that comes late must be refused because its attempt has ended, also after a fail-over."""
     if not opened.joined:
         return owner
     ended = (*owner.ended, (opened.app_id, opened.batch_id, opened.write_attempt))
@@ -215,7 +220,7 @@ def _remember_ended(owner: Ownership, opened: OpenTransaction, limits: Limits) -
 
 
 def _absorb_ahead(record: TransactionRecord, limits: Limits) -> TransactionRecord:
-    """The next number may have been recorded as aborted before its turn came."""
+    """Moves the last number over numbers that were recorded as aborted ahead of their turn."""
     while record.open is None and record.last_txn_no + 1 in record.aborted_ahead:
         number = record.last_txn_no + 1
         record = replace(
@@ -228,7 +233,9 @@ def _absorb_ahead(record: TransactionRecord, limits: Limits) -> TransactionRecor
 
 
 def with_token(record: TransactionRecord, token: Token) -> TransactionRecord:
-    """Stores the committed token of one application, beside those of all others. What must last is never made to expire."""
+    """Stores the committed token of one application, beside those of others. A token that must last is never made to
+    expire.
+    """
     before = record.token_of(token.app_id)
     token = replace(token, expires=token.expires and (before is None or before.expires))
     others = tuple(t for t in record.tokens if t.app_id != token.app_id)
@@ -236,19 +243,19 @@ def with_token(record: TransactionRecord, token: Token) -> TransactionRecord:
 
 
 def close_unknown(record: TransactionRecord, txn_no: int, now_ms: int, limits: Limits) -> TransactionRecord:
-    """Records a number above the last one as aborted for ever: EMPTY -> COMPLETE_ABORT."""
+    """Records a number above the last one as finally aborted: EMPTY -> COMPLETE_ABORT."""
     ahead = tuple(sorted({*record.aborted_ahead, txn_no}))
     return _absorb_ahead(replace(record, aborted_ahead=ahead, updated_ms=now_ms), limits)
 
 
 def complete(record: TransactionRecord, txn_no: int, now_ms: int) -> TransactionRecord:
-    """All markers of a decided transaction are in: PREPARE_* -> COMPLETE_*."""
+    """Completes a decided transaction once all its markers are on disk: PREPARE_* -> COMPLETE_*."""
     left = tuple(item for item in record.decided if item.txn_no != txn_no)
     return replace(record, decided=left, updated_ms=now_ms)
 
 
 def expire(record: TransactionRecord, now_ms: int) -> TransactionRecord:
-    """The id was idle too long: keeps producer id, session epoch, last number, tokens and fences; forgets the rest."""
+    """Expires an idle id: keeps producer id, session epoch, last number, tokens and fences; forgets the rest."""
     assert record.open is None
     assert not record.decided
     return replace(record, dead=True, outcomes="", sessions=(), expected=NOTHING_EXPECTED, updated_ms=now_ms)

@@ -2,11 +2,48 @@
 
     decide(command, now_ms) -> Decision     only reads; refuses by raising an `OncelogError`, and then leaves no trace
     apply(record or note)                   the only writer; never fails; replay is this in a loop
-    pending(now_ms) -> effects              what to resume after a replay
+    pending(now_ms) -> effects              the markers to send again after a replay
     next_deadline_ms() / Tick               time-outs, leases, expiry
     check()                                 every invariant, asserted
 
-Decisions are written by topic: `client_decisions`, `participant_decisions`, `abandoned_decisions`, `timeouts`.
+THEORY OF OPERATION
+
+The input is the commands of `commands`: clients begin a session, enrol partitions and end a transaction; Spark tasks
+join one, and the driver commits it; leaders that find a transaction still open ask for its outcome; the marker sender
+reports its progress; the clock ticks; operators abort. Decisions are written by topic: `client_decisions`,
+`participant_decisions`, `abandoned_decisions`, `timeouts`. Each of them reads `TransactionIndex`, builds the next
+`TransactionRecord` with a function of `transaction_state`, and returns it with the reply and the markers to send. The
+shell (`shard.shard_runtime`) applies the record at once, and gives the answer and sends the markers only when it is
+committed.
+
+An id has a sequence of numbered transactions. At most one number is open, and it is the last one. Below it are decided
+numbers whose markers are not all on disk, at most `Limits.max_unsynced_transactions` of them, and below these numbers
+of which only the outcome, or nothing, is kept. `states.TRANSITIONS` has every legal step of a number; `apply` asserts
+that each record takes only such steps and that nothing goes back that must not.
+
+What can go wrong, and the rule that closes it:
+
+- A request for n arrives twice, or late when n+1 is open. Every check compares the name (producer id, n), so the copy
+  finds n decided and gets n's answer. It can never change n+1.
+- Two sessions use one id. A new session raises the session epoch and aborts the open number in one record; the older
+  session is fenced by its epoch, and no number is ever given to two sessions (`transaction_state.new_session`).
+- The coordinator stops between a record and its answer. The caller repeats, and the replayed record gives the first
+  answer again: outcomes, the last sessions by nonce, and tokens are part of the record.
+- Nothing is known about a number. It is recorded as aborted before that is answered (hole 6). Its outcome was kept and
+  is not any more: that is a named error, never a guess (hole 15).
+- A client stops in mid-transaction. Time-out or lease abort it (`timeouts`). Every partition was enrolled durably
+  before it took data, so the decision names every partition that needs a marker; markers are sent until each is on
+  disk, and `pending` names them again after every replay.
+- A number was enrolled ahead of its turn, and a fail-over lost the lazy record that says that it is open. A record read
+  from the log therefore counts as one whose next number may be open, and the end of that number goes to all expected
+  partitions (hole 29, `assume_opened`).
+- Compaction keeps one record per key. So each record is the whole state of its id, and the order of keys does not
+  matter (hole 8).
+- Volatile notes are lost (participants, renewals, markers that are in). Every consequence is safe: a marker is sent
+  again, a lease starts again, winners are checked by the leaders' counts instead of by name.
+- Many large transactions of an id wait for a leader that is away. `checks.require_room` refuses to open the next one
+  before the record, or a leader's memory of numbers, gets too large; a transaction that could be opened can always be
+  ended.
 """
 
 from __future__ import annotations
@@ -63,7 +100,7 @@ _DECISIONS: dict[type[Any], Callable[[TransactionIndex, Any, int], Decision]] = 
 
 
 class TransactionTable:
-    """All transactional ids of one shard."""
+    """Holds all transactional ids of one shard."""
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.index = TransactionIndex(limits or Limits())
@@ -73,7 +110,7 @@ class TransactionTable:
     # ------------------------------------------------------------ reading
 
     def decide(self, command: cmd.TransactionCommand, now_ms: int) -> Decision:
-        """What to do about a command. Raises `OncelogError` to refuse."""
+        """Decides about a command. Raises `OncelogError` to refuse it."""
         if isinstance(command, cmd.Tick):
             limit = self.index.limits.expire_per_tick
             open_ids = self._open_deadlines.due(now_ms, limit)
@@ -85,30 +122,30 @@ class TransactionTable:
         return transactional_id in self.index.entries
 
     def pending(self, now_ms: int) -> tuple[cmd.SendMarkers, ...]:
-        """Phase two of every decided transaction whose markers are not all on disk."""
+        """Returns the markers of every decided transaction that are not all on disk."""
         del now_ms
         return tuple(send_markers(record, item) for record in self.index.records() for item in record.decided)
 
     def next_deadline_ms(self) -> int | None:
-        """When a `Tick` may find something to do; None = never."""
+        """Returns the earliest time at which a `Tick` may find something to do; None = never."""
         times = [t for t in (self._open_deadlines.next_ms, self._expiries.next_ms) if t is not None]
         return min(times) if times else None
 
     # ------------------------------------------------------------ writing
 
     def decode(self, key: str, value: bytes | None) -> TransactionLogRecord:
-        """A record of the log, for `apply`; without a value it removes its key."""
+        """Decodes a record of the log, for `apply`; a missing value is a tombstone."""
         return Tombstone(key) if value is None else decode_transaction_record(key, value)
 
     def loaded(self, now_ms: int) -> None:
-        """The replay is complete: leases begin anew."""
+        """Ends the replay: leases start again, and deadlines are set."""
         self.index.loaded_at_ms = now_ms
         for name, entry in self.index.entries.items():
             entry.touched_ms = now_ms
             self._watch(name, entry)
 
     def apply(self, record: LogRecord | Note) -> None:
-        """Takes a record, from `decide` or from the log, or a note."""
+        """Applies a record, from `decide` or from the log, or a note."""
         if isinstance(record, TransactionRecord):
             self._apply_transaction(record)
         elif isinstance(record, OrphanRecord):
@@ -212,7 +249,7 @@ class TransactionTable:
 
 
 def check_record(record: TransactionRecord, limits: Limits) -> None:
-    """The invariants of one id."""
+    """Asserts the invariants of one id."""
     pending = [item.txn_no for item in record.decided]
     assert pending == sorted(set(pending)), "decided transactions are in order, each once"
     assert all(0 < n <= record.last_decided for n in pending)
@@ -244,7 +281,7 @@ def check_record(record: TransactionRecord, limits: Limits) -> None:
 
 
 def _assert_may_go(record: TransactionRecord, removed: RemovedIds) -> None:
-    """Nothing that anybody may need is removed, and what is said of removed ids in general covers this one."""
+    """Asserts that an id may be removed: it has expired, is not needed any more, and `removed` covers its numbers."""
     assert record.dead, f"{record.transactional_id} has not expired"
     assert record.open is None, f"{record.transactional_id} has an open transaction"
     assert not record.decided, f"{record.transactional_id} waits for markers"
@@ -255,7 +292,7 @@ def _assert_may_go(record: TransactionRecord, removed: RemovedIds) -> None:
 
 
 def _assert_legal(old: TransactionRecord, new: TransactionRecord) -> None:
-    """Every number takes a legal step, and what must never go back does not."""
+    """Asserts that every number takes a legal step, and that nothing goes back that must not."""
     assert new.producer_id == old.producer_id
     assert new.session_epoch >= old.session_epoch
     assert new.owner.number >= old.owner.number

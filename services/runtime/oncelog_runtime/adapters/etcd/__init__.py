@@ -1,1 +1,1 @@
-"""The metadata store on etcd, and an etcd of our own for laptops and tests."""
+"""The metadata store on etcd, and a single-member etcd for laptops and tests."""

@@ -1,9 +1,9 @@
-"""The etcd3 package, made to work: current stubs instead of its own, several endpoints, and always a deadline.
+"""Makes the etcd3 package usable: current stubs instead of its own, several endpoints, and always a deadline.
 
-Rule 1: this is the only module that imports etcd3. Its bundled stubs predate protobuf 4 and cannot be loaded, so ours (the
-        same wire API, `oncelog_runtime.etcd_wire`) are put in their place before the first import.
-Rule 2: etcd3 takes one host and port; a gRPC target with several addresses is split so that its format gives it back.
-Rule 3: no call without a deadline: without one, etcd3 waits for ever (tried).
+Rule 1: this is the only module that imports etcd3. Its bundled stubs predate protobuf 4 and cannot be loaded, so ours
+        (the same wire API, `oncelog_runtime.etcd_wire`) replace them before the first import.
+Rule 2: etcd3 takes one host and port; a gRPC target with several addresses is split such that etcd3 joins it again.
+Rule 3: every call has a deadline: without one, etcd3 waits forever (tried).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CHANNEL_OPTIONS: Final[tuple[tuple[str, int | str], ...]] = (
 
 
 def etcd3_module() -> Any:
-    """The etcd3 package on our stubs."""
+    """Imports the etcd3 package with our stubs."""
     if "etcd3" not in sys.modules:
         stubs = ModuleType("etcd3.etcdrpc")
         for module in (rpc_pb2, rpc_pb2_grpc):
@@ -50,12 +50,11 @@ def etcd3_module() -> Any:
 
 
 def target_of(endpoints: Sequence[str]) -> str:
-    """A gRPC target for host:port endpoints (`http://` is accepted and dropped).
+    """Returns a gRPC target for host:port endpoints (`http://` is accepted and dropped).
 
-    One endpoint is left to gRPC's resolver, which looks the name up again after each lost connection. gRPC has no
-    target of several names, so several are looked up here, as far as they can be.
-
-    Raises `ValueError` when there is none, or one is malformed.
+    One endpoint is left to gRPC's resolver, which resolves the name again after each lost connection. gRPC has no
+    target of several names, so several are resolved here, as far as possible. Raises `ValueError` when there is none,
+    or one is malformed.
     """
     plain = [endpoint.removeprefix("http://").removeprefix("https://").rstrip("/") for endpoint in endpoints]
     if not plain or not all(endpoint.rpartition(":")[2].isdigit() for endpoint in plain):
@@ -74,19 +73,20 @@ def _addresses(endpoint: str) -> list[str]:
     try:
         found = socket.getaddrinfo(host, int(port), socket.AF_INET, socket.SOCK_STREAM)
     except OSError:
-        return [f"127.0.0.1:{9}"]  # unknown now: the discard port, refused at once, until the next look-up
+        return [f"127.0.0.1:{9}"]  # cannot be resolved: the discard port, which refuses at once, until the next look-up
     return sorted({f"{info[4][0]}:{port}" for info in found})
 
 
 def connect(target: str, timeout_ms: int, tls: Pem | None = None) -> Any:
-    """An `etcd3.Etcd3Client` of a `target_of`. Does not wait for a connection; `timeout_ms` is the deadline of every call.
+    """Returns an `etcd3.Etcd3Client` for a `target_of`. Does not wait for a connection; each call has the deadline
+    `timeout_ms`.
 
-    With `tls` that of one endpoint: gRPC compares the certificate with one name, whatever it connects to.
+    `tls` works with a single endpoint: gRPC compares the certificate with one name, whichever address it connects to.
     """
     host, _, port = target.rpartition(":")
 
     class Client(etcd3_module().Etcd3Client):  # type: ignore[misc]
-        """Takes certificates that were read and checked before, not files that may be half renewed by now."""
+        """Uses certificates that were read and checked before, not files that may be half replaced by now."""
 
         @staticmethod
         def _get_secure_creds(_ca: str, _key: str | None, _cert: str | None) -> grpc.ChannelCredentials:
@@ -103,6 +103,6 @@ def connect(target: str, timeout_ms: int, tls: Pem | None = None) -> Any:
 
 
 def prefix_end(prefix: bytes) -> bytes:
-    """The first key after all keys with this prefix, as etcd's range end; `\\0` (= no end) for an empty prefix."""
+    """Returns the range end for all keys with this prefix; `\\0` (= no end) for an empty prefix."""
     stripped = prefix.rstrip(b"\xff")
     return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else b"\0"

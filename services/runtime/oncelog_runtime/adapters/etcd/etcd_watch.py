@@ -1,13 +1,15 @@
-"""One watch on etcd, which never loses a change: a listing, then changes, and a new listing where history is gone.
+"""One watch on etcd that never loses a change: a listing, then changes, and a new listing where the history was
+compacted.
 
-The watcher of etcd3 0.12 drops all callbacks at the first error, tells nobody, and never resumes (tried). So this module
-drives etcd's own Watch stub, on the same channel, and only its keys, values, leases and transactions are left to etcd3.
+The watcher of etcd3 0.12 drops all callbacks at the first error, reports nothing, and never resumes (tried). So this
+module drives etcd's own Watch stub, on the same channel, and only keys, values, leases and transactions go through
+etcd3.
 
-Rule 1: the thread only carries raw answers to the loop; parsing happens there.
-Rule 2: the position is the revision of the last change that was handed on. After any error the stream is opened again
-        at position + 1; after a compaction above it, everything is listed anew.
-        A store whose revision is below the position was restored from a backup: everything is listed anew.
-Rule 3: a member that has lost its leader ends the stream (`hasleader`), so that another one is asked.
+Rule 1: the thread only passes raw answers to the loop; parsing happens there.
+Rule 2: the position is the revision of the last change that was delivered. After any error the stream is opened again
+        at position + 1; after a compaction above it, everything is listed again. A store whose revision is below the
+        position was restored from a backup: everything is listed again.
+Rule 3: a member that has lost its leader ends the stream (`hasleader`), so that another member is asked.
 Rule 4: at most `MAX_WAITING` answers wait for a slow reader; then the watch starts again with a listing.
 """
 
@@ -37,7 +39,7 @@ Raw = rpc_pb2.WatchResponse | None
 
 
 class _Stream:
-    """One Watch call and the thread that reads it. `post` is called on the loop, in order; last with None."""
+    """One Watch call and the thread that reads it. `post` is called on the loop, in order; finally with None."""
 
     def __init__(self, channel: Any, metadata: Any, request: rpc_pb2.WatchRequest, post: Callable[[Raw], None]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -61,7 +63,7 @@ class _Stream:
         try:
             self._loop.call_soon_threadsafe(self._post, answer)
         except RuntimeError:
-            self._call.cancel()  # the loop is closed: nobody waits
+            self._call.cancel()  # the loop is closed: there is no reader any more
 
     def close(self) -> None:
         """Ends the call, and with it both of its threads."""
@@ -70,7 +72,7 @@ class _Stream:
 
 
 class EtcdWatch:
-    """An async iterator of `Listing` and `Change`. It may be left and entered again (a cancelled wait loses nothing)."""
+    """An async iterator of `Listing` and `Change`. A cancelled wait loses nothing: the iteration can be continued."""
 
     def __init__(
         self, connection: Callable[[], tuple[Any, Any]], listing: Callable[[], Awaitable[Listing]], prefix: str
@@ -100,7 +102,7 @@ class EtcdWatch:
         return self._items.popleft()
 
     async def aclose(self) -> None:
-        """Ends the watch; a reader that waits gets the end of the iteration."""
+        """Ends the watch; a waiting reader gets the end of the iteration."""
         self._closed = True
         self._task.cancel()
         await asyncio.wait([self._task])
@@ -125,12 +127,12 @@ class EtcdWatch:
 
     async def _list(self) -> None:
         listing = await self._listing()
-        self._items.clear()  # the listing says it all
+        self._items.clear()  # the listing covers them
         self._push(listing)
         self._position = listing.revision
 
     async def _follow(self) -> bool:
-        """Reads one stream to its end. True when it was a healthy one."""
+        """Reads one stream to its end. Returns True if it delivered anything."""
         self._open_stream()
         healthy = False
         while True:
@@ -174,7 +176,9 @@ class EtcdWatch:
             stream.close()
 
     def _take(self, raw: rpc_pb2.WatchResponse) -> None:
-        """One answer holds whole revisions. Without events (and not the first) it is a notice of progress."""
+        """Delivers the changes of one answer, which holds whole revisions. An answer without events (after the first)
+        is a progress notification.
+        """
         for event in raw.events:
             kv = event.kv
             value = None if event.type == kv_pb2.Event.DELETE else kv.value

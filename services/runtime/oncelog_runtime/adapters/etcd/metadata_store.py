@@ -1,15 +1,17 @@
 """The metadata store on etcd.
 
-Keys, values, leases and transactions go through the etcd3 package, whose calls block, in two small thread pools (renewing a
-lease must not wait behind slow writes). Watches are `etcd_watch`.
+Keys, values, leases and transactions go through the etcd3 package, whose calls block, in two small thread pools (the
+renewal of a lease must not wait behind slow writes). Watches are in `etcd_watch`.
 
-Rule 1: every call has a deadline and every failure is a `MetadataUnavailableError`. A commit that failed in any way which
-        leaves doubt says unknown="true"; a commit under a lease that is gone says reason="lease_gone", and wrote nothing.
+Rule 1: every call has a deadline and every failure is a `MetadataUnavailableError`. A commit whose outcome is unknown
+        has unknown="true" in the context; a commit under a lease that is gone has reason="lease_gone", and wrote
+        nothing.
 Rule 2: reads are linearizable.
-Rule 3: where several endpoints are names, they are looked up again after a failure: in Kubernetes a restarted member has
-        a new address. That must take less time than a lease lives: when the last member was restarted, all are new.
-Rule 4: with TLS one endpoint at a time is used, because a certificate is compared with one name; after a failure the next
-        one, with the newest certificates.
+Rule 3: where several endpoints are names, they are resolved again after a failure: in Kubernetes a restarted member has
+        a new address. That must take less time than a lease lasts: after a rolling restart of etcd, all addresses are
+        new.
+Rule 4: with TLS one endpoint at a time is used, because a certificate is compared with one name; after a failure the
+        next one, with the newest certificates.
 """
 
 from __future__ import annotations
@@ -60,12 +62,12 @@ class EtcdMetadata:
         self._watches: list[EtcdWatch] = []
 
     async def get(self, key: str) -> KeyValue | None:
-        """Linearizable read."""
+        """Reads one key, linearizably."""
         answer = await self._call(self._pool, lambda: self._client.get_response(key))
         return _key_value(answer.kvs[0]) if answer.kvs else None
 
     async def list(self, prefix: str) -> Listing:
-        """Linearizable read of all keys that begin with `prefix`, sorted by key."""
+        """Reads all keys that begin with `prefix`, linearizably, sorted by key."""
         start = prefix.encode()
         request = rpc_pb2.RangeRequest(key=start or b"\0", range_end=prefix_end(start))
         answer = await self._call(self._pool, lambda: self._stub_call("kvstub", "Range", request))
@@ -74,7 +76,7 @@ class EtcdMetadata:
     async def commit(
         self, compares: Sequence[Compare] = (), puts: Sequence[Put] = (), deletes: Sequence[str] = ()
     ) -> CommitResult:
-        """All or nothing, if every condition holds. Raises `ValueError` for what etcd would refuse."""
+        """Writes all or nothing, if every condition holds. Raises `ValueError` for a commit that etcd would refuse."""
         request = _transaction(compares, puts, deletes)
         answer = await self._call(self._pool, lambda: self._stub_call("kvstub", "Txn", request), unknown=True)
         return CommitResult(answer.succeeded, answer.header.revision)
@@ -86,18 +88,18 @@ class EtcdMetadata:
         return watch
 
     async def grant_lease(self, ttl_ms: int) -> int:
-        """A lease id; whole seconds, at least two."""
+        """Grants a lease and returns its id; the time is rounded up to whole seconds, at least two."""
         seconds = max(2, -(-ttl_ms // 1000))
         lease = await self._call(self._lease_pool, lambda: self._client.lease(seconds))
         return int(lease.id)
 
     async def keep_alive(self, lease_id: int) -> int:
-        """Renews once; returns the new time to live in ms, 0 when the lease is gone for ever."""
+        """Renews once; returns the new time to live in ms, 0 when the lease is gone."""
         answer = await self._call(self._lease_pool, lambda: _first(self._client.refresh_lease(lease_id)))
         return int(answer.TTL) * 1000
 
     async def revoke_lease(self, lease_id: int) -> None:
-        """Ends a lease and deletes its keys; an unknown lease is fine."""
+        """Ends a lease and deletes its keys; an unknown lease is no error."""
         try:
             await self._call(self._lease_pool, lambda: self._client.revoke_lease(lease_id))
         except MetadataUnavailableError as error:
@@ -105,12 +107,12 @@ class EtcdMetadata:
                 raise
 
     async def compact(self, revision: int) -> None:
-        """Forgets history below `revision`. An operator's tool, and a test's."""
+        """Drops the history below `revision`. For operators and tests."""
         request = rpc_pb2.CompactionRequest(revision=revision)
         await self._call(self._pool, lambda: self._stub_call("kvstub", "Compact", request))
 
     async def close(self) -> None:
-        """Ends watches and connections; running calls end by their deadline."""
+        """Ends watches and connections; calls in progress end by their deadline."""
         self._closed = True
         if self._lookup is not None:
             self._lookup.cancel()
@@ -125,7 +127,9 @@ class EtcdMetadata:
     # ------------------------------------------------------------ calls that block, in threads
 
     def _stub_call(self, stub: str, method: str, request: Any) -> Any:
-        """For answers of which etcd3's own methods return only a part (the revision of a transaction, for one)."""
+        """Calls etcd's stub, for answers that etcd3's own methods return only in part (for example the revision of a
+        transaction).
+        """
         client = self._client
         return getattr(getattr(client, stub), method)(
             request, client.timeout, credentials=client.call_credentials, metadata=client.metadata
@@ -144,13 +148,13 @@ class EtcdMetadata:
             raise _doubt("no answer in time", unknown) from error
         except (grpc.RpcError, etcd3_module().Etcd3Exception, ValueError) as error:
             explained = self._explained(error, unknown)
-            if explained.context.get("reason") != "lease_gone":  # that is an answer
+            if explained.context.get("reason") != "lease_gone":  # etcd has answered
                 self._failed(client)
             raise explained from error
         return answer
 
     def _wanted(self) -> tuple[str, ...]:
-        """All endpoints; with TLS the one whose turn it is."""
+        """Returns all endpoints; with TLS only the one in use."""
         return self._endpoints if self._tls is None else (self._endpoints[self._turn % len(self._endpoints)],)
 
     def _failed(self, client: Any) -> None:
@@ -165,7 +169,7 @@ class EtcdMetadata:
             self._lookup = asyncio.get_running_loop().create_task(self._look_up())
 
     async def _look_up(self) -> None:
-        """A new connection if a name has another address now. In a thread: a look-up may take seconds."""
+        """Reconnects if a name has another address now. In a thread, since a look-up may take seconds."""
         target = await asyncio.get_running_loop().run_in_executor(self._pool, target_of, self._endpoints)
         if target != self._target and not self._closed:
             self._reconnect(target)
@@ -201,7 +205,7 @@ def _doubt(message: str, unknown: bool, **context: str) -> MetadataUnavailableEr
 
 
 def _unavailable(error: Exception, unknown: bool) -> MetadataUnavailableError:
-    """etcd3 wraps some statuses in its own exceptions; the status is then the cause's."""
+    """Translates an error. etcd3 wraps some statuses in its own exceptions; the status is then in their context."""
     source = error if isinstance(error, grpc.RpcError) else error.__context__
     code = source.code() if isinstance(source, grpc.Call) else None
     if code is grpc.StatusCode.NOT_FOUND:

@@ -1,4 +1,4 @@
-"""The open files of this process."""
+"""The limit of open files of this process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import resource
 
 
 def raise_limit() -> int:
-    """Lifts the soft limit of open files to the hard one; returns the limit in force, 0 = none."""
+    """Raises the soft limit of open files to the hard one; returns the limit in force, 0 = none."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         try:

@@ -2,8 +2,8 @@
 
 Rule 1: one process at a time: the root is locked with flock, which the kernel releases however the process ends.
 Rule 2: names become durable with `sync_dir`, bytes with `DiskFile.sync`; nothing else is promised.
-Rule 3: what is made here is for its owner alone (`private_files`).
-Rule 4: syncs have threads of their own, so that a slow recovery or cold read never holds up an acknowledgement.
+Rule 3: new files and folders are accessible to their owner only (`private_files`).
+Rule 4: syncs have threads of their own, so that a slow recovery or cold read never delays an acknowledgement.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class OsDisk:
     """Implements `oncelog_runtime.ports.Disk` below `root`, which is created.
 
     Raises `StorageError` reason="locked" when another process uses the directory. `slow_writes` counts the appends that
-    took over 50 ms: the event loop stood still meanwhile.
+    took over 50 ms and blocked the event loop for that time.
     """
 
     def __init__(self, root: Path | str, sync_threads: int = 2, work_threads: int = 2) -> None:
@@ -48,7 +48,7 @@ class OsDisk:
 
     @property
     def boot_id(self) -> str:
-        """The kernel's own; where it tells none, a new one for each process: then only a clean stop loses nothing."""
+        """The kernel's boot id; where there is none, a new one for each process, so only a clean stop counts as lossless."""
         return self._boot_id
 
     def _lock(self) -> int:
@@ -64,7 +64,7 @@ class OsDisk:
         return fd
 
     def close(self) -> None:
-        """Waits for running syncs and work, then gives the directory free."""
+        """Waits for running syncs and work, then unlocks the directory."""
         self._sync_pool.shutdown(wait=True)
         self._work_pool.shutdown(wait=True)
         if self._lock_fd >= 0:
@@ -80,7 +80,7 @@ class OsDisk:
         return self._full(path).exists()
 
     def list(self, path: str) -> list[str]:
-        """Names in a directory, sorted; empty when it does not exist."""
+        """Returns the names in a directory, sorted; empty when it does not exist."""
         try:
             names = os.listdir(self._full(path))
         except (FileNotFoundError, NotADirectoryError):
@@ -95,7 +95,7 @@ class OsDisk:
             make_folders(self._full(path))
 
     def remove(self, path: str) -> None:
-        """Removes a file or a whole directory; absent is fine."""
+        """Removes a file or a whole directory; a missing one is no error."""
         full = self._full(path)
         with mapped(path):
             if full.is_dir():
@@ -112,12 +112,12 @@ class OsDisk:
             self._full(old).rename(target)
 
     def read_file(self, path: str) -> bytes:
-        """The whole file. Raises `StorageError` when absent."""
+        """Returns the whole file. Raises `StorageError` when absent."""
         with mapped(path):
             return self._full(path).read_bytes()
 
     def space(self) -> DiskSpace:
-        """Room on the volume, without what is kept for root."""
+        """Returns the space on the volume, without the part reserved for root."""
         with mapped(""):
             found = os.statvfs(self._root)
         return DiskSpace(found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize)
@@ -136,7 +136,7 @@ class OsDisk:
             await asyncio.get_running_loop().run_in_executor(self._sync_pool, _sync_directory, full)
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Runs blocking work off the loop."""
+        """Runs blocking work in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._work_pool, work)
 
     def _full(self, path: str) -> Path:

@@ -2,8 +2,9 @@
 
 Rule 1: an append is one `pwritev` at the tracked end, on the event loop (a hop to a thread costs twenty times as much).
 Rule 2: a failed append leaves the former size: what was written is cut off, or the file is broken and refuses all writes.
-Rule 3: at most one fdatasync of a file is in flight; whoever asks meanwhile shares the next one.
-Rule 4: after a failed sync the file is broken: the kernel has dropped the dirty pages, and a second sync would lie.
+Rule 3: at most one fdatasync of a file is in flight; callers that arrive during it share the next one.
+Rule 4: after a failed sync the file is broken: the kernel has dropped the dirty pages, and a second sync would falsely
+        succeed.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def mapped(path: str) -> Iterator[None]:
 
 
 def storage_error(error: OSError, path: str) -> StorageError:
-    """The `StorageError` of an `OSError`."""
+    """Returns the `StorageError` for an `OSError`."""
     name = errno.errorcode.get(error.errno or 0, "unknown")
     if error.errno in _FULL:
         return StorageError("the disk is full", reason="full", path=path, errno=name)
@@ -87,7 +88,7 @@ class OsFile:
             self._on_slow()
 
     def _write(self, parts: Sequence[Buffer], wanted: int) -> None:
-        """One call; a short write is continued once more, which either ends it or tells why it was short."""
+        """Writes with one call; a short write is continued once, which either completes it or raises the reason."""
         written = os.pwritev(self._fd, parts, self._size)
         if written == wanted:
             return
@@ -102,7 +103,7 @@ class OsFile:
             self._broken = f"a failed write could not be cut off: {error.strerror}"
 
     def read(self, position: int, length: int) -> bytes:
-        """Up to `length` bytes; fewer only at the end."""
+        """Returns up to `length` bytes; fewer only at the end of the file."""
         self._open()
         with mapped(self.path):
             data = os.pread(self._fd, min(length, max(0, self._size - position)), position)
@@ -141,7 +142,7 @@ class OsFile:
                     self._close_fd()
 
     def truncate(self, size: int) -> None:
-        """Cuts the file to `size` bytes; durable at the next sync."""
+        """Truncates the file to `size` bytes; durable at the next sync."""
         self._usable()
         if not 0 <= size <= self._size:
             raise ValueError(f"cannot cut {self._size} bytes to {size}")
@@ -151,7 +152,7 @@ class OsFile:
         self._dirty = True
 
     def close(self) -> None:
-        """Closes without syncing; a sync in flight ends first."""
+        """Closes without syncing; a sync in flight completes first."""
         if not self._closed:
             self._closed = True
             if self._running is None and self._next is None:
@@ -173,6 +174,6 @@ class OsFile:
 
 
 def _taken(task: asyncio.Task[None]) -> None:
-    """The waiters may all be gone; the failure is remembered in the file."""
+    """Retrieves the exception: all waiters may be gone, and the file remembers the failure."""
     if not task.cancelled():
         task.exception()

@@ -1,7 +1,7 @@
-"""A disk that shows a real folder and keeps every change in memory: what would happen, without anything happening.
+"""A disk that shows a real folder and keeps every change in memory, for dry runs.
 
-Rule: nothing below the folder is ever written, created, removed or locked; a file's size is what it was when it was first
-looked at, so a process that goes on writing there disturbs nobody.
+Rule: nothing below the folder is ever written, created, removed or locked. A file's size is fixed when it is first
+opened, so a process that keeps writing there is no problem.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class _Content:
-    """The first `kept` bytes of a real file (None: no file), then `tail`."""
+    """The first `kept` bytes of a real file (None: no file), followed by `tail`."""
 
     __slots__ = ("base", "kept", "tail")
 
@@ -49,11 +49,11 @@ class OverlayFile:
 
     @property
     def size(self) -> int:
-        """Bytes, as changed."""
+        """Bytes in the file, with the changes in memory."""
         return self._content.kept + len(self._content.tail)
 
     def append(self, buffers: Sequence[Buffer]) -> None:
-        """In memory."""
+        """Appends in memory."""
         self._content.tail += b"".join(buffers)
 
     def read(self, position: int, length: int) -> bytes:
@@ -61,16 +61,16 @@ class OverlayFile:
         return self._content.read(position, length)
 
     async def sync(self) -> None:
-        """Nothing to do."""
+        """Does nothing."""
 
     def truncate(self, size: int) -> None:
-        """In memory."""
+        """Truncates in memory."""
         content = self._content
         content.kept = min(content.kept, size)
         del content.tail[size - content.kept :]
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing."""
 
 
 class OverlayDisk:
@@ -84,7 +84,7 @@ class OverlayDisk:
 
     @property
     def boot_id(self) -> str:
-        """This process's own: nothing is claimed about what another one wrote."""
+        """A constant, which never equals a real boot id: nothing is assumed about writes of other processes."""
         return "overlay"
 
     def _content(self, path: str) -> _Content | None:
@@ -107,7 +107,7 @@ class OverlayDisk:
         return OverlayFile(content)
 
     def exists(self, path: str) -> bool:
-        """A file or a directory."""
+        """True for a file or a directory."""
         path = path.rstrip("/")
         return (
             path in self._dirs
@@ -116,7 +116,7 @@ class OverlayDisk:
         )
 
     def list(self, path: str) -> list[str]:
-        """Names in a directory, sorted."""
+        """Returns the names in a directory, sorted."""
         prefix = f"{path.rstrip('/')}/" if path.strip("/.") else ""
         folder = self._root / path
         names = {item.name for item in folder.iterdir()} if folder.is_dir() else set()
@@ -127,11 +127,11 @@ class OverlayDisk:
         return sorted(names)
 
     def make_dirs(self, path: str) -> None:
-        """In memory."""
+        """Creates a directory in memory."""
         self._dirs[path.strip("/")] = None
 
     def remove(self, path: str) -> None:
-        """In memory."""
+        """Removes in memory."""
         path = path.rstrip("/")
         for known in (self._files, self._dirs):
             for name in [name for name in known if name == path or name.startswith(f"{path}/")]:
@@ -139,7 +139,7 @@ class OverlayDisk:
         self._gone[path] = None
 
     def rename(self, old: str, new: str) -> None:
-        """A file, in memory."""
+        """Renames a file in memory."""
         content = self._content(old)
         if content is None:
             raise StorageError("no such file", reason="absent", path=old)
@@ -147,23 +147,23 @@ class OverlayDisk:
         self._files[new] = content
 
     def read_file(self, path: str) -> bytes:
-        """The whole file. Raises `StorageError` when absent."""
+        """Returns the whole file. Raises `StorageError` when absent."""
         file = self.open(path)
         return file.read(0, file.size)
 
     def space(self) -> DiskSpace:
-        """Room on the volume of the folder; memory is not counted."""
+        """Returns the space on the volume of the folder; memory is not counted."""
         found = os.statvfs(self._root)
         return DiskSpace(found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize)
 
     async def write_atomic(self, path: str, data: bytes) -> None:
-        """In memory."""
+        """Replaces a file in memory."""
         content = self._files[path] = _Content(None, 0)
         content.tail += data
 
     async def sync_dir(self, path: str) -> None:
-        """Nothing to do."""
+        """Does nothing."""
 
     async def run(self, work: Callable[[], T]) -> T:
-        """At once: nobody waits beside this."""
+        """Runs the work at once: dry runs have no event loop to keep free."""
         return work()

@@ -1,11 +1,11 @@
-"""What a process keeps on disk is its owner's alone: folders 0700, files 0600.
+"""Files and folders of a process are accessible to their owner only: folders 0700, files 0600.
 
-Rule 1: whatever is made here is private from its first moment; no umask is needed for that.
-Rule 2: a data directory that others may enter is tightened when it is taken, which protects all that an older version left in
-        it. The owner's group keeps its rights where the setgid bit stands: so Kubernetes marks a volume of `fsGroup`, and it
-        would go through the whole volume again if they were gone.
-Rule 3: a directory that belongs to somebody else (the root of a volume often does) cannot be tightened and is no reason to
-        stop: files in it are private all the same. It is told once, at the start.
+Rule 1: everything made here is private from its creation; no umask is needed for that.
+Rule 2: a data directory that others may enter is restricted when it is taken, which also protects what an older version
+        left in it. The owner's group keeps its rights if the setgid bit is set: Kubernetes marks a volume of `fsGroup`
+        in this way, and it would change the whole volume again if they were gone.
+Rule 3: a directory with another owner (often the root of a volume) cannot be restricted, which is no reason to stop:
+        files in it are private all the same. It is logged once, at the start.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ UMASK: Final = 0o077
 
 
 def make_folders(path: Path) -> None:
-    """The directory and its parents, as far as they are missing. Raises `OSError`."""
+    """Creates the directory and its missing parents. Raises `OSError`."""
     missing = [path]
     while not missing[-1].parent.exists():
         missing.append(missing[-1].parent)
@@ -34,7 +34,7 @@ def make_folders(path: Path) -> None:
 
 
 def take_folder(path: Path) -> None:
-    """As `make_folders`, and an existing directory is closed to others (rules 2 and 3). Raises `OSError`."""
+    """Does the same as `make_folders`, and closes an existing directory to others (rules 2 and 3). Raises `OSError`."""
     make_folders(path)
     mode = stat.S_IMODE(path.stat().st_mode)
     is_shared = bool(mode & stat.S_ISGID)
@@ -58,5 +58,5 @@ def take_folder(path: Path) -> None:
 
 
 def open_private(path: str, flags: int) -> int:
-    """An `opener` for `open`: a new file is its owner's alone."""
+    """An `opener` for `open`: only the owner can access a new file."""
     return os.open(path, flags, FILE_MODE)

@@ -1,1 +1,1 @@
-"""The gRPC server: links, unary calls, TLS, tokens, and bounds on what a peer may hold."""
+"""The gRPC server: links, unary calls, TLS, tokens, and limits on the memory that a peer may occupy."""

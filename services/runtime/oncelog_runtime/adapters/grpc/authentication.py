@@ -1,13 +1,13 @@
-"""Who the caller of a link or of a unary call is: by token, by password, by certificate, or nobody in particular.
+"""Identifies the caller of a link or of a unary call: by token, by password, by certificate, or as anonymous.
 
-Rule 1: at the client and the external listener every caller is somebody: the principal of the token that it shows, else of the
-        password that it proves, else of its certificate, else `User:ANONYMOUS`. What is shown and is not good refuses the
-        caller: nobody falls back to being anonymous.
-Rule 2: at the internal listener the certificate alone counts. With `service_rules` it says which service this is, and so
-        which methods it may call; without them every certificate of the CA may call all.
-Rule 3: a link lives no longer than what it was let in with: a token that ends, a key of tokens that is taken back, a
-        password that is changed.
-Rule 4: no header says who a caller is, but `authorization`, given once.
+Rule 1: at the client and the external listener every caller has a principal: that of the token that it shows, else of
+        the password that it proves, else of its certificate, else `User:ANONYMOUS`. Invalid credentials refuse the
+        caller: they never make it anonymous.
+Rule 2: at the internal listener only the certificate counts. With `service_rules` it identifies the service, and so the
+        methods that it may call; without them every certificate of the CA may call all.
+Rule 3: a link ends no later than the credentials it was opened with: when a token expires, a signing key is withdrawn,
+        or a password is changed.
+Rule 4: no header identifies a caller, except one `authorization`.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 _BEARER: Final = "bearer "
 _EARLY_MS: Final = 10_000
 Exchange = Callable[[bytes], Any]
-"""Sends the server's first message of a password exchange; returns (awaitable) the caller's last one."""
+"""Sends the server's first message of a password exchange; returns (awaitable) the caller's final one."""
 
 
 class Authentication:
-    """Of one process. `tokens` None: no issuer is configured. `authorizer` None: access rules are off, and only
-    `service_rules` count.
+    """Authenticates the callers of one process. `tokens` None: no issuer is configured. `authorizer` None: access rules
+    are off, and only `service_rules` count.
     """
 
     def __init__(
@@ -63,10 +63,12 @@ class Authentication:
         self._tokens = tokens
         self._decoy = secrets.token_bytes(32)
 
-    # ------------------------------------------------------------ who it is
+    # ------------------------------------------------------------ tokens and certificates
 
     async def caller(self, context: Any, call: CallInfo) -> CallInfo:
-        """The call with who made it, by token or certificate. Raises `AuthenticationError`, or `TokenExpiredError`."""
+        """Returns the call with its principal, by token or certificate. Raises `AuthenticationError`, or
+        `TokenExpiredError`.
+        """
         try:
             return await self._caller(context, call)
         except (errors.AuthenticationError, errors.TokenExpiredError) as error:
@@ -112,13 +114,13 @@ class Authentication:
     # ------------------------------------------------------------ passwords
 
     def wants_password(self, call: CallInfo) -> bool:
-        """A password is asked for and proved here."""
+        """True when callers of this listener may prove a password."""
         return self._authorizer is not None and call.listener != INTERNAL
 
     async def by_password(
         self, mechanism: str, client_first: bytes, call: CallInfo, exchange: Exchange
     ) -> tuple[CallInfo, bytes]:
-        """(the call with the user who made it, the server's own proof). Raises `AuthenticationError`."""
+        """Returns the call with its principal, and the server's own proof. Raises `AuthenticationError`."""
         try:
             return await self._by_password(mechanism, client_first, call, exchange)
         except errors.AuthenticationError as error:
@@ -143,7 +145,7 @@ class Authentication:
             challenge = scram.first(user.credential.salt, user.credential.iterations)
         client_final = await exchange(challenge)
         proof = scram.final(client_final, user.credential if user is not None else None)
-        assert user is not None  # `final` has refused everybody else
+        assert user is not None  # `final` refuses unknown users
 
         def over() -> errors.OncelogError | None:
             now = authorizer.stored.user(name)
@@ -155,7 +157,7 @@ class Authentication:
         return replace(call, access=access, over=over), proof
 
     async def nearly_over(self, call: CallInfo) -> None:
-        """Returns a little before the caller's token ends: whoever goes to a new link now fails no call."""
+        """Returns shortly before the caller's token expires, so that a client that opens a new link then fails no call."""
         left_ms = call.expires_ms - self._clock.now_ms()
         end_ms = call.expires_ms - min(_EARLY_MS, left_ms // 10)
         while (left_ms := end_ms - self._clock.now_ms()) > 0:  # noqa: ASYNC110 (the wall clock may be set)
@@ -163,7 +165,7 @@ class Authentication:
 
 
 def _facts(context: Any) -> CertificateFacts | None:
-    """Of the peer's verified certificate; None without one."""
+    """Returns the facts of the peer's verified certificate; None without one."""
     pem = context.auth_context().get("x509_pem_cert", ())
     if not pem:
         return None
@@ -173,7 +175,7 @@ def _facts(context: Any) -> CertificateFacts | None:
 
 
 def bearer_of(metadata: Any) -> str | None:
-    """The one bearer token; None without the header. Raises `AuthenticationError` for two, or for something else."""
+    """Returns the bearer token; None without the header. Raises `AuthenticationError` for two headers, or another scheme."""
     found = [value for key, value in metadata if key.lower() == "authorization"]
     if not found:
         return None
@@ -184,7 +186,7 @@ def bearer_of(metadata: Any) -> str | None:
 
 
 def host_of(peer: str) -> str:
-    """The IP address in gRPC's name of a peer (`ipv4:10.0.0.1:5`, `ipv6:%5B::1%5D:5`); empty when there is none."""
+    """Returns the IP address in gRPC's name of a peer (`ipv4:10.0.0.1:5`, `ipv6:%5B::1%5D:5`); empty when there is none."""
     kind, _, rest = unquote(peer).partition(":")
     if kind not in ("ipv4", "ipv6"):
         return ""

@@ -1,4 +1,4 @@
-"""What a peer's certificate says, by the X.509 parser of `cryptography`. TLS has verified it already."""
+"""Reads a peer's certificate with the X.509 parser of `cryptography`. TLS has verified it already."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _known: OrderedDict[bytes, CertificateFacts] = OrderedDict()
 
 
 def facts_of(pem: bytes) -> CertificateFacts:
-    """Remembers certificates that come again: unary calls bring theirs each time. Raises `AuthenticationError`."""
+    """Returns the facts of a certificate, from a cache: each unary call sends its own. Raises `AuthenticationError`."""
     found = _known.get(pem)
     if found is None:
         found = _known[pem] = _read(pem)

@@ -1,11 +1,11 @@
 """Serves the methods of a process over gRPC: as frames of links, and one by one as unary calls.
 
 Rule 1: both ways end in the same handler, which gets the message without its bulk field, and the bulk bytes.
-Rule 2: a taken port is an error at the start: two processes never share one in silence (SO_REUSEPORT is off).
+Rule 2: a taken port is an error at the start: two processes never share one silently (SO_REUSEPORT is off).
 Rule 3: a unary caller that gives up does not cancel the handler, see `server_link`.
-Rule 4: the listeners of a process share its handlers and bounds, but for the number of links, which each has for itself; what
-        else differs is in `oncelog_runtime.core.listeners`. Memory is shared out by `core.shares`.
-Rule 5: `stop` refuses new work first, then waits for what runs, then asks peers to hang up, and only then closes.
+Rule 4: the listeners of a process share its handlers and limits, except the number of links, which each listener limits
+        separately; `oncelog_runtime.core.listeners` has the other differences. `core.shares` divides the memory.
+Rule 5: `stop` refuses new work first, then waits for what runs, then asks peers to disconnect, and only then closes.
 """
 
 from __future__ import annotations
@@ -53,25 +53,25 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _THROTTLE: Final = "oncelog-throttle-ms"
-"""Trailing metadata of an answer: as `throttle_ms` of a frame."""
+"""Trailing metadata of an answer: the same as `throttle_ms` of a frame."""
 _UNARY_PATIENCE_MS: Final = 2_000
 _PACKAGE: Final = "oncelog.v1."
 _HANG_UP_S: Final = 0.5
 _CANCEL_S: Final = 1.0
 _UNARY_MAX_S: Final = 600.0
-"""No call takes so long. One that did would hold its slot for ever, and enough of them all slots."""
+"""No call takes so long. A longer one would occupy its slot forever, and enough of them all slots."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """One door of a process. `port` 0 = any free one; `credentials` None = plaintext."""
+    """One listening port of a process. `port` 0 = any free one; `credentials` None = plaintext."""
 
     name: str
     host: str
     port: int
     credentials: grpc.ServerCredentials | None = None
     port_flag: str = "--listen-port"
-    """What to change when the port is taken, for the error."""
+    """The option to change when the port is taken, for the error."""
 
     @classmethod
     def internal(cls, host: str, port: int, credentials: grpc.ServerCredentials | None = None) -> Listener:
@@ -81,38 +81,38 @@ class Listener:
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """Bounds of a `GrpcServer`. Twice what `GrpcOptions` lets a client send, so a well-behaved one never meets them."""
+    """Limits of a `GrpcServer`. Twice what `GrpcOptions` lets a client send, so a well-behaved client never reaches them."""
 
     max_message_bytes: int = 64 << 20
     max_requests_per_link: int = 8192
     max_bytes_per_link: int = 128 << 20
     max_links: int = 4096
-    """Of each listener."""
+    """Per listener."""
     max_links_per_peer: int = 1024
-    """Of each listener, from one address or of one principal."""
+    """Per listener, from one address or of one principal."""
     max_unary_calls: int = 1024
     max_unary_calls_per_peer: int = 512
     max_streams_per_connection: int = 64
-    """A link needs one, and each unary call; a client that wants more at once waits for its own."""
+    """A link needs one, and so does each unary call; a client that needs more at once waits for its own calls."""
     max_connection_idle_ms: int = 300_000
-    """A connection without any stream is closed then."""
+    """A connection without any stream is closed after this."""
     request_bytes: int = 0
-    """Of the whole process, see `MemoryLimits`; 0 = eight times `max_message_bytes`."""
+    """For the whole process, see `MemoryLimits`; 0 = eight times `max_message_bytes`."""
     answer_bytes: int = 0
-    """Of the whole process, see `MemoryLimits`; 0 = four times `max_message_bytes`."""
+    """For the whole process, see `MemoryLimits`; 0 = four times `max_message_bytes`."""
     arriving_bytes: int = 0
-    """Of messages that are not whole yet, whole process; 0 = four times `max_message_bytes`."""
+    """For messages that have not arrived completely, whole process; 0 = four times `max_message_bytes`."""
     message_timeout_ms: int = 60_000
-    """How long a message may take to arrive where clients come in; 0 = as long as it likes."""
+    """Time in which a client's message must arrive completely; 0 = unlimited."""
     max_metadata_bytes: int = 16 << 10
     handshake_timeout_ms: int = 10_000
     default_timeout_ms: int = 30_000
-    """For a frame that names no time-out."""
+    """Applies to a frame that names no time-out."""
     software: str = "oncelog-server"
-    """Named in the hello, for the peer's logs."""
+    """Sent in the hello, for the peer's logs."""
 
     def memory_limits(self) -> MemoryLimits:
-        """How the process's memory is shared out."""
+        """Returns the limits by which the process's memory is divided."""
         answer_bytes = self.answer_bytes or 4 * self.max_message_bytes
         return MemoryLimits(
             max_message_bytes=self.max_message_bytes,
@@ -123,7 +123,7 @@ class ServerOptions:
         )
 
     def arriving_limits(self) -> ArrivingLimits:
-        """Bounds of what is not whole yet."""
+        """Returns the limits for incomplete messages."""
         return ArrivingLimits(
             process_bytes=self.arriving_bytes or 4 * self.max_message_bytes,
             connection_bytes=2 * self.max_message_bytes,
@@ -136,7 +136,8 @@ class GrpcServer:
 
     `host`, `port` and `credentials` are the internal listener's, `more` are further ones; all of them share the
     handlers and the bounds. `cluster_id` empty = every peer is welcome; it may be set later (`cluster_id` attribute),
-    when etcd has told it. `metrics` counts the requests. `reflects`: whoever may come in may ask what is served.
+    when it was read from etcd. `metrics` counts the requests. `reflects`: callers may list the services (gRPC
+    reflection).
     """
 
     def __init__(
@@ -177,7 +178,7 @@ class GrpcServer:
 
     @property
     def cluster_id(self) -> str:
-        """What links must agree with, once known."""
+        """The cluster id that links must agree with, once known."""
         return self._host.cluster_id
 
     @cluster_id.setter
@@ -193,31 +194,31 @@ class GrpcServer:
 
     @property
     def open_links(self) -> int:
-        """Links of peers."""
+        """The number of links from peers."""
         return len(self._host.links)
 
     @property
     def shares(self) -> Shares:
-        """The memory of this process, as its connections share it."""
+        """The memory of this process, divided among its connections."""
         return self._host.shares
 
     @property
     def quotas(self) -> Quotas:
-        """How much each caller may do."""
+        """The quotas of each caller."""
         return self._host.quotas
 
     @property
     def half_messages(self) -> HalfMessages | None:
-        """Who looks at messages that are not whole yet; None when nobody does."""
+        """Watches messages that have not arrived completely; None when they are not watched."""
         return self._host.half_messages
 
     @property
     def links_refused(self) -> Counter[str]:
-        """Links that were not let in, by the error's code."""
+        """The number of refused links, by the error's code."""
         return self._host.refused
 
     def budgets(self) -> dict[str, tuple[int, int, int]]:
-        """(bytes taken, bytes there are, times refused) of each."""
+        """Returns (bytes taken, limit in bytes, times refused) of each budget."""
         shares = self._host.shares
         found = {
             name: (budget.taken_bytes, budget.limit_bytes, budget.refused)
@@ -229,10 +230,10 @@ class GrpcServer:
 
     @property
     def running_requests(self) -> int:
-        """Requests whose handler runs."""
+        """The number of requests whose handler runs."""
         return len(self._host.running)
 
-    # ------------------------------------------------------------ life
+    # ------------------------------------------------------------ start and stop
 
     async def start(self) -> str:
         """See `oncelog_runtime.ports.RpcServer.start`. Raises `AddressInUseError`, or `ConfigError` for a bad host."""
@@ -248,9 +249,7 @@ class GrpcServer:
             raise
         for listener, (_, address) in zip(self._listeners, bound, strict=True):
             self._listening[listener.name] = address
-        if (
-            self._host.half_messages is not None
-        ):  # before the first link, which counts for as long as it lives, or never
+        if self._host.half_messages is not None:  # before the first link: it is watched from its beginning, or never
             self._host.half_messages.start(self._client_ports())
         for server, _ in bound:
             await server.start()
@@ -258,7 +257,9 @@ class GrpcServer:
         return self._listening[listeners.INTERNAL]
 
     def _client_ports(self) -> list[int]:
-        """The doors of clients: their own ones, or the only one. Other services send what they began."""
+        """Returns the ports that clients use: their own ones, or the only one. Other services are trusted to finish a
+        message.
+        """
         doors = {name: address for name, address in self._listening.items() if name != listeners.INTERNAL}
         return [int(address.rpartition(":")[2]) for address in (doors or self._listening).values()]
 
@@ -272,7 +273,7 @@ class GrpcServer:
             return None
         try:
             from oncelog_runtime.adapters.grpc.reflection import (
-                Reflection,  # late: who switches it off does not load it
+                Reflection,  # imported here: when it is off, it is not loaded
             )
         except ImportError as error:
             raise errors.ConfigError(
@@ -281,7 +282,7 @@ class GrpcServer:
         return Reflection(self._host, {_PACKAGE + name.partition(".")[0] for name in self._host.handlers})
 
     def _make_server(self, listener: Listener, reflection: Reflection | None) -> grpc.aio.Server:
-        """A gRPC server for each listener, because a call does not tell its port."""
+        """Makes a gRPC server for one listener, because a call does not know its port."""
         interceptors = [] if self._host.tracer is None else [ServerTracing(self._host.tracer)]
         server = grpc.aio.server(interceptors=interceptors, options=self._channel_options())
         services: dict[str, dict[str, grpc.RpcMethodHandler]] = {}
@@ -313,7 +314,7 @@ class GrpcServer:
         return f"{host}:{port}"
 
     async def stop(self, grace_ms: int) -> None:
-        """See `oncelog_runtime.ports.RpcServer.stop`. Any number of times."""
+        """See `oncelog_runtime.ports.RpcServer.stop`. May be called repeatedly."""
         servers, self._servers = self._servers, []
         if not servers:
             return
@@ -448,19 +449,19 @@ class GrpcServer:
 
 
 class _Arrivals(grpc.GenericRpcHandler):  # type: ignore[misc]
-    """Sees that a call begins, before its message is there; serves none."""
+    """Notices that a call begins, before its message has arrived; it serves no method itself."""
 
     def __init__(self, host: LinkHost) -> None:
         self._host = host
 
     def service(self, handler_call_details: Any) -> None:
-        """Asked first about each call."""
+        """Called by gRPC first for each call."""
         if self._host.half_messages is not None:
             self._host.half_messages.something_new = True
 
 
 class _UnaryCall:
-    """What a unary call holds: its request until the handler is done, its answer until that has left as well."""
+    """The memory of a unary call: its request until the handler is done, its answer until that was sent as well."""
 
     __slots__ = (
         *("_connection", "_halves", "_reserved", "_share", "_shares", "admission", "key", "quota", "throttle_ms"),
@@ -490,14 +491,14 @@ class _UnaryCall:
             raise
 
     def handled(self, answer_bytes: int) -> None:
-        """The handler is done."""
+        """Called when the handler is done."""
         if self.quota is not None:
             self.throttle_ms = self.quota.answered(answer_bytes)
         self._share.requests.release(self._reserved)
         self.half_done()
 
     def half_done(self) -> None:
-        """The handler is done, or the call is; with the second of them nothing is held any more."""
+        """Called when the handler is done, and when the call is; the second of them releases everything."""
         self._halves -= 1
         if self._halves == 0:
             self.admission.close()
@@ -516,7 +517,7 @@ def _caller(context: Any, listener: Listener) -> CallInfo:
 
 
 def split_bulk(spec: methods.MethodSpec[Any, Any], data: bytes) -> tuple[bytes, bytes]:
-    """A whole request message -> (message without its bulk field, bulk bytes). Raises `InvalidRequestError`."""
+    """Splits a whole request message into (message without its bulk field, bulk bytes). Raises `InvalidRequestError`."""
     if not spec.request_bulk:
         return data, b""
     try:
@@ -529,14 +530,14 @@ def split_bulk(spec: methods.MethodSpec[Any, Any], data: bytes) -> tuple[bytes, 
 
 
 def join_bulk(spec: methods.MethodSpec[Any, Any], header: bytes, payload: Buffer) -> bytes:
-    """(reply without its bulk field, bulk bytes) -> the whole message: two halves of a message merge when joined."""
+    """Joins (reply without its bulk field, bulk bytes) into the whole message: protobuf merges concatenated messages."""
     if not spec.reply_bulk or not payload:
         return header
     return header + bytes(spec.reply(**{spec.reply_bulk: bytes(payload)}).SerializeToString())
 
 
 def explain_bind_failure(host: str, port: int, flag: str = "--listen-port") -> errors.OncelogError:
-    """gRPC says only that it could not bind; one more try with a plain socket says why."""
+    """Finds out why gRPC could not bind, which it does not report: it tries again with a plain socket."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, protocol) as probe:

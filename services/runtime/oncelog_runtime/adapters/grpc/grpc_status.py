@@ -1,8 +1,8 @@
-"""The gRPC status of each error, and how an error leaves a unary call.
+"""Maps each error to its gRPC status, and ends unary calls with an error.
 
 Rule 1: every `ErrorCode` has exactly one row; a test walks the enum.
-Rule 2: the status is for proxies, dashboards and callers without our SDK. Our own clients read the `ErrorDetail` in
-        the trailer `oncelog-error-bin`; a failure without it came from the network, and its outcome is unknown.
+Rule 2: the status is for proxies, dashboards and callers without our SDK. Our own clients read the `ErrorDetail` in the
+        trailer `oncelog-error-bin`; a failure without it came from the network, and its outcome is unknown.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def end_call_span(span: Span, error: OncelogError | None) -> None:
 
 
 async def abort(context: Any, error: OncelogError) -> NoReturn:
-    """Ends a unary call with the error's status and its detail in the trailer. People see the status's text only."""
+    """Ends a unary call with the error's status and its detail in the trailer. Tools show only the text of the status."""
     trailer = (ERROR_TRAILER, to_detail(error).SerializeToString())
     status = STATUS.get(error.code, grpc.StatusCode.UNKNOWN)
     text = f"{error.message}: go to {error.go_to}" if error.go_to else error.message

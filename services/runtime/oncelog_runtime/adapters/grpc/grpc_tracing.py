@@ -1,9 +1,9 @@
-"""The span of each unary call that is served, whatever becomes of the call.
+"""Makes the span of each unary call that is served, however the call ends.
 
-Rule 1: it ends with the answer, with an exception nobody caught (UNKNOWN, an error of the server), with the caller's
+Rule 1: it ends with the answer, with an unexpected exception (UNKNOWN, an error of the server), with the caller's
         deadline (DEADLINE_EXCEEDED), when the caller gives up (CANCELLED), and when the server stops.
-Rule 2: health checks, reflection and links make none: a link is open for days, and each of its frames has a span of its own.
-Rule 3: what the handler calls belongs to the span (`TRACEPARENT`).
+Rule 2: health checks, reflection and links have no span: a link is open for days, and each of its frames has its own.
+Rule 3: calls made by the handler belong to the span (`TRACEPARENT`).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from oncelog.trace.trace_context import TRACEPARENT
 
 _METHOD_PREFIX: Final = "/oncelog.v1."
 _DEADLINE_SLACK_S: Final = 0.005
-"""gRPC cancels a handler a moment before the clock says that its time is over."""
+"""gRPC cancels a handler a moment before its deadline has passed by the clock."""
 
 
 class ServerTracing(grpc.aio.ServerInterceptor):  # type: ignore[misc]
-    """An interceptor; the outermost one."""
+    """The outermost interceptor, which makes the spans."""
 
     def __init__(self, tracer: tracing.Tracer) -> None:
         self._tracer = tracer
@@ -70,7 +70,7 @@ def _end_failed(span: tracing.Span, context: Any, error: BaseException) -> None:
         status = "DEADLINE_EXCEEDED" if late else span_names.CANCELLED
         tracing.end_server_call(span, status, status, "the caller no longer waits")
         return
-    status = _status(context)  # of `context.abort`
+    status = _status(context)  # set by `context.abort`
     if status:
         tracing.end_server_call(span, status, status, str(context.details() or ""))
     else:
@@ -78,7 +78,7 @@ def _end_failed(span: tracing.Span, context: Any, error: BaseException) -> None:
 
 
 def _status(context: Any) -> str:
-    """The status that the handler has set; empty: none."""
+    """Returns the status that the handler has set; empty = none."""
     code = context.code()
     if isinstance(code, int):
         code = next((known for known in grpc.StatusCode if known.value[0] == code), None) if code else None
@@ -86,5 +86,5 @@ def _status(context: Any) -> str:
 
 
 def method_name(path: str) -> str:
-    """`/oncelog.v1.Service/Method` as `Service.Method`."""
+    """Returns `/oncelog.v1.Service/Method` as `Service.Method`."""
     return path.removeprefix(_METHOD_PREFIX).replace("/", ".")

@@ -1,9 +1,10 @@
-"""Ends connections that hold too much of unfinished messages, or hold it for too long; what is too much: `core.arriving`.
+"""Ends connections that hold too many bytes of incomplete messages, or hold them for too long; `core.arriving` decides.
 
-Rule 1: only sockets that were accepted at the given ports are looked at, by what the kernel counts (TCP_INFO); where the system
-        does not tell it, nothing is done.
-Rule 2: a look that fails is told and followed by the next one: the files of a process run out just when it is attacked.
-Rule 3: a socket is recognised by its peer each time, so that a descriptor which was given away meanwhile harms nobody.
+Rule 1: only sockets that were accepted at the given ports are watched, by the kernel's counters (TCP_INFO); where the
+        system has none, nothing is done.
+Rule 2: a failed look is logged and the next one follows: during an attack the process may run out of file descriptors.
+Rule 3: a socket is identified by its peer each time, so that a file descriptor that was reused in between is not
+        affected.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ LOOK_S: Final = 0.25
 _CROWD: Final = 1_000
 _CROWD_LOOK_S: Final = 1.0
 _FEW: Final = 32
-"""So many connections are looked at within less time than it takes to hand the work to a thread."""
+"""For up to this many connections a look takes less time than handing it to a thread."""
 _DISCOVER_EVERY: Final = 20
 _TRIM_AFTER: Final = 8
 _BETWEEN_ENDS_S: Final = 0.005
-"""The calls of a connection end one after the other, some milliseconds of the event loop; then others have a turn."""
+"""Ending the calls of a connection takes some milliseconds of the event loop; then others get a turn."""
 _BYTES_RECEIVED: Final = struct.Struct("=Q")
 _BYTES_RECEIVED_AT: Final = 128
 _TCP_INFO_BYTES: Final = 136
@@ -39,7 +40,7 @@ _DESCRIPTORS: Final = "/proc/self/fd"
 
 
 def connection_of(peer: str) -> str:
-    """The same name for a connection that the kernel's address has: `10.0.0.7:41234` of `ipv4:10.0.0.7:41234`."""
+    """Returns the name that the kernel's address of the same connection has: `10.0.0.7:41234` for `ipv4:10.0.0.7:41234`."""
     address, _, port = unquote(peer).partition(":")[2].rpartition(":")
     return _name(address.strip("[]"), port)
 
@@ -49,7 +50,7 @@ def _name(host: str, port: object) -> str:
 
 
 class HalfMessages:
-    """Looks at the connections of some listening ports, from `start` to `stop`."""
+    """Watches the connections of some listening ports, from `start` to `stop`."""
 
     def __init__(self, limits: ArrivingLimits) -> None:
         self.arriving = Arriving(limits)
@@ -62,21 +63,21 @@ class HalfMessages:
 
     @property
     def watched(self) -> list[str]:
-        """The connections that are looked at, as the kernel names them."""
+        """The watched connections, by the kernel's names."""
         return list(self._sockets)
 
     def meter(self, connection: str) -> Meter:
-        """Where to count what comes whole on this connection, and the answers."""
-        return self.arriving.meter(connection) if self._task is not None else Meter()  # nobody would ever forget it
+        """Returns the counter for complete messages and answers of this connection."""
+        return self.arriving.meter(connection) if self._task is not None else Meter()  # it would never be removed
 
     def start(self, ports: Iterable[int]) -> None:
-        """Begins to look."""
+        """Begins to watch these ports."""
         self._ports = frozenset(ports)
         if hasattr(socket, "TCP_INFO") and os.path.isdir(_DESCRIPTORS):
             self._task = asyncio.get_running_loop().create_task(self._run(), name="half-messages")
 
     async def stop(self) -> None:
-        """Looks no longer. Any number of times."""
+        """Stops watching. May be called repeatedly."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -107,7 +108,7 @@ class HalfMessages:
                 await asyncio.to_thread(trim_malloc)  # gRPC has freed their bytes; the C library would keep them
 
     def _received(self, discover: bool) -> dict[str, int]:
-        """Connection -> bytes received, of all connections that are known."""
+        """Returns the bytes received on each known connection."""
         if discover:
             self._sockets = dict(self._find())
         found: dict[str, int] = {}
@@ -143,7 +144,7 @@ def _peer_name(sock: socket.socket) -> str:
 
 @contextlib.contextmanager
 def _borrowed(fd: int, family: int = -1) -> Iterator[socket.socket]:
-    """gRPC's socket, which stays gRPC's; `family` -1 = ask the kernel. Raises `OSError` when it is none."""
+    """Yields gRPC's socket, which gRPC keeps; `family` -1 = ask the kernel. Raises `OSError` when it is not a socket."""
     sock = socket.socket(family, socket.SOCK_STREAM if family >= 0 else -1, 0 if family >= 0 else -1, fileno=fd)
     try:
         yield sock

@@ -61,7 +61,7 @@ class HealthServer:
         return f"{host}:{port}"
 
     async def stop(self) -> None:
-        """Ends at once. Any number of times."""
+        """Stops at once. May be called repeatedly."""
         server, self._server = self._server, None
         if server is not None:
             await server.stop(0)

@@ -1,9 +1,10 @@
-"""gRPC server reflection: which services a process has, for tools such as grpcurl and for callers without the .proto files.
+"""gRPC server reflection: lists the services of a process, for tools such as grpcurl and for callers without .proto
+files.
 
-Rule 1: it tells the wire contract alone, never anything of the cluster: its pool of descriptors holds nothing else.
-Rule 2: whoever asks is authenticated as for any other call; at the internal listener, a certificate that `service_rules` take
-        for no service's is told nothing.
-Rule 3: bounds: so many callers at once, fewer of one peer, so many questions of each, so long for all of them together.
+Rule 1: it shows only the wire contract, never anything of the cluster: its pool of descriptors holds nothing else.
+Rule 2: callers are authenticated as for any other call; at the internal listener, a certificate that `service_rules`
+        assign to no service is refused.
+Rule 3: limits: the number of callers, of callers per peer, of questions per call, and the time of a call.
 Rule 4: served as v1alpha, and as v1, which has the same messages: tools begin with either.
 """
 
@@ -37,17 +38,17 @@ _QUESTION_BYTES_MAX: Final = 4_096
 
 
 class Reflection:
-    """Of one process. `services`: full names of what it serves, of files that this process has imported."""
+    """Serves reflection for one process. `services`: full names of its services, whose files this process has imported."""
 
     def __init__(self, host: LinkHost, services: Iterable[str]) -> None:
         names = sorted(services)
         self._host = host
         self._servicer = ReflectionServicer((*names, reflection.SERVICE_NAME), pool=_pool(names))
         self._callers: Counter[str] = Counter()
-        """By peer; only who has some."""
+        """Calls in progress, by peer."""
 
     def handlers(self, caller_of: Callable[[Any], CallInfo]) -> list[grpc.GenericRpcHandler]:
-        """For the server of one listener, whose callers `caller_of(context)` tells."""
+        """Returns the handlers for one listener, whose callers `caller_of(context)` identifies."""
 
         async def serve(_requests: Any, context: Any) -> None:
             caller = caller_of(context)
@@ -60,7 +61,7 @@ class Reflection:
         return [grpc.method_handlers_generic_handler(name, table) for name in SERVICES]
 
     async def _admit(self, context: Any, caller: CallInfo) -> str:
-        """The peer who takes a place. Raises the refusal."""
+        """Returns the peer to count the call under. Raises the refusal."""
         if self._host.stopping:
             raise errors.ShuttingDownError()
         if self._host.authentication is not None:
@@ -100,11 +101,11 @@ class Reflection:
             raise errors.RequestTimedOutError("a call of reflection ends after a minute: begin another") from None
         finally:
             self._callers[peer] -= 1
-            self._callers += Counter()  # drops who has none left
+            self._callers += Counter()  # drops peers with no call left
 
 
 def _question(data: bytes) -> Any:
-    """Raises `InvalidRequestError`. The answer repeats the question, so it is a short one."""
+    """Parses a question. Raises `InvalidRequestError`, also for a long one, since the answer repeats it."""
     if len(data) > _QUESTION_BYTES_MAX:
         raise errors.InvalidRequestError("no name is so long", bytes=len(data), limit=_QUESTION_BYTES_MAX)
     try:
@@ -118,7 +119,7 @@ async def _only(question: Any) -> AsyncIterator[Any]:
 
 
 def _pool(services: Iterable[str]) -> descriptor_pool.DescriptorPool:
-    """The files of these services and of reflection, with all that they import."""
+    """Returns a pool with the files of these services and of reflection, with all their imports."""
     known, pool = descriptor_pool.Default(), descriptor_pool.DescriptorPool()
     added: set[str] = set()
 

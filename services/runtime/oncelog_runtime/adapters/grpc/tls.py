@@ -1,7 +1,7 @@
-"""TLS of one process: which files serve which listener, and credentials of gRPC that follow them.
+"""TLS of one process: which files serve which listener, and gRPC credentials that follow renewed files.
 
-Rule 1: at each handshake gRPC asks for newer files; connections that stand live on with those that they were made with.
-Rule 2: inside, everybody proves who he is: the internal listener refuses a peer without a certificate of the CA.
+Rule 1: at each handshake gRPC asks for newer files; existing connections keep the ones that they were made with.
+Rule 2: between services both sides show a certificate: the internal listener refuses a peer without one of the CA.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _WILDCARDS = ("0.0.0.0", "::", "")
 
 @dataclass(frozen=True, slots=True)
 class ProcessTls:
-    """The files in use; None = plaintext there. Made at the start of a process, where a fault of them ends it."""
+    """The files in use; None = plaintext there. Loaded at the start of a process, where an invalid file ends it."""
 
     internal: TlsFiles | None = None
     clients: TlsFiles | None = None
     etcd: TlsFiles | None = None
 
     async def watch(self) -> None:
-        """Notices renewals in peaceful times, and tells of bad ones; for ever."""
+        """Looks for renewed files now and then and logs bad ones, until cancelled."""
         while True:
             await asyncio.sleep(_LOOK_S)
             for files in (self.internal, self.clients, self.etcd):
@@ -44,7 +44,7 @@ class ProcessTls:
                     continue
                 try:
                     await asyncio.to_thread(files.look)
-                except Exception:  # the next look may fare better; what is in use stays in use
+                except Exception:  # the next look may succeed; files in use stay in use
                     log.exception("looking at the certificates failed")
 
 
@@ -103,7 +103,8 @@ def _hosts(*addresses: str) -> Sequence[str]:
 
 
 def server_credentials(files: TlsFiles, *, require_certificate: bool) -> grpc.ServerCredentials:
-    """For one listener (a second one that uses the same object cannot listen: tried with grpcio 1.85).
+    """Returns the credentials of one listener (a second one with the same object cannot listen: tried with grpcio
+    1.85).
 
     `require_certificate`: a peer without a certificate of the CA in `files` is refused. Raises `ConfigError`.
     """
@@ -113,7 +114,7 @@ def server_credentials(files: TlsFiles, *, require_certificate: bool) -> grpc.Se
         return grpc.ssl_server_certificate_configuration([(pem.key, pem.cert)], pem.ca or None)
 
     def newer() -> grpc.ServerCertificateConfiguration | None:
-        """Called by gRPC in threads of its own, before each handshake. None = as before."""
+        """Called by gRPC in threads of its own, before each handshake. None = unchanged."""
         pem = files.current()
         if pem is served[0]:
             return None

@@ -1,10 +1,11 @@
-"""The keys with which an issuer signs tokens (JWKS, RFC 7517), from a file or from one URL, renewed while we serve.
+"""The keys with which an issuer signs tokens (JWKS, RFC 7517), from a file or from one URL, renewed while the process
+runs.
 
-Rule 1: a key that is not known is looked for once, and at most once in `RENEW_MIN_MS`: strangers' tokens cost no traffic.
-Rule 2: while the source is away the keys that were read last count; who was never read knows no key.
+Rule 1: an unknown key causes one read, and at most one in `RENEW_MIN_MS`: invalid tokens cost no traffic.
+Rule 2: while the source cannot be read, the last keys stay valid; before the first read no key is known.
 Rule 3: one host: redirects are not followed, plain http only to this machine, an answer is at most `BYTES_MAX` long and
         takes at most `TIMEOUT_S`.
-Rule 4: only public keys of asymmetric algorithms are keys here; anything else in the set is passed over.
+Rule 4: only public keys of asymmetric algorithms are accepted; anything else in the set is ignored.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ _KINDS: Final = ("RSA", "EC", "OKP")
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_args: Any, **_more: Any) -> None:
-        """A redirect is an error: the answer would come from a host that nobody has named."""
+        """Refuses a redirect: the answer would come from a host that is not configured."""
         return
 
 
 class TokenKeys:
-    """`source`: a path, or an https URL. `ca_file`: who signs the URL's server; empty = the public CAs. `token_file`: a
-    bearer token for the URL, read anew each time (Kubernetes wants one).
+    """Reads and renews the keys. `source`: a path, or an https URL. `ca_file`: the CA of the URL's server; empty = the
+    public CAs. `token_file`: a bearer token for the URL, read again each time (Kubernetes wants one).
     """
 
     def __init__(self, source: str, clock: WallClock, ca_file: str = "", token_file: str = "") -> None:
@@ -61,15 +62,15 @@ class TokenKeys:
         self._looking: asyncio.Task[None] | None = None
 
     def has(self, key_id: str, key: jwt.PyJWK) -> bool:
-        """The key counts still, under this name. Asked at each request of a token's owner, so it is what has old sets renewed
-        when nobody brings a new token. Of a running event loop.
+        """True while this key is valid under this name. It is called at each request with a known token, so it also
+        triggers the renewal of old sets when no new token arrives. Needs a running event loop.
         """
         if self._is_old():
             self._begin()
         return self._keys.get(key_id) is key
 
     async def find(self, key_id: str) -> jwt.PyJWK | None:
-        """None: no such key."""
+        """Returns the key, after a new read if needed; None: no such key."""
         age_ms = self._age_ms()
         known = key_id in self._keys
         if age_ms is None or (not known and age_ms >= (RENEW_MIN_MS if self._is_url else 1_000)):
@@ -88,7 +89,7 @@ class TokenKeys:
         return None if self._looked_ms is None else self._clock.monotonic_ms() - self._looked_ms
 
     async def _look(self) -> None:
-        """One look for all who wait."""
+        """Waits for a read that all callers share."""
         await asyncio.shield(self._begin())
 
     def _begin(self) -> asyncio.Task[None]:
@@ -109,7 +110,7 @@ class TokenKeys:
         same = {key_id: old for key_id, old in self._keys.items() if key_id in keys and keys[key_id].key == old.key}
         if len(same) < max(len(keys), len(self._keys)):
             log.info("keys of tokens renewed", extra={"keys": sorted(ascii(key_id) for key_id in keys)})
-        self._keys = {**keys, **same}  # a key that stays is the same object: `has` tells it from another of that name
+        self._keys = {**keys, **same}  # an unchanged key stays the same object: `has` compares by identity
 
     def _read(self) -> bytes:
         if not self._is_url:
@@ -128,7 +129,7 @@ class TokenKeys:
 
 
 def check_url(url: str) -> None:
-    """Raises `ConfigError` unless it is https, or http on this machine."""
+    """Raises `ConfigError` unless the URL is https, or http on this machine."""
     parts = urlsplit(url)
     if parts.scheme == "https" and parts.hostname:
         return
@@ -151,7 +152,7 @@ def _bounded(data: bytes) -> bytes:
 
 
 def keys_of(data: bytes) -> dict[str, jwt.PyJWK]:
-    """Key id -> public key. Raises `ValueError` for what is no key set."""
+    """Returns key id -> public key. Raises `ValueError` if this is no key set."""
     try:
         items = json.loads(data)["keys"]
     except (KeyError, TypeError, RecursionError) as error:

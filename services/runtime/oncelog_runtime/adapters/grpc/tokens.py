@@ -1,10 +1,10 @@
-"""Bearer tokens (JWT, RFC 7519): who the caller is, by the word of one issuer.
+"""Bearer tokens (JWT, RFC 7519): identifies the caller by a token of one issuer.
 
-Rule 1: the algorithms are ours, not the token's: asymmetric ones alone. The key is the one that the token names, of the
-        issuer's set, and no other.
-Rule 2: a token says issuer, audience, subject and end, and all of them are checked; one without is refused.
-Rule 3: what failed is told in few words, without the token or anything out of it.
-Rule 4: a token is verified once; then its hash is known until it ends, or until its key is taken out of the set.
+Rule 1: the algorithms are ours, not the token's: asymmetric ones only. The key is the one of the issuer's set that the
+        token names, and no other.
+Rule 2: a token has issuer, audience, subject and expiry, and all of them are checked; one without is refused.
+Rule 3: a refusal is short, without the token or any part of it.
+Rule 4: a token is verified once; then its hash is cached until it expires, or until its key is removed from the set.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from oncelog_runtime.core.security.acl import USER, check_principal
 TOKEN_BYTES_MAX: Final = 12 << 10
 _KEPT: Final = 4_096
 _LEEWAY_S: Final = 10
-"""Clocks of issuer and broker differ; for the beginning of a token alone."""
+"""Tolerated difference between the clocks of issuer and broker, for the start time of a token."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """Whose token it is."""
+    """The principal of a verified token."""
 
     principal: str
     expires_ms: int
@@ -38,7 +38,7 @@ class Verified:
 
 
 class TokenVerifier:
-    """Tokens of one issuer for one audience."""
+    """Verifies tokens of one issuer for one audience."""
 
     def __init__(
         self, keys: TokenKeys, clock: WallClock, issuer: str, audience: str, principal_claim: str = "sub"
@@ -51,7 +51,7 @@ class TokenVerifier:
         self._known: OrderedDict[bytes, Verified] = OrderedDict()
 
     async def verify(self, token: str) -> Verified:
-        """Raises `AuthenticationError`, or `TokenExpiredError`."""
+        """Returns the verified token. Raises `AuthenticationError`, or `TokenExpiredError`."""
         if len(token) > TOKEN_BYTES_MAX or not token.isascii():
             raise AuthenticationError("the token is too long, or no token at all", limit=TOKEN_BYTES_MAX)
         digest = sha256(token.encode()).digest()
@@ -66,7 +66,7 @@ class TokenVerifier:
         return known
 
     def is_over(self, verified: Verified) -> bool:
-        """It has ended, or its key has been taken back."""
+        """True when it has expired, or its key was removed from the set."""
         return self._clock.now_ms() >= verified.expires_ms or not self._keys.has(verified.key_id, verified.key)
 
     async def _verify(self, token: str) -> Verified:
@@ -114,7 +114,7 @@ class TokenVerifier:
 
 
 def _key_id_of(token: str) -> str:
-    """The key that a token names. Nothing is trusted yet."""
+    """Returns the key that a token names. Nothing in the token is trusted yet."""
     try:
         header = jwt.get_unverified_header(token)
     except (jwt.PyJWTError, ValueError, TypeError, RecursionError):

@@ -1,1 +1,1 @@
-"""Pure decisions about principals and rules."""
+"""Pure decisions about access: principals, rules, roles, quotas."""

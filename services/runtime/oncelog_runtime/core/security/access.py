@@ -1,8 +1,8 @@
-"""What one caller may do, remembered: a question that was asked before costs one look into a dictionary.
+"""Decides what one caller may do, and caches it: a repeated question costs one look into a dictionary.
 
-Rule 1: answers are of the newest rules: `Policy` counts its changes, and a caller's memory of older ones is thrown away.
-Rule 2: memory is bounded: at `REMEMBERED_MAX` answers it begins anew.
-Rule 3: a topic id that nobody knows is never remembered: it may be a topic's in the next moment.
+Rule 1: answers follow the newest rules: `Policy` counts its changes, and a caller's cache from older rules is cleared.
+Rule 2: the cache is bounded: at `REMEMBERED_MAX` answers it is cleared.
+Rule 3: an unknown topic id is never cached: a topic with it may be created at any time.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Decided(NamedTuple):
 
 
 class AuditLog(Protocol):
-    """Takes what was decided, for the record."""
+    """Records decisions."""
 
     def record(self, decided: Decided) -> None:
-        """A decision of the rules. Never raises, never waits."""
+        """Records a decision of the rules. Never raises, never waits."""
         ...
 
     def unauthenticated(self, *, peer: str, listener: str, code: str, reason: str) -> None:
-        """Somebody's proof of who he is was refused."""
+        """Records that a caller's credentials were refused."""
         ...
 
 
@@ -50,25 +50,25 @@ def _no_topics(_topic_id: str) -> str | None:
 
 
 class Policy:
-    """The rules in force in this process."""
+    """Holds the rules in force in this process, and a cache of answers per caller."""
 
     def __init__(self, super_users: Iterable[str] = ()) -> None:
         self.super_users = tuple(super_users)
         self.generation = 0
         self.matcher = Matcher((), self.super_users)
         self.topic_name: Callable[[str], str | None] = _no_topics
-        """Topic id -> name, None = unknown. The process says where it knows that from."""
+        """Topic id -> name, None = unknown. The process sets it to its own source of names."""
         self.audit: AuditLog | None = None
         self._callers: OrderedDict[tuple[str, str], Access] = OrderedDict()
 
     def replace(self, acls: Iterable[Acl], bindings: Iterable[Binding], roles: Mapping[str, Role]) -> None:
-        """Other rules are in force from here on."""
+        """Puts other rules in force."""
         expanded = [acl for binding in bindings for acl in expand(binding, roles)]
         self.matcher = Matcher([*acls, *expanded], self.super_users)
         self.generation += 1
 
     def access(self, principal: str, host: str) -> Access:
-        """What is remembered of this caller."""
+        """Returns the cache of this caller."""
         key = (principal, host)
         found = self._callers.get(key)
         if found is None:
@@ -81,7 +81,7 @@ class Policy:
 
 
 class Access:
-    """One principal at one host."""
+    """The rights of one principal at one host."""
 
     __slots__ = ("_by_name", "_by_topic_id", "_generation", "_policy", "_rules", "host", "principal")
 
@@ -96,11 +96,11 @@ class Access:
 
     @property
     def audit(self) -> AuditLog | None:
-        """Where decisions are recorded."""
+        """The log for decisions."""
         return self._policy.audit
 
     def look(self) -> None:
-        """Forgets what older rules said. Before the first question of each request."""
+        """Clears answers of older rules. Called before the first question of each request."""
         if self._generation != self._policy.generation:
             self._generation = self._policy.generation
             self._rules = self._policy.matcher.rules_of(self.principal, self.host)
@@ -108,7 +108,7 @@ class Access:
             self._by_topic_id.clear()
 
     def allows(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        """By name."""
+        """True when the operation is allowed on the resource with this name."""
         key = (operation, resource_type, name)
         known = self._by_name.get(key)
         if known is None:
@@ -118,15 +118,15 @@ class Access:
         return known
 
     def allows_any(self, operation: Operation, resource_type: ResourceType) -> bool:
-        """On some resource."""
+        """True when the operation is allowed on some resource of the type."""
         return self._rules.decide_any(operation, resource_type).allowed
 
     def remembered(self, operation: Operation) -> dict[str, bool]:
-        """Topic id -> answer, as far as it was asked before: for the way of batches."""
+        """Returns topic id -> cached answer, for the hot path of batches."""
         return self._by_topic_id.setdefault(operation, {})
 
     def allows_topic(self, operation: Operation, topic_id: str) -> bool:
-        """By topic id; False for one that nobody knows."""
+        """True when the operation is allowed on the topic with this id; False for an unknown id."""
         remembered = self.remembered(operation)
         known = remembered.get(topic_id)
         if known is None:
@@ -139,10 +139,10 @@ class Access:
         return known
 
     def topic_name(self, topic_id: str) -> str | None:
-        """Its name, None = unknown."""
+        """Returns the name of a topic id, None = unknown."""
         return self._policy.topic_name(topic_id)
 
     def why(self, operation: Operation, resource_type: ResourceType, name: str) -> Decision:
-        """The decision with its reason, for people."""
+        """Returns the decision with its reason, for the audit log and `CheckAcl`."""
         self.look()
         return self._rules.decide(operation, resource_type, name)

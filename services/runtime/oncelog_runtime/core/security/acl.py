@@ -21,7 +21,7 @@ E = TypeVar("E", bound=StrEnum)
 
 
 class ResourceType(StrEnum):
-    """What a rule is about. TOKEN_APP_ID: the `app_id` of a commit token, under which Spark makes writes idempotent."""
+    """The type of a resource. TOKEN_APP_ID: the `app_id` of a commit token, under which Spark makes writes idempotent."""
 
     CLUSTER = "CLUSTER"
     TOPIC = "TOPIC"
@@ -31,14 +31,14 @@ class ResourceType(StrEnum):
 
 
 class PatternType(StrEnum):
-    """How a rule's name is compared."""
+    """How a rule's name is compared with a resource."""
 
     LITERAL = "LITERAL"
     PREFIXED = "PREFIXED"
 
 
 class Operation(StrEnum):
-    """What is done."""
+    """The operation that a rule allows or denies."""
 
     READ = "READ"
     WRITE = "WRITE"
@@ -54,7 +54,7 @@ class Operation(StrEnum):
 
 
 class Permission(StrEnum):
-    """DENY wins."""
+    """Whether a rule allows or denies; DENY wins."""
 
     ALLOW = "ALLOW"
     DENY = "DENY"
@@ -86,7 +86,7 @@ LEGAL: Final[dict[ResourceType, frozenset[Operation]]] = {
     ResourceType.TRANSACTIONAL_ID: frozenset({_O.WRITE, _O.DESCRIBE, _O.ALL}),
     ResourceType.TOKEN_APP_ID: frozenset({_O.WRITE, _O.DESCRIBE, _O.ALL}),
 }
-"""Operations that some method asks for; a rule about another one would never do anything."""
+"""Operations that some method requires; a rule about another one would have no effect."""
 
 _IMPLIED_BY: Final[dict[Operation, frozenset[Operation]]] = {
     _O.DESCRIBE: frozenset({_O.DESCRIBE, _O.READ, _O.WRITE, _O.DELETE, _O.ALTER, _O.ALL}),
@@ -95,13 +95,13 @@ _IMPLIED_BY: Final[dict[Operation, frozenset[Operation]]] = {
 
 
 def allowed_by(operation: Operation) -> frozenset[Operation]:
-    """Operations of which an ALLOW allows this one too. A DENY denies just its own operation, or with ALL every one."""
+    """Returns the operations whose ALLOW includes this one. A DENY denies just its own operation, or with ALL every one."""
     return _IMPLIED_BY.get(operation, frozenset({operation, Operation.ALL}))
 
 
 @dataclass(frozen=True, slots=True)
 class Acl:
-    """One rule."""
+    """One access rule."""
 
     principal: str
     resource_type: ResourceType
@@ -112,7 +112,7 @@ class Acl:
     host: str = WILDCARD
 
     def is_about(self, resource_type: ResourceType, name: str) -> bool:
-        """Its pattern fits the resource."""
+        """True when the rule's pattern matches the resource."""
         if resource_type is not self.resource_type:
             return False
         if self.pattern_type is PatternType.PREFIXED:
@@ -120,16 +120,16 @@ class Acl:
         return self.resource_name in (name, WILDCARD)
 
     def is_for(self, principal: str, host: str) -> bool:
-        """It speaks of this caller."""
+        """True when the rule applies to this caller."""
         return self.principal in (principal, EVERYBODY) and self.host in (host, WILDCARD)
 
     @property
     def key(self) -> str:
-        """The same rule has the same key, whoever writes it: a name without any character of the rule's own."""
+        """A digest as key: equal rules have equal keys, and the key holds no character of the rule's own."""
         return digest(self.as_dict())
 
     def as_dict(self) -> dict[str, str]:
-        """For etcd and people."""
+        """Returns the fields, for etcd and people."""
         return {name: str(getattr(self, name)) for name in self.__slots__}
 
     def __str__(self) -> str:
@@ -141,7 +141,7 @@ class Acl:
 
 
 def acl_of(values: dict[str, Any]) -> Acl:
-    """From what `as_dict` made. Raises `InvalidRequestError` or `KeyError`."""
+    """Builds a rule from the result of `as_dict`. Raises `InvalidRequestError` or `KeyError`."""
     return check_acl(
         Acl(
             principal=str(values["principal"]),
@@ -156,12 +156,12 @@ def acl_of(values: dict[str, Any]) -> Acl:
 
 
 def digest(values: Any) -> str:
-    """A name for a value: 32 hex digits."""
+    """Returns a name for a value: 32 hex digits."""
     return sha256(json.dumps(values, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:32]
 
 
 def member(kind: type[E], word: str, what: str) -> E:
-    """The member of an enumeration. Raises `InvalidRequestError` with the legal words."""
+    """Returns the member of an enumeration. Raises `InvalidRequestError` with the legal words."""
     try:
         return kind(word)
     except ValueError:
@@ -172,7 +172,7 @@ def member(kind: type[E], word: str, what: str) -> E:
 
 
 def check_acl(acl: Acl) -> Acl:
-    """Returns it; raises `InvalidRequestError`."""
+    """Returns the rule, or raises `InvalidRequestError`."""
     check_principal(acl.principal)
     check_host(acl.host)
     check_operation(acl.resource_type, acl.operation)
@@ -181,7 +181,7 @@ def check_acl(acl: Acl) -> Acl:
 
 
 def check_principal(principal: str, *, wildcard: bool = True) -> str:
-    """`User:<name>`, and `User:*` where `wildcard`. Raises `InvalidRequestError`."""
+    """Accepts `User:<name>`, and `User:*` where `wildcard`. Raises `InvalidRequestError`."""
     name = principal.removeprefix(USER)
     fits = principal.startswith(USER) and is_printable(name, _PRINCIPAL_CHARACTERS_MAX)
     if not fits or (WILDCARD in name and not (wildcard and name == WILDCARD)):
@@ -194,12 +194,12 @@ def check_principal(principal: str, *, wildcard: bool = True) -> str:
 
 
 def is_printable(text: str, characters_max: int = _NAME_CHARACTERS_MAX) -> bool:
-    """Not empty, not long, nothing that steers a terminal or ends a line, no blank at an end."""
+    """True for text that is not empty, not too long, has no control characters or line ends, and no blank at either end."""
     return 0 < len(text) <= characters_max and text.isprintable() and text == text.strip()
 
 
 def check_host(host: str) -> str:
-    """An IP address as this process writes it, or `*`. Raises `InvalidRequestError`."""
+    """Accepts an IP address in its canonical form, or `*`. Raises `InvalidRequestError`."""
     try:
         if host == WILDCARD or str(ipaddress.ip_address(host)) == host:
             return host
@@ -209,7 +209,7 @@ def check_host(host: str) -> str:
 
 
 def check_operation(resource_type: ResourceType, operation: Operation) -> None:
-    """Raises `InvalidRequestError` for an operation that nobody ever asks of such a resource."""
+    """Raises `InvalidRequestError` for an operation that no method requires on such a resource."""
     if operation not in LEGAL[resource_type]:
         raise InvalidRequestError(
             f"operations on {resource_type} are {', '.join(sorted(LEGAL[resource_type]))}", given=operation
@@ -217,7 +217,7 @@ def check_operation(resource_type: ResourceType, operation: Operation) -> None:
 
 
 def check_pattern(resource_type: ResourceType, pattern_type: PatternType, name: str) -> None:
-    """Raises `InvalidRequestError` for a pattern that fits nothing, or that reads as if it fitted more than it does."""
+    """Raises `InvalidRequestError` for a pattern that matches nothing, or that looks as if it matched more than it does."""
     if resource_type is ResourceType.CLUSTER:
         if name != CLUSTER_NAME or pattern_type is not PatternType.LITERAL:
             raise InvalidRequestError(f"the cluster's name is {CLUSTER_NAME}, LITERAL", given=ascii(name[:64]))

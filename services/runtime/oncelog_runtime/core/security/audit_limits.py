@@ -1,8 +1,9 @@
-"""How many lines of the audit log may be written: a flood of refusals fills neither a disk nor hides what operators did.
+"""Limits the lines of the audit log: a flood of refusals must neither fill a disk nor hide what operators did.
 
 Rule 1: the same refusal again within `SAME_MS` is only counted; the next line about it says how many were left out.
-Rule 2: refusals share `BURST` lines and `PER_SECOND` more each second; what operators did has as many for itself.
-Rule 3: what is remembered is bounded.
+Rule 2: refusals share `BURST` lines and `PER_SECOND` more each second; operations of administrators have the same
+        budget for themselves.
+Rule 3: the state is bounded.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class AuditLimits:
         self.left_out = 0
 
     def admit(self, what: Hashable, now_ms: int, *, allowed: bool) -> int | None:
-        """How many lines just like this one were left out before it; None: leave this one out too."""
+        """Returns how many lines just like this one were left out before it; None: leave this one out too."""
         written_ms, repeated = self._same.get(what, (now_ms - SAME_MS, 0))
         is_again = not allowed and now_ms - written_ms < SAME_MS
         if is_again or not self._buckets[allowed].take(now_ms):
@@ -52,7 +53,7 @@ class AuditLimits:
         return repeated
 
     def told(self) -> int:
-        """`left_out`, which is told by the line that is written now."""
+        """Returns `left_out` for the line that is written now, and resets it."""
         left_out, self.left_out = self.left_out, 0
         return left_out
 

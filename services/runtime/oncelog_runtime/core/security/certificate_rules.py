@@ -1,10 +1,11 @@
-"""Rules that make a principal of a verified certificate, and the service that a certificate speaks for.
+"""Rules that derive a principal from a verified certificate, and the service that a certificate identifies.
 
-Rule 1: rules look at values that the X.509 parser found (SAN URI, SAN DNS, attributes of the subject), one by one; nobody
-        takes a distinguished name apart, so no `,` or `=` inside of a value can change who somebody is.
-Rule 2: the first rule with a value that fits as a whole decides. A certificate that fits none names nobody, and its
-        caller is refused: he is not anonymous, he is somebody whom the rules do not know.
-Rule 3: a certificate in which a rule fits several values names nobody either: which one was meant is not ours to guess.
+Rule 1: rules look at values that the X.509 parser found (SAN URI, SAN DNS, attributes of the subject), one by one; a
+        distinguished name is never parsed as text, so no `,` or `=` inside of a value can change the identity.
+Rule 2: the first rule with a value that matches as a whole decides. A certificate that matches none has no principal,
+        and its caller is refused: it is not anonymous, it is a caller that the rules do not know.
+Rule 3: a certificate in which a rule matches several values has no principal either: which one was meant cannot be
+        guessed.
 """
 
 from __future__ import annotations
@@ -41,30 +42,32 @@ SERVICES: Final[dict[str, frozenset[str]]] = {
     "coordinator": _COORDINATOR,
     "pid_allocator": frozenset(),
 }
-"""Service -> what it calls of others (a test compares with the sources)."""
+"""Service -> the methods of other services that it calls (a test compares this with the sources)."""
 
 
 @dataclass(frozen=True, slots=True)
 class CertificateFacts:
-    """What a verified certificate says, by field."""
+    """The values of a verified certificate, by field."""
 
     values: Mapping[str, tuple[str, ...]]
 
     def of(self, name: str) -> tuple[str, ...]:
-        """Its values of one field."""
+        """Returns the values of one field."""
         return self.values.get(name, ())
 
 
 @dataclass(frozen=True, slots=True)
 class CertificateRule:
-    """`field:pattern=>result`. The pattern (a regular expression) must fit the whole value; `$1` is its first group."""
+    """One rule `field:pattern=>result`. The pattern (a regular expression) must match the whole value; `$1` is its
+    first group.
+    """
 
     field: str
     pattern: re.Pattern[str]
     result: str
 
     def results(self, facts: CertificateFacts) -> list[str]:
-        """What it makes of the values that fit."""
+        """Returns the result for each value that matches."""
         fits = [self.pattern.fullmatch(value) for value in facts.of(self.field)]
         return [_PLACE.sub(lambda place, m=m: m.group(int(place[1])) or "", self.result) for m in fits if m]  # type: ignore[misc]
 
@@ -73,7 +76,7 @@ DEFAULT_RULES: Final = "uri:(.+)=>$1; dns:(.+)=>$1"
 
 
 def parse_rules(text: str, setting: str) -> tuple[CertificateRule, ...]:
-    """Rules between `;`. Raises `ConfigError` that names the setting."""
+    """Parses rules between `;`. Raises `ConfigError` that names the setting."""
     rules = []
     for part in text.split(";"):
         if not part.strip():
@@ -100,7 +103,7 @@ def _rule(name: str, pattern: str, result: str, setting: str) -> CertificateRule
 
 
 def principal_of(facts: CertificateFacts, rules: Iterable[CertificateRule]) -> str:
-    """`User:<name>`. Raises `AuthenticationError`, rules 2 and 3."""
+    """Returns `User:<name>`. Raises `AuthenticationError`, rules 2 and 3."""
     name = _result_of(facts, rules)
     if name is None:
         raise AuthenticationError(
@@ -113,13 +116,13 @@ def principal_of(facts: CertificateFacts, rules: Iterable[CertificateRule]) -> s
 
 
 def service_methods(facts: CertificateFacts | None, rules: Iterable[CertificateRule]) -> frozenset[str]:
-    """What the service that a certificate speaks for may call; nothing when it speaks for none."""
+    """Returns the methods that the certificate's service may call; none when it identifies no service."""
     name = _result_of(facts, rules) if facts is not None else None
     return SERVICES.get(name or "", frozenset())
 
 
 def parse_service_rules(text: str, setting: str) -> tuple[CertificateRule, ...]:
-    """As `parse_rules`; the results are names of `SERVICES`. Raises `ConfigError`."""
+    """Parses rules whose results are names of `SERVICES`. Raises `ConfigError`."""
     rules = parse_rules(text, setting)
     for rule in rules:
         if rule.result not in SERVICES:

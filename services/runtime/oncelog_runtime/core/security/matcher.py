@@ -1,9 +1,9 @@
-"""All rules in force, arranged so that a question costs what its answer needs.
+"""All rules in force, indexed so that a decision looks only at rules that may match.
 
-Rule 1: a super user may do everything. Else a DENY of the operation (or of ALL) that fits decides, then an ALLOW of the
-        operation, of one that implies it (`allowed_by`) or of ALL; nothing fits = refused.
-Rule 2: a `Matcher` never changes: new rules are a new one.
-Rule 3: `decide` answers as a scan over all rules would (`tests/property/test_acl.py`).
+Rule 1: a super user may do everything. Otherwise a matching DENY of the operation (or of ALL) decides, then a matching
+        ALLOW of the operation, of one that implies it (`allowed_by`) or of ALL; no match = refused.
+Rule 2: a `Matcher` never changes: new rules make a new one.
+Rule 3: `decide` gives the same answer as a scan over all rules (`tests/property/test_acl.py`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from oncelog_runtime.core.security.acl import (
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`acl`: the rule that decided; None: a super user, or no rule at all."""
+    """The answer with its reason. `acl`: the rule that decided; None: a super user, or no rule at all."""
 
     allowed: bool
     reason: str
@@ -33,7 +33,7 @@ class Decision:
 
 
 class Matcher:
-    """Rules and super users."""
+    """Holds the rules and the super users."""
 
     def __init__(self, acls: Iterable[Acl] = (), super_users: Iterable[str] = ()) -> None:
         self.super_users = frozenset(super_users)
@@ -42,14 +42,14 @@ class Matcher:
             self._by_principal.setdefault(acl.principal, []).append(acl)
 
     def rules_of(self, principal: str, host: str) -> Rules:
-        """What concerns one caller."""
+        """Returns the rules that apply to one caller."""
         named = (*self._by_principal.get(principal, ()), *self._by_principal.get(EVERYBODY, ()))
         mine = [acl for acl in named if acl.host in (host, WILDCARD)]
         return Rules(mine, is_super=principal in self.super_users)
 
 
 class Rules:
-    """The rules that concern one principal at one host."""
+    """The rules that apply to one principal at one host."""
 
     def __init__(self, acls: Iterable[Acl], *, is_super: bool = False) -> None:
         self.is_super = is_super
@@ -67,7 +67,7 @@ class Rules:
         self._lengths = {kind: sorted({len(name) for name in of_type}) for kind, of_type in self._prefixed.items()}
 
     def about(self, resource_type: ResourceType, name: str) -> Iterator[Acl]:
-        """Every rule whose pattern fits the resource."""
+        """Yields every rule whose pattern matches the resource."""
         yield from self._literal.get((resource_type, name), ())
         if name != WILDCARD:
             yield from self._literal.get((resource_type, WILDCARD), ())
@@ -78,7 +78,7 @@ class Rules:
             yield from prefixed.get(name[:length], ())
 
     def decide(self, operation: Operation, resource_type: ResourceType, name: str) -> Decision:
-        """See rule 1."""
+        """Decides by rule 1."""
         if self.is_super:
             return Decision(True, "a super user")
         enough = allowed_by(operation)
@@ -94,8 +94,8 @@ class Rules:
         return Decision(True, f"allowed by: {allow}", allow)
 
     def decide_any(self, operation: Operation, resource_type: ResourceType) -> Decision:
-        """Is there a name on which this is allowed? As Kafka's `authorizeByResourceType`: a rule counts unless a DENY
-        covers all that it allows.
+        """Decides whether this is allowed on some name, as Kafka's `authorizeByResourceType`: an ALLOW counts unless a
+        DENY covers everything that it allows.
         """
         if self.is_super:
             return Decision(True, "a super user")
@@ -106,7 +106,7 @@ class Rules:
         return Decision(False, "no rule allows it on any resource")
 
     def _is_covered(self, allow: Acl, operation: Operation) -> bool:
-        """A DENY takes away everything that this rule allows."""
+        """True when a DENY covers everything that this rule allows."""
         for deny in self.about(allow.resource_type, allow.resource_name):
             if deny.permission is not Permission.DENY or deny.operation not in (operation, Operation.ALL):
                 continue

@@ -1,11 +1,11 @@
-"""The one table of rights: what each remote method asks of its caller. docs/security.md shows it to people.
+"""The table of rights: what each remote method requires of its caller. docs/security.md shows it to people.
 
-Rule 1: every method has a row (a test walks them); what has none is refused to everybody.
-Rule 2: `asks` are about the whole request: one that is refused refuses it, before anything was looked at. `each` is about the
-        items of a request: what is refused is answered in its place, and the others go on.
-Rule 3: `hides` takes out of an answer what the caller may not describe, so that it reads as if that did not exist.
-Rule 4: existence is not told. A question about a name is decided by the name alone. A question about a topic id whose topic
-        the caller may not describe is answered as if nobody knew that id.
+Rule 1: every method has a row (a test walks them); a method without one is refused to every caller.
+Rule 2: `asks` are about the whole request: a refusal refuses all of it, before anything was looked at. `each` is about
+        the items of a request: a refused item gets its error in its place, and the others are served.
+Rule 3: `hides` removes from an answer what the caller may not describe, as if it did not exist.
+Rule 4: existence is not revealed. A question about a name is decided by the name alone. A question about a topic id
+        whose topic the caller may not describe is answered as for an unknown id.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DECOMMISSION_STATUS: Final = 0
 
 
 class Question(NamedTuple):
-    """May the caller do this? `by_id`: `name` is a topic id. `anywhere`: on some resource of the type, whichever."""
+    """Asks whether the caller may do this. `by_id`: `name` is a topic id. `anywhere`: on any resource of the type."""
 
     operation: Operation
     resource_type: ResourceType
@@ -32,7 +32,7 @@ class Question(NamedTuple):
     anywhere: bool = False
 
     def holds(self, access: Access) -> bool:
-        """The answer."""
+        """True when the caller may."""
         if self.by_id:
             return access.allows_topic(self.operation, self.name)
         if self.anywhere:
@@ -41,20 +41,20 @@ class Question(NamedTuple):
 
 
 Alternatives = tuple[Question, ...]
-"""One of them is enough; the first is the one that a refusal names."""
+"""One of them is enough; a refusal names the first one."""
 Asks = Callable[[Any], Iterator[Alternatives]]
 Hides = Callable[[Any, Any, Access], None]
-"""(request, reply, caller): changes the reply."""
+"""(request, reply, caller): removes items from the reply."""
 
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """Rights on the items of a request. `field` of the request holds them; `answers` is the field of the reply, with an
-    answer for each item in the same order, or (`errors_only`) with those alone that failed.
+    """The rights on the items of a request. `field` of the request holds them; `answers` is the field of the reply,
+    with an answer for each item in the same order, or (`errors_only`) only with those that failed.
 
-    `operation` on the topic whose id each item names; where items are names, `by_name` is where an answer says it. `asks`:
-    further questions about an item. `applies`: whether the items of this request count at all. `says_more`: the method is
-    worth calling without any item.
+    `operation` is required on the topic whose id each item names; where items are names, `by_name` is the field of an
+    answer for it. `asks`: further questions about an item. `applies`: whether the items of this request count at all.
+    `says_more`: the method is useful without any item too.
     """
 
     field: str
@@ -67,13 +67,13 @@ class Each:
     says_more: bool = False
 
     def questions(self, item: Any) -> Iterator[Alternatives]:
-        """About one item."""
+        """Yields all questions about one item."""
         yield (self.question(item),)
         if self.asks is not None:
             yield from self.asks(item)
 
     def question(self, item: Any) -> Question:
-        """About the topic of an item."""
+        """Returns the question about the topic of an item."""
         if self.by_name:
             return Question(self.operation, _R.TOPIC, item)
         return Question(self.operation, _R.TOPIC, item.topic_id, by_id=True)
@@ -81,7 +81,7 @@ class Each:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The rights of one method."""
+    """The rights that one method requires."""
 
     asks: Asks | None = None
     each: Each | None = None
@@ -205,12 +205,12 @@ def _delete_offsets(request: Any) -> Iterator[Alternatives]:
 
 
 def _check_acl(request: Any) -> Iterator[Alternatives]:
-    if request.principal:  # everybody may ask about himself
+    if request.principal:  # without one it is about the caller itself, which is always allowed
         yield _one(_O.DESCRIBE, _R.CLUSTER, CLUSTER_NAME)
 
 
 def _describe_quota(request: Any) -> Iterator[Alternatives]:
-    if request.subject:  # everybody may ask about himself
+    if request.subject:  # without one it is about the caller itself, which is always allowed
         yield _one(_O.DESCRIBE_CONFIGS, _R.CLUSTER, CLUSTER_NAME)
 
 
@@ -218,7 +218,7 @@ def _describe_quota(request: Any) -> Iterator[Alternatives]:
 
 
 def _keep(items: Any, is_seen: Callable[[Any], bool]) -> None:
-    """Drops what is not seen from a repeated field."""
+    """Drops items that are not visible from a repeated field."""
     hidden = [number for number, item in enumerate(items) if not is_seen(item)]
     for number in reversed(hidden):
         del items[number]
@@ -229,7 +229,7 @@ def _sees_topic(access: Access, topic_id: str) -> bool:
 
 
 def _metadata(request: Any, reply: Any, access: Access) -> None:
-    """Of all topics, those that may be seen. Names that were asked for are items of the request."""
+    """Hides topics when all were requested. Topics requested by name are items of the request."""
     if request.all_topics:
         _keep(reply.topics, lambda topic: access.allows(_O.DESCRIBE, _R.TOPIC, topic.name))
 

@@ -1,8 +1,8 @@
-"""Quotas as they are set: who they are for, and which one counts for a caller.
+"""Quotas as they are configured: their subjects, and which one applies to a caller.
 
-Rule 1: a caller is `User:<name>`, or `Address:<IP>` when he did not say who he is. A quota of `User:*` or `Address:*` counts
-        for each of them, by himself, for kinds of which he has none of his own: kind by kind, as in Kafka.
-Rule 2: a `Quota` that exists is legal: `check_quota` refuses what would never count.
+Rule 1: a caller is `User:<name>`, or `Address:<IP>` without authentication. A quota of `User:*` or `Address:*` applies
+        to each of them separately, for kinds in which it has none of its own: kind by kind, as in Kafka.
+Rule 2: a `Quota` that exists is legal: `check_quota` refuses one that would never apply.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ LIMIT_MAX: Final = 1 << 50
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """All limits that were set for one subject; `UNLIMITED` lifts the default's."""
+    """All limits that were set for one subject; `UNLIMITED` overrides the default's."""
 
     subject: str
     limits: Mapping[QuotaKind, int] = field(hash=False)
 
     @property
     def key(self) -> str:
-        """As `Acl.key`: one for each subject."""
+        """A digest of the subject, like `Acl.key`."""
         return digest(self.subject)
 
     def as_dict(self) -> dict[str, Any]:
-        """For etcd."""
+        """Returns the fields, for etcd."""
         return {"subject": self.subject, "limits": {str(kind): limit for kind, limit in self.limits.items()}}
 
 
 def quota_of(values: dict[str, Any]) -> Quota:
-    """From what `as_dict` made; kinds that a newer version knows are left out. Raises `InvalidRequestError`."""
+    """Builds a quota from the result of `as_dict`; kinds of a newer version are dropped. Raises `InvalidRequestError`."""
     known = {str(kind): kind for kind in QuotaKind}
     limits = {known[word]: int(limit) for word, limit in values["limits"].items() if word in known}
     return check_quota(Quota(str(values["subject"]), limits))
 
 
 def check_quota(quota: Quota) -> Quota:
-    """Returns it; raises `InvalidRequestError`."""
+    """Returns the quota, or raises `InvalidRequestError`."""
     check_subject(quota.subject)
     for kind, limit in quota.limits.items():
         if limit != UNLIMITED and not 1 <= limit <= LIMIT_MAX:
@@ -59,7 +59,7 @@ def check_quota(quota: Quota) -> Quota:
 
 
 def check_subject(subject: str) -> str:
-    """`User:<name>`, `User:*`, `Address:<IP>` or `Address:*`. Raises `InvalidRequestError`."""
+    """Accepts `User:<name>`, `User:*`, `Address:<IP>` or `Address:*`. Raises `InvalidRequestError`."""
     if subject == ANONYMOUS:
         raise InvalidRequestError("who did not say who he is has the quota of his address: Address:<IP>, or Address:*")
     if subject.startswith(USER):
@@ -80,12 +80,12 @@ def _is_address(text: str) -> bool:
 
 
 def kind_of(word: str) -> QuotaKind:
-    """Raises `InvalidRequestError` with the kinds that there are."""
+    """Returns the kind with this name. Raises `InvalidRequestError` with the legal kinds."""
     return member(QuotaKind, word, "a quota's kind")
 
 
 class QuotaTable:
-    """Which limits hold for whom."""
+    """Finds the limits that apply to a subject."""
 
     def __init__(self, quotas: Iterable[Quota] = ()) -> None:
         self._quotas = {quota.subject: quota.limits for quota in quotas if quota.limits}
@@ -94,7 +94,7 @@ class QuotaTable:
         return bool(self._quotas)
 
     def effective(self, subject: str) -> dict[QuotaKind, tuple[int, str]]:
-        """(limit, whose quota says so) for each kind; (`UNLIMITED`, empty) where nobody's does."""
+        """Returns (limit, subject that it was set for) of each kind; (`UNLIMITED`, empty) when none was set."""
         default = EVERYBODY if subject.startswith(USER) else EVERY_ADDRESS
         found: dict[QuotaKind, tuple[int, str]] = {}
         for kind in QuotaKind:
@@ -107,5 +107,5 @@ class QuotaTable:
         return found
 
     def limits_of(self, subject: str) -> Limits:
-        """What is limited."""
+        """Returns the limits that apply to a subject."""
         return {kind: limit for kind, (limit, _) in self.effective(subject).items() if limit != UNLIMITED}

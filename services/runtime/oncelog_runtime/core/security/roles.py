@@ -1,8 +1,8 @@
-"""Roles: named bundles of operations that principals have on resources (bindings).
+"""Roles: named sets of operations that principals have on resources (bindings).
 
-Rule 1: a binding means nothing but the ALLOW rules that `expand` makes of it, so everything else knows rules alone.
-Rule 2: built-in roles are the same everywhere, and nobody can change or hide one.
-Rule 3: a role denies nothing; who must not do something despite a role gets a DENY rule.
+Rule 1: a binding means exactly the ALLOW rules that `expand` makes of it, so all other code knows only rules.
+Rule 2: built-in roles are the same everywhere, and cannot be changed or hidden.
+Rule 3: a role denies nothing; an exception to a role is a DENY rule.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class RoleRule:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A bundle."""
+    """A named set of operations."""
 
     name: str
     rules: tuple[RoleRule, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """For etcd."""
+        """Returns the fields, for etcd."""
         rules = [
             {
                 "resource_type": str(rule.resource_type),
@@ -66,7 +66,7 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A principal has a role on the resources that a pattern names."""
+    """Gives a principal a role on the resources that a pattern names."""
 
     principal: str
     role: str
@@ -75,11 +75,11 @@ class Binding:
 
     @property
     def key(self) -> str:
-        """As `Acl.key`."""
+        """A digest, like `Acl.key`."""
         return digest(self.as_dict())
 
     def as_dict(self) -> dict[str, str]:
-        """For etcd and people."""
+        """Returns the fields, for etcd and people."""
         return {name: str(getattr(self, name)) for name in self.__slots__}
 
 
@@ -137,12 +137,13 @@ BUILT_IN: Final[dict[str, Role]] = {
         ),
     )
 }
-"""reader, writer, owner: of their data. operator: runs topics and groups without reading or writing records. admin: that,
-and the cluster with its rules and users."""
+"""reader, writer, owner: for data. operator: runs topics and groups without reading or writing records. admin: also the
+cluster with its rules and users.
+"""
 
 
 def expand(binding: Binding, roles: Mapping[str, Role]) -> Iterator[Acl]:
-    """The rules that a binding stands for; none while its role is unknown."""
+    """Yields the rules that a binding stands for; none while its role is unknown."""
     role = BUILT_IN.get(binding.role) or roles.get(binding.role)
     for rule in role.rules if role is not None else ():
         own = bool(rule.resource_name)
@@ -158,7 +159,7 @@ def expand(binding: Binding, roles: Mapping[str, Role]) -> Iterator[Acl]:
 
 
 def check_role(role: Role) -> Role:
-    """Returns it; raises `InvalidRequestError`."""
+    """Returns the role, or raises `InvalidRequestError`."""
     check_role_name(role.name)
     if role.name in BUILT_IN:
         raise InvalidRequestError("this role is built in: choose another name", role=role.name)
@@ -175,14 +176,16 @@ def check_role(role: Role) -> Role:
 
 
 def check_role_name(name: str) -> str:
-    """Returns it; raises `InvalidRequestError`."""
+    """Returns the name, or raises `InvalidRequestError`."""
     if not _ROLE_NAME.match(name):
         raise InvalidRequestError("a role's name is 1-64 characters of [a-z0-9._-]", given=ascii(name[:64]))
     return name
 
 
 def check_binding(binding: Binding, roles: Mapping[str, Role]) -> Binding:
-    """Returns it; raises `InvalidRequestError`, also when its role is unknown or one of its rules would be illegal."""
+    """Returns the binding, or raises `InvalidRequestError`: also for an unknown role, or one with a rule that would be
+    illegal.
+    """
     check_principal(binding.principal)
     check_role_name(binding.role)
     if binding.role not in BUILT_IN and binding.role not in roles:
@@ -195,7 +198,7 @@ def check_binding(binding: Binding, roles: Mapping[str, Role]) -> Binding:
 
 
 def role_of(values: Mapping[str, Any]) -> Role:
-    """From what `as_dict` made. Raises `InvalidRequestError` or `KeyError`."""
+    """Builds a role from the result of `as_dict`. Raises `InvalidRequestError` or `KeyError`."""
     rules = tuple(
         RoleRule(
             member(ResourceType, item["resource_type"], "resource type"),
@@ -209,7 +212,9 @@ def role_of(values: Mapping[str, Any]) -> Role:
 
 
 def binding_of(values: Mapping[str, Any]) -> Binding:
-    """From what `as_dict` made; its role is looked up when it is used. Raises `InvalidRequestError` or `KeyError`."""
+    """Builds a binding from the result of `as_dict`; its role is looked up when it is used. Raises
+    `InvalidRequestError` or `KeyError`.
+    """
     pattern = member(PatternType, values["pattern_type"], "pattern type")
     principal = check_principal(str(values["principal"]))
     return Binding(principal, check_role_name(str(values["role"])), pattern, str(values["resource_name"]))
