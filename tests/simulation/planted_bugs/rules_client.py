@@ -75,7 +75,7 @@ PLANTS = [
         "no record joins a batch whose bytes are made",
         edit(Accumulator, "_joins", ("not batch.takes_rows", "batch.arrow is not None")),
         "unit/sdk/core/produce/test_accumulator.py::test_no_row_joins_a_batch_that_is_encoded",
-        "unit/sdk/client/produce/test_producer_recovery.py::test_no_record_vanishes_behind_a_batch_that_moved_to_the_new_topic",
+        "unit/sdk/client/produce/test_recovery.py::test_no_record_vanishes_behind_a_batch_that_moved_to_the_new_topic",
         "property/test_sent_records.py::test_what_was_acknowledged_is_in_the_log_once",
     ),
     without(
