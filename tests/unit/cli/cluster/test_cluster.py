@@ -61,7 +61,7 @@ def test_waiting_for_health_ends_when_it_is_there(cluster: FakeCluster, oncelog:
 
     def heal(_address: str, _request: object) -> pb.GetMetadataReply:
         looks.append(1)
-        return sick if len(looks) < 3 else metadata()
+        return sick if len(looks) < 10 else metadata()
 
     cluster.answers["GetMetadata"] = heal
     said = oncelog("cluster", "health", "--exit-when-healthy", "--watch", "--interval-s", "0.1")
