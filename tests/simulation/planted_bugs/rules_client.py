@@ -121,7 +121,7 @@ PLANTS = [
         "offsets-by-name",
         "an offset belongs to the topic that it was read from, not to whichever has its name",
         edit(consumer, "_offset_of", (", topic_id=cursor.id.topic_id", "")),
-        "unit/sdk/client/consume/test_offsets.py::test_offsets_of_a_topic_that_was_created_again_are_left_out_with_a_warning",
+        "unit/sdk/client/consume/test_group_offsets.py::test_offsets_of_a_topic_that_was_created_again_are_left_out_with_a_warning",
         "conformance/test_changing_topics.py"
         "::test_offsets_of_a_topic_that_was_created_again_are_never_committed_for_the_new_one",
     ),

@@ -9,9 +9,11 @@ import pytest
 
 import oncelog
 from oncelog import errors, sync
-from oncelog.client.client import Client
+from oncelog.client.client import Client, TransactionOutcome
 from oncelog.client.defaults import SystemClock
 from oncelog.types import Buffer
+from oncelog.v1 import coordinator_pb2 as co
+from oncelog.v1 import types_pb2
 from tests.unit.sdk.client.fake_cluster import BROKERS, FakeCluster
 from tests.unit.sdk.client.sending import started
 
@@ -103,5 +105,67 @@ def test_a_join_that_failed_leaves_nothing_in_the_client(cluster: FakeCluster) -
                 with pytest.raises(errors.BatchRolledBackError):
                     await client.join_transaction("t", "run", "app", number)
             assert client._made == {}
+
+    cluster.run(work)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "word"),
+    [
+        (types_pb2.TRANSACTION_OUTCOME_COMMITTED, "committed"),
+        (types_pb2.TRANSACTION_OUTCOME_ABORTED, "aborted"),
+        (types_pb2.TRANSACTION_OUTCOME_NOT_BEGUN, "not_begun"),
+        (types_pb2.TRANSACTION_OUTCOME_UNSPECIFIED, "ongoing"),
+    ],
+)
+def test_an_outcome_is_what_the_coordinator_says(
+    cluster: FakeCluster, outcome: types_pb2.TransactionOutcome, word: str
+) -> None:
+    cluster.answers["GetOutcome"] = co.GetOutcomeReply(outcome=outcome, visible=True)
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            assert await client.get_outcome("t", 41) == TransactionOutcome(word, visible=True)
+
+    cluster.run(work)
+    assert cluster.requests("GetOutcome") == [co.GetOutcomeRequest(transactional_id="t", txn_no=41)]
+
+
+def test_an_outcome_that_is_no_longer_kept_is_an_error_and_no_guess(cluster: FakeCluster) -> None:
+    cluster.fail("GetOutcome", errors.OutcomeForgottenError())
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            with pytest.raises(errors.OutcomeForgottenError):
+                await client.get_outcome("t", 41)
+
+    cluster.run(work)
+
+
+def test_an_option_of_the_client_may_be_given_to_one_alone_and_the_others_keep_theirs(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client(request_timeout_ms=900, retry_backoff_ms=30) as client:
+            own = client.producer(**{"request.timeout.ms": 50, "linger_ms": 3})  # type: ignore[misc]
+            other = client.producer()
+            assert own._context.config.request_timeout_ms == 50
+            assert (own._context.config.retry_backoff_ms, own.config.linger_ms) == (30, 3)
+            assert other._context.config.request_timeout_ms == client.config.request_timeout_ms == 900
+            assert own._context.home is other._context.home, "they live in the same loop"
+
+    cluster.run(work)
+
+
+def test_before_the_first_answer_nothing_is_known_and_nobody_asked(cluster: FakeCluster) -> None:
+    client = cluster.client()
+    assert (client.cluster_id, client.throttled_ms, client.tracer, cluster.calls) == ("", 0, None, [])
+
+
+def test_what_was_closed_is_forgotten_when_the_next_one_is_made(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            for _ in range(5):
+                await client.producer().close()
+            client.consumer()
+            assert len(client._made) == 1
 
     cluster.run(work)

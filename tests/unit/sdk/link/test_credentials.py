@@ -9,7 +9,7 @@ import pytest
 
 from oncelog.config import ClientConfig
 from oncelog.errors import AuthenticationError, ConfigError
-from oncelog.link.credentials import Credentials, check_way, credentials_of
+from oncelog.link.credentials import TOKEN_BYTES_MAX, Credentials, check_way, credentials_of
 
 
 def test_no_secret_stands_in_a_repr() -> None:
@@ -60,3 +60,50 @@ def test_secrets_go_over_tls_or_to_this_machine(address: str) -> None:
         check_way(address, is_tls=False)
     for here in ("127.0.0.1:1", "[::1]:1", "localhost:1"):
         check_way(here, is_tls=False)
+
+
+def test_a_token_is_asked_for_anew_for_each_link(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    credentials = Credentials(token_file=str(file))
+
+    async def work() -> None:
+        for token in ("first", "second"):
+            file.write_text(f" {token}\n")
+            assert await credentials.metadata() == (("authorization", f"Bearer {token}"),)
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("token", ["", " ", "two words", "café", "a\nb", "x" * (TOKEN_BYTES_MAX + 1)], ids=ascii)
+def test_what_is_no_token_is_refused_and_not_repeated(token: str) -> None:
+    with pytest.raises(AuthenticationError, match="token_provider holds no token") as caught:
+        asyncio.run(Credentials(token_provider=lambda: token).metadata())
+    assert token.strip() == "" or token not in str(caught.value)
+
+
+def test_a_token_file_that_is_not_there_is_named() -> None:
+    with pytest.raises(AuthenticationError, match="token_file /nowhere/t: No such file"):
+        asyncio.run(Credentials(token_file="/nowhere/t").metadata())
+
+
+def test_a_user_shows_no_token_and_salts_the_password_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    worked = []
+
+    def salted(password: str, salt: bytes, iterations: int) -> bytes:
+        worked.append((password, salt, iterations))
+        return b"%d" % len(worked)
+
+    monkeypatch.setattr("oncelog.link.credentials.salted", salted)
+    user = Credentials(username="u", password="pencil")
+
+    async def work() -> None:
+        assert await user.metadata() == ()
+        assert [await user.salted(b"s", 4_096), await user.salted(b"s", 4_096), await user.salted(b"t", 4_096)] == [
+            b"1",
+            b"1",
+            b"2",
+        ]
+
+    asyncio.run(work())
+    assert (user.mechanism, Credentials(token="t").mechanism) == ("SCRAM-SHA-512", "")
+    assert user.exchange().first() != user.exchange().first(), "each link has a nonce of its own"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from oncelog.errors import ConfigError
 from oncelog.link.tls_check import PemPaths, Use
 from oncelog.link.tls_files import TlsFiles
 from tests.certificates import Authority, OneUse, purpose, trusting_only
+from tests.unit.sdk.link.spoiled import FAULTS
 
 
 @pytest.fixture
@@ -62,3 +64,13 @@ def test_settings_are_named_as_the_process_knows_them(paths: PemPaths) -> None:
     own = dataclasses.replace(paths, cert="/nowhere/tls.crt", cert_setting="tls_cert_file")
     with pytest.raises(ConfigError, match=r"^tls_cert_file /nowhere/tls.crt cannot be read"):
         TlsFiles(own).current()
+
+
+@pytest.mark.parametrize(("spoil", "says"), FAULTS)
+def test_what_cannot_work_is_said_at_the_start(
+    spoil: Callable[[PemPaths, Authority], None], says: str, paths: PemPaths, authority: Authority
+) -> None:
+    spoil(paths, authority)
+    with pytest.raises(ConfigError, match=says) as caught:
+        TlsFiles(paths, Use.PEER).current()
+    assert "\n" not in str(caught.value)

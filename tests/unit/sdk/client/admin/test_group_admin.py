@@ -6,10 +6,13 @@ import pytest
 
 from oncelog import errors
 from oncelog.client.admin.descriptions import GroupListing, GroupOffset, PendingOffsets
+from oncelog.client.consume.offsets import OffsetAndMetadata
 from oncelog.types import PartitionId
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.wire.wire_errors import to_detail
+from tests.unit.sdk.client.consume.grouped import hear
 from tests.unit.sdk.client.fake_cluster import TOPIC, TOPIC_ID, FakeCluster
+from tests.unit.sdk.client.reading import P0
 
 
 @pytest.fixture
@@ -108,3 +111,16 @@ def test_a_name_that_no_group_has_asks_nobody(cluster: FakeCluster, name: str) -
             assert len(cluster.calls) == before
 
     cluster.run(work)
+
+
+def test_nobody_moves_a_group_to_an_offset_of_an_earlier_topic(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            await client.admin.set_group_offsets("g", {P0: OffsetAndMetadata(2, topic_id=TOPIC_ID)})
+            cluster.create_again()
+            await hear(client)
+            with pytest.raises(errors.UnknownTopicError, match="created again"):
+                await client.admin.set_group_offsets("g", {P0: OffsetAndMetadata(1, topic_id=TOPIC_ID), (TOPIC, 1): 1})
+
+    cluster.run(work)
+    assert cluster.offsets == {(TOPIC_ID, 0): 2}

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from oncelog import errors
+from oncelog.client.produce.participant import Participant, ParticipantResult
 from oncelog.client.produce.writer import Message
 from oncelog.types import PartitionId
+from oncelog.v1 import coordinator_pb2 as co
 from tests.unit.sdk.client.fake_cluster import TOPIC, TOPIC_ID, FakeCluster
 from tests.unit.sdk.client.sending import functions_of
 
@@ -127,3 +130,62 @@ def test_a_participant_that_was_closed_hands_in_nothing(cluster: FakeCluster) ->
             assert participant.txn_no > 0
 
     cluster.run(work)
+
+
+def test_a_batch_that_is_committed_already_is_written_by_nobody_and_committed_again_in_vain(
+    cluster: FakeCluster,
+) -> None:
+    cluster.committed["app", 4] = 17
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            async with await client.join_transaction("t", "run", "app", 4) as participant:
+                assert (participant.already_committed, participant.committed_rows, participant.txn_no) == (True, 17, 0)
+                for use in (participant.send(TOPIC, b"a"), participant.flush(), participant.renew()):
+                    with pytest.raises(errors.IllegalStateError, match="its batch is committed already: write nothing"):
+                        await use
+            assert participant.session_token == b""
+
+    cluster.run(work)
+    assert cluster.count("RenewTransaction") == 0
+
+
+def test_before_it_has_joined_a_participant_writes_nothing(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, await client.join_transaction("t", "run", "app", 4) as joined:
+            other = Participant(
+                joined._context, joined._metadata, joined._caller, joined._writer._config, joined.options
+            )
+            with pytest.raises(errors.IllegalStateError, match=r"join\(\) it first"):
+                await other.send(TOPIC, b"a")
+            await other.close()
+
+    cluster.run(work)
+
+
+@pytest.mark.parametrize(("aborted", "told"), [(True, True), (False, False)])
+def test_an_abort_says_whether_there_was_anything_to_abort(cluster: FakeCluster, aborted: bool, told: bool) -> None:
+    cluster.answers["AbortTransaction"] = co.AbortTransactionReply(aborted=aborted)
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            assert await client.abort_transaction("t", "run", "app", 4, 9, session_token=b"s") is told
+
+    cluster.run(work)
+    (request,) = cluster.requests("AbortTransaction")
+    assert (request.owner_run, request.txn_no, request.token.batch_id, request.session_token) == ("run", 9, 4, b"s")
+
+
+def test_a_result_is_handed_over_with_its_token_and_shows_it_to_nobody(cluster: FakeCluster) -> None:
+    result = ParticipantResult(9, 101, 3, ((TOPIC_ID, 0, 3),), b"secret")
+    assert "secret" not in repr(result)
+    assert pickle.loads(pickle.dumps(result)).session_token == b"secret"
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            await client.commit_transaction("t", "run", "app", 4, 9, [result], write_attempt="w")
+
+    cluster.run(work)
+    (request,) = cluster.requests("CommitTransaction")
+    assert (request.session_token, request.write_attempt) == (b"secret", "w")
+    assert [(w.producer_id, w.rows, [c.records for c in w.counts]) for w in request.winners] == [(101, 3, [3])]
