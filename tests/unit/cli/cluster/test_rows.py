@@ -1,4 +1,4 @@
-"""Rows of groups, transactions and producers: lag without markers, times, what is not known."""
+"""Rows of groups: lag without markers; and columns and times as people know them."""
 
 from __future__ import annotations
 

@@ -183,6 +183,3 @@ def test_down_ends_what_a_killed_supervisor_left(
     assert main(["down"]) == 0
     assert "a killed supervisor left" in capsys.readouterr().out
     assert child.wait(30) == -signal.SIGTERM
-
-
-# ---------------------------------------------------------------- what comes next

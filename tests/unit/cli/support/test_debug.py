@@ -1,4 +1,4 @@
-"""The debug bundle: secrets stay at home, and a cluster that is down stops nothing."""
+"""`oncelog debug bundle`: secrets stay at home, and a cluster that is down stops nothing."""
 
 from __future__ import annotations
 

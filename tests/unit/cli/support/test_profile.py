@@ -1,4 +1,4 @@
-"""Profiles: kept in one private file, and below flags and environment."""
+"""`oncelog profile`: its verbs, and mistakes that are named."""
 
 from __future__ import annotations
 

@@ -216,9 +216,3 @@ def test_a_cancelled_close_of_a_client_leaves_nothing_that_writes_later(cluster:
             deliveries[1].result()
 
     cluster.run(work)
-
-
-# ---------------------------------------------------------------- async with
-
-
-# ---------------------------------------------------------------- participants

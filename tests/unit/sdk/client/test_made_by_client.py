@@ -29,3 +29,9 @@ def test_without_more_options_no_dots_are_shown() -> None:
     """new_user.md 5."""
     with pytest.raises(TypeError, match=r"oncelog\.Client\('a:1'\)\.producer\(\)$"):
         oncelog.Producer(bootstrap_servers="a:1")
+
+
+def test_of_what_was_given_only_topics_are_repeated() -> None:
+    with pytest.raises(TypeError) as caught:
+        oncelog.Consumer("orders", {"password": "secret"}, b"secret")  # type: ignore[arg-type]
+    assert str(caught.value).endswith("oncelog.Client('localhost:9092').consumer('orders')")

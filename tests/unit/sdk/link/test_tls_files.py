@@ -1,4 +1,4 @@
-"""Certificates: every mistake is named with its setting and file, renewals are taken, bad ones are not."""
+"""Certificates on their way: good files are one object, renewals are taken, and bad ones are not."""
 
 from __future__ import annotations
 
@@ -33,9 +33,6 @@ def test_good_files_are_one_object_until_they_change(paths: PemPaths, authority:
     second = files.current()
     assert second != first
     assert files.current() is second
-
-
-# ---------------------------------------------------------------- what cannot work
 
 
 def test_a_name_that_only_clients_miss_is_logged(paths: PemPaths, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,4 +1,4 @@
-"""The consumer against a scripted cluster: positions, isolation, errors, Arrow, committed offsets."""
+"""The consumer against a scripted cluster: positions, ranges, iteration, and what is said before there is anything to read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The producer against a scripted leader: batching, order under retries, doubt, deadlines, memory."""
+"""The producer as its user sees it: acknowledgements, failures that nobody awaited, and writing without idempotence."""
 
 from __future__ import annotations
 

@@ -28,8 +28,10 @@ def test_linger_waits_for_more(cluster: FakeCluster) -> None:
             await asyncio.sleep(0.04)
             assert (a.done(), b.done()) == (True, True)
             c = await producer.send(TOPIC, b"c", partition=0)
+            before = cluster.loop.time()
             await producer.flush()
-            assert c.offset == 2, "a flush does not linger"
+            assert c.offset == 2
+            assert cluster.loop.time() - before < 0.02, "a flush does not linger"
 
     cluster.run(work)
     assert cluster.count("Produce") == 2

@@ -420,36 +420,6 @@ def test_two_first_begins_at_once_open_one_session(cluster: FakeCluster) -> None
     assert cluster.count("InitProducerId") == 1
 
 
-@pytest.mark.parametrize(
-    ("size", "pause_s"), [(100, 0), (3_000, 0), (3_000, 0.1)], ids=["rows that do not fit", "rows that fill", "slowly"]
-)
-def test_records_without_a_key_turn_to_the_next_partition_when_a_batch_is_full(
-    cluster: FakeCluster, size: int, pause_s: float
-) -> None:
-    """They stayed on the first, for no row fitted exactly: a new batch was begun there, and was not full."""
-
-    async def work(_: FakeCluster) -> None:
-        many: dict[str, Any] = options(batch_size=2_000)
-        async with cluster.client() as client, client.producer(**many) as producer, producer.transaction() as txn:
-            for _ in range(200):
-                await txn.send(TOPIC, bytes(size))
-                await asyncio.sleep(pause_s)
-
-    cluster.run(work)
-    assert [80 < len(cluster.values(number)) < 120 for number in range(2)] == [True, True]
-
-
-def test_a_transaction_of_a_few_records_without_a_key_stays_on_one_partition(cluster: FakeCluster) -> None:
-    async def work(_: FakeCluster) -> None:
-        async with cluster.client() as client, client.producer(**options()) as producer, producer.transaction() as txn:
-            for _ in range(20):
-                await txn.send(TOPIC, b"v")
-                await cluster.pause()
-
-    cluster.run(work)
-    assert sorted(len(cluster.values(number)) for number in range(2)) == [0, 20]
-
-
 def test_a_transaction_goes_to_the_topic_that_has_the_name_now(cluster: FakeCluster) -> None:
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client, client.producer(transactional_id="t") as producer:

@@ -285,3 +285,37 @@ def test_one_record_is_not_many_without_an_event_loop_either(cluster: FakeCluste
         with pytest.raises(TypeError, match="is one record: use send, or put it into a list"):
             producer.send_many(TOPIC, rows)
         assert producer.send_and_wait(TOPIC, b"v", partition=0, headers={"h": "1"}).offset == 0
+
+
+@pytest.mark.parametrize(
+    ("size", "pause_s"), [(100, 0), (3_000, 0), (3_000, 0.1)], ids=["rows that do not fit", "rows that fill", "slowly"]
+)
+def test_records_without_a_key_turn_to_the_next_partition_when_a_batch_is_full(
+    cluster: FakeCluster, size: int, pause_s: float
+) -> None:
+    """They stayed on the first, for no row fitted exactly: a new batch was begun there, and was not full."""
+
+    async def work(_: FakeCluster) -> None:
+        many: dict[str, Any] = {"transactional_id": "t", "batch_size": 2_000}
+        async with cluster.client() as client, client.producer(**many) as producer, producer.transaction() as txn:
+            for _ in range(200):
+                await txn.send(TOPIC, bytes(size))
+                await asyncio.sleep(pause_s)
+
+    cluster.run(work)
+    assert [80 < len(cluster.values(number)) < 120 for number in range(2)] == [True, True]
+
+
+def test_a_transaction_of_a_few_records_without_a_key_stays_on_one_partition(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with (
+            cluster.client() as client,
+            client.producer(transactional_id="t") as producer,
+            producer.transaction() as txn,
+        ):
+            for _ in range(20):
+                await txn.send(TOPIC, b"v")
+                await cluster.pause()
+
+    cluster.run(work)
+    assert sorted(len(cluster.values(number)) for number in range(2)) == [0, 20]
