@@ -8,9 +8,8 @@ import uuid
 
 import pytest
 
-from oncelog.errors import ConfigError
 from oncelog.trace.otel_tracer import OtelTracer
-from oncelog.trace.otlp import check_endpoint, otlp_tracer
+from oncelog.trace.otlp import otlp_tracer
 from oncelog.trace.tracing import Kind
 from tests.otlp_receiver import OtlpReceiver
 
@@ -98,17 +97,3 @@ def test_what_the_sampler_does_not_want_is_not_recorded() -> None:
         assert 50 < len(kept) < 150
         assert len(receiver.spans) == 2 * len(kept)
         tracer.close(1_000)
-
-
-@pytest.mark.parametrize(
-    "wrong", ["127.0.0.1:4317", "http://host", "ftp://host:1", "http://host:1/v1/traces", "http://h:x"]
-)
-def test_an_endpoint_is_checked(wrong: str) -> None:
-    with pytest.raises(ConfigError):
-        check_endpoint(wrong)
-
-
-def test_the_same_arguments_give_the_same_tracer() -> None:
-    one = otlp_tracer("http://127.0.0.1:1", "same", "1")
-    assert one is otlp_tracer("http://127.0.0.1:1", "same", "1")
-    assert one is not otlp_tracer("http://127.0.0.1:1", "other", "1")

@@ -32,6 +32,10 @@ COVERED: Final[dict[str, str]] = {
     "spark/pyspark_oncelog/options/option_table.py": (
         "tests/unit/test_reference.py::test_a_default_of_spark_may_be_given_and_changes_nothing"
     ),
+    "sdk/oncelog/errors/abortable.py": "tests/unit/sdk/errors/test_errors_package.py::test_a_file_holds_one_family",
+    "sdk/oncelog/errors/fatal.py": "tests/unit/sdk/errors/test_errors_package.py::test_a_file_holds_one_family",
+    "sdk/oncelog/ports.py": "tests/contracts/transport_suite.py",
+    "sdk/oncelog/types.py": "tests/unit/sdk/client/test_stays_here.py::test_plain_values_travel",
 }
 """Module -> the test that covers it, `tests/...py::name` or a whole file."""
 COVERED_MAX: Final = 20

@@ -19,7 +19,7 @@ _FAILED: Final = "conformance/replication/test_failed_logs.py::"
 _STORAGE: Final = "unit/partition_leader/log/test_storage_cases.py::"
 _LIES: Final = "unit/sdk/client/test_lying_servers.py::"
 _LINKS: Final = "integration/runtime/test_lying_servers.py::"
-_CONSUMER: Final = "unit/sdk/client/consume/test_consumer.py::"
+_RECORDS: Final = "unit/sdk/client/consume/test_fetched_records.py::"
 
 ATTACKS: Final[dict[str, Case]] = {
     "a request that a broker passes on": Case(
@@ -50,8 +50,8 @@ ATTACKS: Final[dict[str, Case]] = {
         (
             _BOUNDS + "test_small_batches_that_unpack_to_much_are_answered_a_few_at_a_time",
             _BOUNDS + "test_one_batch_that_unpacks_to_too_much_is_refused_with_its_offset_and_a_way_past_it",
-            _CONSUMER + "test_one_record_unpacks_one_batch_and_not_all_that_were_fetched",
-            _CONSUMER + "test_a_list_of_records_ends_where_it_has_unpacked_enough",
+            _RECORDS + "test_one_record_unpacks_one_batch_and_not_all_that_were_fetched",
+            _RECORDS + "test_a_list_of_records_ends_where_it_has_unpacked_enough",
         ),
     ),
     "one envelope of 100 fetches whose answers nobody reads": Case(

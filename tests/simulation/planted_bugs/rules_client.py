@@ -75,7 +75,7 @@ PLANTS = [
         "no record joins a batch whose bytes are made",
         edit(Accumulator, "_joins", ("not batch.takes_rows", "batch.arrow is not None")),
         "unit/sdk/core/produce/test_accumulator.py::test_no_row_joins_a_batch_that_is_encoded",
-        "unit/sdk/client/produce/test_producer_recovery.py::test_no_record_vanishes_behind_a_batch_that_moved_to_the_new_topic",
+        "unit/sdk/client/produce/test_recovery.py::test_no_record_vanishes_behind_a_batch_that_moved_to_the_new_topic",
         "property/test_sent_records.py::test_what_was_acknowledged_is_in_the_log_once",
     ),
     without(
@@ -121,7 +121,7 @@ PLANTS = [
         "offsets-by-name",
         "an offset belongs to the topic that it was read from, not to whichever has its name",
         edit(consumer, "_offset_of", (", topic_id=cursor.id.topic_id", "")),
-        "unit/sdk/client/consume/test_offsets.py::test_offsets_of_a_topic_that_was_created_again_are_left_out_with_a_warning",
+        "unit/sdk/client/consume/test_group_offsets.py::test_offsets_of_a_topic_that_was_created_again_are_left_out_with_a_warning",
         "conformance/cluster/test_changing_topics.py"
         "::test_offsets_of_a_topic_that_was_created_again_are_never_committed_for_the_new_one",
     ),

@@ -11,22 +11,12 @@ from typing import Any
 import pytest
 
 from oncelog import errors
-from oncelog.client import defaults
 from oncelog.client.client import Client
 from oncelog_cli.main import build_parser, main
 from oncelog_cli.terminal.session import with_client
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, FakeCluster, Lost
 
 TOO_FEW = errors.NotEnoughReplicasError(isr=1, min_insync_replicas=2)
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
-    """Stands where gRPC would."""
-    made = FakeCluster()
-    monkeypatch.setattr(defaults, "LazyGrpcTransport", lambda *_: made)
-    monkeypatch.setenv("ONCELOG_BOOTSTRAP_SERVERS", ",".join(BROKERS))
-    return made
 
 
 def typed(text: bytes, monkeypatch: pytest.MonkeyPatch) -> None:

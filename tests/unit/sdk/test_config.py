@@ -99,3 +99,20 @@ def test_tls_is_named_as_kafka_users_name_it() -> None:
 def test_tls_options_that_contradict_each_other_are_refused(given: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         load(ClientConfig, given)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"token": "t", "token_file": "f"},
+        {"token": "t", "username": "u", "password": "p"},
+        {"token_file": "f", "token_provider": lambda: ""},
+        {"username": "u"},
+        {"password": "p"},
+        {"username": "u", "password": "p", "password_file": "f"},
+    ],
+    ids=str,
+)
+def test_options_that_contradict_each_other(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        ClientConfig(**options)

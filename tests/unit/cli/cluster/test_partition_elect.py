@@ -19,16 +19,10 @@ def survey(*replicas: SurveyedReplica) -> ReplicaSurvey:
 
 def test_what_is_certainly_missing_and_what_nobody_knows_are_both_told() -> None:
     found = survey(replica(0, "lost", 0), replica(1, "", 90, 40), replica(2, "", 80, 100))
-    assert found.missing(1) == (10, (0,))
     assert price_of(found, 1) == (
         "Everything from offset 90 on that others had is lost, and cannot be brought back: at least 10 committed records."
         " Nobody can say how much broker 0 had beyond that."
     )
-
-
-def test_a_replica_that_does_not_answer_may_have_had_more() -> None:
-    silent = SurveyedReplica(0, False, True, "", 0, 0, 0)
-    assert survey(silent, replica(1, "unclean", 90, 90)).missing(1) == (0, (0,))
 
 
 def test_the_chosen_one_is_no_doubt_about_itself() -> None:

@@ -1,4 +1,4 @@
-"""Rows of groups, transactions and producers: lag without markers, times, what is not known."""
+"""Rows of groups: lag without markers; and columns and times as people know them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from oncelog.client.admin.descriptions import LogDescription, TransactionDescription
+from oncelog.client.admin.descriptions import LogDescription
 from oncelog_cli.cluster.group import COLUMNS, offset_row
 from oncelog_cli.cluster.txn import COLUMNS as TXN_COLUMNS
-from oncelog_cli.cluster.txn import PRODUCER_COLUMNS, transaction_row
+from oncelog_cli.cluster.txn import PRODUCER_COLUMNS
 from oncelog_cli.terminal.output import duration, moment, table
 
 
@@ -55,14 +55,6 @@ def test_columns_are_those_that_people_know() -> None:
     assert table([], PRODUCER_COLUMNS).split() == [
         "PRODUCER-ID", "PRODUCER-EPOCH", "LAST-SEQUENCE", "LAST-TIMESTAMP", "COORDINATOR-EPOCH", "TXN-START-OFFSET",
     ]  # fmt: skip
-
-
-def test_only_an_open_transaction_has_a_duration() -> None:
-    ended = TransactionDescription("t", 1, 0, 3, "COMPLETE_COMMIT", 0, 60_000, (), (), "c:1", 0, "", ())
-    assert transaction_row(ended, 5_000)["duration_ms"] is None
-    opened = TransactionDescription("t", 1, 0, 3, "ONGOING", 1_000, 60_000, (("a", 1),), (), "c:1", 0, "", (("q", 7),))
-    shown = transaction_row(opened, 5_000)
-    assert (shown["duration_ms"], shown["topic_partitions"], shown["tokens"]) == (4_000, ["a-1"], {"q": 7})
 
 
 def test_times_are_readable() -> None:

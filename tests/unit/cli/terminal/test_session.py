@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
+
 import pytest
 
 from oncelog_cli.main import build_parser
-from oncelog_cli.terminal.session import tls_options
+from oncelog_cli.terminal.session import identity_options, tls_options
 
 VARIABLES = ("ONCELOG_SECURITY_PROTOCOL", "ONCELOG_SSL_CAFILE", "ONCELOG_SSL_CERTFILE", "ONCELOG_SSL_KEYFILE")
 
@@ -46,3 +48,15 @@ def test_the_environment_speaks_where_flags_are_silent(monkeypatch: pytest.Monke
 
 def test_an_explicit_protocol_wins() -> None:
     assert options("--security-protocol", "SSL")["security_protocol"] == "SSL"
+
+
+def test_the_command_line_takes_secrets_from_files_or_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONCELOG_TOKEN", "t")
+    monkeypatch.setenv("ONCELOG_PASSWORD", "p")
+    none = argparse.Namespace(token_file="", username="", password_file="")
+    assert identity_options(none) == {"token": "t"}
+    assert identity_options(argparse.Namespace(**{**vars(none), "token_file": "f"})) == {"token_file": "f"}
+    user = argparse.Namespace(**{**vars(none), "username": "u"})
+    assert identity_options(user) == {"username": "u", "password": "p"}
+    user.password_file = "f"
+    assert identity_options(user) == {"username": "u", "password_file": "f"}

@@ -1,6 +1,6 @@
 """A whole cluster as one scripted `Transport`: small, strict, and it fails where a test says so.
 
-Rule: the leader here judges sequences as a real one does (hole 21: next first, then duplicate, else a gap), so a client that
+Rule: the leader here judges sequences as a broker does (hole 21: next first, then duplicate, else a gap), so a client that
 breaks the order is caught; `faults` are consulted once per call, in order, and say what goes wrong with it.
 """
 
@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, TypeVar
+
+from google.protobuf.message import Message
 
 from oncelog import errors
 from oncelog.client.client import Client
@@ -44,6 +46,9 @@ class Lost(Exception):
 
 Lie = Callable[[Any, Any, bytes], tuple[Any, bytes]]
 """(request, honest reply, honest payload) -> what is answered instead; a reply of `bytes` goes out as it is."""
+
+Answer = Message | Callable[[str, Any], Message]
+"""What a method answers that needs no state here: a reply, or a function of (address, request) that makes one."""
 
 Fault = Callable[[str, Any], BaseException | None]
 """(address, request) -> what goes wrong, or None. An `OncelogError` comes instead of the execution."""
@@ -98,6 +103,7 @@ class FakeCluster:
         self.calls: list[tuple[str, str, Any]] = []
         self.faults: dict[str, list[Fault]] = {}
         self.lies: dict[str, Lie] = {}
+        self.answers: dict[str, Answer] = {}
         self.down: set[str] = set()
         self.next_producer_id = 100
         self.next_txn_no = 1
@@ -112,6 +118,7 @@ class FakeCluster:
         self.late: set[str] = set()  # brokers that have not heard of the topic
         self.topic_id = TOPIC_ID
         self.revision = 10
+        self.controller: int | None = 0  # the number of a broker
         self.behind: dict[
             str, tuple[int, str]
         ] = {}  # brokers with an older view: its revision, and the topic's id there
@@ -158,6 +165,10 @@ class FakeCluster:
         """A moment of virtual time."""
         await asyncio.sleep(0.01)
 
+    def requests(self, method: str) -> list[Any]:
+        """The requests of this method that arrived."""
+        return [request for _, name, request in self.calls if name.endswith("." + method)]
+
     def count(self, method: str) -> int:
         """How many calls of this method arrived."""
         return sum(name.endswith("." + method) for _, name, _ in self.calls)
@@ -181,8 +192,7 @@ class FakeCluster:
                 if isinstance(fault, errors.OncelogError):
                     await asyncio.sleep(LATENCY_S)
                     raise fault
-                handler: Callable[..., Awaitable[tuple[Any, Buffer]]] = getattr(self, "_" + spec.method)
-                reply, bulk = await handler(address, request, bytes(payload))
+                reply, bulk = await self._answer(spec.method, address, request, bytes(payload))
                 await asyncio.sleep(LATENCY_S)
                 if isinstance(fault, Lost):
                     await asyncio.sleep(1_000)
@@ -191,6 +201,13 @@ class FakeCluster:
         if spec.method in self.lies:
             reply, bulk = self.lies[spec.method](request, reply, bytes(bulk))
         return reply if isinstance(reply, bytes) else reply.SerializeToString(), bulk
+
+    async def _answer(self, method: str, address: str, request: Any, payload: bytes) -> tuple[Any, Buffer]:
+        if method in self.answers:
+            answer = self.answers[method]
+            return answer if isinstance(answer, Message) else answer(address, request), b""
+        handler: Callable[..., Awaitable[tuple[Any, Buffer]]] = getattr(self, "_" + method)
+        return await handler(address, request, payload)
 
     async def close(self) -> None:
         """Nothing to close."""
@@ -203,11 +220,15 @@ class FakeCluster:
         reply = pb.GetMetadataReply(
             cluster_id="fake", revision=revision, transaction_shard_count=1, group_shard_count=1
         )
+        if self.controller is not None:
+            reply.controller.CopyFrom(refs[self.controller])
+            reply.controller_term = 3
         for ref, where in zip(refs, BROKERS, strict=True):
             reply.brokers.add(broker=ref, address=where)
         for owners in (reply.transaction_shards, reply.group_shards):
             owners.add(shard=0, address=COORDINATOR, epoch=1)
-        for name in request.topics:
+        every = [TOPIC] if request.all_topics and self.topic_exists else []
+        for name in request.topics or every:
             topic = reply.topics.add(name=name)
             if name != TOPIC or not self.topic_exists or address in self.late:
                 topic.error.CopyFrom(to_detail(errors.UnknownTopicError()))

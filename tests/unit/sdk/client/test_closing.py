@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from random import Random
 from typing import Any
 
 import pytest
 
 from oncelog import errors
-from oncelog.client.client import Client
 from oncelog.client.closing import Closing
-from oncelog.client.defaults import LazyGrpcTransport, SystemClock
 from oncelog.client.home import Home
-from oncelog.types import Buffer
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, FakeCluster
+from tests.unit.sdk.client.sending import started
 
 
 @pytest.fixture
@@ -34,10 +31,6 @@ def leaderless(cluster: FakeCluster) -> None:
 def led_again(cluster: FakeCluster) -> None:
     cluster.leaders[0] = BROKERS[0]
     cluster.epochs[0] += 1
-
-
-def started(work: Awaitable[Any]) -> asyncio.Task[Any]:
-    return asyncio.ensure_future(work)  # type: ignore[return-value]
 
 
 async def settled() -> None:
@@ -221,104 +214,5 @@ def test_a_cancelled_close_of_a_client_leaves_nothing_that_writes_later(cluster:
             await made.close()
         with pytest.raises(errors.OncelogError):
             deliveries[1].result()
-
-    cluster.run(work)
-
-
-def test_a_transport_that_was_closed_connects_to_nobody() -> None:
-    async def work() -> None:
-        transport = LazyGrpcTransport("test")
-        await transport.close()
-        with pytest.raises(errors.IllegalStateError, match="this transport is closed"):
-            await transport.call("127.0.0.1:1", "Partition.GetMetadata", b"", b"", 100)
-
-    asyncio.run(work())
-
-
-# ---------------------------------------------------------------- async with
-
-
-class Counting(FakeCluster):
-    """Counts how often its connections are closed, and takes its time for metadata if it is told so."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.closed = 0
-        self.is_silent = False
-
-    async def call(
-        self, address: str, method: str, header: bytes, payload: Buffer, timeout_ms: int
-    ) -> tuple[bytes, Buffer]:
-        if self.is_silent:
-            await asyncio.sleep(timeout_ms)
-        return await super().call(address, method, header, payload, timeout_ms)
-
-    async def close(self) -> None:
-        self.closed += 1
-
-
-def test_entering_a_client_in_another_loop_closes_nothing_of_the_first() -> None:
-    cluster = Counting()
-    client = Client(BROKERS, transport=cluster, clock=SystemClock(), random=Random(1))
-
-    async def enter() -> None:
-        async with client:
-            pass
-
-    with asyncio.Runner() as runner:
-        runner.run(client.start())
-        with asyncio.Runner() as other, pytest.raises(errors.IllegalStateError, match="another event loop"):
-            other.run(enter())
-        assert cluster.closed == 0
-        runner.run(client.close())
-    assert cluster.closed == 1
-
-
-def test_a_client_that_could_not_be_entered_is_closed_and_leaves_no_task() -> None:
-    cluster = Counting()
-    cluster.is_silent = True
-
-    async def work(_: FakeCluster) -> None:
-        client = cluster.client()
-        entering = started(client.__aenter__())
-        await asyncio.sleep(0.1)
-        entering.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await entering
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-        assert cluster.closed == 1
-        with pytest.raises(errors.IllegalStateError, match="this client is closed"):
-            client.producer()
-
-    cluster.run(work)
-
-
-# ---------------------------------------------------------------- participants
-
-
-def test_a_participant_that_was_closed_hands_in_nothing(cluster: FakeCluster) -> None:
-    async def work(_: FakeCluster) -> None:
-        async with cluster.client() as client:
-            participant = await client.join_transaction("t", "run", "app", 1)
-            await participant.send(TOPIC, b"a", partition=0)
-            assert (await participant.flush()).rows == 1
-            await participant.close()
-            with pytest.raises(errors.IllegalStateError, match="the participant is closed"):
-                await participant.flush()
-            with pytest.raises(errors.IllegalStateError, match="is closed"):
-                await participant.send(TOPIC, b"a", partition=0)
-            assert participant.txn_no > 0
-
-    cluster.run(work)
-
-
-def test_a_join_that_failed_leaves_nothing_in_the_client(cluster: FakeCluster) -> None:
-    async def work(_: FakeCluster) -> None:
-        async with cluster.client() as client:
-            for number in range(3):
-                cluster.fail("JoinTransaction", errors.BatchRolledBackError())
-                with pytest.raises(errors.BatchRolledBackError):
-                    await client.join_transaction("t", "run", "app", number)
-            assert client._made == {}
 
     cluster.run(work)

@@ -1,8 +1,7 @@
-"""Certificates: every mistake is named with its setting and file, renewals are taken, bad ones are not."""
+"""Certificates on their way: good files are one object, renewals are taken, and bad ones are not."""
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from collections.abc import Callable
 from datetime import timedelta
@@ -10,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from oncelog.errors import ConfigError
 from oncelog.link.tls_check import PemPaths, Use
 from oncelog.link.tls_files import TlsFiles
-from tests.certificates import HOUR, Authority, OneUse, purpose, trusting_only
+from tests.certificates import HOUR, Authority
+from tests.unit.sdk.link.spoiled import FAULTS
 
 
 @pytest.fixture
@@ -36,107 +35,10 @@ def test_good_files_are_one_object_until_they_change(paths: PemPaths, authority:
     assert files.current() is second
 
 
-def test_a_ca_alone_is_enough_to_trust(paths: PemPaths) -> None:
-    pem = TlsFiles(trusting_only(paths)).current()
-    assert pem.ca.startswith(b"-----BEGIN CERTIFICATE-----")
-    assert (pem.cert, pem.key) == (b"", b"")
-
-
-def test_comments_in_any_language_are_no_fault(paths: PemPaths, authority: Authority) -> None:
-    authority.ca_path.write_bytes("# Prüfstelle für alles\n".encode() + authority.ca_path.read_bytes())
-    TlsFiles(paths, Use.PEER).current()
-
-
-def test_a_chain_by_an_intermediate_is_fine(tmp_path: Path) -> None:
-    TlsFiles(Authority(tmp_path).child(tmp_path).issue("node", "node.example"), Use.PEER).current()
-
-
-@pytest.mark.parametrize(
-    ("allowed", "fine"),
-    [("server", {Use.SERVER}), ("client", {Use.CLIENT}), ("both", set(Use)), ("unsaid", set(Use))],
-)
-def test_a_certificate_is_held_to_its_purpose(tmp_path: Path, allowed: OneUse, fine: set[Use]) -> None:
-    paths = purpose(tmp_path, allowed)
-    for use in Use:
-        if use in fine:
-            TlsFiles(paths, use).current()
-        else:
-            with pytest.raises(ConfigError, match="lacks an extended key usage: server auth for those who are dialled"):
-                TlsFiles(paths, use).current()
-
-
-# ---------------------------------------------------------------- what cannot work
-
-
-def garbage(name: str) -> Callable[[PemPaths, Authority], None]:
-    return lambda paths, _: Path(getattr(paths, name)).write_text("nothing of use")
-
-
-def remove(name: str) -> Callable[[PemPaths, Authority], None]:
-    return lambda paths, _: Path(getattr(paths, name)).unlink()
-
-
-def another_key(paths: PemPaths, authority: Authority) -> None:
-    Path(paths.key).write_bytes(authority.pem("node.example")[1])
-
-
-def another_ca(paths: PemPaths, _authority: Authority) -> None:
-    Path(paths.ca).write_bytes(Authority(Path(paths.ca).parent, "other").ca_path.read_bytes())
-
-
-def expired(paths: PemPaths, authority: Authority) -> None:
-    authority.issue("node", "node.example", expires_in=-HOUR)
-
-
-def broken_ca(paths: PemPaths, _authority: Authority) -> None:
-    Path(paths.ca).write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
-
-
-def encrypted(paths: PemPaths, _authority: Authority) -> None:
-    Path(paths.key).write_text("-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n")
-
-
-FAULTS = [
-    (remove("cert"), "ssl_certfile .*node.crt cannot be read: No such file"),
-    (remove("key"), "ssl_keyfile .*node.key cannot be read: No such file"),
-    (remove("ca"), "ssl_cafile .*ca.crt cannot be read: No such file"),
-    (garbage("cert"), "ssl_certfile .*node.crt holds no PEM certificate"),
-    (garbage("key"), "ssl_keyfile .*node.key holds no PEM private key"),
-    (garbage("ca"), "ssl_cafile .*ca.crt is no PEM file of CA certificates"),
-    (broken_ca, "ssl_cafile .*ca.crt is no PEM file of CA certificates"),
-    (encrypted, "ssl_keyfile .*node.key is encrypted: a key without passphrase is needed"),
-    (another_key, "ssl_keyfile .*node.key is not the key of the certificate in ssl_certfile .*node.crt"),
-    (another_ca, "certificate in ssl_certfile .*node.crt is not signed by ssl_cafile .*ca.crt"),
-    (expired, "certificate in ssl_certfile .*node.crt, or its CA, has expired: renew it"),
-]
-
-
-@pytest.mark.parametrize(("spoil", "says"), FAULTS)
-def test_what_cannot_work_is_said_at_the_start(
-    spoil: Callable[[PemPaths, Authority], None], says: str, paths: PemPaths, authority: Authority
-) -> None:
-    spoil(paths, authority)
-    with pytest.raises(ConfigError, match=says) as caught:
-        TlsFiles(paths, Use.PEER).current()
-    assert "\n" not in str(caught.value)
-
-
-def test_a_name_under_which_nobody_could_verify_us_is_refused(paths: PemPaths) -> None:
-    for host in ("other.example", "127.0.0.2"):
-        with pytest.raises(ConfigError, match=f"does not hold the name {host}"):
-            TlsFiles(paths, Use.PEER, hosts=(host,)).current()
-
-
 def test_a_name_that_only_clients_miss_is_logged(paths: PemPaths, caplog: pytest.LogCaptureFixture) -> None:
     TlsFiles(paths, Use.SERVER, wanted_hosts=("node.example", "outside.example")).current()
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "does not hold the name outside.example" in caplog.text
-
-
-def test_settings_are_named_as_the_process_knows_them(paths: PemPaths) -> None:
-    own = dataclasses.replace(paths, cert="/nowhere/tls.crt", cert_setting="tls_cert_file")
-    with pytest.raises(ConfigError, match=r"^tls_cert_file /nowhere/tls.crt cannot be read"):
-        TlsFiles(own).current()
 
 
 # ---------------------------------------------------------------- renewals

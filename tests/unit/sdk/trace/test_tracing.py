@@ -9,7 +9,6 @@ import pytest
 
 from oncelog import errors
 from oncelog.trace import tracing
-from oncelog.trace.span_names import messaging
 from oncelog.trace.tracing import Sampler, gathered, is_sampled, parse_traceparent
 
 A = "00-" + "a" * 32 + "-" + "1" * 16 + "-01"
@@ -68,16 +67,6 @@ class TestSampler:
     def test_what_is_none_is_refused(self, name: str, ratio: float) -> None:
         with pytest.raises(errors.ConfigError):
             Sampler(name, ratio)
-
-
-def test_messaging_attributes_leave_out_what_is_not_known() -> None:
-    assert messaging("send", "orders", partition="3", group="") == {
-        "messaging.system": "oncelog",
-        "messaging.operation.name": "send",
-        "messaging.operation.type": "send",
-        "messaging.destination.name": "orders",
-        "messaging.destination.partition.id": "3",
-    }
 
 
 def test_a_client_without_tracing_loads_no_opentelemetry() -> None:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from typing import Any
 
 import pytest
 
 from oncelog import errors
-from oncelog.client.client import Client
-from oncelog.client.consume.consumer import Consumer
 from oncelog.client.consume.offsets import OffsetAndMetadata
 from oncelog.types import TopicPartition
+from tests.unit.sdk.client.consume.grouped import group_of, hear
 from tests.unit.sdk.client.consume.test_following import append, read
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, TOPIC_ID, FakeCluster
 
@@ -28,21 +25,6 @@ def cluster() -> FakeCluster:
     return cluster
 
 
-def group_of(client: Client, **options: Any) -> Consumer:
-    return client.consumer(TOPIC, group_id="g", auto_offset_reset="earliest", **options)
-
-
-async def hear(client: Client) -> None:
-    """The client asks what topics there are."""
-    await client._metadata.refresh(client._context.deadline_ms())
-
-
-async def first_value(cluster: FakeCluster) -> bytes:
-    """What a new consumer of the group begins with."""
-    async with cluster.client() as client, group_of(client) as consumer:
-        return (await read(consumer, 1))[0]
-
-
 def test_offsets_know_which_topic_they_were_read_from(cluster: FakeCluster) -> None:
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client, group_of(client) as consumer:
@@ -53,49 +35,6 @@ def test_offsets_know_which_topic_they_were_read_from(cluster: FakeCluster) -> N
 
     cluster.run(work)
     assert cluster.offsets == {(TOPIC_ID, 0): 2}
-
-
-def test_offsets_of_a_topic_that_was_created_again_are_left_out_with_a_warning(
-    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def work(_: FakeCluster) -> None:
-        async with cluster.client() as client, group_of(client) as consumer:
-            records = await consumer.getmany()
-            new_id = cluster.create_again()
-            append(cluster, 0, b"new", b"new too", b"the third")
-            await hear(client)
-            await consumer.commit(records.offsets | {TopicPartition(TOPIC, 1): OffsetAndMetadata(0)})
-            assert cluster.offsets == {(new_id, 1): 0}
-        assert await first_value(cluster) == b"new"
-
-    with caplog.at_level(logging.WARNING):
-        cluster.run(work)
-    assert "the offset that was read of partition 0 of the old one is not committed" in caplog.text
-
-
-def test_a_commit_of_nothing_but_such_offsets_asks_nobody(cluster: FakeCluster) -> None:
-    async def work(_: FakeCluster) -> None:
-        async with cluster.client() as client, group_of(client) as consumer:
-            records = await consumer.getmany()
-            cluster.create_again()
-            await hear(client)
-            await consumer.commit(records.offsets)
-
-    cluster.run(work)
-    assert cluster.count("CommitOffsets") == 0
-
-
-def test_a_client_that_has_not_heard_of_the_new_topic_commits_for_the_old_one(cluster: FakeCluster) -> None:
-    async def work(_: FakeCluster) -> None:
-        async with cluster.client() as client, group_of(client) as consumer:
-            records = await consumer.getmany()
-            cluster.create_again()
-            append(cluster, 0, b"new", b"new too", b"the third")
-            await consumer.commit(records.offsets)
-            assert cluster.offsets == {(TOPIC_ID, 0): 2}
-        assert await first_value(cluster) == b"new"
-
-    cluster.run(work)
 
 
 def test_news_that_come_while_positions_are_committed_do_not_make_them_the_new_topics(cluster: FakeCluster) -> None:
@@ -173,36 +112,6 @@ def test_another_client_that_knows_only_the_old_topic_asks_before_it_refuses_off
     cluster.run(work)
 
 
-def test_all_that_a_group_has_committed_leaves_out_what_it_had_of_an_earlier_topic(cluster: FakeCluster) -> None:
-    async def work(_: FakeCluster) -> None:
-        async with cluster.client() as client, group_of(client) as consumer:
-            await consumer.commit((await consumer.getmany()).offsets)
-            assert await consumer.committed() == {P0: OffsetAndMetadata(2, 0, topic_id=TOPIC_ID)}
-            new_id = cluster.create_again()
-            await hear(client)
-            assert await consumer.committed() == {}
-            cluster.offsets[new_id, 0] = 1
-            assert await consumer.committed() == {P0: OffsetAndMetadata(1, 0, topic_id=new_id)}
-            cluster.topic_exists = False
-            client._metadata.forget(TOPIC)
-            assert set(await consumer.committed()) == {P0}, "of a topic that is gone nobody can be wrong"
-
-    cluster.run(work)
-
-
-def test_nobody_moves_a_group_to_an_offset_of_an_earlier_topic(cluster: FakeCluster) -> None:
-    async def work(_: FakeCluster) -> None:
-        async with cluster.client() as client:
-            await client.admin.set_group_offsets("g", {P0: OffsetAndMetadata(2, topic_id=TOPIC_ID)})
-            cluster.create_again()
-            await hear(client)
-            with pytest.raises(errors.UnknownTopicError, match="created again"):
-                await client.admin.set_group_offsets("g", {P0: OffsetAndMetadata(1, topic_id=TOPIC_ID), (TOPIC, 1): 1})
-
-    cluster.run(work)
-    assert cluster.offsets == {(TOPIC_ID, 0): 2}
-
-
 def test_the_grace_of_a_topic_that_was_created_again_is_spent_once_for_all_its_partitions() -> None:
     wide = FakeCluster(partitions=20)
 
@@ -218,20 +127,3 @@ def test_the_grace_of_a_topic_that_was_created_again_is_spent_once_for_all_its_p
             assert wide.offsets == {(new_id, 19): 1}
 
     wide.run(work)
-
-
-def test_committed_offsets_of_many_deleted_topics_cost_one_grace(cluster: FakeCluster) -> None:
-    def many(request: Any, reply: Any, payload: bytes) -> tuple[Any, bytes]:
-        for i in range(20):
-            reply.offsets.add(topic_id=f"{i:032x}", topic=f"gone-{i}", partition=0, offset=i)
-        return reply, payload
-
-    async def work(_: FakeCluster) -> None:
-        cluster.lies["FetchOffsets"] = many
-        async with cluster.client() as client, client.consumer(group_id="g") as consumer:
-            begun = cluster.loop.time()
-            found = await consumer.committed()
-            assert len(found) == 20
-            assert cluster.loop.time() - begun < 1.3
-
-    cluster.run(work)

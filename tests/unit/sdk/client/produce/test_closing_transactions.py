@@ -16,6 +16,7 @@ from oncelog.core.produce.transaction import TransactionState
 from oncelog.types import Buffer, TopicPartition
 from oncelog.v1 import types_pb2
 from tests.unit.sdk.client.fake_cluster import TOPIC, FakeCluster, Lost
+from tests.unit.sdk.client.sending import started
 
 COMMITTED, ABORTED = types_pb2.TRANSACTION_OUTCOME_COMMITTED, types_pb2.TRANSACTION_OUTCOME_ABORTED
 Close = Callable[[Client, Producer], Awaitable[None]]
@@ -55,10 +56,6 @@ class Closable(FakeCluster):
 @pytest.fixture
 def cluster() -> Closable:
     return Closable()
-
-
-def started(work: Awaitable[Any]) -> asyncio.Task[Any]:
-    return asyncio.ensure_future(work)  # type: ignore[return-value]
 
 
 def outcomes(cluster: FakeCluster) -> list[int]:

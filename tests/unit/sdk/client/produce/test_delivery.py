@@ -16,6 +16,7 @@ from oncelog.client.produce.writer import Message
 from oncelog.core.produce.accumulator import Batch
 from oncelog.types import PartitionId
 from tests.unit.sdk.client.fake_cluster import TOPIC, FakeCluster
+from tests.unit.sdk.client.sending import functions_of
 
 
 @pytest.fixture
@@ -246,3 +247,18 @@ def test_rows_between_which_others_were_queued_are_in_ranges_of_their_own() -> N
     sent = queued.delivery()
     assert (sent.rows, queued.rows) == (4, 4)
     assert [(at.base_offset, at.records) for at in sent.result()] == [(103, 2), (107, 1), (-1, 1)]
+
+
+def test_a_failure_that_a_delivery_has_raised_does_not_grow_with_the_flush_that_raises_it(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(linger_ms=50) as producer:
+            first = await producer.send(TOPIC, b"a", partition=0)
+            await producer.send(TOPIC, b"b", partition=1)
+            producer._sender._crashed(ZeroDivisionError("a defect"))
+            with pytest.raises(errors.IllegalStateError):
+                first.result()
+            with pytest.raises(errors.IllegalStateError) as raised:
+                await producer.flush()
+            assert "result" not in functions_of(raised.value)
+
+    cluster.run(work)

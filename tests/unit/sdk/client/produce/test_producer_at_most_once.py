@@ -126,27 +126,3 @@ def test_without_acknowledgements_a_leader_that_is_down_is_waited_for(cluster: F
 
     cluster.run(work)
     assert cluster.values(0) == [b"0", b"1"]
-
-
-def test_a_batch_whose_turn_never_came_is_certainly_not_written(
-    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A call that is given up before the transport has it leaves no doubt."""
-
-    async def work(_: FakeCluster) -> None:
-        async with cluster.client() as client, client.producer(**careless()) as producer:
-            await producer.send_and_wait(TOPIC, b"0", partition=0)
-            calls = producer._sender._calls
-            start = calls.start
-
-            def start_and_abandon(request: Any) -> None:
-                monkeypatch.undo()
-                start(request)
-                assert not request.is_sent
-                calls.abandon(request)
-
-            monkeypatch.setattr(calls, "start", start_and_abandon)
-            await producer.send_and_wait(TOPIC, b"1", partition=0)
-
-    cluster.run(work)
-    assert cluster.values(0) == [b"0", b"1"]

@@ -10,7 +10,6 @@ import pytest
 
 from oncelog import errors
 from oncelog.client.consume.offsets import GroupMetadata
-from oncelog.client.produce.writer import Message
 from oncelog.types import PartitionId, TopicPartition
 from oncelog.v1 import types_pb2
 from tests.unit.sdk.client.fake_cluster import TOPIC, TOPIC_ID, FakeCluster, Lost
@@ -403,84 +402,6 @@ def test_what_an_aborted_transaction_left_in_flight_does_not_hold_up_the_next(cl
     assert cluster.run(work) < 1.0
 
 
-def test_a_participant_writes_under_its_own_id_and_the_driver_commits(cluster: FakeCluster) -> None:
-    async def work(_: FakeCluster) -> None:
-        async with cluster.client() as client:
-            async with await client.join_transaction("t", "run", "app", 4, lease_ms=300) as participant:
-                assert participant.txn_no == 9
-                await participant.send(TOPIC, b"a", partition=1)
-                await participant.send_batch(TOPIC, pa.record_batch({"value": pa.array([b"b"] * 3)}), partition=0)
-                result = await participant.flush()
-                await asyncio.sleep(0.5)
-                assert cluster.count("RenewTransaction") >= 3
-            assert (result.rows, result.producer_id) == (4, participant.producer_id)
-            assert result.counts == ((TOPIC_ID, 0, 3), (TOPIC_ID, 1, 1))
-            commit = await client.commit_transaction("t", "run", "app", 4, result.txn_no, [result])
-            assert (commit.already_committed, commit.committed_rows) == (False, 4)
-            await client.commit_transaction("t", "run", "app", 5, result.txn_no, [result], token_expires=True)
-
-    cluster.run(work)
-    assert [(token.batch_id, token.expires) for token in cluster.committed_tokens] == [(4, False), (5, True)]
-    header, _ = cluster.logs[PartitionId(TOPIC_ID, 0)].records[0]
-    assert (header.producer_id != header.txn_producer_id, header.txn_producer_id, header.txn_no) == (True, 1, 9)
-
-
-def test_a_participant_writes_many_records_in_one_call(cluster: FakeCluster) -> None:
-    """Regression: the rows of a part went one `send` after the other."""
-
-    async def work(_: FakeCluster) -> None:
-        async with cluster.client() as client:
-            options: dict[str, Any] = {"value_serializer": lambda n: b"<%d>" % n, "partitioner": lambda key, count: 1}
-            async with await client.join_transaction("t", "run", "app", 4, **options) as participant:
-                sent = await participant.send_many(TOPIC, [1, ("k", 2), Message(3, partition=0)])
-                assert sent.rows == 3
-                result = await participant.flush()
-                assert [(written.partition, written.records) for written in await sent] == [(1, 2), (0, 1)]
-            assert (result.rows, result.counts) == (3, ((TOPIC_ID, 0, 1), (TOPIC_ID, 1, 2)))
-
-    cluster.run(work)
-    assert (cluster.values(0), cluster.values(1)) == ([b"<3>"], [b"<1>", b"<2>"])
-    header, _ = cluster.logs[PartitionId(TOPIC_ID, 0)].records[0]
-    assert (header.producer_id != header.txn_producer_id, header.txn_producer_id, header.txn_no) == (True, 1, 9)
-
-
-def test_many_records_of_a_participant_are_refused_as_one_is(cluster: FakeCluster) -> None:
-    async def work(_: FakeCluster) -> None:
-        async with cluster.client() as client:
-            participant = await client.join_transaction("t", "run", "app", 4, lease_ms=300)
-            with pytest.raises(errors.InvalidRecordError):
-                await participant.send_many(TOPIC, [7])
-            with pytest.raises(errors.UnknownTopicError):
-                await participant.send_many(TOPIC, [Message(b"a", partition=99)])
-            cluster.fail("RenewTransaction", errors.TxnEndedError())
-            await asyncio.sleep(0.5)
-            with pytest.raises(errors.TxnEndedError):
-                await participant.send_many(TOPIC, [b"a"])
-            await participant.close()
-            await client.commit_transaction("t", "run", "app", 4, 0, [])
-            late = await client.join_transaction("t", "run", "app", 4)
-            with pytest.raises(errors.IllegalStateError, match="committed already: write nothing"):
-                await late.send_many(TOPIC, [b"a"])
-
-    cluster.run(work)
-
-
-def test_a_participant_whose_transaction_ended_stops(cluster: FakeCluster) -> None:
-    cluster.fail("RenewTransaction", errors.TxnEndedError())
-
-    async def work(_: FakeCluster) -> None:
-        async with cluster.client() as client:
-            participant = await client.join_transaction("t", "run", "app", 4, lease_ms=300)
-            await asyncio.sleep(0.5)
-            with pytest.raises(errors.TxnEndedError):
-                await participant.send(TOPIC, b"a", partition=1)
-            with pytest.raises(errors.TxnEndedError):
-                await participant.flush()
-            await participant.close()
-
-    cluster.run(work)
-
-
 def test_two_first_begins_at_once_open_one_session(cluster: FakeCluster) -> None:
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client:
@@ -499,36 +420,6 @@ def test_two_first_begins_at_once_open_one_session(cluster: FakeCluster) -> None
     assert cluster.count("InitProducerId") == 1
 
 
-@pytest.mark.parametrize(
-    ("size", "pause_s"), [(100, 0), (3_000, 0), (3_000, 0.1)], ids=["rows that do not fit", "rows that fill", "slowly"]
-)
-def test_records_without_a_key_turn_to_the_next_partition_when_a_batch_is_full(
-    cluster: FakeCluster, size: int, pause_s: float
-) -> None:
-    """They stayed on the first, for no row fitted exactly: a new batch was begun there, and was not full."""
-
-    async def work(_: FakeCluster) -> None:
-        many: dict[str, Any] = options(batch_size=2_000)
-        async with cluster.client() as client, client.producer(**many) as producer, producer.transaction() as txn:
-            for _ in range(200):
-                await txn.send(TOPIC, bytes(size))
-                await asyncio.sleep(pause_s)
-
-    cluster.run(work)
-    assert [80 < len(cluster.values(number)) < 120 for number in range(2)] == [True, True]
-
-
-def test_a_transaction_of_a_few_records_without_a_key_stays_on_one_partition(cluster: FakeCluster) -> None:
-    async def work(_: FakeCluster) -> None:
-        async with cluster.client() as client, client.producer(**options()) as producer, producer.transaction() as txn:
-            for _ in range(20):
-                await txn.send(TOPIC, b"v")
-                await cluster.pause()
-
-    cluster.run(work)
-    assert sorted(len(cluster.values(number)) for number in range(2)) == [0, 20]
-
-
 def test_a_transaction_goes_to_the_topic_that_has_the_name_now(cluster: FakeCluster) -> None:
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client, client.producer(transactional_id="t") as producer:
@@ -539,5 +430,107 @@ def test_a_transaction_goes_to_the_topic_that_has_the_name_now(cluster: FakeClus
                 await txn.send(TOPIC, b"new", partition=0)
             assert [(c.topic_id, c.records) for c in cluster.end_requests[-1].counts] == [(new_id, 1)]
             assert [record.value for _, record in cluster.logs[PartitionId(new_id, 0)].records] == [b"new"]
+
+    cluster.run(work)
+
+
+def patient(**more: Any) -> dict[str, Any]:
+    return {"default_api_timeout_ms": 1_000, "request_timeout_ms": 400, "retry_backoff_ms": 50, **more}
+
+
+def fenced() -> errors.ProducerFencedError:
+    return errors.ProducerFencedError("another session of this transactional id exists", current_epoch=1)
+
+
+@pytest.mark.parametrize("method", ["append", "EndTransaction"], ids=["by a leader", "by the coordinator"])
+def test_after_a_fencing_everything_says_fenced(cluster: FakeCluster, method: str) -> None:
+    """Regression: `begin_transaction` said that another transaction is open."""
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(transactional_id="t") as producer:
+            transaction = await producer.begin_transaction()
+            cluster.fail(method, fenced())
+            await transaction.send(TOPIC, b"a", partition=0)
+            with pytest.raises(errors.ProducerFencedError) as first:
+                await transaction.commit()
+            for _ in range(2):
+                with pytest.raises(errors.ProducerFencedError, match="another session") as later:
+                    await producer.begin_transaction()
+                assert later.value.__cause__ is first.value
+                assert later.value.context == first.value.context
+            with pytest.raises(errors.ProducerFencedError):
+                await transaction.send(TOPIC, b"b")
+
+    cluster.run(work)
+
+
+def test_a_failed_transaction_in_the_way_says_why_it_failed(cluster: FakeCluster) -> None:
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(transactional_id="t") as producer:
+            transaction = await producer.begin_transaction()
+            cluster.fail("append", errors.InvalidRecordError("no consumer could read it"))
+            await transaction.send(TOPIC, b"a", partition=0)
+            with pytest.raises(errors.InvalidRecordError):
+                await transaction.commit()
+            with pytest.raises(
+                errors.IllegalStateError, match=r"it failed: abort it; the first reason: no consumer"
+            ) as caught:
+                await producer.begin_transaction()
+            assert isinstance(caught.value.__cause__, errors.InvalidRecordError)
+            await transaction.abort()
+            await (await producer.begin_transaction()).commit()
+
+    cluster.run(work)
+
+
+def test_a_transaction_in_the_way_says_what_ends_it(cluster: FakeCluster) -> None:
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client(**patient()) as client, client.producer(transactional_id="t") as producer:
+            transaction = await producer.begin_transaction()
+            with pytest.raises(errors.IllegalStateError, match="it is open: commit or abort it first"):
+                await producer.begin_transaction()
+            cluster.fail("EndTransaction", *(Lost() for _ in range(3)))
+            await transaction.send(TOPIC, b"a", partition=0)
+            with pytest.raises(errors.CommitOutcomeUnknownError):
+                await transaction.commit()
+            with pytest.raises(errors.IllegalStateError, match=r"its commit was asked for: call commit\(\) again"):
+                await producer.begin_transaction()
+            await transaction.commit()
+
+    cluster.run(work)
+
+
+@pytest.mark.parametrize("is_told_by", ["append", "EndTransaction"], ids=["a leader", "the coordinator"])
+def test_a_commit_after_the_coordinators_time_out_says_so(cluster: FakeCluster, is_told_by: str) -> None:
+    """Regression: it said only that nothing can join or change it."""
+    refusal = errors.TxnEndedError() if is_told_by == "append" else errors.TxnAbortedError()
+
+    async def work(_: FakeCluster) -> None:
+        config = {"transactional_id": "t", "transaction_timeout_ms": 1_500}
+        async with cluster.client() as client, client.producer(**config) as producer:
+            transaction = await producer.begin_transaction()
+            await (await transaction.send(TOPIC, b"a", partition=0))
+            await asyncio.sleep(2)
+            cluster.fail(is_told_by, refusal)
+            await transaction.send(TOPIC, b"b", partition=0)
+            with pytest.raises(type(refusal), match=r"timed out after 1500 ms \(transaction_timeout_ms\)") as caught:
+                await transaction.commit()
+            assert isinstance(caught.value.__cause__, type(refusal))
+
+    cluster.run(work)
+
+
+def test_an_end_before_its_time_is_no_time_out(cluster: FakeCluster) -> None:
+    """An operator may abort a transaction too."""
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(transactional_id="t") as producer:
+            transaction = await producer.begin_transaction()
+            await transaction.send(TOPIC, b"a", partition=0)
+            cluster.fail("EndTransaction", errors.TxnAbortedError("an operator aborted it"))
+            with pytest.raises(errors.TxnAbortedError, match="an operator"):
+                await transaction.commit()
 
     cluster.run(work)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import Any
 
 import pytest
 
 from oncelog import errors
-from oncelog.client.produce.ordered_start import Turns
 from oncelog.types import PartitionId
-from oncelog_runtime.sim import SimLoop
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, TOPIC_ID, FakeCluster, Lost
 
 
@@ -81,21 +78,6 @@ def test_why_there_is_no_connection_says_more_than_that_there_is_none(cluster: F
     cluster.run(work)
 
 
-def test_all_calls_of_a_program_that_runs_once_share_its_time(cluster: FakeCluster) -> None:
-    """Regression: three calls of 1 s each took 3 s."""
-
-    async def work(_: FakeCluster) -> None:
-        async with cluster.client(request_timeout_ms=300) as client:
-            cluster.fail("InitProducerId", *(Lost() for _ in range(1_000)))
-            client.give_up_after(1_000)
-            for _ in range(3):
-                with pytest.raises(errors.OncelogError):
-                    await client.producer(transactional_id="t").start()
-
-    cluster.run(work)
-    assert 0.8 < cluster.loop.time() < 1.2
-
-
 def test_a_silent_broker_does_not_keep_us_from_asking_the_next(cluster: FakeCluster) -> None:
     cluster.fail("GetMetadata", Lost())
 
@@ -161,36 +143,6 @@ def test_a_broker_that_sees_a_new_topic_late_is_not_believed_alone(cluster: Fake
             await producer.send_and_wait(TOPIC, b"")
 
     cluster.run(work)
-
-
-def test_unknown_options_help(cluster: FakeCluster) -> None:
-    with pytest.raises(errors.ConfigError, match="request_timeout_ms"):
-        cluster.client(request_timeout=5)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_calls_begin_in_their_turn_in_any_order_of_tasks(seed: int) -> None:
-    begun: list[int] = []
-
-    async def call(number: int) -> int:
-        begun.append(number)
-        await asyncio.sleep(0.01 * (10 - number))
-        return number
-
-    async def work() -> None:
-        turns = Turns()
-        numbers = [turns.draw() for _ in range(10)]
-        tasks = [
-            asyncio.get_running_loop().create_task(turns.run(n, partial(call, n))) for n in numbers if n not in (3, 7)
-        ]
-        tasks[5].cancel()
-        for given_up in (3, 7, numbers.index(6)):
-            turns.give_up(given_up)
-        results: list[Any] = await asyncio.gather(*tasks, return_exceptions=True)
-        assert [r for r in results if isinstance(r, int)] == [0, 1, 2, 4, 5, 8, 9]
-
-    SimLoop(seed).run(work())
-    assert begun == [0, 1, 2, 4, 5, 8, 9]
 
 
 def no_tls() -> errors.NetworkError:

@@ -9,10 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-import oncelog
-from oncelog import sync
 from scripts import gen_options
 
 ROOT = Path(__file__).parents[3]
@@ -96,39 +92,3 @@ def test_a_type_checker_finds_each_mistake_and_nothing_else(tmp_path: Path) -> N
     assert all("bad.py:" in line for line in found), done.stdout
     for number, (_, expected) in enumerate(BAD, start=2):
         assert any(f"bad.py:{number}: " in line and expected in line for line in found), (number, done.stdout)
-
-
-@pytest.mark.parametrize("module", [oncelog.Client, sync.Client], ids=["asyncio", "sync"])
-def test_an_unknown_option_comes_with_the_nearest_of_the_producers_and_the_clients(module: type) -> None:
-    client = module("a:1")
-    for typed, meant in (("lingr_ms", "linger_ms"), ("request_timeout", "request_timeout_ms")):
-        with pytest.raises(oncelog.ConfigError, match=f"unknown option `{typed}`; did you mean `{meant}`"):
-            client.producer(**{typed: 5})
-    with pytest.raises(
-        oncelog.ConfigError, match="unknown option `request_timeout`; did you mean `request_timeout_ms`"
-    ):
-        module("a:1", request_timeout=5)
-    with pytest.raises(oncelog.ConfigError, match="belongs to the client"):
-        client.consumer(bootstrap_servers="b:1")
-
-
-@pytest.mark.parametrize(
-    ("kind", "given", "said"),
-    [
-        (oncelog.Consumer, ("orders",), "oncelog.Client('a:1').consumer('orders', ...)"),
-        (oncelog.Producer, (), "oncelog.Client('a:1').producer(...)"),
-        (sync.Consumer, ("orders",), "oncelog.SyncClient('a:1').consumer('orders', ...)"),
-        (sync.Producer, (), "oncelog.SyncClient('a:1').producer(...)"),
-    ],
-)
-def test_the_spelling_of_other_clients_is_answered_with_ours(kind: type, given: tuple[str, ...], said: str) -> None:
-    """Regression: `__init__` raised a bare TypeError."""
-    with pytest.raises(TypeError) as caught:
-        kind(*given, bootstrap_servers="a:1", password="secret")
-    assert said in str(caught.value)
-    assert "secret" not in str(caught.value)
-
-
-def test_without_more_options_no_dots_are_shown() -> None:
-    with pytest.raises(TypeError, match=r"oncelog\.Client\('a:1'\)\.producer\(\)$"):
-        oncelog.Producer(bootstrap_servers="a:1")

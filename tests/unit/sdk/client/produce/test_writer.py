@@ -1,13 +1,9 @@
-"""A mistake in one record is told to whoever makes it, at the call, and harms no other record.
-
-What nobody foresaw and only the encoding meets fails the batch in which it is, and not the producer.
-"""
+"""What users give becomes rows of a partition, or is refused at the call that gave it."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-import traceback
 from collections.abc import Iterator
 from random import Random
 from typing import Any, NamedTuple
@@ -18,14 +14,84 @@ import pytest
 from oncelog import errors, sync
 from oncelog.client.defaults import SystemClock
 from oncelog.client.produce.writer import Message
-from oncelog.core.batch import batch as codec
+from oncelog.core.batch.hashing import partition_for_key
 from oncelog.types import PartitionId
-from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, TOPIC_ID, FakeCluster, Lost
+from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, TOPIC_ID, FakeCluster
 
 
 @pytest.fixture
 def cluster() -> FakeCluster:
     return FakeCluster()
+
+
+def test_mistakes_are_refused_at_the_call(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(max_request_size=1 << 20) as producer:
+            for arguments, error in [
+                ({"value": 7}, errors.InvalidRecordError),
+                ({"value": b"", "partition": 2}, errors.UnknownTopicError),
+                ({"value": b"", "timestamp_ms": -1}, errors.InvalidTimestampError),
+                ({"value": b"", "headers": [("", b"")]}, errors.InvalidRecordError),
+                ({"value": bytes(1 << 20)}, errors.MessageTooLargeError),
+            ]:
+                with pytest.raises(error):
+                    await producer.send(TOPIC, **arguments)  # type: ignore[arg-type]
+            with pytest.raises(errors.UnknownTopicError, match="oncelog topic create nowhere"):
+                await producer.send("nowhere", b"")
+            with pytest.raises(errors.IllegalStateError):
+                producer.transaction()
+
+    cluster.run(work)
+    assert cluster.count("Produce") == 0
+
+
+def test_arrow_data_is_routed_like_single_records(cluster: FakeCluster) -> None:
+    keys = [b"%d" % i for i in range(500)]
+    rows = pa.record_batch({"key": pa.array(keys), "value": pa.array(keys)})
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(compression_type="lz4", batch_size=4_000) as producer:
+            ranges = await (await producer.send_batch(TOPIC, rows))
+            assert sum(item.records for item in ranges) == 500
+            assert await (await producer.send_batch(TOPIC, rows.slice(0, 0))) == []
+            with pytest.raises(errors.InvalidRecordError):
+                await producer.send_batch(TOPIC, rows.select(["key"]))
+
+    cluster.run(work)
+    for partition in range(2):
+        expected = [key for key in keys if partition_for_key(key, 2) == partition]
+        assert cluster.values(partition) == expected
+
+
+def test_murmur2_decides_for_single_records_and_for_arrow_data_alike(cluster: FakeCluster) -> None:
+    """Kafka's Java client says -973932308, -790332482 and 479470107; without the sign bit the last one alone is odd."""
+    keys = ["21", "foobar", "abc"]
+    rows = pa.record_batch({"key": pa.array(keys), "value": pa.array(keys)})
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(partitioner="murmur2") as producer:
+            await (await producer.send_batch(TOPIC, rows))
+            sent = [await producer.send_and_wait(TOPIC, key, key=key) for key in keys]
+            assert [metadata.partition for metadata in sent] == [0, 0, 1]
+            await producer.send_and_wait(TOPIC, "keyless")
+
+    cluster.run(work)
+    assert [value for value in cluster.values(0) if value != b"keyless"] == [b"21", b"foobar"] * 2
+    assert [value for value in cluster.values(1) if value != b"keyless"] == [b"abc"] * 2
+
+
+def test_serializers_and_many_rows(cluster: FakeCluster) -> None:
+    from oncelog.client.produce.writer import Message
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            producer = await client.producer(value_serializer=lambda n: b"<%d>" % n, partitioner=lambda k, n: 1).start()
+            sent = await producer.send_many(TOPIC, [1, ("k", 2), Message(3, partition=0)])
+            assert sent.rows == 3
+            await sent
+
+    cluster.run(work)
+    assert (cluster.values(0), cluster.values(1)) == ([b"<3>"], [b"<1>", b"<2>"])
 
 
 class Whole:
@@ -221,115 +287,35 @@ def test_one_record_is_not_many_without_an_event_loop_either(cluster: FakeCluste
         assert producer.send_and_wait(TOPIC, b"v", partition=0, headers={"h": "1"}).offset == 0
 
 
-@pytest.mark.parametrize("txn", [False, True], ids=["plain", "in a transaction"])
-def test_a_batch_that_cannot_be_encoded_fails_alone(
-    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, txn: bool
+@pytest.mark.parametrize(
+    ("size", "pause_s"), [(100, 0), (3_000, 0), (3_000, 0.1)], ids=["rows that do not fit", "rows that fill", "slowly"]
+)
+def test_records_without_a_key_turn_to_the_next_partition_when_a_batch_is_full(
+    cluster: FakeCluster, size: int, pause_s: float
 ) -> None:
-    """It ended the whole producer, with the name of a transaction's state also where there was none."""
-    encode = codec.encode_rows
-
-    def broken(keys: Any, values: Any, *identity: Any, **options: Any) -> bytes:
-        if values == [b"bad"]:
-            raise ZeroDivisionError("nobody foresaw this")
-        return encode(keys, values, *identity, **options)
-
-    monkeypatch.setattr(codec, "encode_rows", broken)
-
-    async def plain(producer: Any) -> None:
-        good, bad = await producer.send(TOPIC, b"good", partition=1), await producer.send(TOPIC, b"bad", partition=0)
-        told = await asyncio.gather(good, bad, return_exceptions=True)
-        assert told[0].offset == 0  # type: ignore[union-attr]
-        assert isinstance(told[1], errors.InvalidRecordError)
-        assert isinstance(told[1].__cause__, ZeroDivisionError)
-        assert (await producer.send_and_wait(TOPIC, b"later", partition=0)).offset == 0
+    """They stayed on the first, for no row fitted exactly: a new batch was begun there, and was not full."""
 
     async def work(_: FakeCluster) -> None:
-        async with cluster.client() as client:
-            if not txn:
-                async with client.producer() as producer:
-                    await plain(producer)
-                return
-            async with client.producer(transactional_id="t") as producer:
-                with pytest.raises(errors.InvalidRecordError, match="could not be encoded"):
-                    async with producer.transaction() as one:
-                        await one.send(TOPIC, b"bad", partition=0)
-                async with producer.transaction() as other:
-                    await other.send(TOPIC, b"good", partition=1)
+        many: dict[str, Any] = {"transactional_id": "t", "batch_size": 2_000}
+        async with cluster.client() as client, client.producer(**many) as producer, producer.transaction() as txn:
+            for _ in range(200):
+                await txn.send(TOPIC, bytes(size))
+                await asyncio.sleep(pause_s)
 
     cluster.run(work)
-    assert cluster.values(1) == [b"good"]
+    assert [80 < len(cluster.values(number)) < 120 for number in range(2)] == [True, True]
 
 
-@pytest.mark.parametrize("txn", [None, "t"])
-def test_a_defect_of_a_producer_is_told_in_its_own_words(cluster: FakeCluster, txn: str | None) -> None:
+def test_a_transaction_of_a_few_records_without_a_key_stays_on_one_partition(cluster: FakeCluster) -> None:
     async def work(_: FakeCluster) -> None:
-        async with cluster.client() as client:
-            producer = await client.producer(transactional_id=txn).start()
-            if txn is not None:
-                await producer.begin_transaction()
-            producer._sender._crashed(ZeroDivisionError("a defect"))
-            with pytest.raises(errors.OncelogError, match=r"writes nothing more: .* report this: .*a defect") as raised:
-                producer._sender.refuse_when_over()
-            assert isinstance(raised.value, errors.IllegalStateError if txn is None else errors.InvalidTxnStateError)
-            await producer.close()
+        async with (
+            cluster.client() as client,
+            client.producer(transactional_id="t") as producer,
+            producer.transaction() as txn,
+        ):
+            for _ in range(20):
+                await txn.send(TOPIC, b"v")
+                await cluster.pause()
 
     cluster.run(work)
-
-
-@pytest.mark.parametrize("txn", [None, "t"])
-def test_what_a_defect_drops_after_it_was_sent_is_not_told_as_certainly_failed(
-    cluster: FakeCluster, txn: str | None
-) -> None:
-    async def work(_: FakeCluster) -> None:
-        async with cluster.client() as client:
-            producer = await client.producer(transactional_id=txn, linger_ms=50).start()
-            writes: Any = producer if txn is None else await producer.begin_transaction()
-            cluster.fail("Produce", Lost())
-            sent = await writes.send(TOPIC, b"written", partition=0)
-            await asyncio.sleep(0.1)
-            queued = await writes.send(TOPIC, b"never sent", partition=1)
-            producer._sender._crashed(ZeroDivisionError("a defect"))
-            with pytest.raises(errors.DeliveryTimedOutError, match=r"not known whether .* were written: .*a defect"):
-                sent.result()
-            with pytest.raises(errors.OncelogError, match="a defect") as told:
-                queued.result()
-            assert not isinstance(told.value, errors.DeliveryTimedOutError)
-            await producer.close()
-
-    cluster.run(work)
-    assert (cluster.values(0), cluster.values(1)) == ([b"written"], [])
-
-
-def functions_of(error: BaseException) -> list[str]:
-    """Names of the functions through which it was raised, as its traceback has them."""
-    return [frame.name for frame in traceback.extract_tb(error.__traceback__)]
-
-
-def test_a_failure_does_not_grow_with_each_flush_of_a_participant(cluster: FakeCluster) -> None:
-    async def work(_: FakeCluster) -> None:
-        async with cluster.client() as client, await client.join_transaction("t", "run", "app", 1) as participant:
-            cluster.fail("append", errors.InvalidRecordError())
-            await participant.send(TOPIC, b"a", partition=0)
-            told = []
-            for _ in range(3):
-                with pytest.raises(errors.InvalidRecordError) as raised:
-                    await participant.flush()
-                told.append(functions_of(raised.value))
-            assert told == [told[0]] * 3
-
-    cluster.run(work)
-
-
-def test_a_failure_that_a_delivery_has_raised_does_not_grow_with_the_flush_that_raises_it(cluster: FakeCluster) -> None:
-    async def work(_: FakeCluster) -> None:
-        async with cluster.client() as client, client.producer(linger_ms=50) as producer:
-            first = await producer.send(TOPIC, b"a", partition=0)
-            await producer.send(TOPIC, b"b", partition=1)
-            producer._sender._crashed(ZeroDivisionError("a defect"))
-            with pytest.raises(errors.IllegalStateError):
-                first.result()
-            with pytest.raises(errors.IllegalStateError) as raised:
-                await producer.flush()
-            assert "result" not in functions_of(raised.value)
-
-    cluster.run(work)
+    assert sorted(len(cluster.values(number)) for number in range(2)) == [0, 20]

@@ -226,3 +226,32 @@ def test_what_may_be_in_the_old_topic_never_reaches_the_new_one(cluster: FakeClu
             assert [record.value for _, record in cluster.logs[PartitionId(new_id, 0)].records] == [b"1"]
 
     cluster.run(work)
+
+
+def test_a_new_leader_is_found(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(**fast()) as producer:
+            await producer.send_and_wait(TOPIC, b"0", partition=0)
+            cluster.leaders[0], cluster.epochs[0] = None, 1
+            waiting = await producer.send(TOPIC, b"1", partition=0)
+            await asyncio.sleep(0.3)
+            assert not waiting.done()
+            cluster.leaders[0], cluster.epochs[0] = BROKERS[1], 2
+            assert (await waiting).offset == 1
+
+    cluster.run(work)
+
+
+def test_a_frozen_leader_is_left_when_another_one_was_elected(cluster: FakeCluster) -> None:
+    def freeze(address: str, request: Any) -> BaseException:
+        cluster.leaders[0], cluster.epochs[0] = BROKERS[1], 1
+        return Lost()
+
+    cluster.fail("Produce", freeze)
+
+    async def work(_: FakeCluster) -> float:
+        async with cluster.client(request_timeout_ms=30_000) as client, client.producer() as producer:
+            await producer.send_and_wait(TOPIC, b"v", partition=0)
+            return cluster.loop.time()
+
+    assert cluster.run(work) < 3.0

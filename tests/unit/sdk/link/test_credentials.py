@@ -1,36 +1,15 @@
-"""Who a client is, as options say it: one way at a time, and no secret in what can be read."""
+"""A client shows a token or a password, asks for a token anew for each link, and shows no secret where others could read it."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from oncelog.config import ClientConfig
 from oncelog.errors import AuthenticationError, ConfigError
-from oncelog.link.credentials import Credentials, check_way, credentials_of
-from oncelog_cli.terminal.profiles import checked
-from oncelog_cli.terminal.session import identity_options
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"token": "t", "token_file": "f"},
-        {"token": "t", "username": "u", "password": "p"},
-        {"token_file": "f", "token_provider": lambda: ""},
-        {"username": "u"},
-        {"password": "p"},
-        {"username": "u", "password": "p", "password_file": "f"},
-    ],
-    ids=str,
-)
-def test_options_that_contradict_each_other(options: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError):
-        ClientConfig(**options)
+from oncelog.link.credentials import TOKEN_BYTES_MAX, Credentials, check_way, credentials_of
 
 
 def test_no_secret_stands_in_a_repr() -> None:
@@ -83,24 +62,48 @@ def test_secrets_go_over_tls_or_to_this_machine(address: str) -> None:
         check_way(here, is_tls=False)
 
 
-def test_the_command_line_takes_secrets_from_files_or_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ONCELOG_TOKEN", "t")
-    monkeypatch.setenv("ONCELOG_PASSWORD", "p")
-    none = argparse.Namespace(token_file="", username="", password_file="")
-    assert identity_options(none) == {"token": "t"}
-    assert identity_options(argparse.Namespace(**{**vars(none), "token_file": "f"})) == {"token_file": "f"}
-    user = argparse.Namespace(**{**vars(none), "username": "u"})
-    assert identity_options(user) == {"username": "u", "password": "p"}
-    user.password_file = "f"
-    assert identity_options(user) == {"username": "u", "password_file": "f"}
+def test_a_token_is_asked_for_anew_for_each_link(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    credentials = Credentials(token_file=str(file))
+
+    async def work() -> None:
+        for token in ("first", "second"):
+            file.write_text(f" {token}\n")
+            assert await credentials.metadata() == (("authorization", f"Bearer {token}"),)
+
+    asyncio.run(work())
 
 
-def test_a_profile_keeps_paths_and_no_secret() -> None:
-    assert set(checked(["token_file=/t", "username=u", "password_file=/p"])) == {
-        "token_file",
-        "username",
-        "password_file",
-    }
-    for name in ("token", "password"):
-        with pytest.raises(ConfigError):
-            checked([f"{name}=x"])
+@pytest.mark.parametrize("token", ["", " ", "two words", "café", "a\nb", "x" * (TOKEN_BYTES_MAX + 1)], ids=ascii)
+def test_what_is_no_token_is_refused_and_not_repeated(token: str) -> None:
+    with pytest.raises(AuthenticationError, match="token_provider holds no token") as caught:
+        asyncio.run(Credentials(token_provider=lambda: token).metadata())
+    assert token.strip() == "" or token not in str(caught.value)
+
+
+def test_a_token_file_that_is_not_there_is_named() -> None:
+    with pytest.raises(AuthenticationError, match="token_file /nowhere/t: No such file"):
+        asyncio.run(Credentials(token_file="/nowhere/t").metadata())
+
+
+def test_a_user_shows_no_token_and_salts_the_password_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    worked = []
+
+    def salted(password: str, salt: bytes, iterations: int) -> bytes:
+        worked.append((password, salt, iterations))
+        return b"%d" % len(worked)
+
+    monkeypatch.setattr("oncelog.link.credentials.salted", salted)
+    user = Credentials(username="u", password="pencil")
+
+    async def work() -> None:
+        assert await user.metadata() == ()
+        assert [await user.salted(b"s", 4_096), await user.salted(b"s", 4_096), await user.salted(b"t", 4_096)] == [
+            b"1",
+            b"1",
+            b"2",
+        ]
+
+    asyncio.run(work())
+    assert (user.mechanism, Credentials(token="t").mechanism) == ("SCRAM-SHA-512", "")
+    assert user.exchange().first() != user.exchange().first(), "each link has a nonce of its own"

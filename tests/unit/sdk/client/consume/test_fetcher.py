@@ -1,0 +1,177 @@
+"""Fetched batches are kept ready: faults that pass are not seen, and what does not pass is told once."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import Any
+
+import pytest
+
+from oncelog import errors
+from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, FakeCluster
+from tests.unit.sdk.client.reading import EARLIEST, P0, append, values
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    made = FakeCluster()
+    append(made, [b"0", b"1", b"2"])
+    append(made, [b"3", b"4"])
+    append(made, [b"x"], partition=1)
+    return made
+
+
+def test_a_long_poll_ends_when_something_arrives(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(fetch_max_wait_ms=60_000) as consumer:
+            await consumer.assign([P0])
+            assert await consumer.position(P0) == 5, "latest is the default"
+            waiting = asyncio.get_running_loop().create_task(consumer.getmany())
+            await asyncio.sleep(0.5)
+            append(cluster, [b"new"])
+            assert values(await waiting) == [b"new"]
+            assert cluster.loop.time() < 1.0
+
+    cluster.run(work)
+
+
+def test_a_new_leader_is_followed(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(**EARLIEST) as consumer:
+            await consumer.assign([P0])
+            assert len(await consumer.getmany()) == 5
+            cluster.leaders[0], cluster.epochs[0] = BROKERS[1], 1
+            append(cluster, [b"after"])
+            assert values(await consumer.getmany(timeout_ms=2_000)) == [b"after"]
+
+    cluster.run(work)
+
+
+@pytest.mark.parametrize("fault", [errors.NetworkError(), errors.NetworkError(refused="true"), errors.StorageError()])
+def test_passing_faults_are_not_seen(cluster: FakeCluster, fault: errors.OncelogError) -> None:
+    cluster.fail("Fetch", fault, fault)
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(**EARLIEST) as consumer:
+            await consumer.assign([P0])
+            assert len(await consumer.getmany(timeout_ms=2_000)) == 5
+
+    cluster.run(work)
+
+
+def test_an_offset_out_of_range_follows_the_rule(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            async with client.consumer(**EARLIEST) as consumer:
+                await consumer.assign([P0])
+                consumer.seek(P0, 1_000)
+                assert len(await consumer.getmany(timeout_ms=2_000)) == 5
+            async with client.consumer(auto_offset_reset="none") as strict:
+                await strict.assign([P0])
+                with pytest.raises(errors.OffsetOutOfRangeError):
+                    await strict.getmany(timeout_ms=100)
+                strict.seek(P0, 1_000)
+                with pytest.raises(errors.OffsetOutOfRangeError):
+                    await strict.getmany(timeout_ms=1_000)
+
+    cluster.run(work)
+
+
+def test_a_deleted_topic_is_an_error(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(**EARLIEST) as consumer:
+            await consumer.assign([P0])
+            await consumer.getmany()
+            cluster.topic_exists = False
+            cluster.fail("Fetch", *(errors.UnknownTopicError() for _ in range(20)))
+            with pytest.raises(errors.UnknownTopicError):
+                await consumer.getmany(timeout_ms=5_000)
+
+    cluster.run(work)
+
+
+def fetches(cluster: FakeCluster) -> list[tuple[str, list[tuple[int, int]]]]:
+    """(address, (partition, offset) of each that was asked for) of every call."""
+    return [
+        (address, [(item.partition, item.fetch_offset) for item in request.partitions])
+        for address, method, request in cluster.calls
+        if method.endswith(".Fetch")
+    ]
+
+
+def test_everything_of_a_leader_travels_in_one_call() -> None:
+    cluster = FakeCluster(partitions=4)
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(TOPIC, **EARLIEST) as consumer:
+            await consumer.getmany(timeout_ms=10)
+
+    cluster.run(work)
+    assert sorted(fetches(cluster)[:2]) == [(BROKERS[0], [(0, 0), (2, 0)]), (BROKERS[1], [(1, 0), (3, 0)])]
+
+
+def test_a_partition_has_one_fetch_on_its_way_and_the_next_begins_where_it_ended(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        options: dict[str, Any] = {**EARLIEST, "fetch_max_wait_ms": 10_000}
+        async with cluster.client() as client, client.consumer(**options) as consumer:
+            await consumer.assign([P0])
+            for _ in range(5):
+                await consumer.getmany(timeout_ms=100)
+
+    cluster.run(work)
+    assert [asked for _, asked in fetches(cluster)] == [[(0, 0)], [(0, 5)]]
+
+
+def test_what_is_buffered_is_bounded_and_goes_on_when_it_was_read(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        options: dict[str, Any] = {**EARLIEST, "max_buffered_bytes": 1 << 20, "fetch_max_wait_ms": 10_000}
+        async with cluster.client() as client, client.consumer(**options) as consumer:
+            append(cluster, [Random(1).randbytes(2 << 20)])
+            await consumer.assign([P0])
+            assert await consumer.position(P0) == 0
+            consumer._fetcher.kick()
+            await asyncio.sleep(5)
+            assert [asked for _, asked in fetches(cluster)] == [[(0, 0)]]
+            assert len(await consumer.getmany(timeout_ms=1_000)) == 6
+            await asyncio.sleep(1)
+            assert [asked for _, asked in fetches(cluster)] == [[(0, 0)], [(0, 6)]]
+
+    cluster.run(work)
+
+
+def test_an_answer_for_a_position_that_was_left_counts_no_more(cluster: FakeCluster) -> None:
+    arrived = asyncio.Event()
+    cluster.fail("Fetch", lambda *_: arrived.set())
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(**EARLIEST) as consumer:
+            await consumer.assign([P0])
+            reading = asyncio.ensure_future(consumer.getmany(timeout_ms=1_000))
+            await arrived.wait()
+            consumer.seek(P0, 4)
+            assert values(await reading) == [b"4"]
+            assert await consumer.getmany(timeout_ms=100) == [], "neither records nor a complaint about them"
+
+    cluster.run(work)
+
+
+def test_a_deposed_leader_is_not_believed(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(**EARLIEST) as consumer:
+            cluster.epochs[0] = 3
+            await consumer.assign([P0])
+            assert len(await consumer.getmany(timeout_ms=1_000)) == 5
+            cluster.lies["Fetch"] = of_an_older_epoch
+            append(cluster, [b"of a deposed leader"])
+            assert await consumer.getmany(timeout_ms=300) == []
+            del cluster.lies["Fetch"]
+            assert values(await consumer.getmany(timeout_ms=5_000)) == [b"of a deposed leader"]
+
+    cluster.run(work)
+
+
+def of_an_older_epoch(_: Any, reply: Any, payload: bytes) -> tuple[Any, bytes]:
+    for item in reply.partitions:
+        item.leader_epoch = 2
+    return reply, payload
