@@ -46,7 +46,7 @@ def test_a_participant_writes_under_its_own_id_and_the_driver_commits(cluster: F
 
 
 def test_a_participant_writes_many_records_in_one_call(cluster: FakeCluster) -> None:
-    """new_user.md 3, "two-phase sink": the rows of a part went one `send` after the other."""
+    """Regression: the rows of a part went one `send` after the other."""
 
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client:
