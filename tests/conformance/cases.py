@@ -56,7 +56,6 @@ _CLIENT: Final = "unit/coordinator/core/transactions/test_client_decisions.py::"
 _PARTICIPANTS: Final = "unit/coordinator/core/transactions/test_participant_decisions.py::"
 _BLOCKS: Final = "unit/pid_allocator/core/test_blocks.py::"
 _SHARD: Final = "unit/coordinator/shard/test_shard.py::"
-_MARKERS: Final = "unit/coordinator/effects/test_markers.py::"
 _NO_EPOCH_LIMIT: Final = (
     "session epochs have 32 bits and only fence sessions; no epoch is used up by transactions, none is reserved, and a "
     "producer id is never rotated"
@@ -133,7 +132,7 @@ HOLES: Final[dict[int, Case]] = {
         "for ever, with a bounded list",
         "test_hole_15_below_the_list_the_answer_is_forgotten",
         "test_hole_15_a_fenced_session_cannot_use_the_next_number",
-        _CLIENT + "test_77_an_idle_id_expires_and_keeps_what_must_stay",
+        "unit/coordinator/core/transactions/test_timeouts.py::test_77_an_idle_id_expires_and_keeps_what_must_stay",
     ),
     16: _coordinator(
         "the token",
@@ -190,7 +189,7 @@ HOLES: Final[dict[int, Case]] = {
         "conformance/test_holes_replication.py::test_hole_25_followers_of_an_idle_partition_learn_the_last_watermark",
         "conformance/test_holes_replication.py::test_hole_25_a_flipped_bit_in_the_leaders_fields_is_found",
         _PARTICIPANTS + "test_25_the_33rd_zombie_does_not_own_again",
-        _PARTICIPANTS + "test_180_a_lease_is_renewed_by_any_participant_and_ends_what_nobody_finishes",
+        "unit/coordinator/core/transactions/test_timeouts.py::test_180_a_lease_is_renewed_by_any_participant_and_ends_what_nobody_finishes",
     ),
 }
 
@@ -327,9 +326,12 @@ CASES: Final[dict[str, Case]] = {
     "C77": _txn(
         "id expiry",
         "test_c77_c81_c82_an_expired_id_begins_again_with_the_next_number",
-        _CLIENT + "test_77_ids_with_work_do_not_expire",
+        "unit/coordinator/core/transactions/test_timeouts.py::test_77_ids_with_work_do_not_expire",
     ),
-    "C79": Case("very many expired ids", (_CLIENT + "test_79_many_time_outs_are_decided_in_portions",)),
+    "C79": Case(
+        "very many expired ids",
+        ("unit/coordinator/core/transactions/test_timeouts.py::test_79_many_time_outs_are_decided_in_portions",),
+    ),
     "C80": Case("a log that cannot be read", (_SHARD + "test_80_a_log_that_cannot_be_read_keeps_the_shard_away",)),
     "C81": _txn("a send under an expired id", "test_c77_c81_c82_an_expired_id_begins_again_with_the_next_number"),
     "C82": _txn(
@@ -348,8 +350,8 @@ CASES: Final[dict[str, Case]] = {
     "C92": Case(
         "a partition that the coordinator does not see",
         (
-            _MARKERS + "test_92_a_partition_that_is_not_seen_keeps_its_marker",
-            _MARKERS + "test_13_only_proof_of_deletion_ends_a_marker",
+            "unit/coordinator/effects/test_marker_courier.py::test_92_a_partition_that_is_not_seen_keeps_its_marker",
+            "unit/coordinator/effects/test_marker_courier.py::test_13_only_proof_of_deletion_ends_a_marker",
         ),
     ),
     "C93": _txn(
