@@ -171,7 +171,7 @@ HOLES: Final[dict[int, Case]] = {
         "producer state that is no function of the log",
         "test_hole_23_a_replica_that_begins_above_the_start_knows_older_producers",
         _STATE + "test_state_is_a_function_of_the_log",
-        _STATE + "test_expiry_follows_the_logs_own_time",
+        "unit/partition_leader/core/producers/test_producer_entry.py::test_expiry_follows_the_logs_own_time",
     ),
     24: _replicas(
         "which acknowledgements count",
@@ -252,11 +252,15 @@ CASES: Final[dict[str, Case]] = {
     "B38": _append("no state", "test_b38_without_state_only_zero_is_taken"),
     "B39": Case(
         "an expired producer (known for ever here, so it may go on)",
-        (_STATE + "test_39_an_expired_producer_is_still_known_exactly",),
+        (
+            "unit/partition_leader/core/producers/test_producer_entry.py::test_39_an_expired_producer_is_still_known_exactly",
+        ),
     ),
     "B40": Case(
         "a transaction older than the expiry",
-        (_STATE + "test_40_a_producer_of_an_open_transaction_does_not_expire",),
+        (
+            "unit/partition_leader/core/producers/test_producer_entry.py::test_40_a_producer_of_an_open_transaction_does_not_expire",
+        ),
     ),
     "B41": Case(
         "the last data deleted",
