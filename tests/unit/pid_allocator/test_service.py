@@ -32,6 +32,7 @@ class Moody:
         self.offered: list[Block] = []
         self.refuse = False
         self.lose_answers = 0
+        self.before_commit: Callable[[], Awaitable[None]] | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -43,6 +44,9 @@ class Moody:
         self.offered += offered
         if offered and self.refuse:
             raise errors.MetadataUnavailableError("no etcd")
+        if offered and self.before_commit is not None:
+            before, self.before_commit = self.before_commit, None
+            await before()
         result: CommitResult = await self._store.commit(compares, puts, deletes)
         if offered and self.lose_answers:
             self.lose_answers -= 1
@@ -162,7 +166,11 @@ def test_a_lost_answer_burns_its_block() -> None:
 def test_a_block_that_somebody_else_won_is_never_used() -> None:
     async def scenario(place: Place) -> None:
         theirs = 10**15
-        await place.set_block(theirs, theirs + BLOCK_SIZE - 1)
+
+        async def win() -> None:
+            await place.set_block(theirs, theirs + BLOCK_SIZE - 1)
+
+        place.etcd.before_commit = win
         await place.take(950)
         await asyncio.sleep(0.5)
         assert (await place.take(100))[50] == theirs + BLOCK_SIZE

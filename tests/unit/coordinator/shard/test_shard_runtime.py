@@ -105,6 +105,17 @@ def test_a_reading_that_needs_it_is_confirmed_by_an_append(world: SimWorld) -> N
     run(world, scenario)
 
 
+def test_a_definite_refusal_is_spoken_only_when_an_append_has_shown_that_nobody_took_over(world: SimWorld) -> None:
+    async def scenario(host: Host) -> None:
+        session = await host.open_transaction()
+        before = len(host.partition.batches)
+        with pytest.raises(errors.ProducerFencedError):
+            await host.shard.ask(cmd.End(cmd.TxnName("t", session.producer_id, 1, 9), True))
+        assert host.partition.batches[before:] == [(1, [(EPOCH_KEY, EpochRecord(1).encode())])]
+
+    run(world, scenario)
+
+
 def test_a_caller_that_goes_away_changes_nothing(world: SimWorld) -> None:
     async def scenario(host: Host) -> None:
         session = await host.open_transaction()

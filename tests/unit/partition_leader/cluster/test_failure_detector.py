@@ -127,6 +127,7 @@ def test_a_report_that_nobody_heard_is_repeated() -> None:
         watching.silent[1] = NetworkError()
         await asyncio.sleep(2)
         assert watching.reports
+        assert watching.place.faults == []
 
     run(scenario)
 

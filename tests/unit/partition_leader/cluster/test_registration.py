@@ -164,7 +164,10 @@ def test_who_finds_a_newer_registration_of_its_id_by_another_is_replaced() -> No
 
 def test_who_is_retired_never_registers_again() -> None:
     async def scenario(node: Node) -> None:
+        found = await node.key()
+        assert found is not None
         node.registration.retire()
+        await node.place.put(KEY, found.value)
         await asyncio.sleep(10)
         assert not node.registration.registered
         assert node.task.done()

@@ -124,12 +124,12 @@ def test_rot_below_the_recovery_point_is_refused_and_the_files_stay() -> None:
 
 def test_9_after_an_unclean_stop_nothing_is_appended_to_an_old_file() -> None:
     async def test(disk: SimDisk) -> None:
-        held = await stopped(disk, clean=False)
+        held = await stopped(disk, 1, clean=False)
         before = {name for name in disk.list(DIRECTORY) if name.endswith(".log")}
         log = await open_log(disk, SMALL)
         write(log, plain())
         new = {name for name in disk.list(DIRECTORY) if name.endswith(".log")} - before
-        assert new == {f"{6:020d}.log"}
+        assert new == {f"{1:020d}.log"}
         assert contents(log).startswith(held)
 
     run(test)

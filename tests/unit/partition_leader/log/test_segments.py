@@ -9,6 +9,7 @@ import pytest
 from oncelog.core.batch.header import read_header
 from oncelog.errors import (
     OffsetOutOfRangeError,
+    StorageError,
 )
 from oncelog_partition_leader.log.partition_log import LogConfig
 from oncelog_runtime.sim.disk import SimDisk
@@ -162,5 +163,77 @@ def test_delete_records_is_durable_and_bounded() -> None:
         heir = disk.after_power_cut()
         again = await open_log(heir)
         assert (again.log_start_offset, again.log_end_offset) == (5, 8)
+
+    run(test)
+
+
+# ---------------------------------------------------------------- syncs and checkpoints
+
+
+def test_9_a_failed_sync_is_final_and_nothing_more_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk)
+        write(log, plain())
+        await log.sync()
+        write(log, plain())
+
+        async def broken(*_: object) -> None:
+            raise StorageError("broken", reason="io")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(type(log._segments[-1].file), "sync", broken)
+            with pytest.raises(StorageError):
+                await log.sync()
+        assert log.synced_end_offset == 1
+        for call in (log.sync(), log.advance_log_start(1), log.apply_retention(NOW_MS, 2)):
+            with pytest.raises(StorageError, match="has failed"):
+                await call
+
+    run(test)
+
+
+def test_7_a_checkpoint_that_cannot_be_stored_harms_nothing_and_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk, replace(SMALL, checkpoint_bytes=1))
+        write(log, plain())
+
+        async def full(*_: object) -> None:
+            raise StorageError("full", reason="full")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(disk, "write_atomic", full)
+            assert await log.sync() == 1
+        assert log.wants_sync, "it stays due"
+        await log.sync()
+        assert not log.wants_sync
+        assert disk.exists(f"{DIRECTORY}/{1:020d}.snapshot")
+
+    run(test)
+
+
+def test_a_segment_ends_with_a_checkpoint_at_the_next_sync() -> None:
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk, SMALL)
+        while len(log._segments) == 1:
+            write(log, plain(b"x" * 90))
+        assert log.wants_sync
+        await log.sync()
+        names = disk.list(DIRECTORY)
+        assert {f"{0:020d}.index", f"{0:020d}.txnindex"} <= set(names)
+        assert f"{log._segments[1].base_offset:020d}.snapshot" in names
+
+    run(test)
+
+
+def test_20_what_is_below_the_synced_end_outlives_a_power_cut_with_its_directory_entry() -> None:
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk, SMALL)
+        for _ in range(9):
+            write(log, plain(b"x" * 90))
+        end = await log.sync()
+        again = await open_log(disk.after_power_cut(), SMALL)
+        assert again.log_end_offset == end == 9
 
     run(test)

@@ -135,6 +135,26 @@ def test_a_tail_that_was_cut_lowers_the_claim_and_keeps_the_seal() -> None:
     run(scenario)
 
 
+def test_a_tail_whose_loss_could_not_be_written_down_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(place: Place) -> None:
+        await (await place.written()).close(clean=False)
+        last = max(name for name in place.disk.list(DIRECTORY) if name.endswith(".log"))
+        place.disk.open(f"{DIRECTORY}/{last}").append([plain()[:-1]])
+        place.incarnation = 60
+
+        async def full(*_: object, **__: object) -> None:
+            raise StorageError("full", reason="full")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(place.opener, "lower_claim", full)
+            with pytest.raises(StorageError):
+                await place.open()
+        assert not (await place.open()).lost_tail, "the first try has cut it"
+        assert place.claim()[1] == 60
+
+    run(scenario)
+
+
 def test_a_claim_that_cannot_be_written_keeps_the_log_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(place: Place) -> None:
         await (await place.written()).close(clean=False)

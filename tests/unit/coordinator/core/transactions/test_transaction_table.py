@@ -20,6 +20,7 @@ from oncelog_coordinator.core.transactions.records import (
     TransactionRecord,
 )
 from oncelog_coordinator.core.transactions.states import Outcome
+from oncelog_coordinator.core.transactions.transaction_index import ParticipantJoined, SignOfLife
 from oncelog_coordinator.core.transactions.transaction_table import TransactionTable, check_record
 from tests.unit.coordinator.driver import P0, P1, Driver
 
@@ -166,3 +167,62 @@ def test_what_must_never_go_back_does_not(back: Callable[[TransactionRecord], Tr
     assert record is not None
     with pytest.raises(AssertionError):
         driver.table.apply(back(record))
+
+
+# ---------------------------------------------------------------- what the table keeps beside the records
+
+
+def test_a_tick_decides_what_is_due_and_says_when_to_look_again() -> None:
+    driver = Driver(LIMITS)
+    session = driver.init(timeout_ms=500)
+    driver.enrol(session, 1, P0)
+    assert driver.table.next_deadline_ms() == driver.now_ms + 500
+    driver.tick(500)
+    assert driver.outcome(1).committed is False
+    assert list(driver.table.index.completing) == ["t"]
+    driver.mark(1, P0)
+    driver.tick(IDLE_MS)
+    driver.tick(KEPT_MS)
+    assert not driver.table.knows("t")
+    assert driver.table.next_deadline_ms() is None
+
+
+def test_participants_and_signs_of_life_belong_to_the_open_number_alone() -> None:
+    driver = Driver(LIMITS)
+    first, second = driver.join(lease_ms=1_000), driver.join(lease_ms=1_000)
+    entry = driver.table.index.entries["t"]
+    assert entry.participants == {first.producer_id, second.producer_id}
+    driver.now_ms += 700
+    late = ParticipantJoined("t", 9, 70, driver.now_ms)
+    driver.table.apply(late)
+    driver.table.apply(SignOfLife("t", 9, driver.now_ms + 70))
+    assert 70 not in entry.participants
+    driver.table.apply(SignOfLife("t", first.txn_no, driver.now_ms))
+    driver.tick(700)
+    assert driver.outcome(first.txn_no).committed is None, "somebody lived 700 ms ago"
+    driver.do(cmd.Abort("t", "r1", first.txn_no, "app", 0))
+    assert not entry.participants
+
+
+def test_markers_of_a_complete_transaction_are_forgotten_and_others_stay(driver: Driver) -> None:
+    session = driver.init()
+    for n in (1, 2):
+        driver.enrol(session, n, P0, P1)
+        driver.end(session, n)
+        driver.mark(n, P0)
+    entry = driver.table.index.entries["t"]
+    assert set(entry.markers_in) == {1, 2}
+    driver.mark(1, P1)
+    assert (set(entry.markers_in), set(entry.markers_done)) == ({2}, {2})
+
+
+@pytest.mark.parametrize("tid", ["token", "numbers"])
+def test_what_has_not_expired_or_must_last_is_not_removed(tid: str) -> None:
+    driver = Driver(LIMITS)
+    driver.init("numbers")
+    driver.do(cmd.Commit("token", "r1", 0, cmd.BatchName("a", 1, "1"), (), driver.fresh()))
+    with pytest.raises(AssertionError, match="has not expired"):
+        driver.table.apply(rec.Tombstone(f"txn:{tid}"))
+    driver.tick(IDLE_MS)
+    with pytest.raises(AssertionError, match="never forgotten" if tid == "token" else "higher numbers"):
+        driver.table.apply(rec.Tombstone(f"txn:{tid}"))
