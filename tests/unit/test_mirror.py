@@ -23,6 +23,11 @@ MIRRORS: Final = {
     "services/partition_leader/oncelog_partition_leader": "partition_leader",
     "services/pid_allocator/oncelog_pid_allocator": "pid_allocator",
 }
+_COORDINATOR: Final = "services/coordinator/oncelog_coordinator"
+_BROKER: Final = "services/partition_leader/oncelog_partition_leader"
+_ALL_SERVICES: Final = (
+    "tests/integration/test_metrics.py::test_every_metric_of_the_table_is_exported_by_the_services_that_it_names"
+)
 COVERED: Final[dict[str, str]] = {
     "services/runtime/oncelog_runtime/config/startup_error.py": (
         "tests/unit/runtime/adapters/grpc/test_grpc_server.py::test_a_port_that_another_process_has_names_the_flag_that_changes_it"
@@ -36,6 +41,15 @@ COVERED: Final[dict[str, str]] = {
     "sdk/oncelog/errors/fatal.py": "tests/unit/sdk/errors/test_errors_package.py::test_a_file_holds_one_family",
     "sdk/oncelog/ports.py": "tests/contracts/transport_suite.py",
     "sdk/oncelog/types.py": "tests/unit/sdk/client/test_stays_here.py::test_plain_values_travel",
+    f"{_COORDINATOR}/__main__.py": _ALL_SERVICES,
+    f"{_COORDINATOR}/core/decision.py": "tests/unit/coordinator/shard/test_shard_runtime.py::"
+    "test_complete_waits_for_company_and_is_logged_after_a_while",
+    f"{_COORDINATOR}/core/offsets/offset_commands.py": "tests/unit/coordinator/core/offsets/test_offset_table.py",
+    f"{_COORDINATOR}/core/transactions/commands.py": "tests/unit/coordinator/core/transactions/test_client_decisions.py",
+    f"{_BROKER}/__main__.py": "tests/integration/test_command_line.py::test_a_taken_port_is_explained",
+    f"{_BROKER}/core/producers/decisions.py": "tests/unit/partition_leader/core/producers/test_producer_state.py",
+    f"{_BROKER}/partition/commands.py": "tests/unit/partition_leader/partition/test_leadership.py",
+    "services/pid_allocator/oncelog_pid_allocator/__main__.py": _ALL_SERVICES,
 }
 """Module -> the test that covers it, `tests/...py::name` or a whole file."""
 COVERED_MAX: Final = 20

@@ -51,6 +51,9 @@ def _producers(title: str, *names: str) -> Case:
     return _in("conformance/producers/test_producer_retries.py", title, *names)
 
 
+_ENTRY: Final = "unit/partition_leader/core/producers/test_producer_entry.py::"
+_TIMEOUTS: Final = "unit/coordinator/core/transactions/test_timeouts.py::"
+_COURIER: Final = "unit/coordinator/effects/test_marker_courier.py::"
 _STATE: Final = "unit/partition_leader/core/producers/test_producer_state.py::"
 _CLIENT: Final = "unit/coordinator/core/transactions/test_client_decisions.py::"
 _PARTICIPANTS: Final = "unit/coordinator/core/transactions/test_participant_decisions.py::"
@@ -133,7 +136,7 @@ HOLES: Final[dict[int, Case]] = {
         "for ever, with a bounded list",
         "test_below_the_list_the_answer_is_forgotten",
         "test_a_fenced_session_cannot_use_the_next_number",
-        _CLIENT + "test_77_an_idle_id_expires_and_keeps_what_must_stay",
+        _TIMEOUTS + "test_77_an_idle_id_expires_and_keeps_what_must_stay",
     ),
     16: _coordinator(
         "the token",
@@ -172,7 +175,7 @@ HOLES: Final[dict[int, Case]] = {
         "producer state that is no function of the log",
         "test_a_replica_that_begins_above_the_start_knows_older_producers",
         _STATE + "test_state_is_a_function_of_the_log",
-        _STATE + "test_expiry_follows_the_logs_own_time",
+        _ENTRY + "test_expiry_follows_the_logs_own_time",
     ),
     24: _replicas(
         "which acknowledgements count",
@@ -190,7 +193,7 @@ HOLES: Final[dict[int, Case]] = {
         "conformance/replication/test_replica_failures.py::test_followers_of_an_idle_partition_learn_the_last_watermark",
         "conformance/replication/test_replica_failures.py::test_a_flipped_bit_in_the_leaders_fields_is_found",
         _PARTICIPANTS + "test_25_the_33rd_zombie_does_not_own_again",
-        _PARTICIPANTS + "test_180_a_lease_is_renewed_by_any_participant_and_ends_what_nobody_finishes",
+        _TIMEOUTS + "test_180_a_lease_is_renewed_by_any_participant_and_ends_what_nobody_finishes",
     ),
 }
 
@@ -253,11 +256,11 @@ CASES: Final[dict[str, Case]] = {
     "B38": _append("no state", "test_without_state_only_zero_is_taken"),
     "B39": Case(
         "an expired producer (its state is kept, so it may go on)",
-        (_STATE + "test_39_an_expired_producer_is_still_known_exactly",),
+        (_ENTRY + "test_39_an_expired_producer_is_still_known_exactly",),
     ),
     "B40": Case(
         "a transaction older than the expiry",
-        (_STATE + "test_40_a_producer_of_an_open_transaction_does_not_expire",),
+        (_ENTRY + "test_40_a_producer_of_an_open_transaction_does_not_expire",),
     ),
     "B41": Case(
         "the last data deleted",
@@ -325,9 +328,9 @@ CASES: Final[dict[str, Case]] = {
     "C77": _txn(
         "id expiry",
         "test_an_expired_id_begins_again_with_the_next_number",
-        _CLIENT + "test_77_ids_with_work_do_not_expire",
+        _TIMEOUTS + "test_77_ids_with_work_do_not_expire",
     ),
-    "C79": Case("very many expired ids", (_CLIENT + "test_79_many_time_outs_are_decided_in_portions",)),
+    "C79": Case("very many expired ids", (_TIMEOUTS + "test_79_many_time_outs_are_decided_in_portions",)),
     "C80": Case("a log that cannot be read", (_SHARD + "test_80_a_log_that_cannot_be_read_keeps_the_shard_away",)),
     "C81": _txn("a send under an expired id", "test_an_expired_id_begins_again_with_the_next_number"),
     "C82": _txn(
@@ -346,8 +349,8 @@ CASES: Final[dict[str, Case]] = {
     "C92": Case(
         "a partition that the coordinator does not see",
         (
-            _MARKERS + "test_92_a_partition_that_is_not_seen_keeps_its_marker",
-            _MARKERS + "test_13_only_proof_of_deletion_ends_a_marker",
+            _COURIER + "test_92_a_partition_that_is_not_seen_keeps_its_marker",
+            _COURIER + "test_13_only_proof_of_deletion_ends_a_marker",
         ),
     ),
     "C93": _txn(

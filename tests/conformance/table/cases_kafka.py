@@ -8,6 +8,8 @@ from tests.conformance.table.cases import CASES, HOLES, Case
 from tests.conformance.table.cases_later import LATER
 from tests.conformance.table.cases_outcomes import OUTCOMES
 
+_COURIER: Final = "unit/coordinator/effects/test_marker_courier.py::"
+_ENTRY: Final = "unit/partition_leader/core/producers/test_producer_entry.py::"
 _STATE: Final = "unit/partition_leader/core/producers/test_producer_state.py::"
 _MARKERS: Final = "unit/coordinator/effects/test_markers.py::"
 
@@ -46,7 +48,7 @@ WEAKNESSES: Final[dict[str, Case]] = {
     "W13": _as(
         "a marker that is skipped because metadata does not show its partition",
         "C92",
-        tests=(_MARKERS + "test_13_only_proof_of_deletion_ends_a_marker",),
+        tests=(_COURIER + "test_13_only_proof_of_deletion_ends_a_marker",),
     ),
     "W14": Case(
         "one slow transaction holds back every read_committed reader of its partitions",
@@ -71,7 +73,7 @@ WEAKNESSES: Final[dict[str, Case]] = {
     "W19": _as(
         "the state of many short-lived producers fills the memory",
         "B39",
-        tests=(_STATE + "test_expiry_follows_the_logs_own_time",),
+        tests=(_ENTRY + "test_expiry_follows_the_logs_own_time",),
     ),
     "W20": _as("a clock that steps back breaks a transition", "C71"),
     "W21": _as(

@@ -10,6 +10,8 @@ from typing import Final
 
 from tests.conformance.table.cases import Case
 
+_SEGMENTS: Final = "unit/partition_leader/log/test_segments.py::"
+_TIMEOUTS: Final = "unit/coordinator/core/transactions/test_timeouts.py::"
 _LEADER: Final = "unit/partition_leader/"
 _STATE: Final = f"{_LEADER}core/producers/test_producer_state.py::"
 _REPLICAS: Final = f"{_LEADER}core/replication/test_replica_set.py::"
@@ -89,7 +91,7 @@ LATER: Final[dict[str, Case]] = {
     "G145": _in(
         _LOG,
         "retention by time, size and start",
-        "test_145_whole_segments_go_by_time_size_and_start",
+        _SEGMENTS + "test_145_whole_segments_go_by_time_size_and_start",
         f"{_LEADER}core/log/test_retention.py::test_whole_segments_oldest_first",
     ),
     "G149": _in(
@@ -130,7 +132,7 @@ LATER: Final[dict[str, Case]] = {
     "K180": _in(
         _PARTICIPANTS,
         "a driver that dies before its commit",
-        "test_180_a_lease_is_renewed_by_any_participant_and_ends_what_nobody_finishes",
+        _TIMEOUTS + "test_180_a_lease_is_renewed_by_any_participant_and_ends_what_nobody_finishes",
         f"{_SIMULATION}test_111_180_what_nobody_ends_is_aborted_and_readers_go_on",
     ),
     "K182": _in(

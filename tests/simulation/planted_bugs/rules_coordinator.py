@@ -24,7 +24,7 @@ PLANTS = [
                 "for effect in decision.effects:\n        self.on_effect(effect)",
             ),
         ),
-        "unit/coordinator/shard/test_shard.py::test_nobody_is_told_uncommitted_state_not_even_by_a_reading_or_a_refusal",
+        "unit/coordinator/shard/test_shard_runtime.py::test_nobody_is_told_uncommitted_state_not_even_by_a_reading_or_a_refusal",
     ),
     without(
         "answer-early",
@@ -40,8 +40,8 @@ PLANTS = [
 """,
             ),
         ),
-        "unit/coordinator/shard/test_shard.py::test_a_reading_that_needs_it_is_confirmed_by_an_append",
-        "unit/coordinator/shard/test_shard.py::test_nobody_is_told_uncommitted_state_not_even_by_a_reading_or_a_refusal",
+        "unit/coordinator/shard/test_shard_runtime.py::test_a_reading_that_needs_it_is_confirmed_by_an_append",
+        "unit/coordinator/shard/test_shard_runtime.py::test_nobody_is_told_uncommitted_state_not_even_by_a_reading_or_a_refusal",
     ),
     without(
         "heal-without-counts",
@@ -68,7 +68,7 @@ PLANTS = [
             self._later(markers)""",
             ),
         ),
-        "unit/coordinator/effects/test_markers.py::test_every_failure_is_tried_again_and_only_where_it_failed",
+        "unit/coordinator/effects/test_marker_courier.py::test_every_failure_is_tried_again_and_only_where_it_failed",
     ),
     without(
         "complete-after-first-marker",

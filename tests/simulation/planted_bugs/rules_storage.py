@@ -22,7 +22,7 @@ PLANTS = [
         "emptied-log-forgets-its-epoch",
         "a log that retention has emptied remembers the epoch of its last record",
         edit(LeaderEpochs, "truncate_head", ("[self._epochs[before] if before else NO_EPOCH]", "[NO_EPOCH]")),
-        "unit/partition_leader/log/test_partition_log.py::test_an_idle_log_is_emptied_by_time",
+        "unit/partition_leader/log/test_segments.py::test_an_idle_log_is_emptied_by_time",
         "unit/partition_leader/log/test_reached_epoch.py::test_a_log_start_at_a_new_epoch_remembers_the_one_before",
         "property/test_leader_epochs.py::test_the_table_says_what_a_plain_list_says",
     ),
@@ -48,7 +48,7 @@ PLANTS = [
             "apply_retention",
             ("unstable = self.producers.transactions.unstable_from(high_watermark)", "unstable = None"),
         ),
-        "unit/partition_leader/log/test_partition_log.py::test_an_open_transaction_keeps_its_records",
+        "unit/partition_leader/log/test_segments.py::test_an_open_transaction_keeps_its_records",
         "conformance/cluster/test_changing_topics.py"
         "::test_records_of_a_partition_to_which_nobody_writes_are_deleted_by_time_on_every_replica",
     ),
@@ -90,7 +90,7 @@ PLANTS = [
         "clean-marker-stays",
         "the marker of a clean stop is removed before anything is written",
         edit(_Recovery, "prepare", ("self._remove(CLEAN_SHUTDOWN)", "pass")),
-        "unit/partition_leader/log/test_partition_log.py::test_the_clean_mark_is_gone_once_the_log_is_open",
+        "unit/partition_leader/log/test_recovery.py::test_the_clean_mark_is_gone_once_the_log_is_open",
     ),
     without(
         "log-start-not-stored",

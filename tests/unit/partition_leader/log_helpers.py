@@ -6,8 +6,11 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, TypeVar
 
+import pytest
+
 from oncelog.core.batch.control import Marker, control_of, seal_fence, seal_marker
 from oncelog.core.batch.header import TRANSACTIONAL, BatchHeader, partition_tag, read_header
+from oncelog.errors import OncelogError
 from oncelog_partition_leader.core.log.aborted_index import AbortedEntry
 from oncelog_partition_leader.core.producers.decisions import BatchDecision, Origin
 from oncelog_partition_leader.core.producers.producer_state import ProducerStates
@@ -119,6 +122,14 @@ class States:
         return decision
 
 
+def refuses(log: States, data: bytes, error: type[OncelogError]) -> None:
+    """Refused, and without a trace."""
+    before = log.states.snapshot()
+    with pytest.raises(error):
+        log.decide(data)
+    assert log.states.snapshot() == before
+
+
 def write(log: PartitionLog, *batches: bytes, epoch: int = 1, now_ms: int = NOW_MS) -> list[Appended]:
     """Appends as leader without judging."""
     return log.append_as_leader([(read_header(data), data) for data in batches], epoch, now_ms)
@@ -135,6 +146,27 @@ def contents(log: PartitionLog, from_offset: int | None = None) -> bytes:
             header = read_header(data, position)
             offset, position = header.next_offset, position + header.batch_length
     return b"".join(parts)
+
+
+def state_of(log: PartitionLog) -> tuple[object, ...]:
+    """Everything that a refused call must leave as it was."""
+    return (
+        log.log_start_offset,
+        log.log_end_offset,
+        log.epochs.entries,
+        log.aborted_between(0, 1 << 40),
+        log.producers.snapshot(),
+        contents(log),
+    )
+
+
+def write_scripted(log: PartitionLog) -> None:
+    """Plain batches and transactions of two writers: committed by one of them, aborted, and one that stays open."""
+    for n in range(4):
+        write(log, batch(1, n), batch(11, 0, 2, txn=(5, n + 1)), batch(12, 0, txn=(5, n + 1)), epoch=n)
+        write(log, plain(b"z" * 90), epoch=n)
+        if n != 2:
+            write(log, marker((5, n + 1), winners=(11,), commit=n != 1), epoch=n)
 
 
 async def open_log(disk: SimDisk, config: LogConfig | None = None, directory: str = DIRECTORY) -> PartitionLog:

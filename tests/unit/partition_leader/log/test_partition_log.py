@@ -18,7 +18,6 @@ from oncelog.errors import (
 )
 from oncelog_partition_leader.core.producers.producer_state import ProducerStates
 from oncelog_partition_leader.log.partition_log import LogConfig, PartitionLog
-from oncelog_partition_leader.log.recovery import set_aside
 from oncelog_runtime.sim.disk import SimDisk
 from tests.unit.partition_leader.log_helpers import (
     DIRECTORY,
@@ -29,29 +28,20 @@ from tests.unit.partition_leader.log_helpers import (
     open_log,
     plain,
     run,
+    state_of,
     write,
+    write_scripted,
 )
 
 SMALL = LogConfig(segment_bytes=600, index_interval_bytes=200, tail_cache_bytes=0)
 
 
-def _state(log: PartitionLog) -> tuple[object, ...]:
-    return (
-        log.log_start_offset,
-        log.log_end_offset,
-        log.epochs.entries,
-        log.aborted_between(0, 1 << 40),
-        log.producers.snapshot(),
-        contents(log),
-    )
-
-
 def _refused(log: PartitionLog, error: type[OncelogError], data: bytes, epoch: int = 1) -> None:
-    before = _state(log)
+    before = state_of(log)
     with pytest.raises(error):
         log.append_as_follower(data, epoch)
     log.check()
-    assert _state(log) == before, "a refused chunk leaves no trace"
+    assert state_of(log) == before, "a refused chunk leaves no trace"
 
 
 # ---------------------------------------------------------------- appends
@@ -91,7 +81,7 @@ def test_a_follower_holds_the_leaders_bytes_and_state() -> None:
         write(leader, batch(1, 0, 2), batch(11, 0, 2, txn=(5, 1)), batch(12, 0, txn=(5, 1)))
         write(leader, marker((5, 1), winners=(11,)), epoch=2, now_ms=NOW_MS + 9)
         follower.append_as_follower(memoryview(contents(leader)), 2)
-        assert _state(follower) == _state(leader)
+        assert state_of(follower) == state_of(leader)
         follower.check()
 
     run(test)
@@ -159,110 +149,6 @@ def test_13_offsets_do_not_wrap() -> None:
     run(test)
 
 
-def test_a_batch_longer_than_a_segment_gets_its_own() -> None:
-    async def test(disk: SimDisk) -> None:
-        log = await open_log(disk, SMALL)
-        write(log, plain())
-        (long,) = write(log, plain(b"x" * 900))
-        write(log, plain())
-        assert log.read(1, 1, 3) == long.data
-        assert len([name for name in disk.list(DIRECTORY) if name.endswith(".log")]) == 3
-        log.check()
-
-    run(test)
-
-
-# ---------------------------------------------------------------- reads
-
-
-@pytest.mark.parametrize("cache_bytes", [0, 400, 1 << 20])
-def test_reads_are_whole_batches_within_bounds(cache_bytes: int) -> None:
-    async def test(disk: SimDisk) -> None:
-        log = await open_log(disk, LogConfig(tail_cache_bytes=cache_bytes))
-        data = [appended.data for n in range(6) for appended in write(log, plain(bytes([n]) * 80, count=3))]
-        assert log.read(0, 1, 18) == data[0], "at least one"
-        assert log.read(4, 1, 18) == data[1], "the batch that contains the offset"
-        assert log.read(3, 400, 18) == data[1] + data[2]
-        assert log.read(0, 1 << 20, 18) == b"".join(data) or cache_bytes == 400
-        assert log.read(0, 1 << 20, 7) == data[0] + data[1], "nothing beyond the end"
-        assert log.read(6, 1 << 20, 6) == b""
-        assert log.read(18, 1 << 20, 18) == b""
-        assert contents(log) == b"".join(data)
-        for offset in (-5, 19):
-            with pytest.raises(OffsetOutOfRangeError):
-                log.read(offset, 100, 18)
-
-    run(test)
-
-
-def test_a_batch_longer_than_the_read_comes_whole() -> None:
-    async def test(disk: SimDisk) -> None:
-        log = await open_log(disk, LogConfig(tail_cache_bytes=0))
-        large = write(log, plain(), plain(b"x" * 300_000), plain())
-        assert log.read(1, 10, 3) == large[1].data
-
-    run(test)
-
-
-def test_segments_roll_by_size_and_reads_cross_them() -> None:
-    async def test(disk: SimDisk) -> None:
-        log = await open_log(disk, SMALL)
-        data = [write(log, plain(bytes([n]) * 60, count=2))[0].data for n in range(20)]
-        assert len([name for name in disk.list(DIRECTORY) if name.endswith(".log")]) > 5
-        assert contents(log) == b"".join(data)
-        for n in range(40):
-            assert log.read(n, 1, 40) == data[n // 2]
-        log.check()
-
-    run(test)
-
-
-@pytest.mark.parametrize("change", ["age", "index", "delta"])
-def test_segments_roll_by_age_index_and_offset_distance(change: str) -> None:
-    async def test(disk: SimDisk) -> None:
-        config = LogConfig(segment_ms=1000, segment_index_bytes=48, index_interval_bytes=0)
-        if change != "index":
-            config = replace(config, segment_index_bytes=1 << 20)
-        log = await open_log(disk, config)
-        for n in range(3):
-            step = 999 if change == "age" else 0
-            count = (1 << 30) if change == "delta" else 1
-            write(log, plain(count=count), now_ms=NOW_MS + n * step)
-        expected = {"age": 2, "index": 1, "delta": 2}[change]
-        assert len([name for name in disk.list(DIRECTORY) if name.endswith(".log")]) == expected
-        if change == "index":
-            write(log, plain())
-            assert len([name for name in disk.list(DIRECTORY) if name.endswith(".log")]) == 2
-        log.check()
-
-    run(test)
-
-
-# ---------------------------------------------------------------- times
-
-
-def test_lookup_by_time_is_precise_to_the_batch() -> None:
-    async def test(disk: SimDisk) -> None:
-        log = await open_log(disk, SMALL)
-        assert log.max_timestamp() is None
-        for n, time in enumerate((100, 300, 200, 500, 400)):
-            write(log, plain(timestamp_ms=time))
-            write(log, marker((9, n + 1)))
-        answers = {t: log.offset_for_timestamp(t) for t in (0, 100, 101, 300, 301, 500, 501)}
-        assert answers == {
-            0: (0, 100),
-            100: (0, 100),
-            101: (2, 300),
-            300: (2, 300),
-            301: (6, 500),
-            500: (6, 500),
-            501: None,
-        }
-        assert log.max_timestamp() == (6, 500)
-
-    run(test)
-
-
 # ---------------------------------------------------------------- stability
 
 
@@ -289,50 +175,16 @@ def test_the_last_stable_offset_waits_for_the_marker_to_be_committed() -> None:
 def test_everything_is_there_after_a_restart(clean: bool, config: LogConfig) -> None:
     async def test(disk: SimDisk) -> None:
         log = await open_log(disk, config)
-        _scripted(log)
+        write_scripted(log)
         await log.advance_log_start(3)
-        before = _state(log)
+        before = state_of(log)
         await log.close(clean)
         again = await open_log(disk, config)
-        assert _state(again) == before
+        assert state_of(again) == before
         again.check()
         assert again.synced_end_offset == again.log_end_offset
         write(again, plain(), epoch=9)
         again.check()
-
-    run(test)
-
-
-def _scripted(log: PartitionLog) -> None:
-    for n in range(4):
-        write(log, batch(1, n), batch(11, 0, 2, txn=(5, n + 1)), batch(12, 0, txn=(5, n + 1)), epoch=n)
-        write(log, plain(b"z" * 90), epoch=n)
-        if n != 2:
-            write(log, marker((5, n + 1), winners=(11,), commit=n != 1), epoch=n)
-
-
-def test_a_clean_start_reads_no_batch() -> None:
-    async def test(disk: SimDisk) -> None:
-        log = await open_log(disk, SMALL)
-        _scripted(log)
-        before = log.producers.snapshot()
-        await log.close()
-        for name in disk.list(DIRECTORY):
-            if name.endswith(".log"):
-                disk.flip_bit(f"{DIRECTORY}/{name}", 70)
-        again = await open_log(disk, SMALL)
-        assert again.producers.snapshot() == before
-
-    run(test)
-
-
-def test_the_clean_mark_is_gone_once_the_log_is_open() -> None:
-    async def test(disk: SimDisk) -> None:
-        log = await open_log(disk)
-        await log.close()
-        assert disk.exists(f"{DIRECTORY}/clean-shutdown")
-        await open_log(disk)
-        assert not disk.after_power_cut().exists(f"{DIRECTORY}/clean-shutdown")
 
     run(test)
 
@@ -359,7 +211,7 @@ def test_a_closed_log_refuses_everything() -> None:
 def test_a_cut_log_is_as_if_it_had_never_been_longer(offset: int, synced: bool) -> None:
     async def test(disk: SimDisk) -> None:
         log = await open_log(disk, SMALL)
-        _scripted(log)
+        write_scripted(log)
         if synced:
             await log.sync()
         chunks, boundary = [], 0
@@ -377,12 +229,12 @@ def test_a_cut_log_is_as_if_it_had_never_been_longer(offset: int, synced: bool) 
         expected = await open_log(disk, SMALL, DIRECTORY.replace("logs/", "logs/copy/"))
         for chunk in chunks:
             expected.append_as_follower(chunk, 9)
-        assert _state(log) == _state(expected)
+        assert state_of(log) == state_of(expected)
         write(log, plain(), epoch=9)
         write(expected, plain(), epoch=9)
         await log.close(clean=False)
         again = await open_log(disk, SMALL)
-        assert _state(again) == _state(expected)
+        assert state_of(again) == state_of(expected)
 
     run(test)
 
@@ -406,7 +258,7 @@ def test_a_cut_at_the_end_is_nothing_and_below_the_log_is_refused() -> None:
 def test_hole_23_a_follower_that_begins_above_takes_the_leaders_state() -> None:
     async def test(disk: SimDisk) -> None:
         leader = await open_log(disk)
-        _scripted(leader)
+        write_scripted(leader)
         end = leader.log_end_offset
         follower = await open_log(disk, directory=DIRECTORY.replace("logs/", "logs/copy/"))
         write(follower, plain(), plain())
@@ -441,79 +293,6 @@ def test_a_bad_snapshot_changes_nothing() -> None:
 # ---------------------------------------------------------------- retention
 
 
-def test_145_whole_segments_go_by_time_size_and_start() -> None:
-    async def test(disk: SimDisk) -> None:
-        log = await open_log(disk, replace(SMALL, retention_ms=1000, retention_bytes=-1))
-        for n in range(12):
-            write(log, plain(b"r" * 80, timestamp_ms=NOW_MS + n * 100))
-        await log.sync()
-        await log.apply_retention(NOW_MS + 1500, high_watermark=0)
-        assert log.log_start_offset == 0, "never at or above the high watermark"
-        await log.apply_retention(NOW_MS + 1500, high_watermark=12)
-        assert log.log_start_offset == 3, "three batches of 200 bytes make a segment"
-        before = _state(log)
-        await log.apply_retention(NOW_MS + 1500, high_watermark=12)
-        assert _state(log) == before, "a second run removes nothing"
-        with pytest.raises(OffsetOutOfRangeError):
-            log.read(2, 1, 12)
-        log.reconfigure(replace(SMALL, retention_ms=-1, retention_bytes=900))
-        await log.apply_retention(NOW_MS + 1500, high_watermark=12)
-        assert log.log_start_offset == 6
-        await log.advance_log_start(10)
-        await log.apply_retention(NOW_MS + 1500, high_watermark=12)
-        assert (log.log_start_offset, log.size_bytes) == (10, 600)
-        log.check()
-
-    run(test)
-
-
-@pytest.mark.parametrize("clean", [True, False])
-def test_an_idle_log_is_emptied_by_time(clean: bool) -> None:
-
-    async def test(disk: SimDisk) -> None:
-        log = await open_log(disk, replace(SMALL, retention_ms=1000, retention_bytes=-1))
-        write(log, batch(1, 0, 5), batch(7, 0, txn=(7, 3)), marker((7, 3)))
-        write(log, plain(b"last"))
-        end, later_ms = log.log_end_offset, NOW_MS + 100_000
-        await log.apply_retention(later_ms, high_watermark=end - 1)
-        assert (log.log_start_offset, log.size_bytes > 0) == (0, True), "never what is not committed"
-        await log.apply_retention(later_ms, high_watermark=end)
-        assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (end, end, 0)
-        before = _state(log)
-        await log.apply_retention(later_ms, high_watermark=end)
-        assert _state(log) == before, "an empty segment is not rolled"
-        await log.close(clean)
-        again = await open_log(disk, SMALL)
-        assert _state(again) == before, "also the epoch of the last record: an election may ask for it"
-        assert again.epochs.last_epoch == 1
-        entry = again.producers.producer(1)
-        assert entry is not None
-        assert entry.window.last_sequence == 4, "producers outlive their records"
-        write(again, plain(b"next"))
-        assert read_header(again.read(end, 1, end + 1)).base_offset == end
-        again.check()
-
-    run(test)
-
-
-def test_an_open_transaction_keeps_its_records() -> None:
-    async def test(disk: SimDisk) -> None:
-        log = await open_log(disk, replace(SMALL, retention_ms=1000, retention_bytes=0))
-        write(log, plain(b"r"), batch(7, 0, txn=(7, 3)))
-        for _ in range(10):
-            write(log, plain(b"r" * 100))
-        await log.apply_retention(NOW_MS + 100_000, high_watermark=log.log_end_offset)
-        assert log.log_start_offset == 0
-        write(log, marker((7, 3)))
-        await log.apply_retention(NOW_MS + 100_000, high_watermark=log.log_end_offset - 1)
-        assert log.log_start_offset == 0, "its marker is not committed"
-        await log.apply_retention(NOW_MS + 100_000, high_watermark=log.log_end_offset)
-        assert log.log_start_offset == log.log_end_offset
-        log.check()
-
-    run(test)
-
-
 @pytest.mark.parametrize("clean", [True, False])
 def test_41_producers_outlive_their_segments(clean: bool) -> None:
     async def test(disk: SimDisk) -> None:
@@ -523,42 +302,12 @@ def test_41_producers_outlive_their_segments(clean: bool) -> None:
             write(log, plain(b"r" * 100))
         await log.apply_retention(NOW_MS, high_watermark=log.log_end_offset)
         assert log.log_start_offset > 5
-        before = _state(log)
+        before = state_of(log)
         await log.close(clean)
         again = await open_log(disk, SMALL)
-        assert _state(again) == before
+        assert state_of(again) == before
         entry = again.producers.producer(1)
         assert entry is not None
         assert entry.window.last_sequence == 4
-
-    run(test)
-
-
-def test_delete_records_is_durable_and_bounded() -> None:
-    async def test(disk: SimDisk) -> None:
-        log = await open_log(disk)
-        write(log, *[plain(count=2) for _ in range(4)])
-        await log.advance_log_start(5)
-        await log.advance_log_start(3)
-        assert log.log_start_offset == 5
-        with pytest.raises(OffsetOutOfRangeError):
-            await log.advance_log_start(9)
-        assert read_header(log.read(5, 1, 8)).base_offset == 4
-        heir = disk.after_power_cut()
-        again = await open_log(heir)
-        assert (again.log_start_offset, again.log_end_offset) == (5, 8)
-
-    run(test)
-
-
-def test_a_quarantined_log_is_set_aside() -> None:
-    async def test(disk: SimDisk) -> None:
-        log = await open_log(disk)
-        write(log, plain())
-        await log.close(clean=False)
-        kept = await set_aside(disk, DIRECTORY)
-        assert disk.exists(f"{kept}/partition.json")
-        fresh = await open_log(disk)
-        assert fresh.log_end_offset == 0
 
     run(test)

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from oncelog.errors import LeaderNotAvailableError
-from oncelog.types import BrokerRef
-from oncelog.v1 import partition_pb2 as pb
 from oncelog_partition_leader.core.replication.replica_set import ReplicaSet
 from oncelog_partition_leader.log.partition_log import LogConfig
-from oncelog_partition_leader.partition.disk_confirmation import DiskConfirmation
-from oncelog_runtime.process.tasks import TaskOwner
 from oncelog_runtime.sim.disk import SimDisk
 from tests.unit.partition_leader import log_helpers
 from tests.unit.partition_leader.partition.test_leadership import Leading, Run, batch, run, turn
@@ -54,18 +48,3 @@ def test_what_follows_a_broken_append_is_refused_and_not_appended(run: Run, monk
         assert leading.log.log_end_offset == 1
 
     run(scenario)
-
-
-def test_a_fault_in_a_question_to_a_follower_keeps_nobody_waiting() -> None:
-    async def scenario() -> None:
-        met: list[BaseException] = []
-        view: Any = SimpleNamespace(address_of=lambda _broker_id: 1 // 0)
-        no_transport: Any = None
-        disks = DiskConfirmation(no_transport, view, lambda: BrokerRef(0, 1), TaskOwner(met.append), 100)
-        for _ in range(2):
-            with pytest.raises(LeaderNotAvailableError):
-                await disks._ask(BrokerRef(1, 1), pb.SyncPartition())
-        await asyncio.sleep(0)
-        assert len(met) == 2, "the owner of the task hears of each"
-
-    asyncio.run(asyncio.wait_for(scenario(), 5))

@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 
 from oncelog import errors
-from oncelog_coordinator.core.decision import TransactionEnded
 from oncelog_coordinator.core.limits import Limits
 from oncelog_coordinator.core.transactions import commands as cmd
 from oncelog_coordinator.core.transactions.records import Target
 from oncelog_coordinator.core.transactions.states import TxnState
 from oncelog_coordinator.core.transactions.transaction_state import ProducerIdNeededError
-from tests.unit.coordinator.driver import P0, P1, P2, Driver, name
+from tests.unit.coordinator.driver import P0, P1, P2, Driver
 
 
 def state(driver: Driver) -> TxnState:
@@ -135,18 +134,6 @@ def test_no_transactional_id_gets_the_producer_id_0(driver: Driver, command: cmd
     assert not driver.table.knows("new")
 
 
-def test_a_number_too_far_above_one_without_its_markers_waits() -> None:
-    driver = Driver(Limits(max_number_span=3))
-    session = driver.init()
-    driver.enrol(session, 1, P0)
-    for number in (1, 2, 3):
-        driver.end(session, number)
-    with pytest.raises(errors.ConcurrentTransactionsError):
-        driver.enrol(session, 4, P1)
-    driver.mark(1, P0)
-    driver.enrol(session, 4, P1)
-
-
 # ---------------------------------------------------------------- enrolment
 
 
@@ -208,17 +195,6 @@ def test_a_decided_transaction_takes_nothing_more(driver: Driver) -> None:
     driver.end(session, 2, commit=False)
     with pytest.raises(errors.TxnAbortedError):
         driver.enrol(session, 2, P1)
-
-
-def test_pipelining_is_bounded_by_five(driver: Driver) -> None:
-    session = driver.init()
-    for n in range(1, 6):
-        driver.enrol(session, n, P0)
-        driver.end(session, n)
-    with pytest.raises(errors.ConcurrentTransactionsError):
-        driver.enrol(session, 6, P0)
-    driver.mark(3, P0)
-    driver.enrol(session, 6, P0)
 
 
 def test_too_many_partitions_are_refused() -> None:
@@ -323,15 +299,6 @@ def test_63_end_by_another_epoch_is_fenced(driver: Driver) -> None:
         driver.do(cmd.End(cmd.TxnName("t", session.producer_id, 1, 5), True))
 
 
-def test_end_of_a_number_that_is_not_next(driver: Driver) -> None:
-    session = driver.init()
-    with pytest.raises(errors.InvalidTxnStateError):
-        driver.end(session, 2)
-    driver.enrol(session, 1, P0)
-    with pytest.raises(errors.ConcurrentTransactionsError):
-        driver.end(session, 2)
-
-
 def test_19_counts_travel_with_the_markers(driver: Driver) -> None:
     session = driver.init()
     driver.enrol(session, 1, P0, P1)
@@ -339,99 +306,11 @@ def test_19_counts_travel_with_the_markers(driver: Driver) -> None:
     assert driver.effects[-1].targets == (Target(*P0, 7), Target(*P1, 0))
 
 
-def test_counts_on_a_partition_that_was_never_enrolled_are_refused(driver: Driver) -> None:
-    session = driver.init()
-    driver.enrol(session, 1, P0)
-    with pytest.raises(errors.InvalidRequestError):
-        driver.end(session, 1, counts={P0: 1, P2: 1})
-
-
 def test_an_abort_ignores_counts(driver: Driver) -> None:
     session = driver.init()
     driver.enrol(session, 1, P0)
     driver.end(session, 1, commit=False, counts={P2: 1})
     assert driver.effects[-1].targets == (Target(*P0),)
-
-
-def test_8_pipelining_survives_compaction(driver: Driver) -> None:
-    session = driver.init()
-    driver.enrol(session, 1, P0, P1)
-    driver.end(session, 1, counts={P0: 3})
-    driver.enrol(session, 2, P0)
-    other = driver.replayed(compacted=True)
-    (markers,) = other.table.pending(other.now_ms)
-    assert (markers.txn_no, markers.committed, markers.targets) == (1, True, (Target(*P0, 3), Target(*P1, 0)))
-    other.end(session, 2, commit=False)
-    assert [m.txn_no for m in other.table.pending(0)] == [1, 2]
-
-
-# ---------------------------------------------------------------- time
-
-
-def test_66_69_a_timeout_aborts_and_the_late_commit_hears_so(driver: Driver) -> None:
-    session = driver.init(timeout_ms=500)
-    driver.enrol(session, 1, P0)
-    driver.tick(499)
-    assert state(driver) is TxnState.ONGOING
-    assert driver.table.next_deadline_ms() == driver.now_ms + 1
-    driver.tick(1)
-    assert state(driver) is TxnState.PREPARE_ABORT
-    with pytest.raises(errors.TxnAbortedError) as info:
-        driver.end(session, 1)
-    assert info.value.requires_abort
-    driver.enrol(session, 2, P0)
-    assert driver.end(session, 2).committed
-
-
-def test_a_timeout_of_an_earlier_life_ends_at_its_own_time_or_one_timeout_after_the_replay(driver: Driver) -> None:
-    session = driver.init(timeout_ms=500)
-    driver.enrol(session, 1, P0)
-    driver.now_ms += 400
-    other = driver.replayed()
-    assert other.table.next_deadline_ms() == driver.now_ms + 100
-    driver.now_ms -= 100_000
-    back = driver.replayed()
-    assert back.table.next_deadline_ms() == driver.now_ms + 500
-    driver.now_ms += 100_000
-
-
-def test_77_an_idle_id_expires_and_keeps_what_must_stay(driver: Driver) -> None:
-    session = driver.init(nonce="a")
-    driver.end(session, 1)
-    driver.tick(7 * 86_400_000 - 1)
-    assert state(driver) is TxnState.COMPLETE_COMMIT
-    driver.tick(1)
-    assert state(driver) is TxnState.DEAD
-    with pytest.raises(errors.InvalidPidMappingError):
-        driver.enrol(session, 2, P0)
-    with pytest.raises(errors.OutcomeForgottenError):
-        driver.outcome(1)
-    back = driver.init(nonce="a")
-    assert (back.producer_id, back.producer_epoch, back.next_txn_no) == (session.producer_id, 1, 3)
-    assert state(driver) is TxnState.COMPLETE_ABORT, "the expired session was given 2, and may have noted it"
-
-
-def test_77_ids_with_work_do_not_expire(driver: Driver) -> None:
-    session = driver.init()
-    driver.enrol(session, 1, P0)
-    driver.end(session, 1)
-    driver.tick(30 * 86_400_000)
-    assert state(driver) is TxnState.PREPARE_COMMIT
-    driver.mark(1, P0)
-    driver.tick(8 * 86_400_000)
-    assert state(driver) is TxnState.DEAD
-
-
-def test_79_many_time_outs_are_decided_in_portions() -> None:
-    driver = Driver(Limits(expire_per_tick=10))
-    for i in range(25):
-        session = driver.init(tid=f"t{i}", timeout_ms=100)
-        driver.do(cmd.Enrol(name(session, 1, f"t{i}"), (P0,)))
-    driver.tick(100)
-    for _ in range(5):
-        driver.tick(0)
-    assert all(view.state is TxnState.PREPARE_ABORT for view in driver.do(cmd.ListIds()))
-    assert len(driver.effects) == 25
 
 
 # ---------------------------------------------------------------- operators
@@ -491,34 +370,3 @@ def test_list_and_describe(driver: Driver) -> None:
     assert driver.do(cmd.Describe("t")).partitions == (P1,)
     with pytest.raises(errors.InvalidPidMappingError):
         driver.do(cmd.Describe("unknown"))
-
-
-# ---------------------------------------------------------------- what metrics are told
-
-
-def test_each_decision_tells_its_outcome_and_how_long_the_transaction_took(driver: Driver) -> None:
-    session = driver.init()
-    assert driver.last.ended == ()
-    driver.enrol(session, 1, P0)
-    driver.now_ms += 1_500
-    driver.end(session, 1)
-    assert driver.last.ended == (TransactionEnded("committed", 1_500),)
-    driver.end(session, 1)
-    assert driver.last.ended == (), "a repeat decides nothing"
-    driver.enrol(session, 2, P0)
-    driver.init()
-    assert driver.last.ended == (TransactionEnded("aborted", 0),)
-    session = driver.init()
-    assert driver.last.ended == (), "4 was given and never used: nothing ended"
-    driver.end(session, 5)
-    assert driver.last.ended == (TransactionEnded("committed", 0),), "it enrolled nothing: it began with its end"
-
-
-def test_a_time_out_is_told_as_such(driver: Driver) -> None:
-    session = driver.init(timeout_ms=1_000)
-    driver.enrol(session, 1, P0)
-    driver.now_ms += 1_000
-    driver.do(cmd.Tick())
-    assert driver.last.ended == (TransactionEnded("timed_out", 1_000),)
-    assert not driver.table.index.open
-    assert list(driver.table.index.completing) == ["t"]

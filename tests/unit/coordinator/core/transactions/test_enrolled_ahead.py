@@ -8,7 +8,7 @@ from oncelog import errors
 from oncelog.types import PartitionId
 from oncelog_coordinator.core.limits import Limits
 from oncelog_coordinator.core.transactions import commands as cmd
-from oncelog_coordinator.core.transactions.records import Expected, TransactionRecord, parse
+from oncelog_coordinator.core.transactions.records import Expected, TransactionRecord
 from oncelog_coordinator.core.transactions.states import TxnState
 from tests.unit.coordinator.driver import P0, P1, P2, TOPIC, Driver, name
 
@@ -37,16 +37,6 @@ def test_an_abort_expects_too(driver: Driver) -> None:
     driver.enrol(session, 1, P0)
     driver.end(session, 1, commit=False)
     assert record(driver).expected == Expected((P0,))
-
-
-def test_the_last_used_stay_when_there_is_no_more_room() -> None:
-    driver = Driver(Limits(expected_partitions=2))
-    session = driver.init()
-    commit(driver, session, 1, P0, P1)
-    commit(driver, session, 2, P0)
-    assert record(driver).expected.partitions == (P1, P0)
-    commit(driver, session, 3, P2)
-    assert record(driver).expected.partitions == (P0, P2)
 
 
 def test_an_expected_partition_is_answered_before_its_record_is_logged(driver: Driver) -> None:
@@ -183,20 +173,6 @@ def test_a_later_life_aborts_the_number_that_may_be_open_before_it_forgets_the_i
     later.do(cmd.Tick())
     assert record(later).dead
     assert later.init().next_txn_no == 4, "the expired session was given 3"
-
-
-def test_a_record_without_expectations_has_the_bytes_of_before() -> None:
-    plain = TransactionRecord("t", 7)
-    assert "expected" not in parse(plain.encode())
-    assert not TransactionRecord.decode(parse(plain.encode())).expected
-
-
-def test_what_comes_from_a_log_is_in_doubt() -> None:
-    known = TransactionRecord("t", 7, expected=Expected((P1, P0), ("g",)))
-    read = TransactionRecord.decode(parse(known.encode()))
-    assert read == known
-    assert read.expected.may_be_open
-    assert not known.expected.may_be_open
 
 
 def test_names_of_another_session_open_nothing(driver: Driver) -> None:

@@ -329,42 +329,11 @@ def test_too_many_apps_are_refused() -> None:
 # ---------------------------------------------------------------- renew, abort, leases
 
 
-def test_180_a_lease_is_renewed_by_any_participant_and_ends_what_nobody_finishes(driver: Driver) -> None:
-    joined = driver.join(lease_ms=1_000)
-    for _ in range(3):
-        driver.tick(900)
-        driver.do(cmd.Renew(participant(joined), "r1"))
-    driver.tick(900)
-    driver.join(lease_ms=1_000)
-    driver.tick(999)
-    assert driver.outcome(1).committed is None
-    driver.tick(1)
-    assert driver.outcome(1).committed is False
-    with pytest.raises(errors.TxnAbortedError):
-        driver.do(cmd.Renew(participant(joined), "r1"))
-
-
-def test_the_hard_cap_ends_a_transaction_that_is_renewed_for_ever(driver: Driver) -> None:
-    joined = driver.join(lease_ms=1_000, max_duration_ms=2_500)
-    for _ in range(2):
-        driver.tick(900)
-        driver.do(cmd.Renew(participant(joined), "r1"))
-    driver.tick(700)
-    assert driver.outcome(1).committed is False
-
-
 def test_renewal_by_a_fenced_run_is_refused(driver: Driver) -> None:
     joined = driver.join(run="r1")
     driver.join(run="r2")
     with pytest.raises(errors.ProducerFencedError):
         driver.do(cmd.Renew(participant(joined), "r1"))
-
-
-def test_a_lease_begins_anew_at_fail_over_the_hard_cap_does_not(driver: Driver) -> None:
-    driver.join(lease_ms=1_000, max_duration_ms=1_500)
-    driver.now_ms += 900
-    other = driver.replayed()
-    assert other.table.next_deadline_ms() == driver.now_ms + 600
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -12,9 +11,7 @@ from oncelog import errors
 from oncelog_coordinator.core.limits import Limits
 from oncelog_coordinator.core.transactions import commands as cmd
 from oncelog_coordinator.core.transactions import records as rec
-from oncelog_coordinator.core.transactions import timeouts
 from oncelog_coordinator.core.transactions.states import TRANSITIONS, Trigger, TxnState
-from oncelog_coordinator.core.transactions.transaction_table import TransactionTable
 from tests.unit.coordinator.driver import P0, P1, Driver, name, participant
 
 IDLE_MS = 10_000
@@ -150,15 +147,6 @@ def test_16_a_token_that_must_last_still_does_when_a_later_batch_of_its_app_may_
     with pytest.raises(errors.BatchRolledBackError):
         driver.do(cmd.Commit("t", "r9", 0, cmd.BatchName("a", 1, "9"), (), driver.fresh()))
     assert driver.do(cmd.Commit("t", "r9", 0, cmd.BatchName("a", 2, "9"))).already_committed
-
-
-def test_16_to_let_a_lasting_token_expire_is_a_broken_invariant() -> None:
-    driver = Driver(LIMITS)
-    driver.do(cmd.Commit("t", "r1", 0, cmd.BatchName("a", 1, "1"), (), driver.fresh()))
-    record = driver.table.index.find("t")
-    assert record is not None
-    with pytest.raises(AssertionError, match="must last"):
-        driver.table.apply(replace(record, tokens=(rec.Token("a", 1, 0, expires=True),)))
 
 
 def test_what_comes_back_before_the_end_is_not_removed(driver: Driver) -> None:
@@ -526,47 +514,10 @@ def test_f_a_clock_that_went_back_removes_nothing_early(driver: Driver) -> None:
     assert not later.table.knows("t")
 
 
-def test_f_the_deadline_is_computed_from_the_record_alone() -> None:
-    record = rec.TransactionRecord("t", 1, updated_ms=100)
-    assert timeouts.idle_deadline_ms(record, LIMITS) == 100 + IDLE_MS
-    assert timeouts.idle_deadline_ms(replace(record, dead=True), LIMITS) == 100 + KEPT_MS
-    lasting = replace(record, dead=True, tokens=(rec.Token("a", 1, 1),))
-    assert timeouts.idle_deadline_ms(lasting, LIMITS) is None
-
-
 # ---------------------------------------------------------------- the log
-
-
-def test_what_is_kept_of_removed_ids_is_read_back() -> None:
-    removed = rec.RemovedIds(70, 4)
-    assert TransactionTable().decode(removed.key, removed.encode()) == removed
-
-
-@pytest.mark.parametrize("removed", [None, [], [1], [1, 2, 3], ["x", 1], {}])
-def test_80_what_is_kept_of_removed_ids_and_cannot_be_read_stops_the_load(removed: object) -> None:
-    value = json.dumps({"v": 1, "pid": 0, "aborted": [], "removed": removed}).encode()
-    with pytest.raises(errors.CorruptMessageError):
-        TransactionTable().decode("orphan:0", value)
 
 
 def test_a_tombstone_of_another_kind_removes_no_id(driver: Driver) -> None:
     driver.init("epoch")
     driver.table.apply(rec.Tombstone("epoch"))
     assert is_known(driver, "epoch")
-
-
-def test_an_older_version_takes_it_for_a_producer_id_that_nobody_has() -> None:
-    """It reads "pid" and "aborted" of what begins with "orphan:", requires that the key is theirs, and ignores the rest."""
-    removed = rec.RemovedIds(70, 4)
-    value = json.loads(removed.encode())
-    assert rec.OrphanRecord.decode(value) == rec.OrphanRecord(0, ())
-    assert rec.OrphanRecord.decode(value).key == removed.key
-
-
-def test_an_older_version_reads_the_tokens_and_keeps_them_for_ever() -> None:
-    tokens = (rec.Token("a", 1, 2), rec.Token("b", 3, 4, expires=True))
-    value = json.loads(rec.TransactionRecord("t", 7, tokens=tokens).encode())
-    assert value["tokens"] == [["a", 1, 2], ["b", 3, 4]]
-    assert rec.TransactionRecord.decode(value).tokens == tokens
-    del value["expiring"]
-    assert rec.TransactionRecord.decode(value).is_lasting

@@ -19,10 +19,10 @@ from oncelog_coordinator.effects.known_topics import KnownTopics
 from oncelog_coordinator.effects.markers import MarkerSender
 from oncelog_runtime.sim import SimWorld
 from tests.spans import Recorder, error_type, recording_tracer
-from tests.unit.coordinator.effects.test_markers import Life
 from tests.unit.coordinator.fake_cluster import BROKER, USER_TOPIC_ID, Cluster, FakeTransport
 from tests.unit.coordinator.fake_log import FakePartition
-from tests.unit.coordinator.shard.test_shard import INIT, Host
+from tests.unit.coordinator.marker_place import Life
+from tests.unit.coordinator.shard_host import INIT, Host
 
 PARENT = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
 OTHER = "00-" + "c" * 32 + "-" + "d" * 16 + "-01"

@@ -15,13 +15,12 @@ from oncelog.errors import (
     DuplicateSequenceError,
     InvalidProducerEpochError,
     InvalidTxnStateError,
-    OncelogError,
     OutOfOrderSequenceError,
     ResourceExhaustedError,
     TxnEndedError,
     UnknownProducerIdError,
 )
-from oncelog_partition_leader.core.producers import producer_entry, producer_snapshot
+from oncelog_partition_leader.core.producers import producer_snapshot
 from oncelog_partition_leader.core.producers.decisions import (
     APPEND,
     AppendMarker,
@@ -33,7 +32,7 @@ from oncelog_partition_leader.core.producers.decisions import (
 )
 from oncelog_partition_leader.core.producers.producer_state import ProducerStates
 from oncelog_partition_leader.core.producers.transactions import TxnName, TxnSession
-from tests.unit.partition_leader.log_helpers import NOW_MS, SHARD, States, batch, fence, marker, plain
+from tests.unit.partition_leader.log_helpers import NOW_MS, SHARD, States, batch, fence, marker, plain, refuses
 
 DAY_MS = 24 * 3600 * 1000
 
@@ -46,28 +45,20 @@ def _marker_decision(log: States, data: bytes, shard: int = SHARD) -> object:
     return log.states.decide_marker(TxnName(header.txn_producer_id, header.txn_no), shard, record)
 
 
-def _refused(log: States, data: bytes, error: type[OncelogError]) -> None:
-    """Refused, and without a trace."""
-    before = log.states.snapshot()
-    with pytest.raises(error):
-        log.decide(data)
-    assert log.states.snapshot() == before
-
-
 # ---------------------------------------------------------------- plain sequences (B)
 
 
 def test_26_a_gap_is_out_of_order_and_the_next_is_taken() -> None:
     log = States()
     log.write(batch(1, 0, 2))
-    _refused(log, batch(1, 5), OutOfOrderSequenceError)
+    refuses(log, batch(1, 5), OutOfOrderSequenceError)
     assert log.write(batch(1, 2)) is APPEND
 
 
 def test_27_an_older_epoch_is_fenced() -> None:
     log = States()
     log.write(batch(1, 0, epoch=1))
-    _refused(log, batch(1, 0, epoch=0), InvalidProducerEpochError)
+    refuses(log, batch(1, 0, epoch=0), InvalidProducerEpochError)
 
 
 def test_30_a_repeat_is_answered_with_the_first_offset() -> None:
@@ -90,7 +81,7 @@ def test_32_a_partial_overlap_is_out_of_order() -> None:
     log = States()
     log.write(batch(1, 0, 6))
     log.write(batch(1, 6, 3))
-    _refused(log, batch(1, 7, 2), OutOfOrderSequenceError)
+    refuses(log, batch(1, 7, 2), OutOfOrderSequenceError)
 
 
 @pytest.mark.parametrize("origin", [Origin.REPLICATION, Origin.RECOVERY])
@@ -105,7 +96,7 @@ def test_33_34_35_what_a_leader_wrote_is_taken_as_it_is(origin: Origin) -> None:
 def test_36_a_new_epoch_begins_at_sequence_0() -> None:
     log = States()
     log.write(batch(1, 0, 5))
-    _refused(log, batch(1, 5, epoch=1), OutOfOrderSequenceError)
+    refuses(log, batch(1, 5, epoch=1), OutOfOrderSequenceError)
     assert log.write(batch(1, 0, epoch=1)) is APPEND
 
 
@@ -120,7 +111,7 @@ def test_38_without_state_only_sequence_0_is_taken() -> None:
 def test_49_the_same_sequence_with_other_content_is_a_bug() -> None:
     log = States()
     log.write(batch(1, 0))
-    _refused(log, batch(1, 0, payload=b"other..."), DuplicateSequenceError)
+    refuses(log, batch(1, 0, payload=b"other..."), DuplicateSequenceError)
 
 
 def test_48_all_five_are_duplicates_after_a_snapshot() -> None:
@@ -139,74 +130,6 @@ def test_a_batch_without_producer_is_never_judged() -> None:
 
 
 # ---------------------------------------------------------------- expiry (hole 23)
-
-
-def test_expiry_follows_the_logs_own_time() -> None:
-    log = States()
-    log.write(batch(1, 0), now_ms=NOW_MS)
-    log.write(batch(2, 0), now_ms=NOW_MS + DAY_MS - 1)
-    assert log.states.producer(1) is log.states.producers.live.get(1)
-    log.write(batch(2, 1), now_ms=NOW_MS + DAY_MS)
-    assert 1 in log.states.producers.expired
-
-
-def test_39_an_expired_producer_is_still_known_exactly() -> None:
-    log = States()
-    for sequence in range(3):
-        log.write(batch(1, sequence, epoch=4))
-    log.write(batch(2, 0), now_ms=NOW_MS + DAY_MS)
-    for again in (log, States(ProducerStates.restore(log.states.snapshot()))):
-        assert again.decide(batch(1, 1, epoch=4)) == Duplicate(-1, -1, 4)
-        _refused(again, batch(1, 9, epoch=4), OutOfOrderSequenceError)
-        _refused(again, batch(1, 0, epoch=3), InvalidProducerEpochError)
-        assert again.write(batch(1, 3, epoch=4), now_ms=NOW_MS + DAY_MS) is APPEND
-        assert 1 not in again.states.producers.expired
-
-
-def test_40_a_producer_of_an_open_transaction_does_not_expire() -> None:
-    log = States()
-    log.write(batch(1, 0))
-    log.write(batch(1, 0, txn=(1, 1)))
-    log.write(batch(2, 0), now_ms=NOW_MS + DAY_MS)
-    assert 1 in log.states.producers.live
-
-
-def test_a_clock_that_steps_back_expires_nobody_and_breaks_no_order() -> None:
-    log = States()
-    log.write(batch(1, 0), now_ms=NOW_MS)
-    log.write(batch(2, 0), now_ms=NOW_MS - DAY_MS)
-    log.write(batch(1, 1), now_ms=NOW_MS - 5)
-    log.write(batch(3, 0), now_ms=NOW_MS + DAY_MS - 1)
-    assert not log.states.producers.expired
-
-
-def test_a_batch_makes_a_bounded_number_of_producers_expire_and_the_next_ones_the_rest(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(producer_entry, "_EXPIRE_AT_ONCE", 100)
-    log = States()
-    for producer_id in range(250):
-        log.write(batch(producer_id, 0), now_ms=NOW_MS)
-    left = []
-    for sequence in range(4):
-        log.write(batch(999, sequence), now_ms=NOW_MS + DAY_MS)
-        left.append(len(log.states.producers.live) - 1)
-        replica = States(ProducerStates.restore(log.states.snapshot()))
-        replica.write(batch(999, sequence + 1), now_ms=NOW_MS + DAY_MS)
-        assert len(replica.states.producers.live) - 1 == max(0, left[-1] - 100), "and so does one that was restored"
-    assert left == [150, 50, 0, 0]
-
-
-def test_too_many_producers_expire_early_and_are_still_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(producer_entry, "LIVE_MAX", 10)
-    log = States()
-    log.write(batch(1, 0, txn=(1, 1)))
-    for producer_id in range(2, 40):
-        log.write(batch(producer_id, 0))
-    assert len(log.states.producers.live) <= 11
-    assert log.decide(batch(2, 0)) == Duplicate(-1, -1, log.states.end_offset), "no duplicate gets in"
-    _refused(log, batch(2, 5), OutOfOrderSequenceError)
-    assert TxnName(1, 1) in log.states.transactions.open
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -258,7 +181,7 @@ def test_a_fence_makes_not_written_final() -> None:
     assert log.states.written(1, 5, 3, 4) == Written(False, -1, 3)
     assert log.states.fence_epoch(1, 5) == 6
     log.apply(fence(1, 6))
-    _refused(log, batch(1, 3, 2, epoch=5), InvalidProducerEpochError)
+    refuses(log, batch(1, 3, 2, epoch=5), InvalidProducerEpochError)
     assert log.states.written(1, 5, 3, 4).written is False
     assert log.write(batch(1, 0, epoch=6)) is APPEND
 
@@ -282,8 +205,8 @@ def test_a_session_too_old_to_know_is_refused_not_answered() -> None:
 def test_a_fence_for_an_unknown_producer_is_remembered() -> None:
     log = States()
     log.apply(fence(9, 3))
-    _refused(log, batch(9, 0, epoch=2), InvalidProducerEpochError)
-    _refused(log, batch(9, 0, epoch=2, txn=(1, 1)), InvalidProducerEpochError)
+    refuses(log, batch(9, 0, epoch=2), InvalidProducerEpochError)
+    refuses(log, batch(9, 0, epoch=2, txn=(1, 1)), InvalidProducerEpochError)
     assert log.write(batch(9, 0, epoch=3)) is APPEND
 
 
@@ -319,7 +242,7 @@ def test_participants_have_their_own_sequences() -> None:
     assert log.write(batch(11, 0, 2, txn=(1, 1))) is APPEND
     assert log.write(batch(12, 0, 3, txn=(1, 1))) is APPEND
     assert log.write(batch(11, 2, txn=(1, 1))) is APPEND
-    _refused(log, batch(12, 5, txn=(1, 1)), OutOfOrderSequenceError)
+    refuses(log, batch(12, 5, txn=(1, 1)), OutOfOrderSequenceError)
     assert log.decide(batch(12, 0, 3, txn=(1, 1))) == Duplicate(2, NOW_MS, stable_after=5)
 
 
@@ -330,7 +253,7 @@ def test_88_89_pipelined_transactions_are_kept_apart() -> None:
     assert [opened.name.txn_no for opened in log.states.open_transactions] == [1, 2]
     log.apply(marker((1, 1), commit=False))
     assert log.write(batch(1, 1, txn=(1, 2))) is APPEND
-    _refused(log, batch(1, 1, txn=(1, 1)), TxnEndedError)
+    refuses(log, batch(1, 1, txn=(1, 1)), TxnEndedError)
     log.apply(marker((1, 2)))
     assert [(entry.txn_no, entry.first_offset, entry.marker_offset) for entry in log.entries] == [(1, 0, 2)]
 
@@ -340,7 +263,7 @@ def test_a_marker_of_the_later_one_may_come_first() -> None:
     log.write(batch(1, 0, txn=(1, 1)))
     log.write(batch(1, 0, txn=(1, 2)))
     log.apply(marker((1, 2)))
-    _refused(log, batch(1, 1, txn=(1, 1)), TxnEndedError)
+    refuses(log, batch(1, 1, txn=(1, 1)), TxnEndedError)
     assert log.states.first_unstable_offset(3) == 0
     assert isinstance(_marker_decision(log, marker((1, 1), commit=False)), AppendMarker)
     log.apply(marker((1, 1), commit=False))
@@ -352,8 +275,8 @@ def test_hole_12_an_ended_transaction_never_opens_again() -> None:
     assert _marker_decision(log, marker((1, 3), commit=False)) == AppendMarker(lost=False, records=0)
     log.apply(marker((1, 3), commit=False))
     for again in (log, States(ProducerStates.restore(log.states.snapshot()))):
-        _refused(again, batch(1, 0, txn=(1, 3)), TxnEndedError)
-        _refused(again, batch(1, 0, txn=(1, 2)), TxnEndedError)
+        refuses(again, batch(1, 0, txn=(1, 3)), TxnEndedError)
+        refuses(again, batch(1, 0, txn=(1, 2)), TxnEndedError)
         assert again.decide(batch(1, 0, txn=(1, 4))) is APPEND
 
 
@@ -396,8 +319,8 @@ def test_96_a_deposed_coordinator_is_fenced_also_for_nothing_and_after_reload() 
 def test_99_no_plain_batch_while_a_transaction_is_open() -> None:
     log = States()
     log.write(batch(11, 0, txn=(1, 1)))
-    _refused(log, batch(11, 0), InvalidTxnStateError)
-    _refused(log, batch(1, 0), InvalidTxnStateError)
+    refuses(log, batch(11, 0), InvalidTxnStateError)
+    refuses(log, batch(1, 0), InvalidTxnStateError)
     log.apply(marker((1, 1)))
     assert log.write(batch(11, 0)) is APPEND
 
@@ -405,30 +328,30 @@ def test_99_no_plain_batch_while_a_transaction_is_open() -> None:
 def test_15_another_session_writes_nothing_into_an_open_transaction() -> None:
     log = States()
     log.write(batch(1, 0, epoch=3, txn=(1, 1)))
-    _refused(log, batch(1, 1, epoch=2, txn=(1, 1)), InvalidProducerEpochError)
-    _refused(log, batch(1, 1, epoch=4, txn=(1, 1)), InvalidProducerEpochError)
-    _refused(log, batch(5, 0, epoch=2, txn=(1, 1)), InvalidProducerEpochError)
+    refuses(log, batch(1, 1, epoch=2, txn=(1, 1)), InvalidProducerEpochError)
+    refuses(log, batch(1, 1, epoch=4, txn=(1, 1)), InvalidProducerEpochError)
+    refuses(log, batch(5, 0, epoch=2, txn=(1, 1)), InvalidProducerEpochError)
 
 
 def test_a_marker_raises_the_session() -> None:
     log = States()
     log.apply(marker((1, 1), commit=False, session_epoch=7))
-    _refused(log, batch(1, 0, epoch=6, txn=(1, 2)), InvalidProducerEpochError)
-    _refused(log, batch(1, 0, epoch=6), InvalidProducerEpochError)
+    refuses(log, batch(1, 0, epoch=6, txn=(1, 2)), InvalidProducerEpochError)
+    refuses(log, batch(1, 0, epoch=6), InvalidProducerEpochError)
     assert log.decide(batch(1, 0, epoch=7, txn=(1, 2))) is APPEND
 
 
 def test_another_shard_is_refused() -> None:
     log = States()
     log.write(batch(1, 0, txn=(1, 1)))
-    _refused(log, batch(1, 1, txn=(1, 1), shard=SHARD + 1), InvalidTxnStateError)
+    refuses(log, batch(1, 1, txn=(1, 1), shard=SHARD + 1), InvalidTxnStateError)
 
 
 def test_open_transactions_are_bounded() -> None:
     log = States(ProducerStates(open_transactions_max=2))
     log.write(batch(1, 0, txn=(1, 1)))
     log.write(batch(2, 0, txn=(2, 1)))
-    _refused(log, batch(3, 0, txn=(3, 1)), ResourceExhaustedError)
+    refuses(log, batch(3, 0, txn=(3, 1)), ResourceExhaustedError)
     assert log.write(batch(1, 1, txn=(1, 1))) is APPEND
 
 

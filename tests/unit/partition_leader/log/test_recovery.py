@@ -1,0 +1,203 @@
+"""Opening a log: what is trusted, what is scanned, where it ends, and whose log it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog.errors import CorruptMessageError, StorageError
+from oncelog_partition_leader.core.producers.producer_state import ProducerStates
+from oncelog_partition_leader.log.checkpoints import RESETTING, RecoveryPoint
+from oncelog_partition_leader.log.partition_log import LogConfig
+from oncelog_partition_leader.log.recovery import (
+    begin_anew,
+    make_directory,
+    recover,
+    replay_states,
+    set_aside,
+    states_from,
+)
+from oncelog_runtime.sim.disk import SimDisk
+from tests.unit.partition_leader.log_helpers import (
+    DIRECTORY,
+    NOW_MS,
+    TAG,
+    batch,
+    contents,
+    open_log,
+    plain,
+    run,
+    write,
+    write_scripted,
+)
+
+SMALL = LogConfig(segment_bytes=600, index_interval_bytes=200, tail_cache_bytes=0)
+
+
+def test_a_clean_start_reads_no_batch() -> None:
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk, SMALL)
+        write_scripted(log)
+        before = log.producers.snapshot()
+        await log.close()
+        for name in disk.list(DIRECTORY):
+            if name.endswith(".log"):
+                disk.flip_bit(f"{DIRECTORY}/{name}", 70)
+        again = await open_log(disk, SMALL)
+        assert again.producers.snapshot() == before
+
+    run(test)
+
+
+def test_the_clean_mark_is_gone_once_the_log_is_open() -> None:
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk)
+        await log.close()
+        assert disk.exists(f"{DIRECTORY}/clean-shutdown")
+        await open_log(disk)
+        assert not disk.after_power_cut().exists(f"{DIRECTORY}/clean-shutdown")
+
+    run(test)
+
+
+def test_a_quarantined_log_is_set_aside() -> None:
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk)
+        write(log, plain())
+        await log.close(clean=False)
+        kept = await set_aside(disk, DIRECTORY)
+        assert disk.exists(f"{kept}/partition.json")
+        fresh = await open_log(disk)
+        assert fresh.log_end_offset == 0
+
+    run(test)
+
+
+def small_files(disk: SimDisk) -> set[str]:
+    return {name for name in disk.list(DIRECTORY) if not name.endswith(".log")}
+
+
+async def stopped(disk: SimDisk, count: int = 6, *, clean: bool) -> bytes:
+    """A log of several segments that was stopped; what it holds."""
+    log = await open_log(disk, SMALL)
+    for n in range(count):
+        write(log, batch(1, n, payload=b"x" * 150))
+    await log.sync()
+    held = contents(log)
+    await log.close(clean=clean)
+    return held
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_log_says_whether_it_had_to_be_scanned(clean: bool) -> None:
+    async def test(disk: SimDisk) -> None:
+        await stopped(disk, clean=clean)
+        found = await recover(disk, DIRECTORY, SMALL, NOW_MS)
+        assert (found.scanned, found.lost_tail, found.log_end_offset) == (not clean, False, 6)
+        assert found.producers.end_offset == 6
+
+    run(test)
+
+
+def test_a_torn_tail_is_cut_and_told() -> None:
+    async def test(disk: SimDisk) -> None:
+        await stopped(disk, clean=False)
+        last = max(name for name in disk.list(DIRECTORY) if name.endswith(".log"))
+        disk.open(f"{DIRECTORY}/{last}").append([plain()[:-1]])
+        found = await recover(disk, DIRECTORY, SMALL, NOW_MS)
+        assert (found.log_end_offset, found.lost_tail) == (6, True)
+
+    run(test)
+
+
+def test_rot_below_the_recovery_point_is_refused_and_the_files_stay() -> None:
+    async def test(disk: SimDisk) -> None:
+        await stopped(disk, clean=False)
+        disk.remove(f"{DIRECTORY}/{0:020d}.index")
+        disk.flip_bit(f"{DIRECTORY}/{0:020d}.log", 150, 1)
+        with pytest.raises(StorageError) as refusal:
+            await recover(disk, DIRECTORY, SMALL, NOW_MS)
+        assert refusal.value.context["reason"] == "rot"
+        assert disk.exists(f"{DIRECTORY}/{0:020d}.log")
+
+    run(test)
+
+
+def test_9_after_an_unclean_stop_nothing_is_appended_to_an_old_file() -> None:
+    async def test(disk: SimDisk) -> None:
+        held = await stopped(disk, 1, clean=False)
+        before = {name for name in disk.list(DIRECTORY) if name.endswith(".log")}
+        log = await open_log(disk, SMALL)
+        write(log, plain())
+        new = {name for name in disk.list(DIRECTORY) if name.endswith(".log")} - before
+        assert new == {f"{1:020d}.log"}
+        assert contents(log).startswith(held)
+
+    run(test)
+
+
+def test_a_replacement_that_did_not_come_to_its_end_leaves_an_empty_log_at_0() -> None:
+    async def test(disk: SimDisk) -> None:
+        await stopped(disk, clean=False)
+        await RecoveryPoint(disk, DIRECTORY).store(RESETTING, 0)
+        found = await recover(disk, DIRECTORY, SMALL, NOW_MS)
+        assert (found.log_end_offset, found.lost_tail) == (0, True)
+        assert small_files(disk) == {"partition.json", "recovery-point"}
+
+    run(test)
+
+
+def test_a_log_that_begins_anew_knows_its_producers_and_where_it_begins() -> None:
+    async def test(disk: SimDisk) -> None:
+        await stopped(disk, clean=True)
+        found = await recover(disk, DIRECTORY, SMALL, NOW_MS)
+        states = states_from(found.producers.snapshot(), 100, SMALL)
+        fresh = await begin_anew(disk, DIRECTORY, found.point, found.segments, states)
+        fresh.close()
+        again = await recover(disk, DIRECTORY, SMALL, NOW_MS)
+        assert (again.log_end_offset, again.point.log_start_offset) == (100, 100)
+        assert again.producers.snapshot() == states.snapshot()
+
+    run(test)
+
+
+def test_a_snapshot_of_a_later_offset_or_a_damaged_one_is_refused() -> None:
+    states = ProducerStates()
+    states.end_offset = 9
+    assert states_from(None, 5, SMALL).end_offset == 5
+    assert states_from(states.snapshot(), 9, SMALL).end_offset == 9
+    for bad in (states.snapshot(), b"", states.snapshot()[:-1]):
+        with pytest.raises(CorruptMessageError):
+            states_from(bad, 8, SMALL)
+
+
+def test_the_state_at_a_batchs_beginning_is_found_again() -> None:
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk, SMALL)
+        seen = [log.producers.snapshot()]
+        for n in range(8):
+            write(log, batch(1, n, payload=b"x" * 150))
+            seen.append(log.producers.snapshot())
+            await log.sync()
+        for end, snapshot in enumerate(seen):
+            states = replay_states(disk, DIRECTORY, SMALL, log._segments, TAG, end)
+            assert states.snapshot() == snapshot
+
+    run(test)
+
+
+def test_a_folder_and_its_parents_are_durable_once_they_are_made() -> None:
+    async def test(disk: SimDisk) -> None:
+        await make_directory(disk, DIRECTORY)
+        assert disk.after_power_cut().exists(DIRECTORY)
+
+    run(test)
+
+
+def test_what_is_set_aside_never_replaces_what_was_set_aside_before() -> None:
+    async def test(disk: SimDisk) -> None:
+        for number in range(3):
+            await (await open_log(disk)).close()
+            assert await set_aside(disk, DIRECTORY) == f"{DIRECTORY}.quarantined-{number}"
+        assert not disk.exists(DIRECTORY)
+
+    run(test)

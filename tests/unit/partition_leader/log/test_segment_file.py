@@ -1,0 +1,141 @@
+"""Whoever walks through a segment believes a field only when its checksum was checked (S13, S31)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from oncelog.core.batch.header import HEADER_BYTES, read_header
+from oncelog.errors import CorruptMessageError, OncelogError
+from oncelog_partition_leader.log import segment_file
+from oncelog_partition_leader.log.segment_file import Segment, check_whole
+from oncelog_runtime.sim.disk import SimDisk
+from tests.unit.partition_leader.log_helpers import DIRECTORY, TAG, marker, plain, run
+
+
+def segment(disk: SimDisk, *batches: bytes, base_offset: int = 0) -> Segment:
+    disk.make_dirs(DIRECTORY)
+    one = Segment(disk, DIRECTORY, base_offset)
+    one.open_new()
+    one.file.append(list(batches))
+    return one
+
+
+def walked(one: Segment, *, bodies: bool = True, tag: int = TAG, end: int | None = None) -> list[int]:
+    """Positions of the batches."""
+    return [found.position for found in one.walk(0, one.file.size if end is None else end, tag, bodies=bodies)]
+
+
+BATCHES = [plain(b"a" * size) for size in (1, 300, 7)]
+POSITIONS = [0, len(BATCHES[0]), len(BATCHES[0]) + len(BATCHES[1])]
+
+
+@pytest.mark.parametrize("bodies", [True, False])
+@pytest.mark.parametrize("chunk_bytes", [HEADER_BYTES, 200, 1 << 18])
+def test_batches_come_one_after_the_other_however_they_lie_in_what_is_read(
+    bodies: bool, chunk_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment_file, "CHUNK_BYTES", chunk_bytes)
+
+    async def test(disk: SimDisk) -> None:
+        assert walked(segment(disk, *BATCHES), bodies=bodies) == POSITIONS
+
+    run(test)
+
+
+def test_a_walk_with_bodies_hands_out_whole_batches() -> None:
+    async def test(disk: SimDisk) -> None:
+        one = segment(disk, *BATCHES)
+        for found, data in zip(one.walk(0, one.file.size, TAG, bodies=True), BATCHES, strict=True):
+            assert bytes(found.data[found.start : found.start + found.header.batch_length]) == data
+
+    run(test)
+
+
+def test_a_walk_that_ends_inside_of_a_batch_says_so() -> None:
+    async def test(disk: SimDisk) -> None:
+        one = segment(disk, *BATCHES)
+        for end in (POSITIONS[2] + 1, POSITIONS[2] + HEADER_BYTES, one.file.size - 1):
+            with pytest.raises(CorruptMessageError):
+                walked(one, end=end)
+
+    run(test)
+
+
+def flip(position: int) -> Callable[[SimDisk, Segment], None]:
+    return lambda disk, one: disk.flip_bit(one.path + segment_file.LOG_SUFFIX, position, 1)
+
+
+@pytest.mark.parametrize("position", [8, POSITIONS[1] + 9])
+def test_13_a_flipped_length_or_offset_is_found_without_reading_bodies(position: int) -> None:
+    async def test(disk: SimDisk) -> None:
+        one = segment(disk, *BATCHES)
+        flip(position)(disk, one)
+        with pytest.raises(OncelogError):
+            walked(one, bodies=False)
+
+    run(test)
+
+
+def test_a_flipped_bit_in_a_payload_is_found_by_who_reads_bodies() -> None:
+    async def test(disk: SimDisk) -> None:
+        one = segment(disk, *BATCHES)
+        flip(POSITIONS[2] - 1)(disk, one)
+        assert walked(one, bodies=False) == POSITIONS
+        with pytest.raises(CorruptMessageError):
+            walked(one)
+
+    run(test)
+
+
+def test_a_marker_is_read_whole_also_by_who_reads_no_bodies() -> None:
+    async def test(disk: SimDisk) -> None:
+        one = segment(disk, marker((9, 1)))
+        flip(one.file.size - 1)(disk, one)
+        with pytest.raises(CorruptMessageError):
+            walked(one, bodies=False)
+
+    run(test)
+
+
+def test_31_a_batch_of_another_partition_is_found() -> None:
+    async def test(disk: SimDisk) -> None:
+        with pytest.raises(CorruptMessageError, match="another partition"):
+            walked(segment(disk, *BATCHES), tag=TAG + 1)
+
+    run(test)
+
+
+@pytest.mark.parametrize("counts", [{"record_count": 2}, {"record_count": -1}, {"last_offset_delta": -1}])
+def test_a_batch_that_ends_before_it_begins_is_none(counts: dict[str, int]) -> None:
+    data = plain()
+    check_whole(data, read_header(data), 0, TAG)
+    with pytest.raises(CorruptMessageError, match="ends before it begins"):
+        check_whole(data, read_header(data)._replace(**counts), 0, TAG)
+
+
+def test_a_new_file_is_empty_whatever_a_lost_life_left_there() -> None:
+    async def test(disk: SimDisk) -> None:
+        segment(disk, *BATCHES).close()
+        fresh = Segment(disk, DIRECTORY, 0)
+        assert fresh.file.size > 0
+        fresh.open_new()
+        assert fresh.file.size == 0
+
+    run(test)
+
+
+def test_a_file_opens_again_when_it_is_needed_and_is_removed_last() -> None:
+    async def test(disk: SimDisk) -> None:
+        one = segment(disk, *BATCHES)
+        one.close()
+        assert walked(one) == POSITIONS
+        for suffix in (segment_file.INDEX_SUFFIX, segment_file.TXN_INDEX_SUFFIX):
+            await disk.write_atomic(one.path + suffix, b"")
+        one.remove((segment_file.INDEX_SUFFIX,))
+        assert len(disk.list(DIRECTORY)) == 2
+        one.remove()
+        assert disk.list(DIRECTORY) == []
+
+    run(test)

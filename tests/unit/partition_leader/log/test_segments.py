@@ -1,0 +1,238 @@
+"""The files of a log: when a segment begins, what of it is durable, when the oldest go."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from oncelog.core.batch.header import read_header
+from oncelog.errors import (
+    OffsetOutOfRangeError,
+    StorageError,
+)
+from oncelog_partition_leader.log.partition_log import LogConfig
+from oncelog_runtime.sim.disk import SimDisk
+from tests.unit.partition_leader.log_helpers import (
+    DIRECTORY,
+    NOW_MS,
+    batch,
+    contents,
+    marker,
+    open_log,
+    plain,
+    run,
+    state_of,
+    write,
+)
+
+SMALL = LogConfig(segment_bytes=600, index_interval_bytes=200, tail_cache_bytes=0)
+
+
+def test_a_batch_longer_than_a_segment_gets_its_own() -> None:
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk, SMALL)
+        write(log, plain())
+        (long,) = write(log, plain(b"x" * 900))
+        write(log, plain())
+        assert log.read(1, 1, 3) == long.data
+        assert len([name for name in disk.list(DIRECTORY) if name.endswith(".log")]) == 3
+        log.check()
+
+    run(test)
+
+
+def test_segments_roll_by_size_and_reads_cross_them() -> None:
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk, SMALL)
+        data = [write(log, plain(bytes([n]) * 60, count=2))[0].data for n in range(20)]
+        assert len([name for name in disk.list(DIRECTORY) if name.endswith(".log")]) > 5
+        assert contents(log) == b"".join(data)
+        for n in range(40):
+            assert log.read(n, 1, 40) == data[n // 2]
+        log.check()
+
+    run(test)
+
+
+@pytest.mark.parametrize("change", ["age", "index", "delta"])
+def test_segments_roll_by_age_index_and_offset_distance(change: str) -> None:
+    async def test(disk: SimDisk) -> None:
+        config = LogConfig(segment_ms=1000, segment_index_bytes=48, index_interval_bytes=0)
+        if change != "index":
+            config = replace(config, segment_index_bytes=1 << 20)
+        log = await open_log(disk, config)
+        for n in range(3):
+            step = 999 if change == "age" else 0
+            count = (1 << 30) if change == "delta" else 1
+            write(log, plain(count=count), now_ms=NOW_MS + n * step)
+        expected = {"age": 2, "index": 1, "delta": 2}[change]
+        assert len([name for name in disk.list(DIRECTORY) if name.endswith(".log")]) == expected
+        if change == "index":
+            write(log, plain())
+            assert len([name for name in disk.list(DIRECTORY) if name.endswith(".log")]) == 2
+        log.check()
+
+    run(test)
+
+
+def test_145_whole_segments_go_by_time_size_and_start() -> None:
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk, replace(SMALL, retention_ms=1000, retention_bytes=-1))
+        for n in range(12):
+            write(log, plain(b"r" * 80, timestamp_ms=NOW_MS + n * 100))
+        await log.sync()
+        await log.apply_retention(NOW_MS + 1500, high_watermark=0)
+        assert log.log_start_offset == 0, "never at or above the high watermark"
+        await log.apply_retention(NOW_MS + 1500, high_watermark=12)
+        assert log.log_start_offset == 3, "three batches of 200 bytes make a segment"
+        before = state_of(log)
+        await log.apply_retention(NOW_MS + 1500, high_watermark=12)
+        assert state_of(log) == before, "a second run removes nothing"
+        with pytest.raises(OffsetOutOfRangeError):
+            log.read(2, 1, 12)
+        log.reconfigure(replace(SMALL, retention_ms=-1, retention_bytes=900))
+        await log.apply_retention(NOW_MS + 1500, high_watermark=12)
+        assert log.log_start_offset == 6
+        await log.advance_log_start(10)
+        await log.apply_retention(NOW_MS + 1500, high_watermark=12)
+        assert (log.log_start_offset, log.size_bytes) == (10, 600)
+        log.check()
+
+    run(test)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_an_idle_log_is_emptied_by_time(clean: bool) -> None:
+
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk, replace(SMALL, retention_ms=1000, retention_bytes=-1))
+        write(log, batch(1, 0, 5), batch(7, 0, txn=(7, 3)), marker((7, 3)))
+        write(log, plain(b"last"))
+        end, later_ms = log.log_end_offset, NOW_MS + 100_000
+        await log.apply_retention(later_ms, high_watermark=end - 1)
+        assert (log.log_start_offset, log.size_bytes > 0) == (0, True), "never what is not committed"
+        await log.apply_retention(later_ms, high_watermark=end)
+        assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (end, end, 0)
+        before = state_of(log)
+        await log.apply_retention(later_ms, high_watermark=end)
+        assert state_of(log) == before, "an empty segment is not rolled"
+        await log.close(clean)
+        again = await open_log(disk, SMALL)
+        assert state_of(again) == before, "also the epoch of the last record: an election may ask for it"
+        assert again.epochs.last_epoch == 1
+        entry = again.producers.producer(1)
+        assert entry is not None
+        assert entry.window.last_sequence == 4, "producers outlive their records"
+        write(again, plain(b"next"))
+        assert read_header(again.read(end, 1, end + 1)).base_offset == end
+        again.check()
+
+    run(test)
+
+
+def test_an_open_transaction_keeps_its_records() -> None:
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk, replace(SMALL, retention_ms=1000, retention_bytes=0))
+        write(log, plain(b"r"), batch(7, 0, txn=(7, 3)))
+        for _ in range(10):
+            write(log, plain(b"r" * 100))
+        await log.apply_retention(NOW_MS + 100_000, high_watermark=log.log_end_offset)
+        assert log.log_start_offset == 0
+        write(log, marker((7, 3)))
+        await log.apply_retention(NOW_MS + 100_000, high_watermark=log.log_end_offset - 1)
+        assert log.log_start_offset == 0, "its marker is not committed"
+        await log.apply_retention(NOW_MS + 100_000, high_watermark=log.log_end_offset)
+        assert log.log_start_offset == log.log_end_offset
+        log.check()
+
+    run(test)
+
+
+def test_delete_records_is_durable_and_bounded() -> None:
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk)
+        write(log, *[plain(count=2) for _ in range(4)])
+        await log.advance_log_start(5)
+        await log.advance_log_start(3)
+        assert log.log_start_offset == 5
+        with pytest.raises(OffsetOutOfRangeError):
+            await log.advance_log_start(9)
+        assert read_header(log.read(5, 1, 8)).base_offset == 4
+        heir = disk.after_power_cut()
+        again = await open_log(heir)
+        assert (again.log_start_offset, again.log_end_offset) == (5, 8)
+
+    run(test)
+
+
+# ---------------------------------------------------------------- syncs and checkpoints
+
+
+def test_9_a_failed_sync_is_final_and_nothing_more_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk)
+        write(log, plain())
+        await log.sync()
+        write(log, plain())
+
+        async def broken(*_: object) -> None:
+            raise StorageError("broken", reason="io")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(type(log._segments[-1].file), "sync", broken)
+            with pytest.raises(StorageError):
+                await log.sync()
+        assert log.synced_end_offset == 1
+        for call in (log.sync(), log.advance_log_start(1), log.apply_retention(NOW_MS, 2)):
+            with pytest.raises(StorageError, match="has failed"):
+                await call
+
+    run(test)
+
+
+def test_7_a_checkpoint_that_cannot_be_stored_harms_nothing_and_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk, replace(SMALL, checkpoint_bytes=1))
+        write(log, plain())
+
+        async def full(*_: object) -> None:
+            raise StorageError("full", reason="full")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(disk, "write_atomic", full)
+            assert await log.sync() == 1
+        assert log.wants_sync, "it stays due"
+        await log.sync()
+        assert not log.wants_sync
+        assert disk.exists(f"{DIRECTORY}/{1:020d}.snapshot")
+
+    run(test)
+
+
+def test_a_segment_ends_with_a_checkpoint_at_the_next_sync() -> None:
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk, SMALL)
+        while len(log._segments) == 1:
+            write(log, plain(b"x" * 90))
+        assert log.wants_sync
+        await log.sync()
+        names = disk.list(DIRECTORY)
+        assert {f"{0:020d}.index", f"{0:020d}.txnindex"} <= set(names)
+        assert f"{log._segments[1].base_offset:020d}.snapshot" in names
+
+    run(test)
+
+
+def test_20_what_is_below_the_synced_end_outlives_a_power_cut_with_its_directory_entry() -> None:
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk, SMALL)
+        for _ in range(9):
+            write(log, plain(b"x" * 90))
+        end = await log.sync()
+        again = await open_log(disk.after_power_cut(), SMALL)
+        assert again.log_end_offset == end == 9
+
+    run(test)
