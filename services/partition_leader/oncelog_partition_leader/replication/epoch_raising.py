@@ -4,7 +4,7 @@ Its log has seen that epoch, or it has heard of a later one: etcd has forgotten 
 an epoch, so it does not lead in this one; and nobody else sees that it does not.
 
 Rule: only the leader that etcd names raises the epoch, by compare-and-swap on the value that names it, under its own
-      registration. So nobody else can lead meanwhile, and a value that is old changes nothing.
+        registration. So nobody else can lead meanwhile, and a value that is old changes nothing.
 """
 
 from __future__ import annotations
