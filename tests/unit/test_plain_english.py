@@ -48,7 +48,7 @@ CEILINGS: Final = {
     "spark/": Ceiling(29, 18),
     "services/runtime/": Ceiling(111, 177),
     "services/coordinator/": Ceiling(44, 99),
-    "services/partition_leader/": Ceiling(30, 97),
+    "services/partition_leader/": Ceiling(0, 5),
     "services/pid_allocator/": Ceiling(1, 1),
 }
 

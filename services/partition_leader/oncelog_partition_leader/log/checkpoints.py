@@ -1,6 +1,6 @@
 """The small files beside the segments: identity, recovery point, epochs, indexes and snapshots.
 
-    partition.json          topic id and partition, with their tag; another one is refused (S26), a damaged one made anew
+    partition.json          topic id and partition, with their tag; another one is refused (S26), a damaged one replaced
     recovery-point          the end that is surely on disk, and the log start: records of 24 bytes; the last good one counts
     leader-epochs           the epoch table
     <base>.index .txnindex  the indexes of a segment

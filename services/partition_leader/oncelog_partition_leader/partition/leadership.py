@@ -1,7 +1,7 @@
 """Leads one partition in one epoch: decides about commands, appends them, and answers them at the high watermark.
 
 Theory of operation: handlers `submit` commands (batches, markers, questions about a batch in doubt). One step, `_drain`, takes
-all of them: the producer state decides about each, the accepted ones are written together, the followers' links are told.
+all of them: the producer state decides about each, the accepted ones are written together, and the followers' links are woken.
 `acknowledge` (a follower has the records), `synced` (the disk has them) and `isr_is` (etcd holds another ISR) change the
 `ReplicaSet`, which computes the high watermark; when that passes the end of a command, its future gets the answer.
 

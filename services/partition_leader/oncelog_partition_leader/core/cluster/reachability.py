@@ -5,7 +5,7 @@ Rule 1: a broker is *heard* when it has answered us under its registered incarna
 Rule 2: a refused connection proves that the process is gone, and needs no second opinion. The proof is good for as long as
         the registration of a dead process can last: one that outlives it belongs to a living process behind a firewall.
 Rule 3: silence proves nothing by itself: either end may be cut off. It counts as death only for a broker that hears from a
-        majority of the registered brokers, and only if another of them has an opinion and none of them hears the suspect.
+        majority of the registered brokers, and only if another of them has an opinion and none of them reaches the suspect.
 Rule 4: time in which *this* process was paused does not count as silence of the others (`slept`).
 """
 
@@ -135,7 +135,7 @@ class Reachability:
 
 
 def judge(probe: Probe, *, hears_majority: bool = False, opinions: Sequence[bool | None] = ()) -> Verdict:
-    """Applies rules 2 and 3. `opinions`: whether each other broker that was asked hears the suspect; None: it does not know."""
+    """Applies rules 2 and 3. `opinions`: whether each of the other brokers reaches the suspect; None: it does not know."""
     if probe is Probe.ANSWERED:
         return Verdict.ANSWERS
     if probe is Probe.GONE:
