@@ -53,7 +53,7 @@ _START_TIMEOUT_S = 60.0
 
 
 class Broker:
-    """A broker. `start` returns when it is registered; `stop` hands its leaderships over first."""
+    """One broker process. `start` returns when it is registered; `stop` hands its leaderships over first."""
 
     def __init__(self, config: BrokerConfig, ports: NodePorts) -> None:
         self.config = config

@@ -17,7 +17,7 @@ from oncelog_runtime.ports import WallClock
 
 
 class Contacts:
-    """`Reachability` with a clock, following the registrations."""
+    """Feeds `Reachability` and `ClusterClock` with answers, registrations and the time."""
 
     def __init__(self, config: BrokerConfig, view: ClusterView, clock: WallClock) -> None:
         self._view = view
@@ -33,7 +33,7 @@ class Contacts:
         view.listen(self._saw)
 
     def listen(self, listener: Callable[[BrokerRef], None]) -> None:
-        """`listener(ref)` is called when a broker is heard that was not heard before."""
+        """Has `listener(ref)` called when a broker answers that was not heard before."""
         self._listeners.append(listener)
 
     # ------------------------------------------------------------ what happened

@@ -29,7 +29,7 @@ _RETRY_S = 0.2
 
 
 class Registration:
-    """Keeps this broker registered. `on_incarnation(ref)` after each new one; `on_replaced()` when another took the id."""
+    """Keeps this broker registered. It calls `on_incarnation(ref)` after each new one, `on_replaced()` when it lost its id."""
 
     def __init__(
         self,

@@ -66,7 +66,7 @@ class Commit(Protocol):
 
 
 class Topics:
-    """See the module."""
+    """Creates, alters, deletes and completes topics, for the controller."""
 
     def __init__(
         self,

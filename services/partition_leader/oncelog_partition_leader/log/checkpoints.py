@@ -7,7 +7,7 @@
     <end>.snapshot          producer state at an end offset
     clean-shutdown          written last at a clean stop, removed first at the next start
     custody.json            the incarnation since which the log lost nothing by itself: see `custody`
-    seal.json               the log holds everything that was committed, on disk: see `sealing`
+    seal.json               the log has every committed record on disk: see `sealing`
     reached-epoch           the leader epoch whose start offset the log has reached: see `reached_epoch`
 
 Rule 1: all of them are derived from the log, or bounds of it that are only ever too low: losing one costs time.

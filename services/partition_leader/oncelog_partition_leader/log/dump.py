@@ -44,7 +44,7 @@ _NEVER_MS: Final = 1 << 62
 
 
 class Finding(NamedTuple):
-    """`kind`: log, segment, batch, record, damage or recovery; `fields` are what is printed."""
+    """`kind`: log, segment, batch, record, damage or recovery; `fields` are printed."""
 
     kind: str
     fields: dict[str, Any]

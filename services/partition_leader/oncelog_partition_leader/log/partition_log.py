@@ -5,7 +5,7 @@ Rule 1: check everything, then write, then change: a refused or failed append le
         So does any exception between a write and the end of its change: file and state may then differ.
 Rule 2: log end, indexes, epochs, producer state and aborted index move together, by the same batches, on every path:
         leader, follower, recovery, truncation.
-Rule 3: what is below the synced end is on disk with its directory entry; nothing else is claimed to be.
+Rule 3: everything below the synced end is on disk with its directory entry; nothing else is claimed to be.
 Rule 4: one task writes a log (ARCHITECTURE.md); nothing here takes a lock. `sync` may run beside appends and reads.
 Rule 5: bytes from a file are checked before they are handed out; rot ends the log (`StorageError`, reason rot), and the
         file stays where it is (S11, S12, S31).
@@ -85,7 +85,7 @@ class PartitionLog(SegmentedLog):
 
     @property
     def last_epoch(self) -> int:
-        """Leader epoch of the last batch; -1 = empty log."""
+        """The leader epoch of the last batch; -1 = no batch, or not known."""
         return self.epochs.last_epoch
 
     @property
@@ -246,7 +246,7 @@ class PartitionLog(SegmentedLog):
             raise self._rotten(error) from error
 
     def is_cached(self, offset: int) -> bool:
-        """True when `read` of this offset needs no file."""
+        """Returns True when `read` of this offset needs no file."""
         return self._tail.holds(offset)
 
     async def scrub(self) -> AsyncIterator[int]:
@@ -371,7 +371,7 @@ class PartitionLog(SegmentedLog):
         await self._disk.sync_dir(self.directory)
 
     def _begin_file(self, cut: Segment) -> None:
-        """Nothing is appended to a file that was truncated: the removed bytes may come back after a crash."""
+        """Starts a new segment file after a truncation: the bytes removed from the old one may come back after a crash."""
         if not cut.index.size:
             cut.remove()
             self._segments.remove(cut)

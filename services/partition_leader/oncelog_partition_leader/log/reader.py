@@ -42,7 +42,7 @@ def locate(segment: Segment, offset: int, tag: int) -> tuple[int, int]:
             break
         base_offset, position = found.header.base_offset, found.position
         if base_offset == offset:
-            break  # as nearly always: spares the look at the next batch
+            break  # nearly always: spares reading the next header
     return base_offset, position
 
 

@@ -249,7 +249,7 @@ def _copy(disk: Disk, segment: Segment, position: int, path: str) -> None:
 
 
 class _Recovery:
-    """One opening of a log."""
+    """The state of one recovery, step by step."""
 
     def __init__(self, disk: Disk, directory: str, config: LogConfig, tag: int) -> None:
         self._disk = disk

@@ -4,7 +4,7 @@ Rule 1: everything below the synced end is on disk with its directory entry. A f
         from then on (S9, S10); the files of a checkpoint may fail, and are written again later (S7).
 Rule 2: a segment ends with a checkpoint: its indexes, the epochs and the producer state become durable at the next sync.
 Rule 3: only whole segments are deleted, oldest first (`core/retention`), and only when the producer state at the start of
-        what is left is on disk.
+        the rest is on disk.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class SegmentedLog:
 
     @property
     def synced_end_offset(self) -> int:
-        """Everything below is on disk."""
+        """The synced end: everything below it is on disk."""
         return self._synced_end
 
     @property

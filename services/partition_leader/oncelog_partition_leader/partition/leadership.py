@@ -156,7 +156,7 @@ class Leadership:
 
     @property
     def high_watermark(self) -> int:
-        """Everything below is committed."""
+        """The offset below which everything is committed."""
         return self.replicas.high_watermark
 
     @property

@@ -103,7 +103,7 @@ class LocalPartition:
 
     @property
     def high_watermark(self) -> int:
-        """Everything below is committed, as far as this broker knows."""
+        """The offset below which everything is committed, as far as this broker knows."""
         leadership = self.leadership
         return leadership.high_watermark if leadership is not None else self._follower_watermark
 

@@ -1,6 +1,6 @@
 """Opens the log of a replica, and keeps its claim: since which incarnation it lost nothing (`custody`, `sealing`).
 
-Rule 1: a log that is created, was set aside as rotten, or lost records by itself vouches for less from then on, and the lower
+Rule 1: a log that is created, was set aside as rotten, or lost records vouches for less from then on, and the lower
         claim is on disk before the log is used: a crash, or a full disk, in between must not leave one that claims too much.
 Rule 2: a rotten log is set aside, and an empty one takes its place: quarantined, until the replica is in an ISR again. Then
         it has been repaired from a healthy one, and the log that was set aside is removed.

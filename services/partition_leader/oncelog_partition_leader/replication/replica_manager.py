@@ -67,7 +67,7 @@ _RETRY_MAX_S = 10.0
 
 
 class ReplicaManager:
-    """The host of every local partition and of its leadership."""
+    """Owns every local partition, and serves it and its leadership as their host."""
 
     def __init__(
         self,
@@ -199,7 +199,7 @@ class ReplicaManager:
         if partition is not None and partition.leadership is leadership:
             _log.info("%s: a follower knows a newer epoch: %s", leadership.partition, error)
             partition.saw_epoch(int(error.context["known_epoch"]))
-            self._apply(partition.id)  # if etcd names this broker all the same, it takes a higher epoch
+            self._apply(partition.id)  # if etcd still names this broker, it takes a higher epoch
 
     def unreachable(self, ref: BrokerRef, error: OncelogError) -> None:
         self._unreachable(ref, error)
@@ -562,7 +562,7 @@ class ReplicaManager:
                 self.bugs.met("task", error, f"time-outs of {leadership.partition}")
 
     def look_at_isrs(self) -> None:
-        """Shrinks and grows ISRs, and syncs what is due."""
+        """Shrinks and grows ISRs, and starts syncs that are due."""
         self._give_way()
         for leadership in list(self.led):
             try:

@@ -190,7 +190,7 @@ class BrokerService:
     def submit_batch(
         self, item: pb.ProducePartition, data: Buffer, acks: int, deadline_ms: int, now_ms: int
     ) -> asyncio.Future[Written]:
-        """Checks a batch by itself and queues it. Raises its refusal."""
+        """Checks a batch and queues it. Raises its refusal."""
         partition_id = PartitionId(item.topic_id, item.partition)
         partition = self._replicas.find(partition_id)
         require_access(partition.topic, TopicOperation.WRITE)
@@ -361,7 +361,7 @@ class BrokerService:
         check_question(request.producer_id, request.producer_epoch, request.base_sequence, request.last_sequence)
         partition = self._replicas.find(PartitionId(request.topic_id, request.partition))
         require_access(partition.topic, TopicOperation.WRITE)
-        if partition.topic in INTERNAL_TOPICS:  # their writers are fenced by shard epochs alone
+        if partition.topic in INTERNAL_TOPICS:  # shard epochs fence their writers
             raise InvalidTopicError("nobody's batch is in doubt in the cluster's own topics", topic=partition.topic)
         if request.settle:  # it ends the producer here
             self._tokens.require_producer(request.producer_id, request.session_token)

@@ -2,7 +2,7 @@
 
 Rule 1: leaderships move only to members of the ISR, so giving them away lowers no ISR. Stopping does: a broker may be
         stopped when each partition of which it is in the ISR keeps `min_insync_replicas` without it, or all others,
-        where there are not so many (a partition with one replica cannot be saved from the stop of its broker).
+        where there are fewer (a partition with one replica cannot be saved from the stop of its broker).
 Rule 2: a drain does not wait in vain: `can_improve` is False when no registered broker could change anything.
 Rule 3: a drain is skipped in a cluster of fewer than three brokers, and by the last one that is registered.
 """
@@ -29,7 +29,7 @@ class Remaining:
 
     @property
     def done(self) -> bool:
-        """Safe to stop."""
+        """True when the broker is safe to stop."""
         return not self.leaderships and not self.needed
 
     def __str__(self) -> str:

@@ -35,7 +35,7 @@ Answers = Mapping[int, tuple[BrokerRef, ReplicaState]]
 
 
 def everybody(_ref: BrokerRef) -> bool:
-    """The value of `Brokers.heard` where no proof of life is needed: a leader changes its own partition."""
+    """Counts every broker as heard: for a leader that changes its own partition, which needs no proof of life."""
     return True
 
 
@@ -273,6 +273,6 @@ def _led_by_greatest(
     min_insync: int,
     avoid: Collection[BrokerRef],
 ) -> Partition:
-    """Among logs that hold everything the longest is no safer than the others; it only has the least to fetch again."""
+    """Elects the greatest log. Among logs that hold all committed records it is not safer, but spares copying the most."""
     epoch = max(state.epoch for _, state in answers.values())
     return _led(partition, _greatest(partition, answers, among, avoid), isr, min_insync, epoch)

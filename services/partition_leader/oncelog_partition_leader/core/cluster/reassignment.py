@@ -6,7 +6,7 @@ Rule 2: a change of the replicas is an election: it raises the leader epoch, als
         new view of the followers for each epoch, so no leader, of whatever version of oncelog, replicates to a replica
         of an older set, counts it, or takes it back into the ISR.
 Rule 3: a step is taken only under a living leader that is in the ISR; else the election comes first.
-Rule 4: the partition's value has the same fields as ever; what is wanted stands in a key of its own (`Reassignment`). A
+Rule 4: the partition's value has no new fields; the target is in a key of its own (`Reassignment`). A
         controller of an older version sees a partition with more replicas than its topic asks for, keeps all of them, and the
         next controller that knows moves continues where the last one stopped.
 Rule 5: cancelling is moving back: the same steps with the original replicas as the target.

@@ -20,7 +20,7 @@ class ClusterClock:
         self._ahead_ms: dict[int, int] = {}
 
     def told(self, broker_id: int, its_now_ms: int, monotonic_ms: int) -> None:
-        """Notes the wall clock that a broker has just sent. 0: an older version, which does not send it."""
+        """Notes the wall clock that a broker has just sent. 0: it sent none."""
         if its_now_ms > 0:
             self._ahead_ms[broker_id] = its_now_ms - monotonic_ms
 

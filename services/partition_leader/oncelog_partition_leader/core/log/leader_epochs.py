@@ -29,7 +29,7 @@ _MAGIC: Final = 0x4F4C4531
 
 
 class LeaderEpochs:
-    """Pairs (leader epoch, start offset), and the last one's end. The first pair is rule 3's, and starts at the log start."""
+    """Pairs (leader epoch, start offset), and the last one's end. The first pair is rule 3's; it begins at the log start."""
 
     __slots__ = ("_end", "_epochs", "_starts")
 

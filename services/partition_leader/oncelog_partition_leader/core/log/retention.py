@@ -1,7 +1,7 @@
 """Decides which segments retention may delete.
 
-Rule 1: whole segments, oldest first, never the active one, never one that reaches the high watermark: what is not
-        committed is not old.
+Rule 1: whole segments, oldest first, never the active one, never one that reaches the high watermark: only
+        committed records can be old.
 Rule 2: by time (a segment's largest timestamp), by size (only while the rest stays at or above the limit), and by log
         start offset.
 Rule 3: time and size delete nothing from the last stable offset on: a transaction that is open keeps its records.

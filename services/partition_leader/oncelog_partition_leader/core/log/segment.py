@@ -168,7 +168,7 @@ class SegmentLimits:
 def run_that_fits(index: SegmentIndex, batches: Sequence[BatchHeader], limits: SegmentLimits) -> int:
     """Counts the batches, from the first one on, that may be added to this segment; 0 = it must be rolled first.
 
-    Each batch is judged as if those before it were in: what is appended together may belong into several segments. Every
+    Each batch is judged as if those before it were added: batches of one append may belong in several segments. Every
     batch is taken to need an index entry, which is at most a few entries too many.
     """
     if index.size and batches[0].append_timestamp_ms - index.first_append_ms >= limits.segment_ms:

@@ -68,7 +68,7 @@ class MarkerWritten:
 
 
 class Written(NamedTuple):
-    """Whether a batch in doubt is in the log. `base_offset` -1: written, offset no longer known, or not written.
+    """The answer whether a batch in doubt is in the log. `base_offset` -1: not written, or offset no longer known.
 
     True counts once the high watermark is at or above `stable_after`; False is final only after a fence (hole 22).
     """

@@ -7,8 +7,9 @@
 
 Rule 1: all five kept batches of every window are in it, open transactions and the ended table too (W7, hole 23).
 Rule 2: a damaged snapshot is refused whole; the caller takes an older one and replays the log from there.
-Rule 3: which older numbers have their markers stands among the markers, as entries with a number below zero that hold 62 bits
-        each: version 0.1, which a leader may send its snapshot to, reads them as markers of numbers that no request names.
+Rule 3: the set of older numbers that have their markers is stored among the markers, as entries with a negative number and
+        62 bits each: version 0.1, which a leader may send its snapshot to, reads them as markers of numbers that no request
+        names.
 Rule 4: a snapshot is of one moment, and is encoded in slices (`Snapshot.advance`) while the log grows: an entry that is
         about to change is encoded first. So no step of the event loop grows with the number of producers.
 """
@@ -100,7 +101,7 @@ class Snapshot:
             yield
 
     def whole(self) -> bytes:
-        """The snapshot's bytes, at once."""
+        """Encodes the rest at once, and returns the snapshot's bytes."""
         for _ in self.slices():
             pass
         return self.data

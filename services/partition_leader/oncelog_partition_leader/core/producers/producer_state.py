@@ -4,7 +4,7 @@ Theory of operation
 -------------------
 In: a leader (`partition/leadership.py`) asks before each append: `decide` for a client's batch, `decide_marker` for a marker,
 `written` and `fence_epoch` for `GetProducerState`. Every replica calls `apply` for every batch that is in its log: the leader
-after the write, a follower when it has written the leader's bytes, recovery while it scans.
+after the write, a follower when it has written the leader's bytes, recovery when it replays the log.
 Out: a decision (`decisions.py`) or a refusal; an entry of the aborted index for a marker that leaves data to be skipped; and
 the first unstable offset, from which the log computes the last stable offset.
 
@@ -303,7 +303,7 @@ class ProducerStates:
 
     @property
     def oldest_open_since_ms(self) -> int | None:
-        """When the open transaction with the first offset began here, by its leader's clock; None = none is open."""
+        """The append time of the first batch of the oldest open transaction, by its leader's clock; None = none is open."""
         return next((opened.open_since_ms for opened in self.transactions.open.values()), None)
 
     def producer(self, producer_id: int) -> ProducerEntry | None:

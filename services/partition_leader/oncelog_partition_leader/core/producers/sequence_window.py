@@ -38,7 +38,7 @@ OLDER: Final = Older()
 
 
 class SequenceWindow:
-    """The newest sequence, how many were written, and the last five batches."""
+    """The newest sequence, the number of records written, and the last five batches."""
 
     __slots__ = ("end_offset", "kept", "last_sequence", "written")
 

@@ -142,7 +142,7 @@ class Transactions:
         return known
 
     def session_epoch(self, producer_id: int) -> int:
-        """Newest session of a txn_producer_id seen here; -1 = none."""
+        """Returns the newest session epoch of a txn_producer_id that this log has; -1 = none."""
         known = self.ended.get(producer_id)
         return known.session_epoch if known is not None else -1
 

@@ -9,7 +9,7 @@ Out: the high watermark, up to which `acks=all` is answered and consumers read; 
 writes by compare-and-swap (`replication/isr.py`); and advice to give the leadership up (`must_give_way`).
 
 An election may choose any member of the ISR that etcd names, or an eligible replica beside it. So a record is committed only
-when every replica that could be elected holds it: each rule below keeps one way open by which that could become false.
+when every replica that could be elected holds it. Each rule below closes one way in which that could become false.
 
 What can go wrong, and the rule that prevents it:
 
@@ -27,10 +27,10 @@ What can go wrong, and the rule that prevents it:
 Rules
 -----
 Rule 1: a follower's end counts only in its newest session with the incarnation that the ISR names, after last epochs
-        agreed (`start_session` forgets, `agree` and `acknowledge` count).
+        agreed (`start_session` forgets it, `acknowledge` counts only within that session).
 Rule 2: the high watermark is the smallest end over the *maximal* ISR (committed and proposed), and does not move while
-        the committed ISR is below `min_insync_replicas`, nor while etcd names eligible replicas: they must go on holding
-        every committed record (KIP-966), whatever the minimum is by now. It never goes back. It stands still, too, while
+        the committed ISR is below `min_insync_replicas`, nor while etcd names eligible replicas: they must keep holding
+        every committed record (KIP-966), whatever the minimum is by now. It never goes back. It does not move either while
         the log may be sealed on disk (`sealing`).
 Rule 3: a member leaves after `lag_max_ms` without being caught up; one whose end is the log's end never leaves for it.
         A replica joins when its end has reached the high watermark *and* the start of the leader's epoch.
@@ -120,17 +120,17 @@ class ReplicaSet:
 
     @property
     def followers(self) -> Mapping[int, Follower]:
-        """By broker id."""
+        """The followers, by broker id."""
         return self._followers
 
     @property
     def replica_count(self) -> int:
-        """Assigned replicas, the leader too."""
+        """Number of assigned replicas, the leader included."""
         return len(self._followers) + 1
 
     @property
     def enough_in_sync(self) -> bool:
-        """The committed ISR reaches `min_insync_replicas`: `acks=all` may append."""
+        """True when the committed ISR has at least `min_insync_replicas` members, so that `acks=all` may append."""
         return len(self.committed) >= self._min_insync
 
     @property
@@ -166,7 +166,7 @@ class ReplicaSet:
         assert log_end >= self._log_end, "a leader's log only grows"
         assert own_end >= self._own_end, "and what is synced stays so"
         for follower in self._followers.values():
-            if follower.end >= self._log_end:  # it had everything until now, however long ago that was written
+            if follower.end >= self._log_end:  # it had everything until now, however old the newest record is
                 follower.caught_up_ms = now_ms
         self._log_end = log_end
         self._own_end = own_end

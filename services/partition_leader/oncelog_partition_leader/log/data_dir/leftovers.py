@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class Leftovers:
-    """`is_used(partition)`: a log that is open, or being opened or closed. `cluster_now_ms()`: see `ClusterClock`."""
+    """Looks for leftover folders. `is_used(partition)`: its log is open, being opened or closed."""
 
     def __init__(
         self,
