@@ -6,16 +6,14 @@ all of them: the producer state decides about each, the accepted ones are writte
 `ReplicaSet`, which computes the high watermark; when that passes the end of a command, its future gets the answer.
 
 What can go wrong, and the rule that prevents it:
-
-- A handler is cancelled, or its link breaks, between the append and its bookkeeping: no handler does either (rule 1).
+- A handler is cancelled, or its link breaks, between an append and its bookkeeping: handlers do neither (rule 1).
 - The answer is sent, then the leader dies, and the next one lacks the batch: answers wait for the high watermark (rule 2).
 - The leader is deposed, or its ISR shrinks, after the append: the error says "unknown", so the producer repeats the batch
   with the same sequence, and the next leader recognises it (rule 2).
-- A command was decided against a state that an undecided append is about to change: a group holds a producer or a
-  transaction once; the next command about it is decided after that group was written (`_Group.touches`).
+- A command depends on an earlier one of the same group: it is decided after that group is written (`_Group.touches`).
 - A coordinator is slow to enrol, or never answers: only batches of that producer wait (rule 3).
 - A late callback belongs to an epoch that is past: `ended` is set, and it does nothing (rule 4).
-- A bug: the worst case is a failed log, which is recovered, never a wrong acknowledgement (rule 5).
+- A bug raises between the append and the answer: state and log may differ, so the log fails and is recovered (rule 5).
 
 Rule 1: the queue is drained by one synchronous step: all waiting commands are decided and appended together, so that no
         cancelled handler can leave log and state apart.
@@ -23,8 +21,7 @@ Rule 2: `acks=all` is answered only when the high watermark has passed the batch
         *unknown*; a refusal before it leaves no trace.
 Rule 3: a batch that waits for its enrolment holds back only its own producer, and its bytes count as waiting.
 Rule 4: it ends once (`end`) and is never revived; the next epoch is another object.
-Rule 5: an unexpected exception refuses, by a named error, only the command that it came from. When it came after the
-        append the log fails: its state may contradict it.
+Rule 5: an unexpected exception refuses, by a named error, only its own command; after the append it fails the log.
 """
 
 from __future__ import annotations
@@ -311,7 +308,6 @@ class Leadership:
         commands, batches = group.commands, group.batches
         now_ms = self._host.clock.now_ms()
         while commands:
-            assert len(commands) == len(batches), "one answer for each batch"
             if (ended := self._ended_meanwhile()) is not None:
                 self._refuse(commands, ended)
                 return
@@ -552,7 +548,6 @@ class Leadership:
         for producer_id in producers:
             for command in self._parked.pop(producer_id, []):
                 self._parked_bytes -= len(command.data)
-                assert self._parked_bytes >= 0, "a batch that waits for its enrolment was counted once"
                 header = command.header
                 asked = TxnSession(header.txn_producer_id, header.txn_no, header.producer_epoch)
                 if error is not None and header.is_transactional and asked == session:

@@ -241,7 +241,7 @@ class LocalPartition:
 
     @property
     def session_has_data(self) -> bool:
-        """True after the session's first data: from then on the session does not truncate."""
+        """After the first data nothing is truncated in a session."""
         return self._session_has_data
 
     def follow(self, epoch: int, batches: Buffer) -> int:

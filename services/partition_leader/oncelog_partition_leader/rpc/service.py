@@ -70,7 +70,7 @@ Outcome = asyncio.Future[Written] | OncelogError
 
 
 class BrokerService:
-    """The handlers for data, replication and the cluster; the other services of this folder have the rest."""
+    """The methods of `PartitionLeader` that no other service here has: produce, fetch, replicate, markers, metadata."""
 
     def __init__(
         self,

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from oncelog.core.batch.header import read_header
+from oncelog.core.batch.control import Control
+from oncelog.core.batch.header import BatchHeader, read_header
 from oncelog.errors import (
     CorruptMessageError,
     FencedLeaderEpochError,
@@ -19,6 +20,7 @@ from oncelog.errors import (
 from oncelog_partition_leader.core.producers.producer_state import ProducerStates
 from oncelog_partition_leader.log.partition_log import LogConfig, PartitionLog
 from oncelog_partition_leader.log.recovery import set_aside
+from oncelog_partition_leader.log.tail_cache import TailCache
 from oncelog_runtime.sim.disk import SimDisk
 from tests.unit.partition_leader.log_helpers import (
     DIRECTORY,
@@ -170,6 +172,54 @@ def test_a_batch_longer_than_a_segment_gets_its_own() -> None:
         log.check()
 
     run(test)
+
+
+# ---------------------------------------------------------------- assertions at the boundaries
+
+
+def test_an_append_to_a_log_whose_parts_disagree_writes_nothing() -> None:
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk)
+        write(log, batch(1, 0, 3))
+        last = log._segments[-1]
+        before = last.file.size
+        last.index.size -= 1
+        with pytest.raises(AssertionError, match="at the end of the file"):
+            write(log, batch(1, 3, 2))
+        last.index.size += 1
+        assert last.file.size == before, "nothing was written"
+        write(log, batch(1, 3, 2))
+        log.check()
+
+    run(test)
+
+
+def test_a_log_whose_parts_disagree_after_a_write_fails() -> None:
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk)
+        apply = log._apply
+
+        def forgets(header: BatchHeader, control: Control | None) -> None:
+            apply(header, control)
+            log.producers.end_offset -= 1
+
+        log._apply = forgets  # type: ignore[method-assign]
+        with pytest.raises(StorageError, match="could not be applied"):
+            write(log, batch(1, 0, 3))
+        assert log.failed is not None
+        assert log.failed.context["reason"] == "bug"
+
+    run(test)
+
+
+def test_the_tail_cache_holds_one_run_of_offsets() -> None:
+    cache = TailCache(1 << 20)
+    cache.push(0, 3, b"abc")
+    with pytest.raises(AssertionError, match="contiguous"):
+        cache.push(4, 5, b"d")
+    assert cache.read(1, 10, 3) == b"abc"
+    with pytest.raises(AssertionError, match="contains the offset"):
+        cache.read(3, 10, 3)
 
 
 # ---------------------------------------------------------------- reads
