@@ -1,4 +1,4 @@
-"""One broker process: everything wired together, started and stopped in order."""
+"""One broker process: makes all its parts, connects them, and starts and stops them in order."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _START_TIMEOUT_S = 60.0
 
 
 class Broker:
-    """A broker. `start` returns when it is registered; `stop` hands its leaderships over first."""
+    """One broker process. `start` returns when it is registered; `stop` hands its leaderships over first."""
 
     def __init__(self, config: BrokerConfig, ports: NodePorts) -> None:
         self.config = config
@@ -148,7 +148,7 @@ class Broker:
         return self.registration.ref
 
     async def start(self) -> None:
-        """Listens, follows etcd, registers. Raises `MetadataUnavailableError` when that does not succeed."""
+        """Listens, follows etcd, registers. Raises `MetadataUnavailableError` when it cannot register in time."""
         await self.ports.server.start()
         await self.replicas.prepare()
         self._held = held_logs(self.ports.disk, self.config.log_dir)
@@ -181,7 +181,7 @@ class Broker:
             raise MetadataUnavailableError("the broker could not be registered in etcd") from None
 
     async def _join(self) -> None:
-        """Registers once it is known whether etcd went back while this broker was down."""
+        """Registers once it is known whether etcd was restored from a backup while this broker was down."""
         await self.guard.begin()
         self._joins.set()
         await self.registration.run()
@@ -191,7 +191,7 @@ class Broker:
         await self.guard.run()
 
     async def stop(self, grace_ms: int) -> None:
-        """Drains, leaves the cluster, answers what is running, closes every log cleanly. See `Drainer.leave`."""
+        """Drains, leaves the cluster, finishes running requests, closes every log cleanly. See `Drainer.leave`."""
         await self.drainer.leave(grace_ms * 3 // 4)
         self.service.draining = True
         await self.registration.withdraw()
@@ -227,7 +227,7 @@ class Broker:
         self.replicas.etcd_was_restored()
 
     def _replaced(self) -> None:
-        """Another process runs under our id: whatever we know of ourselves is over."""
+        """Stops taking part, since another process is registered under this broker's id."""
         _log.critical(
             "another process is registered as broker %d; this one takes no part any more", self.config.node_id
         )
@@ -237,11 +237,11 @@ class Broker:
         self.ports.health.failed()
 
     def _keep(self, run: Callable[[], Awaitable[None]], name: str) -> None:
-        """One of the loops without which a broker is half a broker: after a fault it is begun anew."""
+        """Starts a loop that the broker cannot do without: after a bug it is started again."""
         self.tasks.spawn(keep_running(self.bugs, run, name), name)
 
     def _failed(self, error: BaseException) -> None:
-        """A task ended by a fault of ours; what it had begun it has given back. Everything else goes on."""
+        """Reports a task that ended by a bug; it has released its resources. Everything else continues."""
         self.bugs.met("task", error)
 
     # ------------------------------------------------------------ housekeeping
@@ -260,7 +260,7 @@ class Broker:
             self._look_at_health()
 
     def _look_at_health(self) -> None:
-        """Started when the logs are recovered; ready when in every ISR to which it belongs, under this incarnation."""
+        """Sets the health: started when the logs are recovered, ready when this incarnation is in all ISRs of its replicas."""
         state, me = self.ports.health, self.me()
         partitions = ((p, entry.value) for p, entry in self.view.partitions.items())
         listed = self.view.revision > 0 and me.incarnation > 0

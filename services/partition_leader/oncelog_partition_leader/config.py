@@ -1,4 +1,4 @@
-"""Settings of one broker. Kafka's names with underscores, unit last.
+"""The settings of one broker. Kafka's names with underscores, unit last.
 
 Rule: checked on construction, each value and the relations between them; nothing below reads the environment.
 """
@@ -16,7 +16,7 @@ _UNITS = ("_ms", "_max", "_bytes", "_shards", "_factor", "_replicas")
 
 @dataclass(frozen=True, kw_only=True)
 class BrokerConfig(ServingConfig):
-    """What a broker can be told; `node_id` is the broker's id."""
+    """The settings of a broker; `node_id` is the broker's id."""
 
     rack: str = setting("", "where this broker stands; replicas of a partition are spread over racks")
     transaction_shards: int = setting(50, "transaction shards of a new cluster; never changes afterwards")
@@ -111,5 +111,5 @@ class BrokerConfig(ServingConfig):
 
     @property
     def log_dir(self) -> str:
-        """Folder of the partition logs, below the data directory."""
+        """The folder of the partition logs, below the data directory."""
         return "logs"

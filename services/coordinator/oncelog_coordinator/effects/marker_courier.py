@@ -77,7 +77,7 @@ class Reach(NamedTuple):
     view: ClusterView
     topics: KnownTopics
     timeout_ms: int
-    """Of one call."""
+    """Time-out of one call."""
     tasks: TaskOwner
 
 

@@ -1,1 +1,1 @@
-"""The controller and what it needs: registration, failure detection, elections, topics, moving replicas."""
+"""The controller and its parts: registration, failure detection, elections, topics, reassignment of replicas."""

@@ -1,11 +1,11 @@
-"""Finds which replicas should move, for the controller: to brokers that are new, and away from those that leave.
+"""Decides for the controller which replicas should move: to brokers that are new, and away from those that leave.
 
 Rule 1: brokers that an operator takes out of use (`decommission`) are emptied at once, also while they are down.
-Rule 2: a new broker gets its share when the set of brokers has stood still for `replica_balance_delay_ms`, no move is
-        under way and nobody drains: a rolling restart moves nothing.
-Rule 3: the plan is made anew after each batch of moves; nothing of it is remembered.
-Rule 4: a move to a broker that is gone for that time is taken back.
-Rule 5: the mark of a broker that is out of use, empty and gone for that time is removed: its id may be used again.
+Rule 2: a new broker gets its share when the set of brokers has not changed for `replica_balance_delay_ms`, no move is
+        under way and no broker drains: a rolling restart moves nothing.
+Rule 3: after each batch of moves a new plan is made; nothing of the old one is remembered.
+Rule 4: a move to a broker that was gone for that time is taken back.
+Rule 5: the mark of a broker that is out of use, empty and was gone for that time is removed: its id may be used again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _RETRY_MS: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a broker holds. `moving`: partitions that are on their way to or from it."""
+    """The replicas and leaderships of a broker. `moving`: partitions that are moving to or from it."""
 
     broker_id: int
     registered: bool
@@ -46,7 +46,7 @@ class Load:
 
 
 class Balancer:
-    """See the module. `next_look_ms`: when `plan` wants to be called, on the monotonic clock."""
+    """Plans moves for the controller. `next_look_ms`: when `plan` is to be called, on the monotonic clock."""
 
     def __init__(self, config: BrokerConfig, view: ClusterView, clock: WallClock, mover: Mover, commit: Commit) -> None:
         self._enabled = config.replica_balance_enabled
@@ -61,7 +61,7 @@ class Balancer:
         self.next_look_ms = 0
 
     def saw(self, key: str) -> None:
-        """A key changed."""
+        """Notes a changed key of etcd."""
         now_ms = self._clock.monotonic_ms()
         if key.startswith(BROKERS):
             brokers = tuple(sorted(self._view.live().items()))
@@ -73,7 +73,7 @@ class Balancer:
             self._look_within(0)
 
     def begin(self) -> None:
-        """This broker became the controller."""
+        """Starts again, since this broker became the controller."""
         self._brokers, self._levelling = tuple(sorted(self._view.live().items())), False
         self._still_since_ms = self._clock.monotonic_ms()
         self.next_look_ms = self._still_since_ms
@@ -99,7 +99,7 @@ class Balancer:
             self._look_within(_RETRY_MS)
 
     def _assignment(self) -> dict[PartitionId, tuple[int, ...]]:
-        """Replicas as they will be when all moves are done."""
+        """Returns the replicas of each partition as they will be when all moves are done."""
         moves = self._view.reassignments
         return {
             partition_id: moves[partition_id].value.target if partition_id in moves else entry.value.replicas
@@ -120,7 +120,7 @@ class Balancer:
             return {}
         moves = evacuate(self._assignment(), leaving, candidates, _MOVES_MAX)
         if any(partition_id in self._view.reassignments for partition_id in moves):
-            self._look_within(_RETRY_MS)  # on its way to a broker that leaves: when that is done
+            self._look_within(_RETRY_MS)  # moving to a broker that leaves: after that move
         return {p: target for p, target in moves.items() if p not in self._view.reassignments}
 
     def _levelled(self) -> dict[PartitionId, tuple[int, ...]]:
@@ -147,7 +147,7 @@ class Balancer:
     # ------------------------------------------------------------ what operators ask for
 
     def loads(self) -> list[Load]:
-        """Every broker that is registered, holds something, or is out of use."""
+        """Returns the load of every broker that is registered, has replicas, or is out of use."""
         view = self._view
         held: dict[int, list[int]] = {b: [0, 0, 0] for b in sorted({*view.brokers, *view.decommissioned})}
         for partition_id, entry in view.partitions.items():
@@ -165,7 +165,7 @@ class Balancer:
         ]
 
     async def decommission(self, broker_ids: Sequence[int]) -> None:
-        """These brokers shall hold nothing. Safe to repeat. Raises `InvalidReplicaAssignmentError`."""
+        """Takes brokers out of use, so that they are emptied. Safe to repeat. Raises `InvalidReplicaAssignmentError`."""
         known = {load.broker_id for load in self.loads()}
         unknown = [broker_id for broker_id in broker_ids if broker_id not in known]
         if unknown:
@@ -183,7 +183,7 @@ class Balancer:
             raise RequestTimedOutError("the cluster changed meanwhile: try again")
 
     async def recommission(self, broker_ids: Sequence[int]) -> None:
-        """These brokers take part again. Moves that are under way are not undone. Raises `RequestTimedOutError`."""
+        """Puts brokers back in use. Moves that are under way are not undone. Raises `RequestTimedOutError`."""
         keys = [decommission_key(broker_id) for broker_id in broker_ids if broker_id in self._view.decommissioned]
         if keys and not await self._commit([], [], keys):
             raise RequestTimedOutError("the cluster changed meanwhile: try again")

@@ -1,6 +1,6 @@
-"""The brokers that this one reaches, kept by the watch that every broker keeps on every other one (`failure_detector`).
+"""The brokers that this one reaches, as its watch of all the others finds out (`failure_detector`).
 
-Rule: nothing is decided here; see `core.reachability` and `core.cluster_clock`.
+Rule: nothing is decided here; see `core/cluster/reachability.py` and `core/log/cluster_clock.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from oncelog_runtime.ports import WallClock
 
 
 class Contacts:
-    """`Reachability` with a clock, following the registrations."""
+    """Feeds `Reachability` and `ClusterClock` with answers, registrations and the time."""
 
     def __init__(self, config: BrokerConfig, view: ClusterView, clock: WallClock) -> None:
         self._view = view
@@ -33,24 +33,24 @@ class Contacts:
         view.listen(self._saw)
 
     def listen(self, listener: Callable[[BrokerRef], None]) -> None:
-        """`listener(ref)` is called when a broker is heard that was not heard before."""
+        """Has `listener(ref)` called when a broker answers that was not heard before."""
         self._listeners.append(listener)
 
     # ------------------------------------------------------------ what happened
 
     def answered(self, ref: BrokerRef, its_now_ms: int = 0) -> None:
-        """It has answered, under this incarnation. `its_now_ms`: its wall clock; 0 = it does not say."""
+        """Notes an answer of a broker under this incarnation. `its_now_ms`: its wall clock; 0 = not sent."""
         self._clocks.told(ref.broker_id, its_now_ms, self._clock.monotonic_ms())
         if self._reach.answered(ref, self._clock.monotonic_ms()):
             for listener in self._listeners:
                 listener(ref)
 
     def refused(self, ref: BrokerRef) -> None:
-        """Nobody listens at its address."""
+        """Notes that a connection to the broker's address was refused."""
         self._reach.refused(ref, self._clock.monotonic_ms())
 
     def tick(self) -> None:
-        """Called every `tick_ms`: when it comes much later, this process stood still."""
+        """Is called every `tick_ms`: when it is called much later, this process was paused."""
         now_ms = self._clock.monotonic_ms()
         late_ms, self._ticked_ms = now_ms - self._ticked_ms - self._tick_ms, now_ms
         if late_ms > self._tick_ms:
@@ -63,27 +63,27 @@ class Contacts:
     # ------------------------------------------------------------ questions
 
     def heard(self, ref: BrokerRef) -> bool:
-        """It has answered this broker in this incarnation, and not too long ago."""
+        """Returns True when the broker has answered this one in this incarnation, and not too long ago."""
         return self._reach.heard(ref, self._clock.monotonic_ms())
 
     def is_gone(self, ref: BrokerRef) -> bool:
-        """Its address refuses connections: the process has ended."""
+        """Returns True when its address refuses connections, so that its process has ended."""
         return self._reach.is_gone(ref, self._clock.monotonic_ms())
 
     def all_heard(self) -> list[BrokerRef]:
-        """Everybody who is heard."""
+        """Returns all brokers that are heard."""
         return self._reach.all_heard(self._clock.monotonic_ms())
 
     def silent(self, for_ms: int) -> list[BrokerRef]:
-        """The registered brokers of which nothing was heard for longer than this."""
+        """Returns the registered brokers that have not answered for longer than this."""
         return self._reach.silent(for_ms, self._clock.monotonic_ms())
 
     def opinion(self, ref: BrokerRef) -> bool | None:
-        """Whether this broker hears it, for another one that asks; None: not known."""
+        """Answers another broker that asks whether this one reaches `ref`; None: not known."""
         return self._reach.opinion(ref, self._clock.monotonic_ms())
 
     def cluster_now_ms(self) -> int:
-        """What time it is by most brokers' clocks; see `ClusterClock`."""
+        """Returns the time by most brokers' clocks; see `ClusterClock`."""
         others = [broker_id for broker_id in self._view.live() if broker_id != self._broker_id]
         return self._clocks.now_ms(self._clock.now_ms(), self._clock.monotonic_ms(), others)
 

@@ -1,4 +1,4 @@
-"""What a broker knows of the cluster that it is in: the parts that all others of its parts ask, given to them as one."""
+"""A broker's knowledge of its cluster: the parts that all other parts ask, given to them as one object."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class ClusterContext:
     """See the module. One per broker."""
 
     view: ClusterView
-    """What is in etcd."""
+    """This broker's view of etcd."""
     registration: Registration
-    """As whom this broker is there."""
+    """This broker's own key in etcd, with its id and incarnation."""
     contacts: Contacts
     """Which other brokers are heard."""
     signpost: Signpost

@@ -2,9 +2,9 @@
 
 Rule 1: every write compares the controller key's mod revision, the partition's, and the registration of each broker
         that it names (holes 17, 18). A deposed controller can write nothing.
-Rule 2: one task decides (`_serve`). Probes and questions to replicas run beside it and come back as facts.
-Rule 3: a topic exists when its key does; partitions that it lacks are made, partitions without topic are removed. So a
-        controller that dies half-way leaves nothing that the next one does not finish.
+Rule 2: one task decides (`_serve`). Probes and questions to replicas run beside it and return facts.
+Rule 3: a topic exists when its key does; missing partitions are created, partitions of deleted topics are removed. So the
+        next controller finishes whatever one that dies half-way leaves.
 Rule 4: a lost answer is neither yes nor no: the keys are read again.
 """
 
@@ -40,7 +40,7 @@ _PROBE_AGAIN_S = 1.0
 
 
 class Controller:
-    """Campaigns for the role, and fills it while it has it."""
+    """Campaigns for the controller's role, and does its work while this broker has it."""
 
     def __init__(
         self,
@@ -84,17 +84,17 @@ class Controller:
 
     @property
     def is_controller(self) -> bool:
-        """As far as the view goes, this broker holds the role."""
+        """True when this broker holds the role, as far as its view shows."""
         entry = self._view.controller
         return entry is not None and entry.mod_revision == self._term
 
     @property
     def term(self) -> int:
-        """The election that this broker won last; while it is the controller, the one in force."""
+        """The last term that this broker won (mod revision of the controller's key); 0 when it has lost the role."""
         return self._term
 
     def suspect(self, ref: BrokerRef) -> None:
-        """A report: probe this broker."""
+        """Probes a broker that another one has reported."""
         if ref == self._registration.ref:
             return
         if self.is_controller and ref not in self._probing and self._view.is_live(ref):
@@ -102,7 +102,7 @@ class Controller:
             self._tasks.spawn(self._probe(ref), f"probe-{ref.broker_id}")
 
     def take_over(self, dead: BrokerRef, *, proven: bool) -> None:
-        """The controller is dead, though its lease lives: overwrite its key. `proven`: not only by its silence."""
+        """Overwrites the key of a dead controller whose lease still lives. `proven`: its death is more than its silence."""
         entry = self._view.controller
         may = proven or self._succession.may_overthrow(self._clock.monotonic_ms())
         if entry is not None and entry.value == dead and may:
@@ -110,7 +110,7 @@ class Controller:
             self._wake.set()
 
     def look_at_role(self) -> None:
-        """Called often. Who reaches fewer than half of the brokers makes room: the others may be cut off from it."""
+        """Gives the role up when this broker reaches fewer than half of the brokers: the others may be cut off from it."""
         if self.is_controller and not self._renouncing and self._contacts.is_minority():
             self._renouncing = True
             self._tasks.spawn(self._renounce(), "renounce")
@@ -153,7 +153,7 @@ class Controller:
             self._succession.began(self._clock.monotonic_ms(), taken=taken)
 
     def _heard(self, ref: BrokerRef) -> None:
-        """A broker answers that was not heard before: it may be needed by an election, and is not dead."""
+        """Notes a broker that answers again or for the first time: it is not dead, and an election may need it."""
         if self._dead.pop(ref, "absent") is None:
             _log.info("broker %d answers again", ref.broker_id)
         self._look_at_all()
@@ -163,7 +163,7 @@ class Controller:
         self._wake.set()
 
     async def _probe(self, ref: BrokerRef) -> None:
-        """Asks again and again until it answers or its registration goes; declares it dead when that is known."""
+        """Probes a broker until it answers or its registration is gone; declares it dead when that is known."""
         try:
             while self.is_controller and self._view.is_live(ref):
                 verdict = await self._prober.verdict(ref)
@@ -181,7 +181,7 @@ class Controller:
             self._probing.pop(ref, None)
 
     def _look_at_all(self) -> None:
-        """Who is dead has changed. No key says so, so this must wake whatever waits for that broker: moves too."""
+        """Looks at everything, since the set of dead brokers has changed. No key of etcd shows that, so moves are woken too."""
         self.mover.dirty = True
         self.elections.look_at_all()
         self._wake.set()
@@ -189,7 +189,7 @@ class Controller:
     # ------------------------------------------------------------ the role
 
     async def run(self) -> None:
-        """For ever: campaign, serve, campaign again."""
+        """Campaigns, serves, and campaigns again, until it is cancelled."""
         while True:
             try:
                 if not await self._campaign():
@@ -206,7 +206,7 @@ class Controller:
         self._wake.clear()
 
     async def _campaign(self) -> bool:
-        """True when we hold the key."""
+        """Tries to win the controller's key. True when this broker holds it."""
         if not self._registration.registered or not self._registration.lease_id or not self._view.revision:
             await asyncio.sleep(_RETRY_S)
             self._wake.set()
@@ -218,7 +218,7 @@ class Controller:
         if self._must_not_lead():
             return False
         if entry is not None and entry.value != self._overthrow and self._view.is_live(entry.value):
-            return False  # a holder that is registered anew is somebody else, though its lease lives on
+            return False  # a holder with a new registration is another process, though its lease still lives
         if self._contacts.is_minority():
             await asyncio.sleep(_RETRY_S)
             self._wake.set()
@@ -246,13 +246,13 @@ class Controller:
         return True
 
     def _must_not_lead(self) -> bool:
-        """This broker drains, and another one could be the controller."""
+        """Returns True when this broker drains and another one could be the controller."""
         me = self._registration.ref
         others = any(broker_id != me.broker_id for broker_id in self._view.brokers)
         return others and self._view.draining_broker() == me
 
     async def resign(self) -> None:
-        """Gives the role up when this broker drains and another one is there. Raises `MetadataUnavailableError`."""
+        """Gives the role up when this broker drains and another one is registered. Raises `MetadataUnavailableError`."""
         if self.is_controller and self._must_not_lead():
             await self._give_up("it drains")
 
@@ -267,7 +267,7 @@ class Controller:
         return () if draining is None else (draining,)
 
     async def _serve(self) -> None:
-        """Until the role is lost."""
+        """Does the controller's work until the role is lost."""
         self._begin_anew()
         self.balancer.begin()
         self._rebalance_at_ms = self._clock.monotonic_ms() + self._config.leader_rebalance_interval_ms
@@ -285,12 +285,12 @@ class Controller:
         self._term = 0
 
     def _begin_anew(self) -> None:
-        """Nothing that was looked at before counts: look at everything."""
+        """Forgets earlier looks, so that everything is looked at again."""
         self._topics_dirty = self.mover.dirty = True
         self.elections.look_at_all()
 
     def _brokers(self) -> Brokers:
-        """The brokers as this controller knows them."""
+        """Returns the brokers as this controller knows them."""
         return Brokers(self._view.live(), self._dead, self._avoid(), self._answers)
 
     def _answers(self, ref: BrokerRef) -> bool:
@@ -336,7 +336,7 @@ class Controller:
             self._view.learn([found])
 
     async def _write_session_key(self) -> None:
-        """A new one, or the one that a restored etcd has lost: sessions that were begun with it go on."""
+        """Writes a new key, or the one that a restored etcd has lost, so that sessions begun with it stay valid."""
         key = self._view.session_key or self._random.getrandbits(256).to_bytes(32, "big")
         await self.commit(
             [Compare(cluster_keys.SESSION_KEY, 0)], [Put(cluster_keys.SESSION_KEY, SessionKey(key).encode())]
@@ -346,7 +346,7 @@ class Controller:
             self._view.learn([found])
 
     async def commit(self, compares: list[Compare], puts: list[Put], deletes: list[str] | None = None) -> bool:
-        """A write under this controller's term. False: a condition did not hold.
+        """Writes under this controller's term. False: a condition did not hold.
 
         Raises `StaleControllerEpochError` when the role is lost, `MetadataUnavailableError` without an answer.
         """

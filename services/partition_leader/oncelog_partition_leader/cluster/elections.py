@@ -1,16 +1,16 @@
-"""The controller's elections: looks at partitions, asks replicas for their logs, and writes who leads.
+"""The controller's elections: looks at partitions, asks replicas for their logs, and writes the new leaders.
 
-What is decided stands in `core/cluster/election.py`.
+The decisions themselves are made in `core/cluster/election.py`.
 
-Rule 1: one commit holds for as many partitions as etcd allows (`chunks`). It compares the mod revisions of each partition, of
-        each broker that it puts into an ISR, and of each topic: who is eligible follows from `min_insync_replicas`. A
-        commit that did not hold is tried partition by partition.
+Rule 1: one commit is for as many partitions as etcd allows (`chunks`). It compares the mod revisions of each partition, of
+        each broker that it puts into an ISR, and of each topic, whose `min_insync_replicas` decides which replicas are
+        eligible. A commit that failed is tried partition by partition.
 Rule 2: questions to replicas run beside the controller's task. Their answers count only for the value of the partition for
         which they were asked, and the view is looked at again afterwards.
         A value from before the last restore of etcd, or a guess, is not believed (`elect_restored`). An answer with a later
-        epoch than etcd has proves a restore that nobody has noticed.
+        epoch than etcd has proves a restore that has not been noticed.
 Rule 3: a partition that cannot be led now is looked at again when a broker or the partition changes in etcd, and, while
-        it waits for brokers that are registered, soon (`_AGAIN_S`) and then less and less often.
+        it waits for brokers that are registered, after `_AGAIN_S`, and then less and less often.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ Entry = Versioned[Partition]
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What an operator must know before an unclean election. `answers`: of every replica that answered."""
+    """The facts that an operator needs before an unclean election. `answers`: those of all replicas that answered."""
 
     entry: Entry
     answers: Answers
@@ -72,14 +72,14 @@ class Survey:
 
     @property
     def partition(self) -> Partition:
-        """As etcd names it."""
+        """The partition's value in etcd."""
         return self.entry.value
 
 
 class Elections:
-    """See the module. `brokers()` is what the controller knows of the brokers now; `wake()` has it step again.
+    """The controller's elections. `brokers()`: the brokers as it knows them now; `wake()` has it step again.
 
-    `forgotten(what)` is told of proofs that etcd was restored.
+    `forgotten(what)` is called with each proof that etcd was restored.
     """
 
     def __init__(
@@ -110,15 +110,15 @@ class Elections:
 
     @property
     def due(self) -> bool:
-        """There is something to look at."""
+        """True when there are partitions to look at."""
         return bool(self._changed) or self._all_changed
 
     def look_at(self, partition_id: PartitionId) -> None:
-        """This partition has changed."""
+        """Has `step` look at a partition that has changed."""
         self._changed[partition_id] = None
 
     def look_at_all(self) -> None:
-        """The brokers have changed."""
+        """Has `step` look at all partitions, since the brokers have changed."""
         self._all_changed = True
         self._again_s = _AGAIN_S
 
@@ -159,14 +159,14 @@ class Elections:
         proposals: list[Proposal] = []
         for partition_id, entry in self._view.partitions.items():
             if self._is_doubtful(entry):
-                continue  # written anew it would be believed
+                continue  # written again it would be believed
             wanted = prefer(entry.value, brokers, self._min_insync(entry.value))
             if wanted is not None:
                 proposals.append((partition_id, entry.mod_revision, wanted))
         await self._write(proposals)
 
     async def transfer(self, partition_id: PartitionId, to: int, in_epoch: int | None = None) -> None:
-        """An operator's word: another member of the ISR leads. Safe to repeat; `in_epoch` None = in whatever epoch.
+        """Makes another member of the ISR leader on an operator's request. Safe to repeat; `in_epoch` None = any epoch.
 
         Raises `UnknownTopicError`, `InvalidRequestError` for a broker without a replica, `IneligibleReplicaError` for one that
         may be in sync later, or `RequestTimedOutError` when something changed meanwhile.
@@ -189,7 +189,7 @@ class Elections:
     # ------------------------------------------------------------ an operator's election
 
     async def survey(self, partition_id: PartitionId) -> Survey:
-        """Asks every replica that answers for its log. Raises `UnknownTopicError`."""
+        """Asks every reachable replica for its log. Raises `UnknownTopicError`."""
         entry, brokers = self._require(partition_id), self._brokers()
         named = [BrokerRef(broker_id, 0) for broker_id in entry.value.replicas]
         found = await self._ask_all({partition_id: entry}, {partition_id: brokers.now(named)})
@@ -198,7 +198,7 @@ class Elections:
     async def elect_unclean(self, partition_id: PartitionId, to: int, leader_epoch: int) -> None:
         """Makes a replica lead that may lack acknowledged records.
 
-        `leader_epoch`: the epoch of which the operator was told the price; a copy of the call finds another one.
+        `leader_epoch`: the epoch in the survey that the operator saw; a repeated call finds another one and is refused.
         Raises `UnknownTopicError`, `InvalidRequestError`, `IneligibleReplicaError` (it leads, changed, or does not answer).
         """
         survey = await self.survey(partition_id)
@@ -238,7 +238,7 @@ class Elections:
             if found is not None:
                 self._view.learn([found])
             self.look_at(proposal[0])
-            await asyncio.sleep(_RETRY_S)  # the view is behind: give the watch a chance
+            await asyncio.sleep(_RETRY_S)  # the view is behind: the watch may catch up
 
     async def _write_chunk(self, chunk: Sequence[Proposal]) -> bool:
         named: dict[BrokerRef, None] = {}
@@ -271,7 +271,7 @@ class Elections:
             for partition_id, entry in entries.items():
                 if await self._knows_less(partition_id, entry, answers.get(partition_id, {})):
                     await self._pause()
-                    return  # whatever else etcd says may be as old
+                    return  # other values of etcd may be as old
             for partition_id, entry in entries.items():
                 told = answers.get(partition_id, {})
                 if self._is_doubtful(entry):
@@ -293,7 +293,7 @@ class Elections:
             self._wake()
 
     async def _knows_less(self, partition_id: PartitionId, entry: Entry, told: Answers) -> bool:
-        """etcd, or only the view, is behind an epoch of which a log tells. If etcd is, it was restored: that is told."""
+        """Returns True when etcd, or only the view, is behind an epoch of a log. If etcd is, its restore is reported."""
         epoch = max((state.epoch for _, state in told.values()), default=-1)
         if epoch <= entry.value.leader_epoch or self._is_doubtful(entry):
             return False
@@ -308,20 +308,20 @@ class Elections:
         return self._view.is_doubtful(entry) or is_guess(entry.value)
 
     def _asked(self, entry: Entry) -> tuple[BrokerRef, ...]:
-        """The holders; after a restore of etcd every replica."""
+        """Returns the replicas to ask: the holders; after a restore of etcd all replicas."""
         if self._is_doubtful(entry):
             return tuple(BrokerRef(broker_id, 0) for broker_id in entry.value.replicas)
         return holders(entry.value)
 
     async def _pause(self) -> None:
-        """Somebody is registered and did not answer, or has not opened its logs yet, or others must come back first."""
+        """Pauses: a registered broker did not answer or has not opened its logs yet, or others must come back first."""
         pause_s, self._again_s = self._again_s, min(self._again_s * 1.5, _AGAIN_MAX_S)
         await asyncio.sleep(pause_s)
 
     async def _ask_all(
         self, entries: dict[PartitionId, Entry], whom: dict[PartitionId, tuple[BrokerRef, ...]]
     ) -> dict[PartitionId, dict[int, tuple[BrokerRef, ReplicaState]]]:
-        """One question to each broker, all at the same time."""
+        """Sends one question to each broker, all at the same time."""
         questions: dict[BrokerRef, list[PartitionId]] = {}
         for partition_id in entries:
             for ref in whom[partition_id]:

@@ -1,10 +1,10 @@
-"""Every broker watches every other by a call that is held open: when the link breaks, a death by refusal is known at once.
+"""Every broker watches every other by a call that is held open: when a process dies its link breaks, which is seen at once.
 
 Rule 1: a report proves nothing; the controller judges (`liveness_probe`). When the controller itself is the suspect, the
         reporter judges it, and may take the controller's key over by compare-and-swap: every write of a controller compares
         that key.
 Rule 2: a held call is answered after `peer_hold_ms`; silence of `peer_silence_max_ms` makes a suspect too.
-Rule 3: a suspect is pursued until it answers or the controller has heard of it: a report that nobody heard is repeated.
+Rule 3: a suspect is pursued until it answers or the controller knows of it: a report that did not arrive is repeated.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ _AGAIN_S = 0.1
 
 
 class ControllerRole(Protocol):
-    """The part of the controller that peers speak to."""
+    """The methods of the controller that the failure detector calls."""
 
     def suspect(self, ref: BrokerRef) -> None:
-        """Probe this broker."""
+        """Probes this broker."""
         ...
 
     def take_over(self, dead: BrokerRef, *, proven: bool) -> None:
-        """The controller is dead: become it. `proven`: not only by its silence."""
+        """Takes the role of a dead controller. `proven`: its death is more than its silence."""
         ...
 
 
 class Peers:
-    """One watching task per registered broker."""
+    """Watches the other registered brokers, with one task for each."""
 
     def __init__(
         self,
@@ -77,11 +77,11 @@ class Peers:
                 self._tasks.spawn(self._watch(ref), f"watch-{broker_id}")
 
     def heard(self, ref: BrokerRef) -> bool:
-        """It has answered this broker in this incarnation, and not too long ago."""
+        """Returns True when the broker has answered this one in this incarnation, and not too long ago."""
         return self._contacts.heard(ref)
 
     async def _watch(self, ref: BrokerRef) -> None:
-        request = pb.PingRequest()  # answered at once: who is new is to be heard soon
+        request = pb.PingRequest()  # answered at once: a new broker must be heard soon
         while self._view.is_live(ref):
             address = self._view.address_of(ref.broker_id)
             assert address is not None, "a living broker has an address"
@@ -100,7 +100,7 @@ class Peers:
         self._watched.pop(ref, None)
 
     def unreachable(self, ref: BrokerRef, error: OncelogError) -> None:
-        """It did not answer this broker."""
+        """Notes that a broker did not answer a call, and pursues it as a suspect."""
         if error.code not in (ErrorCode.NETWORK_ERROR, ErrorCode.REQUEST_TIMED_OUT) or ref in self._suspects:
             return
         if self._view.is_live(ref) and ref != self._me():
@@ -108,7 +108,7 @@ class Peers:
             self._tasks.spawn(self._pursue(ref), f"pursue-{ref.broker_id}")
 
     async def _pursue(self, ref: BrokerRef) -> None:
-        """Until the controller knows of the suspect, or it answers again, or its registration goes."""
+        """Reports a suspect until the controller knows of it, it answers again, or its registration is gone."""
         try:
             while ref in self._suspects and self._view.is_live(ref):
                 if await self._is_settled(ref):
@@ -118,7 +118,7 @@ class Peers:
             self._suspects.pop(ref, None)
 
     async def _is_settled(self, ref: BrokerRef) -> bool:
-        """True when somebody else looks after it from now on, or it answers."""
+        """Returns True when the controller takes care of the suspect from now on, or the suspect answers."""
         controller = self._view.controller
         if controller is None:
             return False
@@ -136,7 +136,7 @@ class Peers:
         return verdict is Verdict.ANSWERS
 
     async def _report(self, controller: BrokerRef, suspect: BrokerRef) -> bool:
-        """Tells the controller, which probes. False when it did not hear."""
+        """Reports a suspect to the controller, which probes it. False when the report did not arrive."""
         address = self._view.address_of(controller.broker_id)
         if address is None:
             return False

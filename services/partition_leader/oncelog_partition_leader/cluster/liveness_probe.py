@@ -1,8 +1,8 @@
-"""Is that broker dead? Asked by the controller, and by whoever finds the controller itself silent.
+"""Finds out whether a suspected broker is dead: for the controller, and for a broker that suspects the controller.
 
-Rule 1: the suspect itself is asked twice. A refused connection, or another incarnation that answers, is a proof; a link that
-        breaks under the question is none, and is asked over again: the process that just died refuses the next one.
-Rule 2: about one that stays silent every broker that we hear is asked for a second opinion; `core.reachability` judges.
+Rule 1: the suspect itself is asked twice. A refused connection, or an answer of a newer incarnation, is a proof; a link that
+        breaks during the question is none, and the question is repeated: a process that just died refuses the next one.
+Rule 2: if it stays silent, every broker that we hear is asked for its opinion; `core/cluster/reachability.py` judges.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BROKEN_PAUSE_S = 0.01
 
 
 class Prober:
-    """Judges suspects for one broker."""
+    """Probes and judges suspects for one broker."""
 
     def __init__(self, transport: Transport, view: ClusterView, contacts: Contacts, timeout_ms: int) -> None:
         self._transport = transport
@@ -34,7 +34,7 @@ class Prober:
         self._timeout_ms = timeout_ms
 
     async def verdict(self, ref: BrokerRef) -> Verdict:
-        """Electing on the word "dead" is safe: whoever lives on is fenced by the epoch."""
+        """Returns the verdict on a suspect. An election after a wrong "dead" is safe: the new epoch fences the suspect."""
         probe = await self._probe(ref)
         if probe is not Probe.SILENT:
             return judge(probe)
@@ -69,7 +69,7 @@ class Prober:
         return Probe.SILENT
 
     async def _opinion(self, asked: BrokerRef, suspect: BrokerRef) -> bool | None:
-        """Whether `asked` hears the suspect; None without a word about it, as a broker of the version before answers."""
+        """Asks a broker whether it hears the suspect; None: it did not say, as older versions do."""
         address = self._view.address_of(asked.broker_id)
         if address is None:
             return None

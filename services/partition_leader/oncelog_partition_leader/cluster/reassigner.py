@@ -1,12 +1,12 @@
-"""Moves replicas, step by step, for the controller. What it decides stands in `core/cluster/reassignment.py`.
+"""Moves replicas, step by step, for the controller. The decisions are made in `core/cluster/reassignment.py`.
 
 Rule 1: a step is one commit: the partition's new value, under the revisions of partition and move, and the registrations of
         each broker that it names. The last one removes the move too.
-Rule 2: what is in etcd is all that there is: any controller goes on where the last one was.
-Rule 3: so many moves at a time (`reassignments_max`); the others wait as keys. A move to a broker that is not registered holds
-        up nobody.
-Rule 4: whatever a step depends on wakes the mover when it changes: moves, their partitions, brokers, topics' options (`saw`),
-        and, as the controller says, who is dead. A step that could not be taken is tried at no other time.
+Rule 2: the only state is in etcd: any controller continues where the last one stopped.
+Rule 3: at most `reassignments_max` moves at a time; the others wait as keys. A move to a broker that is not registered does
+        not count, so it holds up no other.
+Rule 4: a change of anything that a step depends on wakes the mover: moves, their partitions, brokers, topics' options
+        (`saw`), and the set of dead brokers (the controller). A step that could not be taken is tried at no other time.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _CHUNK: Final = 50
 
 
 class Mover:
-    """See the module. Used by the controller's task alone, except for what operators ask for."""
+    """Moves replicas. Only the controller's task uses it, except for operators' requests."""
 
     def __init__(self, config: BrokerConfig, metadata: MetadataStore, view: ClusterView, commit: Commit) -> None:
         self._defaults = TopicConfig(min_insync_replicas=config.min_insync_replicas)
@@ -53,7 +53,7 @@ class Mover:
         self.dirty = True
 
     def saw(self, key: str) -> bool:
-        """A key changed. True when there may be something to do."""
+        """Notes a changed key of etcd. True when a step may be due."""
         moves = self._view.reassignments
         about_moves = key.startswith(REASSIGNMENTS) or (bool(moves) and key.startswith((BROKERS, TOPICS)))
         if about_moves or (moves and key.startswith(PARTITIONS) and partition_of(key) in moves):
@@ -63,7 +63,7 @@ class Mover:
     # ------------------------------------------------------------ what is wanted
 
     async def want(self, moves: dict[PartitionId, tuple[int, ...]]) -> bool:
-        """Writes moves of partitions that have none. False: something changed meanwhile, and not all are written."""
+        """Writes moves of partitions that have none. False: a value changed meanwhile, and not all are written."""
         written = True
         items = sorted(moves.items())
         for start in range(0, len(items), _CHUNK):
@@ -78,7 +78,7 @@ class Mover:
         return written
 
     async def reassign(self, partition_id: PartitionId, target: Sequence[int]) -> None:
-        """An operator's word; an empty target cancels. Safe to repeat.
+        """Starts a move on an operator's request; an empty target cancels it. Safe to repeat.
 
         Raises `UnknownTopicError`, `InvalidReplicaAssignmentError` or `ReassignmentInProgressError`.
         """
@@ -106,7 +106,7 @@ class Mover:
             raise ReassignmentInProgressError("the move went on meanwhile: try again")
 
     async def give_up_hopeless(self) -> None:
-        """Takes back what goes to brokers that are not registered."""
+        """Cancels moves to brokers that are not registered."""
         for partition_id, move in sorted(self._view.reassignments.items()):
             gone = [broker_id for broker_id in move.value.adding if broker_id not in self._view.brokers]
             if gone:
@@ -135,7 +135,7 @@ class Mover:
             if entry is None:
                 await self._forget_orphan(partition_id, move)
             elif self._view.is_doubtful(entry):
-                pass  # an election first: etcd was restored, and does not know where the replicas are
+                pass  # an election comes first: the restored etcd does not know where the replicas are
             elif reassignment.is_done(entry.value, move.value):
                 await self._write(partition_id, entry, move, None, done=True)
             elif (last := self._finished(entry.value, move.value, dead, avoid)) is not None:
@@ -192,7 +192,7 @@ class Mover:
         return False
 
     async def _forget_orphan(self, partition_id: PartitionId, move: Versioned[Reassignment]) -> None:
-        """Its topic is gone."""
+        """Removes a move whose topic was deleted."""
         if partition_id.topic_id not in self._view.topic_names:
             key = reassignment_key(*partition_id)
             compares = [Compare(key, move.mod_revision), Compare(partition_key(*partition_id), 0)]
@@ -200,7 +200,7 @@ class Mover:
                 await self._look_again(key)
 
     async def _look_again(self, *keys: str) -> None:
-        """A condition did not hold: the view is behind, or somebody died."""
+        """Reads the keys after a failed condition: the view is behind, or a broker died."""
         for key in keys:
             found = await self._metadata.get(key)
             if found is not None:

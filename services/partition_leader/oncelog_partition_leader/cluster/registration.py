@@ -1,13 +1,13 @@
-"""The broker's own key in etcd: who it is. Its mod revision is the broker's incarnation.
+"""The broker's own key in etcd. Its mod revision is the broker's incarnation (Kafka's broker epoch).
 
 Rule 1: an incarnation is known only when the store has shown our nonce under our key; a lost answer is read back.
 Rule 2: the lease is a hint that starts elections. While the store is silent the incarnation stays (every message is
         fenced by epochs); when the store says that the lease is gone, there is a new one.
-Rule 3: `renew(reason)` writes the key anew: when the last replica of a partition may have lost something, nothing that was
-        said of this broker holds any more (hole 3).
+Rule 3: `renew(reason)` writes the key again: when the last replica of a partition may have lost records, no ISR entry that
+        names this broker may be believed any more (hole 3).
 Rule 4: after etcd was restored from a backup (`begin_anew`) there is no incarnation until there is a new one, above every one
         before: a registration that came back with the backup is not believed.
-Rule 5: whoever finds a newer registration of its own id by somebody else is replaced and stops.
+Rule 5: a broker that finds a newer registration of its own id by another process is replaced and stops.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _RETRY_S = 0.2
 
 
 class Registration:
-    """Keeps this broker registered. `on_incarnation(ref)` after each new one; `on_replaced()` when another took the id."""
+    """Keeps this broker registered. It calls `on_incarnation(ref)` after each new one, `on_replaced()` when it lost its id."""
 
     def __init__(
         self,
@@ -62,27 +62,27 @@ class Registration:
         view.listen(self._saw)
 
     def announce(self, addresses: Addresses, rack: str, directory_id: str, partitions_max: int = 0) -> None:
-        """What the registration says; before `run`."""
+        """Sets the content of the registration, before `run`."""
         self._addresses, self._rack, self._directory_id = addresses, rack, directory_id
         self._partitions_max = partitions_max
 
     @property
     def registered(self) -> bool:
-        """An incarnation is known."""
+        """True when an incarnation is known."""
         return self.ref.incarnation > 0
 
     def renew(self, reason: str) -> None:
-        """Takes a new incarnation soon."""
+        """Has the broker take a new incarnation soon."""
         _log.warning("broker %d takes a new incarnation: %s", self._broker_id, reason)
         self._renew.set()
 
     def begin_anew(self) -> None:
-        """etcd was restored: whatever it says of us is old. The incarnation is none until there is a new one."""
+        """Drops the incarnation after a restore of etcd, whose value of this broker is old, and has a new one taken."""
         self.ref = BrokerRef(self._broker_id, 0)
         self._renew.set()
 
     def retire(self) -> None:
-        """Never registers again; the incarnation is none."""
+        """Drops the incarnation and never registers again."""
         self._retired = True
         self.ref = BrokerRef(self._broker_id, 0)
         self.lease_id = 0
@@ -96,12 +96,12 @@ class Registration:
                 await self._keep_alive()
             except OncelogError as error:
                 _log.warning("registration of broker %d: %s", self._broker_id, error)
-                self.lease_id = 0  # perhaps it is gone; an abandoned one runs out by itself
+                self.lease_id = 0  # it may be gone; an abandoned lease runs out by itself
                 await asyncio.sleep(_RETRY_S)
 
     async def withdraw(self) -> None:
         """Removes the key at once (a clean stop); on failure the lease runs out by itself."""
-        self._retired = True  # else a stop that takes long would be registered again
+        self._retired = True  # else a broker that takes long to stop would be registered again
         lease_id, self.lease_id = self.lease_id, 0
         self._renew.set()
         if not lease_id:
@@ -178,5 +178,5 @@ class Registration:
 
 
 def learned(revision: int, puts: list[Put]) -> list[KeyValue]:
-    """What a successful commit has written, for `ClusterView.learn`."""
+    """Returns the values that a successful commit has written, for `ClusterView.learn`."""
     return [KeyValue(put.key, put.value, revision, put.lease_id) for put in puts]

@@ -1,14 +1,14 @@
-"""Topics: creating, altering, deleting, and keeping their partitions complete. Used by the controller alone.
-`charge`: so many partitions are made or removed for the running handler's caller; it raises what his quota says.
+"""Topics: creates, alters and deletes them, and keeps their partitions complete. Only the controller uses it.
+`charge(partitions)` counts partitions that are created or removed against the caller's quota, and raises when that is used up.
 
 Rule 1: a topic's key is the commit point of its creation, of each change, and of its deletion.
         The commit that deletes one writes its tombstone: nothing else lets a broker remove a log (`replica_deletion`).
-Rule 2: `reconcile` makes what is missing and removes the partitions of deleted topics; it can run at any time. What is
-        only absent (etcd was restored, a key was lost) stays as it is.
+Rule 2: `reconcile` creates missing partitions and removes those of deleted topics; it can run at any time. Partitions whose
+        topic is only absent (etcd was restored, a key was lost) stay as they are.
 Rule 3: everything is checked before anything is written, and each refusal has its name.
-Rule 4: a call to create a topic names the topic's id by its nonce, and the id of a deleted topic never lives again: so a copy
-        of the call makes nothing, whenever it comes (of a call that was refused: within ten minutes). A call to delete or
-        alter one names the id that it means.
+Rule 4: a call to create a topic determines the topic's id by its nonce, and the id of a deleted topic is never used again: so
+        a copy of the call creates nothing, whenever it comes (of a call that was refused: within ten minutes). A call to
+        delete or alter a topic names its id.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Commit(Protocol):
 
 
 class Topics:
-    """See the module."""
+    """Creates, alters, deletes and completes topics, for the controller."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Topics:
         if_not_exists: bool,
         nonce: str = "",
     ) -> tuple[Topic, bool]:
-        """The topic, and whether this call created it. Raises the caller's mistakes by name.
+        """Creates a topic; returns it, and whether this call created it. Raises the caller's mistakes by name.
 
         `nonce` empty: an older client, a copy of whose call can make an empty topic of that name.
         """
@@ -138,7 +138,7 @@ class Topics:
         check_room(added, self._held(), limits)
 
     def _held(self) -> Counter[int]:
-        """What each broker has, or gets as soon as topics are complete, reckoned evenly."""
+        """Counts the replicas of each broker, with those of partitions still to be created spread evenly."""
         held = held_by(entry.value.replicas for entry in self._view.partitions.values())
         known = Counter(partition.topic_id for partition in self._view.partitions)
         for entry in self._view.topics.values():
@@ -149,14 +149,14 @@ class Topics:
         return held
 
     async def _never_create(self, topic_id: str) -> None:
-        """The call of this id found another topic: a copy of it makes none either, when that one is deleted one day."""
+        """Marks an id as deleted, since its call found another topic: a late copy must not create one after that is deleted."""
         if topic_id not in self._view.deleted_topics:
             key = deleted_topic_key(topic_id)
             if not await self._commit([Compare(key, 0)], [Put(key, DeletedTopic("", self._clock.now_ms()).encode())]):
                 raise RequestTimedOutError("the cluster changed meanwhile: try again")
 
     def _factor(self, asked: int) -> int:
-        """How many replicas; 0 = the cluster's default, which is a promise like any other: never silently fewer."""
+        """Returns the replication factor; 0 = the cluster's default, which is a promise too: never silently fewer."""
         factor, brokers = asked or self._config.default_replication_factor, len(self._view.brokers)
         if 1 <= factor <= brokers:
             return factor
@@ -203,7 +203,7 @@ class Topics:
         validate_only: bool,
         topic_id: str = "",
     ) -> tuple[Topic, bool]:
-        """The topic afterwards, and whether this changed it. `partitions` 0 = as it is. `topic_id` empty = any of this name.
+        """Alters a topic; returns it, and whether it changed. `partitions` 0 = as it is. `topic_id` empty = any of this name.
 
         Safe to repeat. Raises `UnknownTopicError`, `InvalidTopicError`, `ConfigError`, `InvalidPartitionsError`,
         `InvalidReplicationFactorError`.
@@ -223,7 +223,7 @@ class Topics:
         compares, puts = [Compare(topic_key(name), entry.mod_revision)], [Put(topic_key(name), wanted.encode())]
         added = list(range(topic.partitions, wanted.partitions))
         self._charge(len(added))
-        if added and len(added) <= _CHUNK:  # more of them: reconcile makes them, chunk by chunk
+        if added and len(added) <= _CHUNK:  # more of them: reconcile creates them, chunk by chunk
             more_compares, more_puts = self._partition_writes(wanted, added)
             compares, puts = compares + more_compares, puts + more_puts
         if not await self._commit(compares, puts):
@@ -249,7 +249,7 @@ class Topics:
         return partitions
 
     def _require_own(self, name: str, refusal: str, topic_id: str = "") -> Versioned[Topic]:
-        """A user's topic, with this id if one is given. Raises `InvalidTopicError` or `UnknownTopicError`."""
+        """Returns a user's topic, with this id if one is given. Raises `InvalidTopicError` or `UnknownTopicError`."""
         if name in cluster_keys.INTERNAL_TOPICS:
             raise InvalidTopicError(refusal, topic=name)
         entry = self._view.topics.get(name)
@@ -260,7 +260,7 @@ class Topics:
     async def delete(self, name: str, topic_id: str = "") -> str:
         """Deletes a topic; returns its id. Raises `UnknownTopicError`, `InvalidTopicError` or `InvalidRequestError`.
 
-        `topic_id` empty: an older client, whose word is not enough where the name has meant another topic lately.
+        `topic_id` empty: an older client, which is refused if another topic of this name was deleted a moment ago.
         """
         if topic_id in self._view.deleted_topics:
             return topic_id
@@ -291,7 +291,7 @@ class Topics:
     # ------------------------------------------------------------ keeping complete
 
     async def reconcile(self) -> None:
-        """Makes internal topics and missing partitions, removes orphaned partitions."""
+        """Creates internal topics and missing partitions, removes partitions of deleted topics."""
         for name in cluster_keys.INTERNAL_TOPICS:
             if name not in self._view.topics:
                 await self._create_internal(name)
@@ -335,7 +335,7 @@ class Topics:
                 await asyncio.sleep(0.01)
 
     async def _forget_deleted(self) -> None:
-        """Tombstones whose time is over. A broker that comes back later keeps its folders: nothing is lost by that."""
+        """Removes expired tombstones. A broker that comes back later keeps its folders, which loses nothing."""
         now_ms = self._clock.now_ms()
         oldest_ms, oldest_call_ms = now_ms - self._config.deleted_topics_retention_ms, now_ms - _SAME_CALL_MS
         due = [
@@ -351,7 +351,7 @@ class Topics:
         return any(partition.topic_id == topic_id for partition in self._view.partitions)
 
     def _partition_writes(self, topic: Topic, numbers: list[int]) -> tuple[list[Compare], list[Put]]:
-        """New partitions under their preferred leaders. Every log is empty, so all living replicas are in sync.
+        """Makes the writes of new partitions under their preferred leaders. All logs are empty, so all replicas are in sync.
 
         Partitions of a topic from before a restore of etcd may have existed, and their logs still do: a guess (`is_guess`).
         """
@@ -376,7 +376,7 @@ class Topics:
         return compares, puts
 
     def _candidates(self, needed: int) -> list[Candidate]:
-        """Who takes new replicas: not who is out of use, nor who drains, while there are enough others."""
+        """Returns the brokers for new replicas: without those out of use and draining, unless too few would remain."""
         brokers = [Candidate(broker_id, entry.value.rack) for broker_id, entry in self._view.brokers.items()]
         in_use = [broker for broker in brokers if broker.broker_id not in self._view.decommissioned]
         draining = self._view.draining_broker()
@@ -388,5 +388,5 @@ class Topics:
 
 
 def _id_of_call(name: str, nonce: str) -> str:
-    """The id of the topic that this call creates: the same for each copy of it."""
+    """Returns the id of the topic that a call creates: the same for each copy of the call."""
     return hashlib.sha256(f"{name}/{nonce}".encode()).hexdigest()[:32]

@@ -1,1 +1,1 @@
-"""The log of one partition on one disk: segments, reads, recovery, and what its options are."""
+"""The log of one partition on one disk: segments, reads, recovery, and its options."""

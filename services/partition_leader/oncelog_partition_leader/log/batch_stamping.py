@@ -1,6 +1,6 @@
-"""Batches on their way into a log: a leader stamps them, a follower checks what the leader stamped.
+"""Prepares batches for an append: a leader stamps them, a follower checks the leader's stamps.
 
-Rule: everything is judged here before the log writes its first byte; nothing here changes the log or the disk.
+Rule: every check comes before the log writes its first byte; nothing here changes the log or the disk.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OFFSET_MAX: Final = (1 << 63) - 1
 
 
 class Appended(NamedTuple):
-    """A batch as it stands in the log. `header` has the leader's fields; `data` are the log's own bytes."""
+    """A batch as the log holds it. `header` has the leader's fields; `data` are the log's own bytes."""
 
     header: BatchHeader
     data: bytes
@@ -34,7 +34,7 @@ class Appended(NamedTuple):
 def stamp(
     batches: Sequence[tuple[BatchHeader, Buffer]], tag: int, log_end_offset: int, leader_epoch: int, now_ms: int
 ) -> list[Appended]:
-    """The batches with the leader's fields, their offsets beginning at `log_end_offset`.
+    """Returns the batches with the leader's fields; their offsets begin at `log_end_offset`.
 
     Raises `MisdirectedBatchError` (a batch of another partition than `tag`'s) and `PolicyViolationError` (offsets used
     up).
@@ -63,9 +63,9 @@ def stamp(
 def check_chunk(
     data: Buffer, tag: int, log_end_offset: int, last_epoch: int, leader_epoch: int
 ) -> tuple[list[BatchHeader], list[Control | None]]:
-    """The headers of a leader's bytes, and the content of those that are control batches.
+    """Checks a leader's bytes; returns their headers, and the content of those that are control batches.
 
-    Every checksum and the partition tag are checked; the first batch begins at `log_end_offset`, each next one where
+    Every checksum and the partition tag must be right; the first batch begins at `log_end_offset`, each next one where
     the last ended; epochs never fall from `last_epoch` on and none is above `leader_epoch`. Raises
     `CorruptMessageError`, `UnsupportedMessageFormatError`, `OffsetOutOfRangeError` and `FencedLeaderEpochError`.
     """

@@ -1,18 +1,18 @@
 """The small files beside the segments: identity, recovery point, epochs, indexes and snapshots.
 
-    partition.json          topic id and partition, with their tag; another one is refused (S26), a damaged one made anew
-    recovery-point          what is certainly on disk, and the log start: records of 24 bytes, the last good one counts
+    partition.json          topic id and partition, with their tag; another one is refused (S26), a damaged one replaced
+    recovery-point          the end that is surely on disk, and the log start: records of 24 bytes; the last good one counts
     leader-epochs           the epoch table
     <base>.index .txnindex  the indexes of a segment
     <end>.snapshot          producer state at an end offset
     clean-shutdown          written last at a clean stop, removed first at the next start
-    custody.json            since when the log lost nothing by itself: see `custody`
-    seal.json               the log holds everything that was committed, on disk: see `sealing`
-    reached-epoch           the leader epoch whose beginning the log has reached: see `reached_epoch`
+    custody.json            the incarnation since which the log lost nothing by itself: see `custody`
+    seal.json               the log has every committed record on disk: see `sealing`
+    reached-epoch           the leader epoch whose start offset the log has reached: see `reached_epoch`
 
 Rule 1: all of them are derived from the log, or bounds of it that are only ever too low: losing one costs time.
-Rule 2: the recovery point is written after the data was synced, and lowered, durably, before the log is cut.
-Rule 3: a file that does not match its checksum does not exist (S14-S17, S21).
+Rule 2: the recovery point is written after the data was synced, and lowered, durably, before the log is truncated.
+Rule 3: a file that does not match its checksum is treated as missing (S14-S17, S21).
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ RECOVERY_POINT: Final = "recovery-point"
 LEADER_EPOCHS: Final = "leader-epochs"
 CLEAN_SHUTDOWN: Final = "clean-shutdown"
 RESETTING: Final = -1
-"""As a recovery point: the log is being replaced; whatever is there is to be thrown away."""
+"""A recovery point that says: the log is being replaced; whatever the directory holds is to be dropped."""
 
 SNAPSHOTS_KEPT: Final = 2
-"""Besides those at the start of a segment."""
+"""Snapshots that are kept besides those at the start of a segment."""
 
 _POINT: Final = struct.Struct("<qqI4x")
 _CLEAN: Final = struct.Struct("<qqI")
@@ -55,7 +55,7 @@ _POINT_FILE_MAX: Final = 1 << 16
 
 @dataclass(slots=True)
 class Checkpoint:
-    """What is to be stored once everything below `end_offset` is on disk."""
+    """Files to be stored once everything below `end_offset` is on disk."""
 
     end_offset: int
     producers: Snapshot
@@ -63,24 +63,24 @@ class Checkpoint:
 
 
 async def encoded(snapshot: Snapshot) -> bytes:
-    """The snapshot's bytes; the loop turns between its slices."""
+    """Encodes a snapshot; other tasks run between its slices."""
     for _ in snapshot.slices():
         await asyncio.sleep(0)
     return snapshot.data
 
 
 def snapshot_path(directory: str, end_offset: int) -> str:
-    """Where the producer state at `end_offset` lies."""
+    """Returns the path of the producer state at `end_offset`."""
     return f"{directory}/{end_offset:0{OFFSET_DIGITS}d}{SNAPSHOT_SUFFIX}"
 
 
 def snapshot_offsets(disk: Disk, directory: str) -> list[int]:
-    """End offsets of the snapshots there are, ascending."""
+    """Returns the end offsets of the snapshots on disk, ascending."""
     return numbered(disk.list(directory), SNAPSHOT_SUFFIX)
 
 
 def numbered(names: list[str], suffix: str) -> list[int]:
-    """Offsets of the names `<20 digits><suffix>`; any other name is none of ours (S22)."""
+    """Returns the offsets of the names `<20 digits><suffix>`; other names are ignored, since no log writes them (S22)."""
     stems = [name.removesuffix(suffix) for name in names if name.endswith(suffix)]
     return sorted(int(stem) for stem in stems if len(stem) == OFFSET_DIGITS and stem.isascii() and stem.isdigit())
 
@@ -98,7 +98,7 @@ def prune_snapshots(disk: Disk, directory: str, bases: set[int]) -> None:
 
 
 class RecoveryPoint:
-    """(certainly synced end, log start), in a file that grows by a record per sync."""
+    """The pair (certainly synced end, log start), in a file that grows by a record per sync."""
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
@@ -121,7 +121,7 @@ class RecoveryPoint:
         return found
 
     def note(self, end_offset: int) -> None:
-        """Adds a record, without syncing it: what survives a power cut is an older one, too low and so harmless.
+        """Adds a record, without syncing it: a power cut may leave an older one, which is too low and so harmless.
 
         A failure to write it is harmless for the same reason.
         """
@@ -142,7 +142,7 @@ class RecoveryPoint:
 
     @property
     def is_full(self) -> bool:
-        """True: `store` should replace the file soon."""
+        """True when `store` should replace the file soon."""
         return self._file is not None and self._file.size >= _POINT_FILE_MAX
 
     def _close(self) -> None:
@@ -160,12 +160,12 @@ def _record(end_offset: int, log_start_offset: int) -> bytes:
 
 
 def pack_clean(log_end_offset: int, active_bytes: int) -> bytes:
-    """The clean-shutdown marker: what the log was when it stopped."""
+    """Encodes the clean-shutdown marker: the log's end and size when it was closed."""
     return _CLEAN.pack(log_end_offset, active_bytes, crc32c(struct.pack("<qq", log_end_offset, active_bytes)))
 
 
 def read_clean(data: Buffer) -> tuple[int, int] | None:
-    """(log end offset, bytes of the active segment), None when the marker is not whole."""
+    """Decodes a clean-shutdown marker: (log end offset, bytes of the active segment); None when it is damaged."""
     if len(data) != _CLEAN.size:
         return None
     end, size, crc = _CLEAN.unpack(data)
@@ -174,24 +174,24 @@ def read_clean(data: Buffer) -> tuple[int, int] | None:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Whose log a directory holds."""
+    """The partition whose log a directory holds."""
 
     topic_id: str
     partition: int
 
     def encode(self) -> bytes:
-        """As `partition.json`."""
+        """Returns the content of `partition.json`."""
         value = {"partition": self.partition, "tag": self.tag, "topic_id": self.topic_id, "version": 1}
         return json.dumps(value).encode()
 
     @property
     def tag(self) -> int:
-        """A checksum of both, which every batch of the partition carries, too."""
+        """The partition tag: a checksum of both, which every batch of the partition carries too."""
         return partition_tag(self.topic_id, self.partition)
 
     @staticmethod
     def decode(data: bytes) -> tuple[Identity, bool] | None:
-        """(identity, whether its checksum proves it); None when the file is not whole. Older versions wrote no checksum."""
+        """Returns (identity, whether its checksum proves it); None for a damaged file. Older versions wrote no checksum."""
         try:
             value = json.loads(data)
             found = Identity(str(value["topic_id"]), int(value["partition"]))
@@ -203,7 +203,7 @@ class Identity:
 
     @staticmethod
     def of_directory(directory: str) -> Identity:
-        """From a directory's name, `<topic>-<topic id>-<partition>`. Raises `StorageError`."""
+        """Parses a directory's name, `<topic>-<topic id>-<partition>`. Raises `StorageError`."""
         parts = directory.rstrip("/").rsplit("/", 1)[-1].rsplit("-", 2)
         if len(parts) != 3 or _NUMBER.fullmatch(parts[2]) is None:
             raise StorageError("a log's directory is <topic>-<topic id>-<partition>", reason="identity")

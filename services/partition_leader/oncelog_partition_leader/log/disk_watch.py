@@ -1,9 +1,9 @@
-"""Whether this broker's disk answers: syncs that neither end nor fail.
+"""Detects a stalled disk: one whose syncs neither end nor fail.
 
-Rule 1: a disk that finishes anything is slow, not stalled: it is stalled when a sync that somebody waits for is under way
-        for `stall_max_ms` and no other sync ended meanwhile. (Syncs that nobody waits for may take ten times as long.)
-Rule 2: it answers again when nothing is late any more, and was not for `stall_max_ms`.
-Rule 3: time in which this process itself did not run (`look` was not called) is not the disk's.
+Rule 1: a disk that finishes any sync is slow, not stalled: it is stalled when a sync on which a request waits is under way
+        for `stall_max_ms` and no other sync ended meanwhile. (Syncs on which none waits may take ten times as long.)
+Rule 2: it has recovered when no sync is late any more, and none was for `stall_max_ms`.
+Rule 3: time in which this process itself did not run (`look` was not called) does not count against the disk.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from oncelog.ports import WallClock
 
 _log = logging.getLogger(__name__)
 STALLED: Final = "stalled"
-"""The reason that a `StorageError` carries for what a stalled disk would have to do."""
+"""The reason of a `StorageError` for work that a stalled disk would have to do."""
 _NOT_WAITED_FOR: Final = 10
 _STOOD_STILL_MS: Final = 1_000
 
 
 class DiskWatch:
-    """Told of each sync; `look` must be called a few times a second. `on_change(stalled)` hears of each change."""
+    """Observes each sync; `look` must be called a few times a second. `on_change(stalled)` is called at each change."""
 
     def __init__(self, clock: WallClock, stall_max_ms: int, on_change: Callable[[bool], None]) -> None:
         self._clock = clock
@@ -37,7 +37,7 @@ class DiskWatch:
 
     @contextmanager
     def sync(self, *, is_waited_for: bool) -> Iterator[None]:
-        """Around one sync, whatever becomes of it."""
+        """Surrounds one sync, whether it succeeds, fails or is cancelled."""
         this = object()
         patience_ms = self._stall_max_ms if is_waited_for else self._stall_max_ms * _NOT_WAITED_FOR
         self._running[this] = (self._clock.monotonic_ms(), patience_ms)
@@ -55,7 +55,7 @@ class DiskWatch:
             )
 
     def look(self) -> None:
-        """Looks at what is under way."""
+        """Checks the syncs under way for late ones."""
         now_ms = self._clock.monotonic_ms()
         if now_ms - self._looked_ms > _STOOD_STILL_MS:
             self._progress_ms = now_ms

@@ -1,10 +1,10 @@
-"""What stands in a partition's folder, batch by batch, what is damaged there, and what opening it would do.
+"""Describes a partition's folder, batch by batch: its content, damaged places, and the outcome of opening it.
 
-Rule 1: it only reads, locks nothing, and may look at the folder of a broker that runs; what that broker is just writing may
+Rule 1: it only reads, locks nothing, and may look at the folder of a running broker; a batch that is just being written may
         then look like a torn tail.
-Rule 2: nothing is believed because it should be so: each batch says whether its checksums hold, and a damaged one does
-        not hide what stands behind it, as long as its length can be believed.
-Rule 3: what recovery would do is found out by running recovery itself, over a disk that keeps every change in memory.
+Rule 2: nothing is taken for granted: each batch says whether its checksums hold, and a damaged one does not hide those
+        behind it, as long as its length can be trusted.
+Rule 3: the outcome of recovery is found out by running recovery itself, over a disk that keeps every change in memory.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _NEVER_MS: Final = 1 << 62
 
 
 class Finding(NamedTuple):
-    """`kind`: log, segment, batch, record, damage or recovery; `fields` are what is printed."""
+    """`kind`: log, segment, batch, record, damage or recovery; `fields` are printed."""
 
     kind: str
     fields: dict[str, Any]
 
 
 def partitions_in(path: Path) -> list[tuple[Path, int | None]]:
-    """The partition folders that a path means, and the base offset of the one segment when it names a file.
+    """Finds the partition folders that a path means, and the base offset of the one segment when it names a file.
 
     A path is a partition's folder, a file in it, or a folder of such folders. Raises `StorageError`.
     """
@@ -77,7 +77,7 @@ def _is_partition(path: Path) -> bool:
 def dump(
     folder: Path, *, segment: int | None = None, deep: bool = False, offsets: range | None = None
 ) -> Iterator[Finding]:
-    """Everything about one partition's folder. `segment`: only this one; `offsets`: only batches that touch them."""
+    """Yields all findings about one partition's folder. `segment`: only this one; `offsets`: only batches that overlap them."""
     yield from _Dump(folder, deep, offsets or range(_OFFSET_MAX)).findings(segment)
 
 
@@ -132,7 +132,7 @@ class _Dump:
         return Finding("log", fields)
 
     def _look(self, name: str, load: Callable[[bytes], Any]) -> Any:
-        """What a small file says; None = it is not there."""
+        """Loads a small file; None = it does not exist."""
         if not self._disk.exists(f"{self._name}/{name}"):
             return None
         try:

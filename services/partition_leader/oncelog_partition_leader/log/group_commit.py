@@ -1,8 +1,9 @@
-"""Group commit: one sync in flight per log; the next one covers everybody who waited.
+"""Group commit: one sync in flight per log; the next one covers all requests that arrived meanwhile.
 
-Rule 1: after a failed sync nothing may be assumed, and no second sync is tried: everybody who waits fails, for ever.
-Rule 2: while the disk is stalled nobody waits: who asks, and who waited, hears so at once (`DiskWatch`). The sync that
-        does not end goes on, and what it covers counts when it ends.
+Rule 1: after a failed sync nothing may be assumed, and no second sync is tried: all waiting requests fail, and so do all
+        later ones.
+Rule 2: while the disk is stalled no request waits: new and waiting ones fail at once (`DiskWatch`). The sync that does not
+        end goes on, and the offsets that it covers count when it ends.
 """
 
 from __future__ import annotations
@@ -39,16 +40,19 @@ class GroupSync:
         self._error: OncelogError | None = None
         self.synced_end = 0
         self.alone = asyncio.Lock()
-        """Held by each sync; whoever rewrites, trims or closes the log holds it meanwhile."""
+        """Each sync holds it; a task that truncates, trims or closes the log holds it meanwhile."""
 
     def request(self) -> None:
-        """Everything appended before this call will be synced soon."""
+        """Starts a sync soon that covers everything appended before this call."""
         self._wanted = True
         if self._running is None and self._error is None:
             self._running = self._tasks.spawn(self._run(), "group-sync")
 
     async def wait(self, end: int) -> None:
-        """Returns when everything below `end` is on disk. Raises `StorageError`, or `LeaderNotAvailableError`: cut."""
+        """Returns when everything below `end` is on disk.
+
+        Raises `StorageError`, or `LeaderNotAvailableError` when the log was truncated below `end` meanwhile.
+        """
         while self.synced_end < end:
             if self._error is not None:
                 raise self._error
@@ -59,7 +63,7 @@ class GroupSync:
             await done
 
     def cut(self, end: int) -> None:
-        """The log now ends at `end`: whoever waits for more waits for bytes that are gone."""
+        """Notes that the log was truncated to `end`: requests that wait for a later offset fail, since its bytes are gone."""
         self.synced_end = min(self.synced_end, end)
         gone = [done for wanted, done in self._waiting if wanted > end]
         self._waiting = [(wanted, done) for wanted, done in self._waiting if wanted <= end]
@@ -68,7 +72,7 @@ class GroupSync:
                 done.set_exception(LeaderNotAvailableError("the log was cut"))
 
     def stalled(self) -> None:
-        """The disk is stalled: nobody waits for it any more."""
+        """Fails all waiting requests, since the disk is stalled."""
         self._fail_waiting(StorageError("the disk of this broker does not answer", reason=STALLED))
 
     async def _run(self) -> None:
@@ -82,7 +86,7 @@ class GroupSync:
                 self._on_synced(self.synced_end)
         except OncelogError as error:
             self._fail(error)
-        except Exception:  # nobody may wait for ever; whoever owns the task reports it
+        except Exception:  # no request may wait without end; the owner of the task reports it
             self._fail(StorageError("a sync of this log failed", reason="bug"))
             raise
         finally:

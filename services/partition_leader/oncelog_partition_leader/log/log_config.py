@@ -1,8 +1,8 @@
-"""What one partition log may be told. Kafka's names with underscores; the unit comes last.
+"""The options of one partition log. Kafka's names with underscores; the unit comes last.
 
 Rule: every value is checked on construction (`ConfigError`), so a log that opens has a legal configuration.
-Compaction is accepted for internal topics, and for users' topics that have it from an older version: nothing is deleted from
-them by time or size. No cleaner acts on it yet, so `topic_config.canonical` refuses it for other topics.
+Compaction is accepted for internal topics, and for users' topics that have it from an older version: time and size delete
+nothing from them. No cleaner acts on it yet, so `topic_config.canonical` refuses it for other topics.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CLEANUP_POLICIES: Final = ("delete", "compact", "compact,delete")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
-    """Limits of a log. -1 as a retention means without limit.
+    """The options of a log. -1 as a retention means without limit.
 
     `flush_mode`: fsync = only synced records count for acknowledgement (the caller syncs); replicated = memory counts.
     `checkpoint_bytes`: after so many bytes the next sync also stores a producer snapshot and the indexes, so that a
@@ -61,7 +61,7 @@ class LogConfig:
 
     @property
     def segment_limits(self) -> SegmentLimits:
-        """When a segment of this log ends."""
+        """The limits at which a segment of this log is rolled."""
         return SegmentLimits(
             segment_bytes=self.segment_bytes, segment_ms=self.segment_ms, index_bytes=self.segment_index_bytes
         )

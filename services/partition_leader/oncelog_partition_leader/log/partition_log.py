@@ -1,16 +1,16 @@
-"""One partition's log on one disk: appends, reads, syncs, cuts. It applies what the cores decide, and decides nothing.
+"""One partition's log on one disk: appends, reads, syncs, truncations. It carries out what the cores decide.
 
 Rule 1: check everything, then write, then change: a refused or failed append leaves no trace (S2, S6), except that a
         disk that failed for good (an I/O error, a failed sync) makes the log refuse everything from then on (S8, S9).
         So does any exception between a write and the end of its change: file and state may then differ.
 Rule 2: log end, indexes, epochs, producer state and aborted index move together, by the same batches, on every path:
         leader, follower, recovery, truncation.
-Rule 3: what is below the synced end is on disk with its directory entry; nothing else is claimed to be.
+Rule 3: everything below the synced end is on disk with its directory entry; nothing else is claimed to be.
 Rule 4: one task writes a log (ARCHITECTURE.md); nothing here takes a lock. `sync` may run beside appends and reads.
-Rule 5: bytes from a file are checked before anybody sees them; rot ends the log (`StorageError`, reason rot), and the
+Rule 5: bytes from a file are checked before they are handed out; rot ends the log (`StorageError`, reason rot), and the
         file stays where it is (S11, S12, S31).
 
-Its segments as files (when one begins, is durable, goes) are in `segments`.
+Its segments as files (when one is rolled, made durable, deleted) are in `segments`.
 
 The caller owns group commit. In `replicated` flush mode it should still call `sync` when `wants_sync` says so: rolled
 segments, indexes and snapshots become durable there.
@@ -54,7 +54,7 @@ from oncelog_runtime.ports import Disk
 __all__ = ["Appended", "LogConfig", "PartitionLog"]
 
 _HARMLESS: Final = ("full", "short")
-"""Reasons of a failed append after which the file is as before and the log goes on."""
+"""Reasons of a failed append after which the file is as before and the log stays usable."""
 
 
 class PartitionLog(SegmentedLog):
@@ -66,14 +66,14 @@ class PartitionLog(SegmentedLog):
         self._tag = state.tag
         self._tail = TailCache(config.tail_cache_bytes)
         self.lost_tail = state.lost_tail
-        """When it was opened, something at its end could not be used: a torn write, or what the disk has lost."""
+        """True when recovery had to cut off the end of the log: a torn write, or data that the disk has lost."""
 
     @classmethod
     async def open(cls, disk: Disk, directory: str, config: LogConfig, now_ms: int) -> PartitionLog:
         """Creates the log, or recovers it; `directory` is named `<topic>-<topic id>-<partition>`.
 
         After a clean stop nothing is scanned; else everything from the recovery point on is. A bad batch at or above
-        what was synced is a torn tail and is cut; below, it is rot.
+        the synced end is a torn tail and is cut off; below, it is rot.
 
         Raises `StorageError`: reason rot (a quarantined log: set it aside and fetch it from a healthy replica),
         identity (the directory belongs to another partition), or the disk's own.
@@ -85,21 +85,21 @@ class PartitionLog(SegmentedLog):
 
     @property
     def last_epoch(self) -> int:
-        """Leader epoch of the last batch; -1 = empty log."""
+        """The leader epoch of the last batch; -1 = no batch, or not known."""
         return self.epochs.last_epoch
 
     @property
     def reached_epoch(self) -> int:
-        """The newest leader epoch of which this log held everything that its leader began with (`reached_epoch`); -1 = none."""
+        """The newest leader epoch whose start offset this log has reached (see `reached_epoch`); -1 = none."""
         return max(self.epochs.last_epoch, self._reached.epoch)
 
     @property
     def is_epoch_synced(self) -> bool:
-        """The newest note of an epoch is on disk."""
+        """True when the newest note of a reached epoch is on disk."""
         return self._reached.is_synced
 
     def reach(self, epoch: int, at_offset: int) -> None:
-        """A leader of this epoch began at `at_offset`, and the log goes that far. Raises `StorageError`."""
+        """Notes that the log has reached `at_offset`, where the leader of this epoch began. Raises `StorageError`."""
         if epoch > self.reached_epoch:
             self._usable()
             self._reached.note(epoch, at_offset)
@@ -107,7 +107,7 @@ class PartitionLog(SegmentedLog):
 
     @property
     def config(self) -> LogConfig:
-        """May be replaced by `reconfigure`."""
+        """The options in force; `reconfigure` replaces them."""
         return self._config
 
     @property
@@ -117,11 +117,11 @@ class PartitionLog(SegmentedLog):
 
     @property
     def failed(self) -> StorageError | None:
-        """Why the log refuses everything; None while it works."""
+        """The reason why the log refuses everything; None while it works."""
         return self._failed
 
     def reconfigure(self, config: LogConfig) -> None:
-        """New limits from now on; the expiry of producers changes at the next opening."""
+        """Puts new options in force; the expiry of producers changes at the next opening."""
         self._config = config
         self._limits = config.segment_limits
 
@@ -130,13 +130,13 @@ class PartitionLog(SegmentedLog):
     def append_as_leader(
         self, batches: Sequence[tuple[BatchHeader, Buffer]], leader_epoch: int, now_ms: int
     ) -> list[Appended]:
-        """Gives offsets, stamps the leader's fields, writes the batches, with one call per segment, and applies them.
+        """Assigns offsets, stamps the leader's fields, writes the batches, with one call per segment, and applies them.
 
         The batches were judged before (`producers.decide`); control batches come the same way. `now_ms` becomes their
         append timestamp. A batch longer than a segment gets one of its own. Raises `FencedLeaderEpochError`,
         `MisdirectedBatchError`, `PolicyViolationError` (offsets used up) or `StorageError`; then nothing was appended.
-        When the disk fails between two segments, fewer batches come back than were given: those are in the log, of the
-        others nothing is.
+        When the disk fails between two segments, fewer batches come back than were given: those are in the log, and no
+        byte of the others is.
         """
         self._usable()
         if leader_epoch < self.epochs.last_epoch:
@@ -155,18 +155,19 @@ class PartitionLog(SegmentedLog):
             except Exception as error:
                 if not done:
                     raise
-                if not isinstance(error, StorageError):  # some are written: whoever gave them must not give them again
+                if not isinstance(error, StorageError):  # some are written: the caller must not append them again
                     self._fail(StorageError("a group was written in part", reason="bug", cause=repr(error)))
                 return appended[:done]
         return appended
 
     def append_as_follower(self, data: Buffer, leader_epoch: int) -> None:
-        """Appends whole batches just as the leader pushed them.
+        """Appends whole batches byte for byte as the leader sent them.
 
         Every checksum and the partition tag are checked first (S12, S31); the first batch begins at the log end, each
         next one where the last ended; epochs never fall and none is above `leader_epoch`.
         Raises `CorruptMessageError`, `UnsupportedMessageFormatError`, `OffsetOutOfRangeError` (a gap or an overlap) or
-        `FencedLeaderEpochError`; then nothing was appended. Raises `StorageError`; then the log ends where it says.
+        `FencedLeaderEpochError`; then nothing was appended. Raises `StorageError`; then some of the batches may be in the
+        log, up to `log_end_offset`.
         """
         self._usable()
         headers, controls = check_chunk(data, self._tag, self._log_end, self.epochs.last_epoch, leader_epoch)
@@ -179,7 +180,7 @@ class PartitionLog(SegmentedLog):
             view, done = view[length:], end
 
     def _room_for(self, headers: Sequence[BatchHeader]) -> int:
-        """How many of these batches the last segment takes; a new one is begun when it takes none."""
+        """Counts the batches that the last segment takes; rolls to a new segment when it takes none."""
         count = run_that_fits(self._segments[-1].index, headers, self._limits)
         if count:
             return count
@@ -189,13 +190,18 @@ class PartitionLog(SegmentedLog):
     def _write(
         self, buffers: Sequence[Buffer], headers: Sequence[BatchHeader], controls: Sequence[Control | None]
     ) -> None:
-        """Writes batches that fit into the last segment, and moves the log's parts on. Raises `StorageError`."""
+        """Writes batches that fit into the last segment, and applies them to every part of the log. Raises `StorageError`."""
+        last = self._segments[-1]
+        assert headers[0].base_offset == self._log_end == last.next_offset, "batches are written at the log end"
+        assert last.file.size == last.index.size, "and at the end of the file"
         written = False
         try:
-            self._segments[-1].file.append(buffers)
+            last.file.append(buffers)
             written = True
             for header, control in zip(headers, controls, strict=True):
                 self._apply(header, control)
+            assert last.file.size == last.index.size, "the index covers exactly the bytes that were written"
+            assert self.producers.end_offset == self._log_end == last.next_offset, "all parts of the log end together"
         except Exception as error:
             if isinstance(error, StorageError) and not written:
                 if error.context.get("reason") not in _HARMLESS:
@@ -206,7 +212,7 @@ class PartitionLog(SegmentedLog):
             raise broken from error
 
     def _apply(self, header: BatchHeader, control: Control | None) -> None:
-        """The one place where the log's parts move on by a batch that was written."""
+        """Applies a written batch to index, epochs, producer state and aborted index: the only place that does (rule 2)."""
         self._segments[-1].index.add(header, self._config.index_interval_bytes)
         self.epochs.assign(header.leader_epoch, header.base_offset, header.next_offset)
         entry = self.producers.apply(header, header.base_offset, control)
@@ -218,10 +224,10 @@ class PartitionLog(SegmentedLog):
     # ------------------------------------------------------------ reads
 
     def read(self, offset: int, max_bytes: int, end_offset: int, room: int | None = None) -> Buffer:
-        """Whole batches, from the one that contains `offset` on, none that reaches above `end_offset`.
+        """Returns whole batches, from the one that contains `offset` on, none that reaches above `end_offset`.
 
-        At least one batch if there is any, else as many as fit into `max_bytes` (of one segment when they come from
-        the file). Empty at `end_offset`. Raises `OffsetOutOfRangeError` outside [log start, log end], `NoRoomError` when
+        As many as fit into `max_bytes` (of one segment when they come from the file), but at least one batch if there is
+        any. Empty at `end_offset`. Raises `OffsetOutOfRangeError` outside [log start, log end], `NoRoomError` when
         the first batch is longer than `room`, and `StorageError` (rot: the log has failed).
         """
         self._usable()
@@ -240,13 +246,13 @@ class PartitionLog(SegmentedLog):
             raise self._rotten(error) from error
 
     def is_cached(self, offset: int) -> bool:
-        """True when `read` of this offset needs no file."""
+        """Returns True when `read` of this offset needs no file."""
         return self._tail.holds(offset)
 
     async def scrub(self) -> AsyncIterator[int]:
         """Reads and checks every batch of the log, a piece of a segment at a time; yields each piece's checked bytes (S32).
 
-        The caller paces it. It may run beside everything else: what is cut or deleted meanwhile is passed over.
+        The caller paces it. It may run beside everything else: parts that are truncated or deleted meanwhile are skipped.
         Raises `StorageError` (rot): the log has failed.
         """
         for segment in list(self._segments):
@@ -261,7 +267,7 @@ class PartitionLog(SegmentedLog):
                 except OncelogError as error:
                     if segment in self._segments and self._generation == generation:
                         raise self._rotten(error) from error
-                    segment.close()  # the piece may have opened a file that was let go
+                    segment.close()  # the piece may have opened again a file that was removed
                     break
                 yield end - position
                 position = end
@@ -269,7 +275,7 @@ class PartitionLog(SegmentedLog):
     # ------------------------------------------------------------ times
 
     def offset_for_timestamp(self, timestamp_ms: int) -> tuple[int, int] | None:
-        """The first data batch with a record at or after this time: (its first offset, its time); None = none.
+        """Finds the first data batch with a record at or after this time: (its first offset, its time); None = none.
 
         Precise to the batch, whose records the broker does not decode: a reader that starts there misses nothing. The
         time is the batch's first when that is late enough, else its largest.
@@ -281,28 +287,28 @@ class PartitionLog(SegmentedLog):
             raise self._rotten(error) from error
 
     def max_timestamp(self) -> tuple[int, int] | None:
-        """(offset, time) of the last record of the batch with the largest time; None without data."""
+        """Returns (offset, time) of the last record of the batch with the largest time; None without data."""
         newest = max(self._segments, key=lambda segment: segment.index.max_timestamp_ms).index
         return None if newest.max_timestamp_ms < 0 else (newest.max_timestamp_offset, newest.max_timestamp_ms)
 
     # ------------------------------------------------------------ transactions
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """First offset of a transaction that is open, or whose marker is not below the high watermark."""
+        """Returns the first offset of a transaction that is open, or whose marker is not below the high watermark."""
         first = self.producers.first_unstable_offset(high_watermark)
         return None if first is None else max(first, self.log_start_offset)
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """How far a read_committed reader may see: never above the high watermark (docs/internals/protocol.md#visibility)."""
+        """Returns the end for read_committed readers, at most the high watermark (docs/internals/protocol.md#visibility)."""
         first = self.first_unstable_offset(high_watermark)
         return high_watermark if first is None else min(first, high_watermark)
 
     def aborted_between(self, from_offset: int, to_offset: int) -> list[AbortedEntry]:
-        """What a read_committed reader of [from_offset, to_offset) must skip."""
+        """Returns the transactions that a read_committed reader of [from_offset, to_offset) must skip."""
         return self.aborted.between(from_offset, to_offset)
 
     async def producer_snapshot_at(self, offset: int) -> bytes:
-        """The producer state at `offset`, a batch's beginning or the log end. Raises `StorageError`."""
+        """Returns the producer state at `offset`, a batch's beginning or the log end. Raises `StorageError`."""
         self._usable()
         if offset == self._log_end:
             return await encoded(self.producers.begin_snapshot())
@@ -317,7 +323,7 @@ class PartitionLog(SegmentedLog):
     # ------------------------------------------------------------ cuts
 
     async def truncate_to(self, offset: int) -> None:
-        """Cuts the log at `offset`, or at the start of the batch that contains it; everything derived goes with it.
+        """Truncates the log to `offset`, or to the start of the batch that contains it, and all derived state with it.
 
         Raises `OffsetOutOfRangeError` below the first segment, and `StorageError`.
         """
@@ -331,9 +337,12 @@ class PartitionLog(SegmentedLog):
             cut_offset, position = locate(segment, offset, self._tag)
         except OncelogError as error:
             raise self._rotten(error) from error
+        assert cut_offset <= offset < self._log_end, "a truncation only removes"
         self._generation += 1
         try:
             await self._cut(segment, cut_offset, position)
+            assert self._log_end == self.producers.end_offset == cut_offset, "all parts of the log end at the cut"
+            assert self._synced_end <= self._log_end, "nothing that was removed counts as synced"
         except StorageError as error:
             self._fail(error)
             raise
@@ -362,7 +371,7 @@ class PartitionLog(SegmentedLog):
         await self._disk.sync_dir(self.directory)
 
     def _begin_file(self, cut: Segment) -> None:
-        """Nothing is appended to a file that was cut: what was there may come back after a crash."""
+        """Starts a new segment file after a truncation: the bytes removed from the old one may come back after a crash."""
         if not cut.index.size:
             cut.remove()
             self._segments.remove(cut)
@@ -371,7 +380,7 @@ class PartitionLog(SegmentedLog):
         self._segments.append(fresh)
 
     async def _restore_at(self, segment: Segment, offset: int, position: int) -> None:
-        """Rebuilds what is derived from the log, which now ends at `offset`, in the middle of `segment` maybe."""
+        """Rebuilds the state derived from the log, which now ends at `offset`, perhaps in the middle of `segment`."""
         self.epochs.truncate_tail(offset)
         self.aborted.truncate_tail(offset)
         self._log_end = offset
@@ -390,10 +399,10 @@ class PartitionLog(SegmentedLog):
         self.producers.log_start_offset = self.log_start_offset
 
     async def reset_to(self, offset: int, snapshot: bytes | None) -> None:
-        """Drops everything and begins anew at `offset`, with the leader's producer state there.
+        """Drops everything and starts an empty log at `offset`, with the leader's producer state there.
 
-        For a follower that begins above what it has, and for a log that is fetched again. A crash in the middle leaves
-        an empty log at 0. Raises `CorruptMessageError` for a bad snapshot (nothing changed), and `StorageError`.
+        For a follower whose log ends below the leader's log start, and for a log that is fetched again. A crash in the middle
+        leaves an empty log at 0. Raises `CorruptMessageError` for a bad snapshot (nothing changed), and `StorageError`.
         """
         self._usable()
         config = self._config
@@ -418,11 +427,12 @@ class PartitionLog(SegmentedLog):
         self.aborted.truncate_tail(-1)
         self._log_end = self._synced_end = offset
         self._since_checkpoint = 0
+        assert fresh.next_offset == self.producers.end_offset == offset, "an empty log and its state begin together"
 
     # ------------------------------------------------------------ ends
 
     async def close(self, clean: bool = True) -> None:
-        """Ends the log. `clean` syncs and stores everything, so that the next opening scans nothing.
+        """Closes the log. `clean` syncs and stores everything, so that the next opening scans nothing.
 
         A failed log is closed as it is. Raises `StorageError` when a clean close does not succeed; it is closed then.
         """
@@ -442,11 +452,12 @@ class PartitionLog(SegmentedLog):
         await self.sync()
         if self._checkpoints:
             raise StorageError("the last checkpoint could not be stored", reason="full")
+        assert self._synced_end == self._log_end, "a clean stop claims only what is on disk"
         marker = pack_clean(self._log_end, self._segments[-1].index.size)
         await self._disk.write_atomic(f"{self.directory}/{CLEAN_SHUTDOWN}", marker)
 
     def _rotten(self, error: OncelogError) -> StorageError:
-        """A failed read: I/O errors keep their reason, anything that does not match is rot."""
+        """Fails the log after a failed read: I/O errors keep their reason, every mismatch is rot."""
         reason = error.context.get("reason", "io") if isinstance(error, StorageError) else "rot"
         failure = StorageError("a part of this log cannot be read", reason=reason, cause=error.message)
         self._fail(failure)

@@ -1,13 +1,13 @@
-"""Which leader epoch a log has reached: it held everything that the leader of this epoch began with.
+"""The leader epoch that a log has reached: it has held all records that the log of this epoch's leader began with.
 
-A leader writes nothing when it begins. So the epoch of the last batch does not tell a log that an older leader left alone from
-one that later leaders went on with, while nobody wrote. When etcd was restored and only the logs can say who holds everything,
-that is the difference between keeping what was acknowledged and cutting it off. Raft writes an empty entry for it (Ongaro and
-Ousterhout, 5.4.2 and 8); here it is a note beside the log, which takes no offset.
+A leader writes nothing when it begins. So, while no producer wrote, the epoch of the last batch is the same in a log that an
+older leader left behind and in one with which later leaders continued. When etcd was restored and only the logs show which
+replica holds everything, the difference decides whether acknowledged records are kept or truncated. Raft writes an empty
+entry for it (Ongaro and Ousterhout, 5.4.2 and 8); here it is a note beside the log, which takes no offset.
 
 Rule 1: a leader notes its epoch when it begins. A follower notes it before it acknowledges anything in it, as soon as its log
-        goes as far as the leader's did when that began. A batch of the epoch is as good as a note, and saves it.
-Rule 2: a note is good for as long as the log goes that far. Whoever cuts the log below it forgets it first.
+        is as long as the leader's was when that began. A batch of the epoch is as good as a note, and saves it.
+Rule 2: a note is valid as long as the log is that long. A truncation below it removes the note first.
 Rule 3: notes are as durable as records: written at once, synced with the log.
 """
 
@@ -23,12 +23,12 @@ from oncelog_runtime.ports import Disk
 
 _NOTE: Final = struct.Struct("<qiI")
 _KEPT_BYTES_MAX: Final = 256 * _NOTE.size
-"""A longer file is written anew when the log is opened."""
+"""A longer file is replaced when the log is opened."""
 _NONE: Final = (-1, 0)
 
 
 class ReachedEpoch:
-    """The notes of one log. `epoch` -1 = none."""
+    """The newest note of one log. `epoch` -1 = none."""
 
     __slots__ = ("_disk", "_path", "at_offset", "epoch", "is_synced")
 
@@ -40,7 +40,7 @@ class ReachedEpoch:
 
     @classmethod
     async def open(cls, disk: Disk, directory: str, log_end_offset: int) -> ReachedEpoch:
-        """The last note that is whole, if the log still goes as far. Raises `StorageError`."""
+        """Loads the last note that is whole, if the log is still long enough for it. Raises `StorageError`."""
         notes = cls(disk, directory)
         data = _read(disk, directory)
         epoch, at_offset = _last_note(data)
@@ -52,18 +52,18 @@ class ReachedEpoch:
         return notes
 
     def note(self, epoch: int, at_offset: int) -> None:
-        """The log goes up to `at_offset`, where the leader of this epoch began. Raises `StorageError`."""
+        """Notes that the log has reached `at_offset`, where the leader of this epoch began. Raises `StorageError`."""
         self._write(epoch, at_offset)
 
     async def forget_above(self, log_end_offset: int) -> None:
-        """The log is about to be cut here: durably, before it is. Raises `StorageError`, and then it must not be cut."""
+        """Removes a note above `log_end_offset`, durably, before a truncation. On a `StorageError` the log must not be cut."""
         if self.epoch >= 0 and self.at_offset > log_end_offset:
             self._write(*_NONE)
             await self.sync()
 
     async def sync(self) -> None:
         """Makes the newest note durable. Raises `StorageError`."""
-        self.is_synced = True  # before the wait: a note that is written meanwhile needs a sync of its own
+        self.is_synced = True  # before the await: a note that is written meanwhile needs a sync of its own
         file = self._disk.open(self._path, create=True)
         try:
             await file.sync()
@@ -81,7 +81,7 @@ class ReachedEpoch:
 
 
 def noted_epoch(disk: Disk, directory: str) -> int:
-    """The epoch of the last note that is whole, however far the log goes; -1 = none. Raises `StorageError`."""
+    """Returns the epoch of the last note that is whole, however long the log is; -1 = none. Raises `StorageError`."""
     return _last_note(_read(disk, directory))[0]
 
 
@@ -95,7 +95,7 @@ def _note(epoch: int, at_offset: int) -> bytes:
 
 
 def _last_note(data: bytes) -> tuple[int, int]:
-    """(epoch, offset) of the last note that is whole; none before one that is not: it may have been a cut."""
+    """Returns (epoch, offset) of the last note. None counts before a damaged one: that may have been a removal."""
     found = _NONE
     if len(data) % _NOTE.size:
         return found

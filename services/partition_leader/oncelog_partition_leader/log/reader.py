@@ -1,7 +1,7 @@
 """Finding and reading batches in the segments of a log.
 
-Rule 1: a field is believed only when its checksum was checked: a lookup uses the prefix alone (base offset, length), and
-        what is handed out has its body checked, its partition, and the offset at which it must lie (S11-S13, S31).
+Rule 1: a field is used only after its checksum was checked: a lookup uses the prefix alone (base offset, length); a batch
+        that is handed out has its body, its partition and its offset checked (S11-S13, S31).
 Rule 2: a reader never gets an empty answer for a batch that cannot be read: that is an error.
 """
 
@@ -22,7 +22,7 @@ _PIECE_BYTES: Final = 1 << 20
 
 
 class NoRoomError(Exception):
-    """The next batch is longer than the room that the reader has; `bytes` says how long it is."""
+    """The next batch is longer than the reader's room; `bytes` is its length."""
 
     def __init__(self, size: int) -> None:
         super().__init__(f"the next batch has {size} bytes")
@@ -30,28 +30,28 @@ class NoRoomError(Exception):
 
 
 def segment_of(segments: Sequence[Segment], offset: int) -> Segment:
-    """The segment that holds `offset`, or the last one; not below the first."""
+    """Returns the segment that holds `offset`, or the last one; `offset` is not below the first."""
     return segments[bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1]
 
 
 def locate(segment: Segment, offset: int, tag: int) -> tuple[int, int]:
-    """Base offset and byte position of the batch that contains `offset`: the last one that begins at or below it."""
+    """Returns base offset and byte position of the batch with `offset`: the last one that begins at or below it."""
     base_offset, position = segment.index.position_below(offset)
     for found in segment.walk(position, segment.index.size, tag, bodies=False):
         if found.header.base_offset > offset:
             break
         base_offset, position = found.header.base_offset, found.position
         if base_offset == offset:
-            break  # as nearly always: spares the look at the next batch
+            break  # nearly always: spares reading the next header
     return base_offset, position
 
 
 def read_batches(
     segment: Segment, offset: int, max_bytes: int, end_offset: int, tag: int, room: int | None = None
 ) -> Buffer:
-    """Whole checked batches of one segment, from the one with `offset` on, none that reaches above `end_offset`.
+    """Returns whole checked batches of one segment, from the one with `offset` on, none that reaches above `end_offset`.
 
-    The first one comes even when it is longer than `max_bytes`, but not when it is longer than `room`: `NoRoomError`.
+    The first one is returned even when it is longer than `max_bytes`, but not when it is longer than `room`: `NoRoomError`.
     Raises `CorruptMessageError` and `StorageError`.
     """
     base_offset, start = locate(segment, offset, tag)
@@ -71,7 +71,7 @@ def read_batches(
 
 
 def _whole_batches(data: bytes, offset: int, present: int, max_bytes: int, end_offset: int, tag: int) -> int:
-    """How many bytes of `data` are whole batches within the bounds."""
+    """Counts the bytes of `data` that are whole batches within the bounds."""
     position = 0
     while len(data) - position >= HEADER_BYTES:
         header = read_header(data, position, present - position)
@@ -88,7 +88,7 @@ def _whole_batches(data: bytes, offset: int, present: int, max_bytes: int, end_o
 
 
 def first_at(segments: Sequence[Segment], timestamp_ms: int, log_start_offset: int, tag: int) -> tuple[int, int] | None:
-    """(first offset, time) of the first data batch with a record at or after a time; None = none."""
+    """Returns (first offset, time) of the first data batch with a record at or after a time; None = none."""
     for segment in segments:
         if segment.index.max_timestamp_ms >= timestamp_ms and segment.next_offset > log_start_offset:
             found = _first_in(segment, timestamp_ms, log_start_offset, tag)
@@ -109,7 +109,7 @@ def _first_in(segment: Segment, timestamp_ms: int, log_start_offset: int, tag: i
 
 
 def scrub_piece(segment: Segment, position: int, size: int, tag: int) -> int:
-    """Checks whole batches from `position` on, about 1 MiB of them, none beyond `size`; returns where it ended.
+    """Checks whole batches from `position` on, about 1 MiB of them, none beyond `size`; returns the position after them.
 
     Raises `CorruptMessageError` (and its likes) or `StorageError`.
     """

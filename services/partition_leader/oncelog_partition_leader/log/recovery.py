@@ -1,17 +1,18 @@
-"""Opening a log: what of its files can be trusted, where it ends, and the state that follows from it.
+"""Opens a log: finds out which of its files can be trusted, where it ends, and the state that follows from it.
 
     identity -> recovery point -> segments -> indexes -> scan -> cut or quarantine -> producer state by replay
 
-Rule 1: what a checkpoint covers is trusted by its checksums; everything after it is scanned, bodies too: a field is
-        believed only when its checksum was checked.
+Rule 1: a checkpoint is trusted by its checksums; everything after it is scanned, bodies too: a field is used only after
+        its checksum was checked.
 Rule 2: a bad batch at or above the recovery point is a torn tail: the log is cut there, and nothing after it is used,
         be it whole or not (S3-S5). Below it, or missing there, it is rot: the log is quarantined, its files stay (S19).
-Rule 3: the recovery point can be too low, never too high; so a tail is never taken for rot, and rot in what was synced
-        but not noted is cut like a torn tail, which is safe too: this replica then rejoins as one that lost its tail.
+Rule 3: the recovery point can be too low, never too high; so a tail is never taken for rot, and rot between it and the true
+        synced end is cut like a torn tail, which is safe too: this replica then rejoins as one that lost its tail.
 Rule 4: after an unclean stop the tail that was not synced is written again, into a new file, and nothing is appended to
         an old one: after a failed sync the kernel may show bytes that are not on the disk, and say of the next sync
         that it succeeded (S9).
-Rule 5: producer state is a snapshot and the batches after it. An invalid snapshot gives way to an older one (S16).
+Rule 5: producer state is rebuilt from a snapshot and the batches after it. Instead of a damaged one an older one is used
+        (S16).
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _COPY_BYTES: Final = 1 << 20
 
 @dataclass(slots=True)
 class Recovered:
-    """A log as `PartitionLog` takes it over. `scanned`: the stop before was not clean. `lost_tail`: its end was cut off."""
+    """A log as `PartitionLog` takes it over. `scanned`: the last stop was not clean. `lost_tail`: its end was cut off."""
 
     tag: int
     segments: list[Segment]
@@ -67,7 +68,7 @@ class Recovered:
 
 
 async def recover(disk: Disk, directory: str, config: LogConfig, now_ms: int) -> Recovered:
-    """Opens, or makes, the log in `directory`. Raises `StorageError` (reason rot, identity, or the disk's own)."""
+    """Opens or creates the log in `directory`. Raises `StorageError` (reason rot, identity, or the disk's own)."""
     identity = Identity.of_directory(directory)
     await _check_identity(disk, directory, identity)
     recovery = _Recovery(disk, directory, config, partition_tag(identity.topic_id, identity.partition))
@@ -79,9 +80,9 @@ async def recover(disk: Disk, directory: str, config: LogConfig, now_ms: int) ->
 
 
 async def _check_identity(disk: Disk, directory: str, identity: Identity) -> None:
-    """Refuses another partition's directory (S26); writes the identity into a new one, and anew when it is damaged.
+    """Refuses another partition's directory (S26); writes the identity into a new one, and again when it is damaged.
 
-    A file that does not prove what it says is judged by the batches beside it, which carry the partition's tag. Raises
+    A file without a valid checksum is judged by the batches beside it, which carry the partition's tag. Raises
     `StorageError`: reason identity when all speaks for another partition, rot when nothing fits together.
     """
     path = f"{directory}/{IDENTITY}"
@@ -103,7 +104,7 @@ async def _check_identity(disk: Disk, directory: str, identity: Identity) -> Non
 
 
 def _first_tags(disk: Disk, directory: str) -> set[int]:
-    """The partition tags of the first batch of each segment, as far as these are sound."""
+    """Returns the partition tags of the first batch of each segment, as far as these are sound."""
     tags: set[int] = set()
     for base in numbered(disk.list(directory), LOG_SUFFIX):
         segment = Segment(disk, directory, base)
@@ -121,7 +122,7 @@ def _first_tags(disk: Disk, directory: str) -> set[int]:
 
 
 async def make_directory(disk: Disk, directory: str) -> None:
-    """Makes a directory and its parents, durably; its name also when it is there: whoever made it may have failed at that."""
+    """Creates a directory and its parents, durably; also syncs the name of an existing one, whose creator may have crashed."""
     parts = directory.split("/")
     paths = ["/".join(parts[:end]) for end in range(1, len(parts) + 1)]
     missing = [path for path in paths if not disk.exists(path)]
@@ -134,7 +135,7 @@ async def make_directory(disk: Disk, directory: str) -> None:
 def replay_states(
     disk: Disk, directory: str, config: LogConfig, segments: Sequence[Segment], tag: int, end_offset: int
 ) -> ProducerStates:
-    """The producer state at `end_offset`, a batch's beginning or the log end; the aborted index is not touched.
+    """Rebuilds the producer state at `end_offset`, a batch's beginning or the log end; the aborted index is not touched.
 
     Raises `CorruptMessageError` for a damaged batch, and `StorageError`.
     """
@@ -146,7 +147,7 @@ def replay_states(
 
 
 def states_from(snapshot: bytes | None, offset: int, config: LogConfig) -> ProducerStates:
-    """The producer state of a log that begins at `offset`: the leader's snapshot, or nobody's.
+    """Returns the producer state of a log that begins at `offset`: the leader's snapshot, or an empty one.
 
     Raises `CorruptMessageError` for a snapshot that is damaged or of a later offset.
     """
@@ -186,9 +187,9 @@ async def begin_anew(
 def _snapshot_at_or_below(
     disk: Disk, directory: str, config: LogConfig, offset: int, first_offset: int
 ) -> ProducerStates:
-    """The newest sound snapshot; without one, nothing, if the log still has its first batch.
+    """Loads the newest sound snapshot; without one, an empty state, if the log still has its first batch.
 
-    Raises `StorageError` (rot): from a log without its head nobody can tell what its producers wrote.
+    Raises `StorageError` (rot): without a snapshot, a log that lost its head does not show what its producers wrote.
     """
     for end_offset in reversed(snapshot_offsets(disk, directory)):
         if not first_offset <= end_offset <= offset:
@@ -207,7 +208,7 @@ def _snapshot_at_or_below(
 
 
 def _replay(states: ProducerStates, segments: Sequence[Segment], tag: int, end_offset: int) -> Iterator[AbortedEntry]:
-    """Applies every batch from the state's end to `end_offset`; yields what the aborted index must remember.
+    """Applies every batch from the state's end to `end_offset`; yields the entries for the aborted index.
 
     Raises `CorruptMessageError` for a batch that does not begin where the one before it ended.
     """
@@ -248,7 +249,7 @@ def _copy(disk: Disk, segment: Segment, position: int, path: str) -> None:
 
 
 class _Recovery:
-    """One opening of a log."""
+    """The state of one recovery, step by step."""
 
     def __init__(self, disk: Disk, directory: str, config: LogConfig, tag: int) -> None:
         self._disk = disk
@@ -266,12 +267,12 @@ class _Recovery:
         self._end = 0
         self._lost_tail = False
         self.removed = False
-        """Names were removed: the directory is to be synced before anything is written."""
+        """True when files were removed: the directory is to be synced before anything is written."""
 
     # ------------------------------------------------------------ what there is
 
     def prepare(self) -> None:
-        """Reads the small files, removes what is stray, and lists the segments."""
+        """Reads the small files, removes stray ones, and lists the segments."""
         for name in self._disk.list(self._directory):
             if name.endswith(_STRAY):
                 self._remove(name)
@@ -286,7 +287,7 @@ class _Recovery:
         self._check_start()
 
     def _kept(self, bases: list[int]) -> list[int]:
-        """Finishes an interrupted retention: keeps what the log can be recovered from, removes what is older."""
+        """Finishes an interrupted retention: keeps the segments from which the log can be recovered, removes older ones."""
         snapshots = snapshot_offsets(self._disk, self._directory)
         starts = [base for base in bases if base <= self._point.log_start_offset and base in snapshots]
         first = max(starts, default=0)
@@ -301,7 +302,7 @@ class _Recovery:
         self.removed = True
 
     def _wipe(self) -> None:
-        """A replacement of the whole log did not come to its end: begin with nothing."""
+        """Empties the log, after a replacement of the whole log that was interrupted."""
         self._lost_tail = True
         for name in self._disk.list(self._directory):
             if name not in (IDENTITY, CUSTODY):
@@ -326,7 +327,7 @@ class _Recovery:
     # ------------------------------------------------------------ what can be trusted, and the rest
 
     def scan(self) -> None:
-        """Loads what checkpoints cover, scans what they do not, and finds where the log ends."""
+        """Loads the part that checkpoints cover, scans the rest, and finds the log end."""
         self._load_covered()
         self._load_epochs()
         self._synced = max(self._synced, self._point.end_offset, self._covered_offset)
@@ -342,7 +343,7 @@ class _Recovery:
             raise StorageError("synced batches are missing", reason="rot", log_end_offset=self._end)
 
     def _load_covered(self) -> None:
-        """Indexes of the segments, up to the first one whose indexes do not cover its file."""
+        """Loads the indexes of the segments, up to the first one whose indexes do not cover its file."""
         self._covered_offset = self._segments[0].base_offset
         for number, segment in enumerate(self._segments):
             self._first_uncovered = number
@@ -355,7 +356,7 @@ class _Recovery:
             self._first_uncovered = len(self._segments)
 
     def _load_index(self, segment: Segment) -> bool:
-        """Offset index and aborted index together, or neither (S14, S15)."""
+        """Loads offset index and aborted index together, or neither (S14, S15)."""
         try:
             data = self._disk.read_file(segment.path + INDEX_SUFFIX)
             index = SegmentIndex.load(data, segment.base_offset, segment.file.size)
@@ -369,7 +370,7 @@ class _Recovery:
         return True
 
     def _load_epochs(self) -> None:
-        """The epoch table up to what is covered; without it everything is scanned for it (S17)."""
+        """Loads the epoch table up to the covered end; without it everything is scanned (S17)."""
         path = f"{self._directory}/{LEADER_EPOCHS}"
         try:
             self._epochs = LeaderEpochs.load(self._disk.read_file(path), self._covered_offset)
@@ -390,7 +391,7 @@ class _Recovery:
     def _scan_segment(self, number: int, segment: Segment) -> bool:
         """Takes every good batch that the index does not cover; False when the log was cut in this segment.
 
-        What lies at or above the next segment's base was moved there by an earlier recovery, and is cut.
+        Batches at or above the next segment's base were moved there by an earlier recovery, and are cut off here.
         """
         later = self._segments[number + 1 :]
         limit = later[0].base_offset if later else 1 << 63
@@ -413,7 +414,7 @@ class _Recovery:
         segment.index.add(header, self._config.index_interval_bytes)
 
     def _stop(self, keep: int, why: str) -> None:
-        """The log ends at the end of segment `keep - 1`: a torn tail is cut there, rot is refused."""
+        """Ends the log with segment `keep - 1`: a torn tail is cut off there, rot is refused."""
         last = self._segments[keep - 1]
         self._end = last.next_offset
         if self._end < self._synced:
@@ -431,7 +432,7 @@ class _Recovery:
     # ------------------------------------------------------------ the state that follows
 
     async def finish(self) -> Recovered:
-        """Replays the producer state, and makes durable what was found."""
+        """Replays the producer state, and makes the recovered log durable."""
         try:
             producers = await self._disk.run(self._producers)
         except OncelogError as error:
@@ -507,7 +508,7 @@ class _Recovery:
 
 
 async def set_aside(disk: Disk, directory: str) -> str:
-    """Moves a quarantined log out of the way, so that a new one can be opened there; returns where it is kept."""
+    """Moves a quarantined log out of the way, so that a new one can be opened there; returns its new path."""
     number = 0
     while disk.exists(f"{directory}.quarantined-{number}"):
         number += 1

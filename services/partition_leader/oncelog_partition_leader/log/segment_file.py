@@ -1,7 +1,7 @@
-"""One segment on disk: its file, its index in memory, and the one way to walk through its batches.
+"""One segment on disk: its file, its index in memory, and the only way to walk through its batches.
 
-Rule: whoever reads batches from a file checks them: lengths and prefix always, the body on demand, the partition's tag
-with it. No allocation follows a length that was not checked (S13).
+Rule: every read of batches from a file checks them: lengths and prefix always, the body on demand, the partition's tag
+        with it. No memory is allocated by a length that was not checked (S13).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SNAPSHOT_SUFFIX: Final = ".snapshot"
 
 
 class Located(NamedTuple):
-    """A batch in a file. `data` holds it whole, from `start` on, when the walk reads bodies; else only its header."""
+    """A batch in a file. `data` holds all of it, from `start` on, when the walk reads bodies; else only its header."""
 
     header: BatchHeader
     position: int
@@ -52,7 +52,7 @@ class Segment:
         return self._file
 
     def open_new(self) -> None:
-        """Creates the file, empty, whatever a lost life left there. Raises `StorageError`."""
+        """Creates the file, and empties one that an earlier process left there. Raises `StorageError`."""
         file = self._disk.open(self.path + LOG_SUFFIX, create=True)
         if file.size:
             file.truncate(0)
@@ -60,7 +60,7 @@ class Segment:
 
     @property
     def next_offset(self) -> int:
-        """Offset after the segment's last record."""
+        """The offset after the segment's last record."""
         return self.index.next_offset
 
     def close(self) -> None:
@@ -77,7 +77,7 @@ class Segment:
             self._disk.remove(self.path + suffix)
 
     def walk(self, position: int, end: int, tag: int, *, bodies: bool) -> Iterator[Located]:
-        """Batches from `position` to `end` (bytes), one after the other, each checked for its header.
+        """Yields the batches from `position` to `end` (bytes), one after the other, each with its header checked.
 
         With `bodies`, body checksum and partition tag are checked too. Raises `CorruptMessageError` (or
         `UnsupportedMessageFormatError`, `MisdirectedBatchError`) at the first bad batch, and `StorageError`.
@@ -106,7 +106,7 @@ class Segment:
 def check_whole(data: Buffer, header: BatchHeader, position: int, tag: int) -> None:
     """Raises `CorruptMessageError` unless the body is whole and belongs to the partition with this tag (S31).
 
-    A right checksum says who wrote a batch, not that it makes sense: one that ends before it begins would turn offsets back.
+    A right checksum does not show that a batch makes sense: one that ends before it begins would turn offsets back.
     """
     check_body(data, header, position)
     if not 0 <= header.record_count <= header.last_offset_delta + 1 or header.last_offset_delta < 0:

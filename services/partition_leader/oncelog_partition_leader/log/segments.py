@@ -1,10 +1,10 @@
-"""The files of one partition's log: when a new segment begins, what of them is durable, and when old ones go.
+"""The files of one partition's log: when a segment is rolled, which data is durable, and when old segments are deleted.
 
-Rule 1: what is below the synced end is on disk with its directory entry. A failed sync makes the log refuse everything from
-        then on (S9, S10); what belongs to a checkpoint may fail, and is tried again (S7).
+Rule 1: everything below the synced end is on disk with its directory entry. A failed sync makes the log refuse everything
+        from then on (S9, S10); the files of a checkpoint may fail, and are written again later (S7).
 Rule 2: a segment ends with a checkpoint: its indexes, the epochs and the producer state become durable at the next sync.
 Rule 3: only whole segments are deleted, oldest first (`core/retention`), and only when the producer state at the start of
-        what is left is on disk.
+        the rest is on disk.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from oncelog_runtime.ports import Disk
 
 
 class SegmentedLog:
-    """The part of a log (`storage.PartitionLog`) that knows its segments as files."""
+    """The part of a log (`PartitionLog`) that manages its segments as files."""
 
     def __init__(self, disk: Disk, directory: str, config: LogConfig, state: Recovered, reached: ReachedEpoch) -> None:
         self._disk = disk
@@ -53,17 +53,17 @@ class SegmentedLog:
 
     @property
     def log_start_offset(self) -> int:
-        """First offset that may be read."""
+        """The first offset that may be read."""
         return self._point.log_start_offset
 
     @property
     def log_end_offset(self) -> int:
-        """Offset of the next record."""
+        """The offset of the next record."""
         return self._log_end
 
     @property
     def synced_end_offset(self) -> int:
-        """Everything below is on disk."""
+        """The synced end: everything below it is on disk."""
         return self._synced_end
 
     @property
@@ -73,7 +73,7 @@ class SegmentedLog:
 
     @property
     def wants_sync(self) -> bool:
-        """A sync now would make rolled segments, or a checkpoint that is due, durable."""
+        """True when a sync would make rolled segments, or a checkpoint that is due, durable."""
         return bool(self._unsynced or self._checkpoints) or self._since_checkpoint >= self._config.checkpoint_bytes
 
     # ------------------------------------------------------------ a new segment
@@ -95,7 +95,7 @@ class SegmentedLog:
         """Makes everything that was appended before this call durable; returns the synced end offset.
 
         Raises `StorageError`: then the log has failed, and no later sync can help (S9, S10): take a new incarnation,
-        close it without `clean`, open it again. What belongs to a checkpoint may fail without harm (S7): it is tried
+        close it without `clean`, open it again. The files of a checkpoint may fail without harm (S7): they are written
         again at the next sync.
         """
         self._usable()
@@ -128,7 +128,7 @@ class SegmentedLog:
             raise
 
     def _checkpoint(self, segments: Sequence[Segment]) -> Checkpoint:
-        """What a recovery would otherwise have to scan for, as it is now; `segments` end at the log end."""
+        """Takes a checkpoint of the present state, which spares a recovery the scan; `segments` end at the log end."""
         checkpoint = Checkpoint(self._log_end, self.producers.begin_snapshot())
         files = checkpoint.files
         files[f"{self.directory}/{LEADER_EPOCHS}"] = self.epochs.dump()
@@ -160,9 +160,9 @@ class SegmentedLog:
     # ------------------------------------------------------------ retention
 
     async def advance_log_start(self, offset: int) -> None:
-        """Nothing below `offset` may be read any more, durably; whole segments go at the next retention.
+        """Raises the log start, durably: nothing below `offset` may be read. Retention deletes the segments later.
 
-        Never moves back. Raises `OffsetOutOfRangeError` above the log end (the caller refuses what is above the high
+        Never moves back. Raises `OffsetOutOfRangeError` above the log end (the caller refuses offsets above the high
         watermark), and `StorageError`.
         """
         self._usable()
@@ -177,7 +177,7 @@ class SegmentedLog:
         self.epochs.truncate_head(offset)
 
     async def apply_retention(self, now_ms: int, high_watermark: int) -> None:
-        """Deletes the oldest segments that time, size or log start offset no longer hold. Raises `StorageError`."""
+        """Deletes the oldest segments by time, size or log start offset. Raises `StorageError`."""
         self._usable()
         config = self._config
         retention_ms = config.retention_ms if "delete" in config.cleanup_policy else UNLIMITED
@@ -204,7 +204,7 @@ class SegmentedLog:
             await self.sync()
         snapshots = snapshot_offsets(self._disk, self.directory)
         while count and self._segments[count].base_offset not in snapshots:
-            count -= 1  # without the state at its start the rest of the log could not be recovered
+            count -= 1  # without the producer state at its start the rest of the log could not be recovered
         if not count:
             return
         first = self._segments[count].base_offset

@@ -1,7 +1,7 @@
-"""The newest batches of a log in memory, so that a reader at the tail costs no system call and no checksum.
+"""Keeps the newest batches of a log in memory, so that a reader at the tail costs no system call and no checksum.
 
-Rule 1: it holds one contiguous run of offsets that ends at the log end; whatever cannot keep that clears it.
-Rule 2: it is bounded by bytes, the oldest go first; losing it costs time only.
+Rule 1: it holds one contiguous run of offsets that ends at the log end; a change that breaks this clears it.
+Rule 2: it is bounded by bytes, and drops the oldest first; losing it only costs time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _COMPACT_AT: Final = 1024
 
 
 class TailCache:
-    """Batches as the leader wrote them."""
+    """The newest batches, as the leader wrote them."""
 
     __slots__ = ("_bases", "_bytes", "_data", "_ends", "_head", "_limit")
 
@@ -33,7 +33,8 @@ class TailCache:
         self._bytes = 0
 
     def push(self, base_offset: int, next_offset: int, data: bytes) -> None:
-        """Takes the batch that follows the newest one."""
+        """Adds the batch that follows the newest one."""
+        assert not self._ends or self._ends[-1] == base_offset, "one contiguous run of offsets"
         self._bases.append(base_offset)
         self._ends.append(next_offset)
         self._data.append(data)
@@ -47,12 +48,13 @@ class TailCache:
             self._head = 0
 
     def holds(self, offset: int) -> bool:
-        """True when the batch with this offset is here."""
+        """Returns True when it holds the batch with this offset."""
         return self._head < len(self._bases) and self._bases[self._head] <= offset < self._ends[-1]
 
     def read(self, offset: int, max_bytes: int, end_offset: int, room: int | None = None) -> Buffer:
-        """Whole batches from the one with `offset` on, as `PartitionLog.read`; `holds(offset)` is true."""
+        """Returns whole batches from the one with `offset` on, as `PartitionLog.read` does; `holds(offset)` is true."""
         first = bisect_right(self._bases, offset, self._head) - 1
+        assert self._bases[first] <= offset < self._ends[first], "the first batch contains the offset"
         if room is not None and len(self._data[first]) > room and self._ends[first] <= end_offset:
             raise NoRoomError(len(self._data[first]))
         index, size = first, 0

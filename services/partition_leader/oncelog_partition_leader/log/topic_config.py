@@ -39,7 +39,7 @@ LEGAL: Final = {
     "producer_id_expiration_ms": "1 and up",
     "min_insync_replicas": "1 and up; more than the topic's replicas means all of them",
 }
-"""What may stand in each option, for a person."""
+"""The legal values of each option, in words for people."""
 MEANING: Final = {
     "flush_mode": "`replicated`: a replica acknowledges what is in its memory; `fsync`: what is on its disk. Kafka's "
     "nearest is `flush.messages=1`.",
@@ -55,24 +55,24 @@ MEANING: Final = {
     "written.",
     "min_insync_replicas": "A record with acks=all needs so many replicas in the ISR; more than the topic has means all.",
 }
-"""What each option does, for a person."""
+"""The meaning of each option, in words for people."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfig:
-    """Effective options of one topic."""
+    """The effective options of one topic."""
 
     min_insync_replicas: int = 1
     log: LogConfig = field(default_factory=LogConfig)
 
     @property
     def fsync(self) -> bool:
-        """A replica acknowledges only what is on its disk."""
+        """True when a replica acknowledges only records that are on its disk."""
         return self.log.flush_mode == FLUSH_FSYNC
 
 
 def canonical(explicit: Mapping[str, str]) -> dict[str, str]:
-    """Checked options of a user's topic under canonical names, sorted.
+    """Checks the options of a user's topic; returns them under canonical names, sorted.
 
     Raises `ConfigError` for an unknown name or an illegal value, and for compaction: nothing would compact the topic, and
     nothing would delete from it either. A topic that has it from an older version keeps it until it is unset.
@@ -94,7 +94,7 @@ def canonical(explicit: Mapping[str, str]) -> dict[str, str]:
 
 
 def option_name(given: str) -> str:
-    """The canonical name of an option. Raises `ConfigError`, which names the nearest one and all that there are."""
+    """Returns the canonical name of an option. Raises `ConfigError`, which names the nearest option and all others."""
     name = given.replace(".", "_")
     if name in OPTIONS:
         return name
@@ -106,7 +106,7 @@ def option_name(given: str) -> str:
 
 
 def described(explicit: Mapping[str, str], defaults: TopicConfig) -> list[tuple[str, str, bool, str]]:
-    """(name, value in force, whether it is explicit, default) of every option, by name."""
+    """Returns (name, value in force, whether it is explicit, default) of every option, by name."""
     return [
         (name, explicit.get(name, default), name in explicit, default)
         for name in sorted(OPTIONS)
@@ -115,7 +115,7 @@ def described(explicit: Mapping[str, str], defaults: TopicConfig) -> list[tuple[
 
 
 def effective(explicit: Mapping[str, str], defaults: TopicConfig) -> TopicConfig:
-    """Defaults under explicit options; a name that this version does not know is ignored (a newer peer wrote it).
+    """Applies explicit options over the defaults; a name that this version does not know is ignored (a newer peer wrote it).
 
     Raises `ConfigError` for an illegal value.
     """
@@ -130,7 +130,7 @@ def effective(explicit: Mapping[str, str], defaults: TopicConfig) -> TopicConfig
 
 
 def altered(explicit: Mapping[str, str], changes: Mapping[str, str], unset: Iterable[str]) -> dict[str, str]:
-    """The explicit options after a change, checked as a new topic's are. Raises `ConfigError`.
+    """Returns the explicit options after a change, checked as a new topic's are. Raises `ConfigError`.
 
     A name that this version does not know stays as it is: a newer peer wrote it.
     """
@@ -152,7 +152,7 @@ def _number(name: str, value: str) -> int:
 
 
 def min_insync_of(view: ClusterView, topic: str, defaults: TopicConfig) -> int:
-    """`min_insync_replicas` of a topic by name; the default's while the topic is unknown or its options are not legal."""
+    """Returns `min_insync_replicas` of a topic; the default while the topic is unknown or its options are not legal."""
     entry = view.topics.get(topic)
     try:
         return effective(entry.value.config if entry is not None else {}, defaults).min_insync_replicas

@@ -1,1 +1,1 @@
-"""One partition on this broker: its role, leading it, and the transactions that must not stay open in it."""
+"""One partition on this broker: its role, its leadership, and the transactions that must not stay open in it."""

@@ -1,8 +1,8 @@
 """The spans of one batch, or one marker, in its leader: `log.append`, then `replicate` until it is committed.
 
-Rule 1: made by the handler for calls of a recorded trace alone; who appends looks at `command.trace` and sees None else.
-Rule 2: they end with the command's future, whatever becomes of it.
-Rule 3: what is pushed to followers for it belongs to `context`, until the high watermark has passed it.
+Rule 1: the handler makes one only for a call of a recorded trace; for other calls `command.trace` is None.
+Rule 2: the spans end with the command's future, however that ends.
+Rule 3: messages to followers that carry the batch belong to `context`, until the high watermark has passed it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from oncelog.trace import span_names, tracing
 from oncelog.types import PartitionId
 
 _KEPT: Final = 1_024
-"""While nothing is committed; what is forgotten only lacks the spans of its replication."""
+"""The most appends remembered while nothing is committed; older ones only lack the spans of their replication."""
 
 
 class AppendTrace:
-    """See the module. `parent` is the context of the call that brought it."""
+    """The spans of one command. `parent` is the context of the call that brought it."""
 
     __slots__ = ("_append", "_parent", "_replicate", "_tracer", "context")
 
@@ -34,7 +34,7 @@ class AppendTrace:
         self._append = tracer.start(span_names.LOG_APPEND, tracing.Kind.INTERNAL, parent, named)
 
     def appended(self, base_offset: int, batches: int, *, leader_epoch: int, followers: int) -> None:
-        """It is in the leader's log; `batches` went with it in the same write. Now `followers` must have it."""
+        """Notes that the batch is in the leader's log, written together with others; `followers` have to replicate it."""
         self._append.set(
             {
                 span_names.OFFSET: base_offset,
@@ -49,7 +49,7 @@ class AppendTrace:
         self.context = self._replicate.traceparent
 
     def done(self, answer: asyncio.Future[Any]) -> None:
-        """The command is answered. For `add_done_callback`."""
+        """Ends the spans when the command is answered. For `add_done_callback`."""
         error = asyncio.CancelledError() if answer.cancelled() else answer.exception()
         tracing.end_with(self._append, error)
         if self._replicate is not None:
@@ -57,7 +57,7 @@ class AppendTrace:
 
 
 class TracedAppends:
-    """What was appended here for recorded traces, and is not committed yet: `waiting`, for a look without a call."""
+    """Appends of recorded traces that are not committed yet. `waiting` is public: to see that it is empty needs no call."""
 
     __slots__ = ("waiting",)
 
@@ -65,14 +65,14 @@ class TracedAppends:
         self.waiting: deque[tuple[int, int, str]] = deque(maxlen=_KEPT)
 
     def add(self, base_offset: int, next_offset: int, context: str) -> None:
-        """In the order of offsets."""
+        """Adds an append; the order is that of offsets."""
         self.waiting.append((base_offset, next_offset, context))
 
     def committed(self, high_watermark: int) -> None:
-        """Forgets what lies below."""
+        """Forgets the appends below the high watermark."""
         while self.waiting and self.waiting[0][1] <= high_watermark:
             self.waiting.popleft()
 
     def contexts(self, start: int, end: int) -> list[str]:
-        """Of what reaches into these offsets."""
+        """Returns the contexts of the appends that overlap these offsets."""
         return [context for base, after, context in self.waiting if base < end and after > start]

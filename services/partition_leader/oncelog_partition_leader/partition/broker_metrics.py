@@ -1,4 +1,4 @@
-"""What a broker counts as it happens. Everything else about it is read at the scrape, by `broker_collector`.
+"""The events that a broker counts as they happen. All other metrics are read at the scrape, by `broker_collector`.
 
 Rule: a count is an addition on an object that is at hand: nothing here looks up more than one dict.
 """
@@ -16,7 +16,7 @@ _FENCED: Final = (ProducerFencedError, InvalidProducerEpochError)
 
 
 class Traffic:
-    """Counters of one topic on this broker."""
+    """The counters of one topic on this broker."""
 
     __slots__ = ("bytes_in", "bytes_out", "records_in", "records_out")
 
@@ -28,7 +28,7 @@ class Traffic:
 
 
 class BrokerMetrics:
-    """The counts of one broker."""
+    """The counters and histograms of one broker."""
 
     def __init__(self, metrics: NodeMetrics) -> None:
         self.now_s = metrics.now_s
@@ -43,19 +43,19 @@ class BrokerMetrics:
         self._fenced = metrics.counter(names.FENCED)
 
     def traffic_of(self, topic: str) -> Traffic:
-        """The counters of a topic, made at 0 when it is new."""
+        """Returns the counters of a topic; makes them, at 0, when the topic is new."""
         found = self.traffic.get(topic)
         if found is None:
             found = self.traffic[topic] = Traffic()
         return found
 
     def isr_changed(self, before: Isr, after: Isr) -> None:
-        """The ISR of a partition that is led here has another value."""
+        """Counts the replicas that left and joined the ISR of a partition that is led here."""
         self._isr_shrinks.inc(sum(ref not in after for ref in before))
         self._isr_expands.inc(sum(ref not in before for ref in after))
 
     def refused(self, error: OncelogError) -> None:
-        """A batch, a marker or a question about one was refused or could not be appended."""
+        """Counts a batch, a marker or a `GetProducerState` that was refused or could not be appended."""
         self._metrics.counter(names.APPEND_ERRORS, error.code.name).inc()
         if isinstance(error, _FENCED):
             self._fenced.inc()

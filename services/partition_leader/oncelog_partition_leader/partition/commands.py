@@ -1,4 +1,4 @@
-"""What the queue of a led partition takes, and what it answers."""
+"""The commands in the queue of a led partition, and their answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ACKS_ALL = -1
 
 
 class Written(NamedTuple):
-    """A batch is in the log. `base_offset` -1 = written, offset no longer known."""
+    """The answer that a batch is in the log. `base_offset` -1 = written, offset no longer known."""
 
     base_offset: int
     append_timestamp_ms: int
@@ -26,7 +26,7 @@ class Written(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """What became of a batch in doubt. Not written is final only when the fence was appended (`fenced`)."""
+    """The outcome of a batch in doubt. "Not written" is final only when the fence is committed, which `settle` asks for."""
 
     known: bool
     written: bool
@@ -37,7 +37,7 @@ class Settled(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Command:
-    """Something to append, with the future of whoever waits. `acks`: -1, 0 or 1."""
+    """A request to append, with the future that its handler awaits. `acks`: -1, 0 or 1."""
 
     done: asyncio.Future[Written]
     deadline_ms: int
@@ -45,23 +45,23 @@ class Command:
     answer: Written | None = None
     trace: AppendTrace | None = field(default=None, kw_only=True)
     since_s: float = 0.0
-    """When the phase began in which it is, for metrics."""
+    """Start of the command's present phase (queue, replication), for metrics."""
 
     def finish(self) -> None:
-        """The answer is committed, or as good as `acks` wants."""
+        """Answers the command: its batch is committed, or as safe as `acks` asks for."""
         if not self.done.done():
             assert self.answer is not None, "an answer comes before its commit"
             self.done.set_result(self.answer)
 
     def fail(self, error: OncelogError) -> None:
-        """Refused, or the outcome is unknown: the error says which."""
+        """Fails the command: it is refused, or its outcome is unknown; the error says which."""
         if not self.done.done():
             self.done.set_exception(error)
 
 
 @dataclass(slots=True, eq=False)
 class AppendBatch(Command):
-    """A client's batch, already checked by itself."""
+    """A client's batch, which `batch_check` has accepted."""
 
     header: BatchHeader = field(kw_only=True)
     data: Buffer = field(kw_only=True)
@@ -70,7 +70,7 @@ class AppendBatch(Command):
 
 @dataclass(slots=True, eq=False)
 class AppendMarkerCommand(Command):
-    """A coordinator's marker."""
+    """A coordinator's marker to be written."""
 
     name: TxnName = field(kw_only=True)
     txn_shard: int = field(kw_only=True)
@@ -79,7 +79,7 @@ class AppendMarkerCommand(Command):
 
 @dataclass(slots=True, eq=False)
 class SettleCommand(Command):
-    """What became of a plain batch; `settle` appends a fence when it was not written (hole 22)."""
+    """A `GetProducerState` about a plain batch; `settle` appends a fence when the batch was not written (hole 22)."""
 
     producer_id: int = field(kw_only=True)
     producer_epoch: int = field(kw_only=True)

@@ -1,8 +1,9 @@
-"""What a leader asks of coordinators: enrolment before it opens a transaction, resolution of one that stays open.
+"""A leader's calls to coordinators: enrolment before it opens a transaction, resolution of one that stays open.
 
-Rule 1: answers carry the shard's epoch. A lower one than is known of that shard, from whomever, is refused (hole 6).
-Rule 2: a leader enrols for a batch whose session token it has checked, and shows that token by itself.
-Rule 3: an answer that did not come is "no answer", a retriable error; nothing was written.
+Rule 1: answers carry the shard's epoch. An answer with a lower epoch than the highest known of that shard is refused,
+        whichever process sent it (hole 6).
+Rule 2: a leader enrols only for a batch whose session token it has checked, and sends a token that it computes itself.
+Rule 3: when a coordinator does not answer an enrolment, the producer gets a retriable error: nothing was written.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class EnrolmentAsker(Protocol):
     @property
     def topic(self) -> str: ...
     def enrolled(self, session: TxnSession, error: OncelogError | None) -> None:
-        """The coordinator's own answer, or why there is none."""
+        """Is called with the coordinator's own answer; `error` None = enrolled."""
         ...
 
 
@@ -62,7 +63,7 @@ class Coordinators:
         tokens: SessionTokens,
     ) -> None:
         self.tokens = tokens
-        """What shows whose transaction it is."""
+        """The session token that proves whose transaction it is."""
         self._transport = transport
         self._view = view
         self._tasks = tasks
@@ -72,18 +73,18 @@ class Coordinators:
         self._epochs: dict[int, int] = {}
 
     def known_epoch(self, shard: int) -> int:
-        """The highest epoch of a transaction shard that was ever heard of here."""
+        """Returns the highest epoch of a transaction shard that this broker knows, from answers or from etcd."""
         return max(self._epochs.get(shard, 0), self._view.shard_epochs.get((KIND_TXN, shard), 0))
 
     def heard(self, shard: int, epoch: int) -> None:
-        """A coordinator spoke. Raises `CoordinatorFencedError` when a newer one is known."""
+        """Notes the epoch of a coordinator's message. Raises `CoordinatorFencedError` when a newer one is known."""
         known = self.known_epoch(shard)
         if epoch < known:
             raise CoordinatorFencedError(txn_shard=shard, coordinator_epoch=epoch, known_epoch=known)
         self._epochs[shard] = epoch
 
     def enrol_soon(self, asker: EnrolmentAsker, session: TxnSession, shard: int, transactional_id: str) -> None:
-        """Asks for one partition; what is asked for the same transaction at the same time goes in one call."""
+        """Asks for the enrolment of one partition; requests for the same transaction at the same time go in one call."""
         key = (session, shard, transactional_id)
         asking = self._asking.setdefault(key, [])
         asking.append(asker)
@@ -99,16 +100,16 @@ class Coordinators:
             await self._call_enrol(key, askers)
         except OncelogError as error:
             refusal = error
-        except Exception as error:  # whoever waits for this enrolment must hear something
+        except Exception as error:  # the batches that wait for this enrolment must be answered
             refusal = self._bugs.met("task", error, "enrolment")
         for asker in askers:
             try:
                 asker.enrolled(key[0], refusal)
-            except Exception as error:  # the others wait, too
+            except Exception as error:  # the others still wait
                 self._bugs.met("task", error, "enrolment")
 
     async def _call_enrol(self, key: _Enrolment, askers: list[EnrolmentAsker]) -> None:
-        """Returns when the coordinator has durably enrolled the partitions. Raises what the producer is to hear."""
+        """Returns when the coordinator has durably enrolled the partitions. Raises the error for the producer."""
         session, shard, transactional_id = key
         request = co.EnrolPartitionsRequest(
             name=co.TransactionName(
@@ -132,7 +133,7 @@ class Coordinators:
             raise _to_producer(error) from error
 
     async def resolve(self, partition: PartitionId, opened: OpenTransaction) -> Marker | None:
-        """The marker that ends an open transaction; None while it is ongoing. Raises `OncelogError`."""
+        """Asks for the marker that ends an open transaction; None while it is ongoing. Raises `OncelogError`."""
         shard = opened.txn_shard
         request = co.ResolveTransactionRequest(
             txn_shard=shard,
@@ -170,7 +171,7 @@ class Coordinators:
 
 
 def _to_producer(error: OncelogError) -> OncelogError:
-    """Trouble on the way to the coordinator is retriable for the producer: nothing was written."""
+    """Makes a failed call to the coordinator retriable for the producer: nothing was written."""
     if error.code in _NO_ANSWER or error.code == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
         return CoordinatorNotAvailableError("the coordinator did not answer the enrolment")
     return error

@@ -1,13 +1,13 @@
-"""Shows that a log is on disk at every in-sync replica, without making anybody's append wait for it.
+"""Confirms that a log is on disk at every in-sync replica, without any append waiting for it.
 
-A topic in `replicated` mode acknowledges what its ISR holds in memory. What a coordinator is about to forget (that a marker was
-sent) must be safer than that: it asks for it once more, later, and is answered when the marker is on disk.
+A topic in `replicated` mode acknowledges records that its ISR holds in memory. Before a coordinator forgets that a marker was
+sent, the marker must be safer than that: it sends the marker once more, and is answered when the marker is on disk.
 
 Rule 1: a member of the ISR holds everything that is committed, so its log below a committed offset is the leader's; the
         incarnation in the request proves that it is still the log that the ISR counts, and the epoch that the leader leads.
-Rule 2: one call per follower at a time, with everything that waits in it; the syncs themselves are group commits.
-Rule 3: an error is nobody's loss: the coordinator asks again.
-Rule 4: a follower of version 0.1 does not know the question; it counts as it did then.
+Rule 2: one call per follower at a time, for all that wait for it; the syncs themselves are group commits.
+Rule 3: an error loses nothing: the coordinator asks again.
+Rule 4: a follower of version 0.1 does not know the method; it counts as confirmed, as it did in that version.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Waiting = tuple[pb.SyncPartition, "asyncio.Future[None]"]
 
 
 class DiskConfirmation:
-    """The leader's side."""
+    """The leader's side of the confirmation."""
 
     def __init__(
         self, transport: Transport, view: ClusterView, me: Callable[[], BrokerRef], tasks: TaskOwner, timeout_ms: int
@@ -52,7 +52,7 @@ class DiskConfirmation:
     async def confirm(self, partition: LocalPartition, end: int) -> None:
         """Returns when everything below `end`, which is committed, is on disk at the leader and each member of its ISR.
 
-        Raises a retriable error when that cannot be shown now.
+        Raises a retriable error when that cannot be confirmed now.
         """
         leadership = partition.require_leadership()
         members = [ref for ref in leadership.replicas.committed if ref.broker_id != self._me().broker_id]
@@ -77,14 +77,14 @@ class DiskConfirmation:
         return answer
 
     async def _serve(self, ref: BrokerRef) -> None:
-        """Asks one follower until nothing waits for it."""
+        """Calls one follower until no request waits for it."""
         while waiting := self._waiting[ref]:
             self._waiting[ref] = []
             try:
                 errors = await self._call(ref, [item for item, _ in waiting])
             except OncelogError as error:
                 errors = [error] * len(waiting)
-            except Exception:  # nobody may wait for ever; whoever owns the task reports it
+            except Exception:  # no request may wait without end; the owner of the task reports it
                 for _, answer in (*waiting, *self._waiting.pop(ref)):
                     if not answer.done():
                         answer.set_exception(LeaderNotAvailableError("a bug: ask again", broker=ref.broker_id))
@@ -92,7 +92,7 @@ class DiskConfirmation:
                 raise
             for (_, answer), failed in zip(waiting, errors, strict=True):
                 if answer.done():
-                    continue  # who asked has gone
+                    continue  # its caller has gone
                 if failed is None:
                     answer.set_result(None)
                 else:
@@ -119,7 +119,7 @@ class DiskConfirmation:
 async def sync_replica(
     partitions: Mapping[PartitionId, LocalPartition], me: BrokerRef, request: pb.SyncReplicaRequest
 ) -> pb.SyncReplicaReply:
-    """The follower's side. Raises `StaleBrokerEpochError` when the leader speaks to another incarnation."""
+    """Answers as the follower. Raises `StaleBrokerEpochError` when the leader addresses another incarnation."""
     if (request.follower.broker_id, request.follower.incarnation) != me:
         raise StaleBrokerEpochError("another incarnation was spoken to", incarnation=me.incarnation)
     reply = pb.SyncReplicaReply()

@@ -1,11 +1,11 @@
-"""Partitions heal themselves: a transaction that stays open too long is ended as its coordinator says.
+"""Ends hanging transactions: one that stays open for too long is ended as its coordinator decides.
 
 Rule 1: a leader asks; it never decides. The answer carries the winners and the counts, exactly as a marker does (hole 5).
 Rule 2: the marker is written through the partition's own queue, so it is decided and ordered like any other.
-Rule 3: a shard whose owner does not answer is asked once a round: it holds back nobody else's transactions for long.
-Rule 4: open for too long is what this leader has seen open for so long, or what is so old by the wall clock: a clock that is
-        hours behind delays nothing, and one that is ahead only asks too early.
-Rule 5: internal topics are left alone: there the shard's owner is the participant, and heals (hole 14).
+Rule 3: a shard whose owner does not answer is asked once a round, so it does not hold up transactions of other shards.
+Rule 4: a transaction hangs when this leader has seen it open for so long, or when it is so old by the wall clock: a clock
+        that is hours behind delays nothing, and one that is ahead only makes it ask too early.
+Rule 5: internal topics are left alone: there the shard's owner is the participant, and ends its transactions (hole 14).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class Healer:
-    """Looks over everything led here, again and again."""
+    """Looks for hanging transactions in all partitions led here, at intervals."""
 
     def __init__(
         self,
@@ -47,10 +47,10 @@ class Healer:
         self._clock = clock
         self._bugs = bugs
         self._seen_ms: dict[Leadership, dict[TxnName, int]] = {}
-        """Since when each open transaction is known here, by the monotonic clock."""
+        """When this broker first saw each open transaction, by the monotonic clock."""
 
     async def run(self) -> None:
-        """For ever."""
+        """Runs until it is cancelled."""
         while True:
             await asyncio.sleep(self._config.transaction_resolve_interval_ms / 1000)
             silent: dict[int, None] = {}
@@ -62,7 +62,7 @@ class Healer:
                     self._bugs.met("task", error, f"healing {partition.id}")
 
     async def heal(self, partition: LocalPartition, silent: dict[int, None] | None = None) -> None:
-        """Resolves what has been open for too long on one partition, except of `silent` shards; adds to these."""
+        """Ends the hanging transactions of one partition, except those of `silent` shards; adds shards that do not answer."""
         silent = {} if silent is None else silent
         leadership = partition.leadership
         if leadership is None or partition.topic in INTERNAL_TOPICS:
@@ -83,10 +83,10 @@ class Healer:
             except OncelogError as error:
                 _log.warning("transaction %s on %s stays open: %s", opened.name, partition.id, error)
                 if error.retriable:
-                    return  # the partition takes or commits nothing at the moment
+                    return  # the partition cannot append or commit at the moment
 
     def _late(self, leadership: Leadership) -> list[OpenTransaction]:
-        """Rule 4."""
+        """Returns the open transactions that hang by rule 4."""
         opened = list(leadership.log.producers.open_transactions)
         now_ms, wall_ms = self._clock.monotonic_ms(), self._clock.now_ms()
         before = self._seen_ms.get(leadership, {})

@@ -1,13 +1,27 @@
-"""Leading one partition in one epoch: decide, append once, replicate, answer at the high watermark.
+"""Leads one partition in one epoch: decides about commands, appends them, and answers them at the high watermark.
 
-Rule 1: the queue is drained by one synchronous step: everything that waits is decided and appended together, and no
-        handler that is cancelled can leave log and state apart.
-Rule 2: nothing is answered to `acks=all` before the high watermark has passed it. After the append an error means
+Theory of operation: handlers `submit` commands (batches, markers, questions about a batch in doubt). One step, `_drain`, takes
+all of them: the producer state decides about each, the accepted ones are written together, and the followers' links are woken.
+`acknowledge` (a follower has the records), `synced` (the disk has them) and `isr_is` (etcd holds another ISR) change the
+`ReplicaSet`, which computes the high watermark; when that passes the end of a command, its future gets the answer.
+
+What can go wrong, and the rule that prevents it:
+- A handler is cancelled, or its link breaks, between an append and its bookkeeping: handlers do neither (rule 1).
+- The answer is sent, then the leader dies, and the next one lacks the batch: answers wait for the high watermark (rule 2).
+- The leader is deposed, or its ISR shrinks, after the append: the error says "unknown", so the producer repeats the batch
+  with the same sequence, and the next leader recognises it (rule 2).
+- A command depends on an earlier one of the same group: it is decided after that group is written (`_Group.touches`).
+- A coordinator is slow to enrol, or never answers: only batches of that producer wait (rule 3).
+- A late callback belongs to an epoch that is past: `ended` is set, and it does nothing (rule 4).
+- A bug raises between the append and the answer: state and log may differ, so the log fails and is recovered (rule 5).
+
+Rule 1: the queue is drained by one synchronous step: all waiting commands are decided and appended together, so that no
+        cancelled handler can leave log and state apart.
+Rule 2: `acks=all` is answered only when the high watermark has passed the batch. After the append an error means
         *unknown*; a refusal before it leaves no trace.
 Rule 3: a batch that waits for its enrolment holds back only its own producer, and its bytes count as waiting.
 Rule 4: it ends once (`end`) and is never revived; the next epoch is another object.
-Rule 5: an exception that nobody expected refuses the command that it came from, by a named error, and no other one. When
-        it came after the append the log has failed: nobody knows what the state is worth.
+Rule 5: an unexpected exception refuses, by a named error, only its own command; after the append it fails the log.
 """
 
 from __future__ import annotations
@@ -57,7 +71,7 @@ from oncelog_runtime.process.bugs import Bugs
 
 
 class Host(Protocol):
-    """What a leadership asks of the broker around it."""
+    """The services of the broker that a leadership uses."""
 
     @property
     def clock(self) -> WallClock: ...
@@ -68,38 +82,30 @@ class Host(Protocol):
     @property
     def disk_watch(self) -> DiskWatch: ...
     def appended(self, leadership: Leadership) -> None:
-        """There is something to send to followers."""
-        ...
+        """Sends new data, or a question, to the followers."""
 
     def watermark_moved(self, leadership: Leadership) -> None:
-        """The high watermark moved: readers and followers want to know."""
-        ...
+        """Tells readers and followers that the high watermark moved."""
 
     def isr_may_change(self, leadership: Leadership) -> None:
-        """A follower may join the ISR, or has to leave it."""
-        ...
+        """Looks whether a follower may join the ISR, or has to leave it."""
 
     def taken_out(self, leadership: Leadership, broker_id: int) -> None:
-        """The controller took a follower out of the ISR: it needs a new session."""
-        ...
+        """Begins a new session with a follower that is not in the ISR any more."""
 
     def enrol(self, leadership: Leadership, session: TxnSession, txn_shard: int, transactional_id: str) -> None:
-        """Ask the coordinator; `leadership.enrolled(session, error)` is called with the outcome."""
-        ...
+        """Asks the coordinator, and calls `leadership.enrolled(session, error)` with the outcome."""
 
     def append_failed(self, leadership: Leadership, error: OncelogError) -> None:
-        """The disk refused an append."""
-        ...
+        """Acts on an append that the disk refused."""
 
     def gone(self, brokers: Iterable[int]) -> Collection[int]:
-        """Those which have ended, or are not registered."""
-        ...
+        """Returns those whose process has ended, or that are not registered."""
 
     @property
     def bugs(self) -> Bugs: ...
     def broken(self, leadership: Leadership) -> None:
-        """What it holds in memory may contradict its log: nothing of it may be used any more."""
-        ...
+        """Fails the log, since the leadership's state in memory may contradict it."""
 
 
 class PartitionName(NamedTuple):
@@ -108,11 +114,11 @@ class PartitionName(NamedTuple):
     id: PartitionId
     topic: str
     tag: int
-    """What its batches carry: `header.partition_tag`."""
+    """The partition tag that its batches carry (`header.partition_tag`)."""
 
 
 class Leadership:
-    """One epoch of leading. `log` is used only here and by readers while it lasts."""
+    """The leadership of one epoch. While it lasts, it is the only writer of `log`."""
 
     def __init__(
         self,
@@ -152,12 +158,12 @@ class Leadership:
 
     @property
     def high_watermark(self) -> int:
-        """Everything below is committed."""
+        """The offset below which everything is committed."""
         return self.replicas.high_watermark
 
     @property
     def waiting(self) -> int:
-        """Commands that wait for their append, their enrolment or their followers."""
+        """Number of commands that wait for their append, their enrolment or their followers."""
         return len(self._inbox) + len(self._waiters) + sum(map(len, self._parked.values()))
 
     # ------------------------------------------------------------ the queue
@@ -186,7 +192,7 @@ class Leadership:
             asyncio.get_running_loop().call_soon(self._drain)
 
     def _ended_meanwhile(self) -> OncelogError | None:
-        """Why this leadership is over, if an append of the very step that asks has ended it."""
+        """Returns why this leadership has ended, if an append of the present step has ended it."""
         return self.ended
 
     def _drain(self) -> None:
@@ -196,7 +202,7 @@ class Leadership:
         commands, self._inbox, self._inbox_bytes = self._inbox, [], 0
         try:
             self._decide_all(commands)
-        except Exception as error:  # of the step itself: nobody knows how far it came, but everybody hears something
+        except Exception as error:  # of the step itself: it is unknown how far it came, but all are answered
             self._break(commands, error)
         self._verified.clear()
 
@@ -207,14 +213,14 @@ class Leadership:
                 self._refuse([command], ended)
                 continue
             try:
-                if group.touches(command):  # decided against a state that holds what came before it
+                if group.touches(command):  # its decision needs the state after the group
                     self._append(group)
                     group = _Group()
                 batch = self._decide(command)
             except OncelogError as error:
                 self._refuse([command], error)
                 continue
-            except Exception as error:  # deciding only reads: the next command is decided as if this one never came
+            except Exception as error:  # deciding only reads: the others are not affected
                 self._refuse([command], self._host.bugs.met("decision", error, type(command).__name__))
                 continue
             if batch is not None:
@@ -227,7 +233,7 @@ class Leadership:
             command.fail(error)
 
     def _decide(self, command: Command) -> tuple[BatchHeader, Buffer] | None:
-        """The batch to append, or None when there is nothing to append (yet). Raises the refusal."""
+        """Returns the batch to append, or None when there is nothing to append (yet). Raises the refusal."""
         if isinstance(command, AppendBatch):
             return self._decide_batch(command)
         if isinstance(command, AppendMarkerCommand):
@@ -303,7 +309,7 @@ class Leadership:
             )
 
     def _append(self, group: _Group) -> None:
-        """Writes a group and answers it, a part for each segment that it belongs into. It raises nothing."""
+        """Writes a group, in parts if the log took only a part of it, and answers it. It raises nothing."""
         commands, batches = group.commands, group.batches
         now_ms = self._host.clock.now_ms()
         while commands:
@@ -315,10 +321,10 @@ class Leadership:
                 appended = self.log.append_as_leader(batches, self.epoch, now_ms)
             except OncelogError as error:
                 self._refuse(commands, error)
-                if isinstance(error, StorageError):  # otherwise the log refused before it wrote: nothing is in doubt
+                if isinstance(error, StorageError):  # other errors come before the write: nothing is in doubt
                     self._host.append_failed(self, error)
                 return
-            except Exception as error:  # so did this: what comes after the first write is a `StorageError`
+            except Exception as error:  # before the write too: after it all are `StorageError`
                 self._append_alone(commands, batches, error)
                 return
             try:
@@ -331,7 +337,7 @@ class Leadership:
     def _append_alone(
         self, commands: list[Command], batches: list[tuple[BatchHeader, Buffer]], error: Exception
     ) -> None:
-        """One batch of a group cannot be written, and nobody knows which: each one gets a group of its own."""
+        """Appends each batch by itself: one of the group cannot be written, and it is unknown which."""
         if len(commands) == 1:
             self._refuse(commands, self._host.bugs.met("append", error))
             return
@@ -341,19 +347,20 @@ class Leadership:
             self._append(alone)
 
     def _break(self, commands: list[Command], error: Exception) -> None:
-        """The batches are in the log, and what follows from that went wrong."""
+        """Answers "unknown" and fails the log, since a step after the append went wrong."""
         self._host.bugs.met("append", error)
         self._refuse(commands, UnknownServerError("the leader failed after the append; the outcome is unknown"))
         self._host.broken(self)
 
     def _appended(self, commands: list[Command], appended: list[Appended], now_ms: int, start_s: float) -> None:
-        """These batches are in the log: they are answered at once, or when followers and disk are as far."""
+        """Answers batches that are in the log, at once or when followers and disk have them."""
+        assert appended[-1].next_offset == self.log.log_end_offset, "the log ends with the newest batch of the group"
         written_s = self._metrics.now_s()
         for command, batch in zip(commands, appended, strict=True):
             if command.answer is None:
                 command.answer = Written(batch.base_offset, now_ms, self.log.log_start_offset, False)
             if isinstance(command, AppendBatch):
-                command.data = b""  # it is in the log: who waits for its acknowledgement holds no bytes
+                command.data = b""  # it is in the log: a command that waits for followers holds no bytes
                 self._count(command, start_s, written_s)
             if command.trace is not None:
                 self._trace(command.trace, batch.base_offset, batch.next_offset, len(appended))
@@ -369,7 +376,7 @@ class Leadership:
         self.traced.add(base_offset, next_offset, trace.context)
 
     def _count(self, command: AppendBatch, start_s: float, written_s: float) -> None:
-        """A batch is in the log."""
+        """Counts a batch that is in the log."""
         metrics, traffic = self._metrics, self._traffic
         traffic.records_in += command.header.record_count
         traffic.bytes_in += command.header.batch_length
@@ -380,7 +387,8 @@ class Leadership:
     # ------------------------------------------------------------ answers
 
     def _answer_at(self, end: int, command: Command) -> None:
-        """Answers when `end` is committed, or at once, as `acks` wants."""
+        """Answers when `end` is committed, or at once, as `acks` asks for."""
+        assert end <= self.log.log_end_offset, "no answer is about an offset that the log does not have"
         if command.acks == ACKS_ALL:
             if self.high_watermark >= end:
                 command.finish()
@@ -395,7 +403,7 @@ class Leadership:
 
     def _grew(self) -> None:
         synced = self.log.synced_end_offset
-        # After a change to fsync what counted before stays counted: an end never goes back.
+        # After a change to fsync the unsynced records that counted before still count: an end never goes back.
         own_end = max(synced, self.replicas.own_end) if self.topic_config.fsync else self.log.log_end_offset
         if self.replicas.wrote(self.log.log_end_offset, own_end, self._host.clock.monotonic_ms()):
             self._committed()
@@ -403,12 +411,12 @@ class Leadership:
             command.finish()
 
     def synced(self) -> None:
-        """The log's synced end moved."""
+        """Takes over the log's synced end, which has moved."""
         if self.ended is None:
             self._grew()
 
     def configure(self, config: TopicConfig) -> None:
-        """New options: `flush_mode` holds for what is appended from now on, `min_insync_replicas` for what waits too."""
+        """Puts options in force: `flush_mode` for later appends, `min_insync_replicas` for waiting commands too."""
         if self.ended is not None:
             return
         self.topic_config = config
@@ -421,6 +429,7 @@ class Leadership:
         self._after_isr_change(self.replicas.require_in_sync(config.min_insync_replicas))
 
     def _committed(self) -> None:
+        assert self.replicas.high_watermark <= self.log.log_end_offset, "only records of this log are committed"
         committed_s = self._metrics.now_s()
         for command in self._waiters.advance(self.replicas.high_watermark):
             if isinstance(command, AppendBatch):
@@ -431,14 +440,14 @@ class Leadership:
         self._host.watermark_moved(self)
 
     def expire(self, now_ms: int) -> None:
-        """Answers whoever has waited too long: the outcome is unknown."""
+        """Fails the commands that have waited too long: their outcome is unknown."""
         for command in [*self._waiters.expire(now_ms), *self._sync_waiters.expire(now_ms)]:
             command.fail(RequestTimedOutError("not enough followers acknowledged in time"))
         self.confirming.expire(now_ms)
 
     def end(self, error: OncelogError | None = None) -> None:
-        """Leads no more. What waits for its append hears `error`, or `NotLeaderError`: certainly not written here. What was
-        appended hears `RequestTimedOutError`: its outcome is unknown, and a producer may not take it for unwritten.
+        """Ends this leadership. Commands not yet appended fail with `error`, or `NotLeaderError`: they are not written here.
+        Appended ones fail with `RequestTimedOutError`: the outcome is unknown, and a producer must not take it for unwritten.
         """
         if self.ended is not None:
             return
@@ -455,7 +464,7 @@ class Leadership:
             command.fail(self.ended)
 
     async def confirm(self) -> None:
-        """Returns when no other leader can have acknowledged anything before this was called.
+        """Returns when no other leader can have acknowledged a record before this was called.
 
         Raises `NotLeaderError`, or `OffsetNotAvailableError` after `CONFIRM_MS`.
         """
@@ -469,7 +478,7 @@ class Leadership:
     # ------------------------------------------------------------ followers
 
     def next_session(self) -> int:
-        """A session number of this epoch; they grow."""
+        """Returns the next session number of this epoch."""
         self._sessions += 1
         return self._sessions
 
@@ -478,7 +487,7 @@ class Leadership:
         self.replicas.start_session(ref, session, self._host.clock.monotonic_ms())
 
     def acknowledge(self, ref: BrokerRef, session: int, end: int) -> None:
-        """A follower holds everything below `end`."""
+        """Notes that a follower holds everything below `end`."""
         if self.ended is not None:
             return
         if self.replicas.acknowledge(ref, session, end, self._host.clock.monotonic_ms()):
@@ -487,12 +496,12 @@ class Leadership:
             self._host.isr_may_change(self)
 
     def cannot_write(self, ref: BrokerRef, session: int) -> None:
-        """A follower said so: its disk is full, or its log has failed."""
+        """Notes that a follower's disk is full, or its log has failed."""
         if self.ended is None and self.replicas.cannot_write(ref, session, self._host.clock.monotonic_ms()):
             self._host.isr_may_change(self)
 
     def isr_is(self, state: Partition, mod_revision: int) -> None:
-        """etcd holds this ISR and these eligible replicas, by whoever's hand."""
+        """Takes over the ISR and the eligible replicas that etcd holds, whichever broker wrote them."""
         if self.ended is not None:
             return
         now_ms = self._host.clock.monotonic_ms()
@@ -502,12 +511,12 @@ class Leadership:
         self._after_isr_change(self.replicas.advanced())
 
     def unsealed(self) -> None:
-        """No seal is on disk any more: see `sealing`."""
+        """Commits again, since the seal is gone from the disk (see `sealing`)."""
         if self.ended is None:
             self._after_isr_change(self.replicas.unseal())
 
     def isr_settled(self) -> None:
-        """The fate of our own proposal is known."""
+        """Ends our own ISR proposal, whose outcome is known."""
         if self.ended is None:
             self._after_isr_change(self.replicas.settled())
 
@@ -528,15 +537,15 @@ class Leadership:
             waiting.append(command.header.producer_id)
             return
         self._enrolling[needs.name] = [command.header.producer_id]
-        TRACEPARENT.set(command.trace.context if command.trace is not None else "")  # whose enrolment it is
+        TRACEPARENT.set(command.trace.context if command.trace is not None else "")  # the trace that enrols
         try:
             self._host.enrol(self, needs.name, needs.txn_shard, command.transactional_id)
-        except BaseException:  # nobody would ever answer it
+        except BaseException:  # it would never be answered
             del self._parked[command.header.producer_id], self._enrolling[needs.name]
             raise
 
     def enrolled(self, session: TxnSession, error: OncelogError | None) -> None:
-        """The coordinator's own answer: whoever waited for it is decided again, or refused with its error."""
+        """Takes the coordinator's own answer: batches that waited for it are decided again, or refused with its error."""
         producers = self._enrolling.pop(session, [])
         if self.ended is not None:
             return
@@ -558,7 +567,7 @@ class Leadership:
 
 
 class _Group:
-    """What one append takes. A producer or a transaction occurs in it once."""
+    """The batches of one append. Each producer and each transaction occurs in it once."""
 
     __slots__ = ("_keys", "batches", "commands")
 
@@ -568,11 +577,11 @@ class _Group:
         self._keys: set[int] = set()
 
     def touches(self, command: Command) -> bool:
-        """The decision about `command` depends on something in this group."""
+        """Returns True when the decision about `command` depends on a batch of this group."""
         return bool(self._keys) and not self._keys.isdisjoint(_keys_of(command))
 
     def add(self, command: Command, header: BatchHeader, data: Buffer) -> None:
-        """Takes it."""
+        """Adds a command and its batch."""
         self.commands.append(command)
         self.batches.append((header, data))
         self._keys.update(_keys_of(command))

@@ -1,4 +1,4 @@
-"""Callers that wait until a leadership is confirmed; see `core.confirmations` for what confirms it."""
+"""Lets callers wait until a leadership is confirmed; `core/replication/confirmations.py` decides when it is."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from oncelog_partition_leader.core.replication.replica_set import ReplicaSet
 from oncelog_partition_leader.core.replication.waiters import Waiters
 
 CONFIRM_MS = 1_000
-"""How long a caller waits. A dead follower is known to be gone, or leaves the ISR, soon after."""
+"""The longest wait of a caller. A dead follower is known to be gone, or leaves the ISR, soon after."""
 
 
 class Confirming:
-    """The questions of one leadership, and who waits for them. `gone`: which of these brokers cannot lead (rule 3)."""
+    """The questions of one leadership, and the callers that wait for them. `gone`: which of these brokers have ended."""
 
     def __init__(self, replicas: ReplicaSet, gone: Callable[[Iterable[int]], Collection[int]]) -> None:
         self._replicas = replicas
@@ -25,11 +25,11 @@ class Confirming:
 
     @property
     def asked(self) -> int:
-        """The newest question; followers are to be sent a message for it."""
+        """Number of the newest question; each follower must be sent a message after it."""
         return self._questions.asked
 
     def ask(self, now_ms: int) -> asyncio.Future[None] | None:
-        """Begins to wait; None: nobody need be asked."""
+        """Asks a question; returns the future to await, or None when it is confirmed without any follower."""
         number = self._questions.ask()
         if self._confirmed() >= number:
             return None
@@ -38,20 +38,20 @@ class Confirming:
         return waiter
 
     def answered(self, broker_id: int, number: int) -> None:
-        """A follower has accepted a message of this epoch."""
+        """Notes that a follower has accepted a message of this epoch, sent after question `number`."""
         self._questions.answered(broker_id, number)
         if len(self._waiters):
             self.look()
 
     def look(self) -> None:
-        """ISR, minimum or registrations may have changed."""
+        """Checks again, since the ISR, the minimum or the registrations may have changed."""
         if len(self._waiters):
             for waiter in self._waiters.advance(self._confirmed()):
                 if not waiter.done():
                     waiter.set_result(None)
 
     def expire(self, now_ms: int) -> None:
-        """Refuses whoever waited too long."""
+        """Refuses the callers that have waited too long."""
         if not len(self._waiters):
             return
         self.look()
@@ -61,7 +61,7 @@ class Confirming:
         )
 
     def end(self, error: OncelogError) -> None:
-        """The leadership is over."""
+        """Refuses all callers, since the leadership has ended."""
         self._fail(self._waiters.drain(), error)
 
     def _confirmed(self) -> int:

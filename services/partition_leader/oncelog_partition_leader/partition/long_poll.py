@@ -1,6 +1,6 @@
-"""A fetch that waits: which of its partitions moved since it last looked.
+"""Long polling of a fetch: it learns which of its partitions have changed since it last looked.
 
-Rule: waking up costs the partitions that moved, not the partitions that are watched.
+Rule: the cost of a wake-up depends on the number of partitions that changed, not of those that are watched.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from typing import Protocol
 
 
 class Watched(Protocol):
-    """A partition that tells when something moves: once for each `watch`."""
+    """A partition that wakes a watcher at a change: once for each `watch`."""
 
     def watch(self, ear: Ear) -> None:
-        """`ear.wake` is called when what can be read changes, or the role does."""
+        """Calls `ear.wake` when the readable offsets change, or the role."""
         ...
 
     def unwatch(self, ear: Ear) -> None:
-        """Forgets it."""
+        """Removes a watcher."""
         ...
 
 
 class Ear:
-    """What a partition wakes: it notes the partition's number in the request."""
+    """A watcher of one partition: it notes the partition's number in the request."""
 
     __slots__ = ("_number", "_poll")
 
@@ -32,13 +32,13 @@ class Ear:
         self._number = number
 
     def wake(self) -> None:
-        """The partition moved."""
+        """Notes that the partition has changed."""
         self._poll.moved.append(self._number)
         self._poll.news.set()
 
 
 class LongPoll:
-    """Listens to the partitions of one request, from its construction until `close`."""
+    """Watches the partitions of one request, from its construction until `close`."""
 
     def __init__(self, partitions: Sequence[Watched | None]) -> None:
         self.moved: list[int] = []
@@ -54,7 +54,7 @@ class LongPoll:
             partition.watch(self._ears[number])
 
     async def wait(self, timeout_ms: float) -> list[int]:
-        """The numbers of the partitions that moved; empty when none did in time. They are listened to again."""
+        """Returns the numbers of the partitions that changed, and watches them again; empty when none did in time."""
         try:
             async with asyncio.timeout(max(timeout_ms, 0) / 1000):
                 await self.news.wait()
@@ -67,7 +67,7 @@ class LongPoll:
         return moved
 
     def close(self) -> None:
-        """Listens no longer."""
+        """Stops watching."""
         for partition, ear in zip(self._partitions, self._ears, strict=True):
             if partition is not None:
                 partition.unwatch(ear)

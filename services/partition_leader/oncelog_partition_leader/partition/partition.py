@@ -1,10 +1,10 @@
 """One partition on this broker: its log, its role, and the epochs that fence it.
 
-Rule 1: `known_epoch` is the highest leader epoch heard of, from etcd or from a leader; nothing older is obeyed.
+Rule 1: `known_epoch` is the highest leader epoch known, from etcd or from a leader; messages of older ones are refused.
 Rule 2: the log has one writer at a time: the leadership, or the follower's side of one session. Steps that wait
         (truncate, reset, close) hold `exclusive`, and a new leadership begins only after them.
-Rule 3: a log that may have lost something is `failed`: it takes nothing and answers nothing until nothing in etcd counts
-        on it any more and the log was opened anew (hole 3).
+Rule 3: a log that may have lost records is `failed`: it refuses every append and read until etcd names this replica nowhere
+        any more and the log was opened again (hole 3).
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ _log = logging.getLogger(__name__)
 
 
 class PartitionHost(Host, Protocol):
-    """What a partition asks of the broker around it."""
+    """The services of the broker that a partition uses."""
 
     @property
     def tasks(self) -> TaskOwner: ...
     @property
     def signpost(self) -> Signpost: ...
     def leadership_ended(self, leadership: Leadership) -> None:
-        """Followers are not fed by it any more."""
+        """Stops the replication of this leadership to its followers."""
         ...
 
     def log_failed(self, partition: LocalPartition, error: OncelogError) -> None:
-        """The log may have lost something: nothing may count on it any more."""
+        """Takes this replica out of the ISR, since its log may have lost records."""
         ...
 
     async def lower_claim(self, partition: LocalPartition) -> None:
-        """The log is about to lose what it holds, though its data directory loses nothing. Raises `StorageError`."""
+        """Lowers the log's claim on disk before the log is dropped (see `custody`). Raises `StorageError`."""
         ...
 
 
@@ -77,11 +77,11 @@ class LocalPartition:
         self.leadership: Leadership | None = None
         self.failed: OncelogError | None = None
         self.claim = Claim()
-        """What this log vouches for beside its data directory."""
+        """This log's own claim, beside that of its data directory (see `custody`)."""
         self.seal: Seal | None = None
-        """The seal that may be on disk."""
+        """The seal that may be on disk (see `sealing`)."""
         self.isr_seen: Isr | None = None
-        """The ISR as etcd last named it."""
+        """The ISR as last seen in etcd."""
         self.exclusive = asyncio.Lock()
         self.watchers: dict[Ear, None] = {}
         self._host = host
@@ -103,12 +103,12 @@ class LocalPartition:
 
     @property
     def high_watermark(self) -> int:
-        """Everything below is committed, as far as this broker knows."""
+        """The offset below which everything is committed, as far as this broker knows."""
         leadership = self.leadership
         return leadership.high_watermark if leadership is not None else self._follower_watermark
 
     def require_leadership(self, leader_epoch: int = -1) -> Leadership:
-        """The leadership that serves a client. `leader_epoch`: the client's view, -1 = none.
+        """Returns the leadership that serves a client. `leader_epoch`: the client's view, -1 = none.
 
         Raises `NotLeaderError`, `FencedLeaderEpochError`, `UnknownLeaderEpochError` or `StorageError`.
         """
@@ -125,15 +125,15 @@ class LocalPartition:
         return leadership
 
     def watch(self, ear: Ear) -> None:
-        """`ear.wake` is called, once, when what can be read changes, or the role does."""
+        """Calls `ear.wake`, once, when the readable offsets change, or the role."""
         self.watchers[ear] = None
 
     def unwatch(self, ear: Ear) -> None:
-        """Forgets a watcher."""
+        """Removes a watcher."""
         self.watchers.pop(ear, None)
 
     def wake_watchers(self) -> None:
-        """Something readers wait for has changed."""
+        """Wakes the readers that wait for a change."""
         if self.watchers:
             watchers, self.watchers = self.watchers, {}
             for ear in watchers:
@@ -142,7 +142,7 @@ class LocalPartition:
     # ------------------------------------------------------------ roles
 
     def saw_epoch(self, epoch: int) -> None:
-        """A leader epoch was heard of; an older leadership of ours is over."""
+        """Notes a leader epoch; an older leadership of this broker ends."""
         if epoch <= self.known_epoch:
             return
         self.known_epoch = epoch
@@ -150,11 +150,11 @@ class LocalPartition:
             self.stop_leading()
 
     def etcd_was_restored(self) -> None:
-        """Steps down, and obeys no epoch of before any more: etcd may have forgotten that it was given."""
+        """Steps down, and refuses all epochs so far: the restored etcd may give them to other leaders."""
         self.saw_epoch(self.known_epoch + 1)
 
     def stop_leading(self, error: OncelogError | None = None) -> None:
-        """Steps down; the log stays."""
+        """Stops leading; the log stays open."""
         leadership, self.leadership = self.leadership, None
         if leadership is None:
             return
@@ -164,11 +164,16 @@ class LocalPartition:
         self.wake_watchers()
 
     def lead(self, me: BrokerRef, state: Partition, mod_revision: int, min_insync_replicas: int) -> Leadership | None:
-        """Begins to lead in the epoch of `state`. None when that cannot be: a newer epoch, a failed log, a log ahead."""
+        """Starts to lead in the epoch of `state`.
+
+        None when that is impossible: a newer epoch is known, the log has failed, or it has batches of this epoch already.
+        """
         assert not self.exclusive.locked(), "the log has one writer"
         if self.failed is not None or state.leader_epoch < self.known_epoch:
             return None
-        if state.leader_epoch <= self.log.last_epoch:  # etcd went back: an offset must not be given twice in an epoch
+        if (
+            state.leader_epoch <= self.log.last_epoch
+        ):  # etcd went back: an offset must not be assigned twice in an epoch
             return None
         self.saw_epoch(state.leader_epoch)
         self._reach(state.leader_epoch, self.log.log_end_offset)
@@ -199,7 +204,7 @@ class LocalPartition:
         return self.leadership
 
     def configure(self, config: TopicConfig) -> None:
-        """New options of the topic, in force from now on."""
+        """Puts new options of the topic in force."""
         if config == self.topic_config:
             return
         self.topic_config = config
@@ -210,7 +215,7 @@ class LocalPartition:
     # ------------------------------------------------------------ following
 
     def check_session(self, epoch: int, session: int, *, hello: bool) -> None:
-        """Whether this message of a leader may be obeyed; a hello begins its session.
+        """Checks that a leader's message is of the newest epoch and session; a hello begins its session.
 
         Raises `FencedLeaderEpochError` for an older epoch, an older session, or a copy of a hello; `StorageError`.
         """
@@ -228,7 +233,7 @@ class LocalPartition:
             raise FencedLeaderEpochError("an older session", session=session, newest=self._session[1])
 
     def in_session(self, epoch: int, session: int) -> bool:
-        """The session is still the newest, after a wait."""
+        """Returns True when the session is still the newest; for a check after an await."""
         return self.failed is None and (epoch, session) == self._session and epoch == self.known_epoch
 
     def follow(self, epoch: int, batches: Buffer) -> int:
@@ -249,14 +254,14 @@ class LocalPartition:
             self.log.reach(epoch, at_offset)
 
     def _reach(self, epoch: int, at_offset: int) -> None:
-        """Of a leader. A full disk is no reason not to lead: its followers' notes say the same."""
+        """Notes a leader's own epoch. A full disk does not keep it from leading: its followers' notes say the same."""
         try:
             self.log.reach(epoch, at_offset)
         except StorageError as error:
             _log.warning("%s leads without a note of its epoch: %s", self.id, error)
 
     def leader_says(self, high_watermark: int, log_start_offset: int) -> None:
-        """What the leader told is committed, as far as this log goes, and what it has deleted."""
+        """Takes over the leader's high watermark, as far as this log goes, and its log start."""
         self._session_has_data = True
         self._leader_log_start = max(self._leader_log_start, log_start_offset)
         committed = min(high_watermark, self.log.log_end_offset)
@@ -264,7 +269,7 @@ class LocalPartition:
             self._follower_watermark = committed
 
     async def truncate(self, epoch: int, session: int, to: int) -> None:
-        """Cuts the log to `to`, unless a newer session began meanwhile. Raises `StorageError`."""
+        """Truncates the log to `to`, unless a newer session began meanwhile. Raises `StorageError`."""
         async with self.exclusive, self.sync.alone:
             if not self.in_session(epoch, session) or self._session_has_data or to >= self.log.log_end_offset:
                 return
@@ -274,7 +279,7 @@ class LocalPartition:
             self._follower_watermark = min(self._follower_watermark, end)
 
     async def reset(self, epoch: int, session: int, at: int, snapshot: bytes) -> None:
-        """Drops the log and begins anew at `at`, unless a newer session began meanwhile. Raises `StorageError`."""
+        """Drops the log and starts an empty one at `at`, unless a newer session began meanwhile. Raises `StorageError`."""
         async with self.exclusive, self.sync.alone:
             if not self.in_session(epoch, session) or self._session_has_data:
                 return
@@ -285,7 +290,7 @@ class LocalPartition:
             self._follower_watermark = at
 
     async def _guarded(self, step: Awaitable[None]) -> None:
-        """A step that rewrites the log; when it fails half-way, nobody knows what is there."""
+        """Runs a step that rewrites the log; when it fails half-way, the content is unknown, so the log fails."""
         try:
             await step
         except StorageError as error:
@@ -293,14 +298,14 @@ class LocalPartition:
             raise
 
     def told_end(self) -> FollowerEnd:
-        """What a hello is answered."""
+        """Returns log end and last epoch, as reported in reply to a hello."""
         epochs = self.log.epochs
         return FollowerEnd(self.log.log_end_offset, epochs.last_epoch, epochs.last_epoch_start)
 
     # ------------------------------------------------------------ housekeeping
 
     async def trim(self, now_ms: int) -> None:
-        """Deletes what retention, or the leader's log start, no longer holds. Raises `StorageError`."""
+        """Deletes segments by retention, and as a follower those below the leader's log start. Raises `StorageError`."""
         if self.failed is not None:
             return
         async with self.sync.alone:
@@ -313,7 +318,7 @@ class LocalPartition:
             self.sync.synced_end = max(self.sync.synced_end, self.log.synced_end_offset)
 
     async def delete_before(self, offset: int) -> int:
-        """Nothing below `offset` is readable any more; returns the log start. Raises `StorageError`."""
+        """Makes records below `offset` unreadable; returns the log start. Raises `StorageError`."""
         async with self.sync.alone:
             with self._host.disk_watch.sync(is_waited_for=self.topic_config.fsync):
                 await self.log.advance_log_start(offset)
@@ -323,7 +328,7 @@ class LocalPartition:
     # ------------------------------------------------------------ trouble
 
     def fail(self, error: OncelogError) -> None:
-        """The log may have lost something."""
+        """Fails the log, which may have lost records: ends the leadership and has the replica leave the ISR."""
         if self.failed is not None:
             return
         self.failed = StorageError("this log is being recovered", reason=error.context.get("reason", "io"))
@@ -339,7 +344,7 @@ class LocalPartition:
         self.fail(error)
 
     async def close(self, *, clean: bool) -> None:
-        """Ends every use of the log and closes it."""
+        """Stops leading and closes the log."""
         self.stop_leading()
         async with self.exclusive, self.sync.alone:
             clean = clean and self.failed is None

@@ -1,4 +1,4 @@
-"""Reads every log of this broker again and again, slowly, so that rot is found before its last healthy copy rots too (S32).
+"""Reads every log of this broker slowly, in passes, so that rot is found before its last healthy copy rots too (S32).
 
 Rule 1: it reads at most `scrub_bytes_per_s`, a piece at a time; a pass over everything begins at most every
         `scrub_interval_ms`, and at a random log, so that restarts do not favour the first ones.
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class Scrubber:
-    """`run` is one task of the broker. `passes` and `bytes_read` only grow."""
+    """The scrubber of one broker: `run` is one of its tasks. `passes` and `bytes_read` only grow."""
 
     def __init__(
         self, config: BrokerConfig, clock: WallClock, random: Random, partitions: Mapping[PartitionId, LocalPartition]
@@ -37,7 +37,7 @@ class Scrubber:
         self.bytes_read = 0
 
     async def run(self) -> None:
-        """Scrubs for ever; returns at once when it is switched off."""
+        """Scrubs until it is cancelled; returns at once when it is switched off."""
         while self._config.scrub_bytes_per_s:
             began_ms = self._clock.monotonic_ms()
             await self._pass()

@@ -1,1 +1,1 @@
-"""Replication between brokers, and all replicas of this broker: leader, follower, ISR, handing over."""
+"""Replication between brokers, and all replicas of this broker: leader, follower, ISR, hand-over of leaderships."""

@@ -1,11 +1,12 @@
-"""Draining this broker: on request, or because the process is about to end.
+"""Drains this broker (controlled shutdown): on request, or because the process is about to end.
 
-Rule 1: one broker drains at a time. The drain is one key in etcd without a lease, which names the incarnation; it is over
-        when that incarnation is no longer registered. Whoever finds it held by a living broker waits in line.
+Rule 1: one broker drains at a time. The drain is one key in etcd without a lease, which names the incarnation; it ends when
+        that incarnation is no longer registered. A broker that finds it held by a living one waits in line.
 Rule 2: this broker drains while etcd says so: a lost answer, or a request that another process sent, changes nothing.
-Rule 3: while it drains it gives away every leadership and the controller's role, again and again; it stays a follower.
-        A few leaderships at a time, users' first: who leads next takes milliseconds for each, and answers nobody meanwhile.
-Rule 4: every wait is bounded, and what was not done in time is said loudly, with what was left.
+Rule 3: while it drains it gives away every leadership and the controller's role, as often as it gets one; it stays a
+        follower. It gives a few leaderships at a time, users' first: the next leader needs milliseconds for each, and does
+        not answer requests meanwhile.
+Rule 4: every wait is bounded; a drain that runs out of time is logged as an error, with the work that was left.
 Rule 5: a key that names a former incarnation of this broker is removed as soon as this one is registered.
 """
 
@@ -36,7 +37,7 @@ from oncelog_runtime.process.tasks import TaskOwner
 _log = logging.getLogger(__name__)
 _LOOK_S: Final = 0.1
 _TOGETHER: Final = 5
-"""Leaderships given away in one commit, with `_PAUSE_S` after it; more where that would be more than `_PAUSES_MAX` pauses."""
+"""Leaderships given away in one commit, with `_PAUSE_S` after it; more if there would be more than `_PAUSES_MAX` pauses."""
 _PAUSE_S: Final = 0.03
 _PAUSES_MAX: Final = 100
 _RETRY_AFTER_MS: Final = 500
@@ -45,7 +46,7 @@ _CANCEL_SEEN_S: Final = 2.0
 
 
 class Drainer:
-    """See the module. `resign()` gives up the controller's role; `draining_is(bool)` hears of each change."""
+    """The drain of one broker. `resign()` gives up the controller's role; `draining_is(bool)` is called at each change."""
 
     def __init__(
         self,
@@ -76,16 +77,16 @@ class Drainer:
 
     @property
     def active(self) -> bool:
-        """This incarnation drains."""
+        """True while this incarnation drains."""
         me = self._me()
         return me.incarnation > 0 and self._view.draining_broker() == me
 
     def remaining(self) -> Remaining:
-        """What stands between this broker and its stop."""
+        """Counts the responsibilities that this broker must still hand over before it may be stopped."""
         return remaining(self._me(), self._states(), self._view.live(), self._replicas.min_insync_of)
 
     def why_skipped(self) -> str:
-        """Why a drain would be of no use; empty when it is of use."""
+        """Says why a drain would be useless; empty when it is useful."""
         live = self._view.live()
         return why_skipped(self._me(), known_brokers(self._states(), live), live)
 
@@ -95,7 +96,7 @@ class Drainer:
     # ------------------------------------------------------------ commands
 
     async def start(self) -> bool:
-        """Begins to drain, unless it does already. False: skipped, see `why_skipped`.
+        """Starts the drain, unless it has been started. False: skipped, see `why_skipped`.
 
         Raises `DrainingElsewhereError`, `LeaderNotAvailableError` before registration, `MetadataUnavailableError`.
         """
@@ -137,7 +138,7 @@ class Drainer:
         return False
 
     async def _look_again(self) -> None:
-        """After a lost answer, or when the view is behind."""
+        """Reads the keys of the drain and of this broker, after a lost answer or when the view is behind."""
         found = await self._metadata.get(BROKER_DRAIN_KEY)
         if found is not None:
             self._view.learn([found])
@@ -155,11 +156,11 @@ class Drainer:
                     while self._view.broker_drain is entry:
                         await self._view.changed()
             except TimeoutError:
-                pass  # etcd has it; this broker will hear of it
+                pass  # etcd has it; the view will follow
             _log.info("the drain of broker %d was cancelled", self._me().broker_id)
 
     async def leave(self, budget_ms: int) -> None:
-        """The process ends: drains, and returns when it is safe to stop, when waiting is of no use, or in time."""
+        """Drains before the process ends; returns when it is safe to stop, when waiting is useless, or in time."""
         try:
             async with asyncio.timeout(max(budget_ms, 1) / 1000):
                 in_line_until_ms = self._clock.monotonic_ms() + budget_ms // 2
@@ -198,7 +199,7 @@ class Drainer:
             self.look()
 
     def look(self) -> None:
-        """The drain's key, or this broker's incarnation, may have changed."""
+        """Acts on the drain's key and this broker's incarnation, which may have changed."""
         active = self.active
         self._draining_is(active)
         if active and not self._working:
@@ -229,7 +230,7 @@ class Drainer:
             await self._resign()
         except OncelogError as error:
             _log.warning("giving up the controller's role: %s", error)
-        async with self._giving:  # `leave` and `_work` at the same time would each spoil what the other one writes
+        async with self._giving:  # the writes of `leave` and `_work` would conflict
             await self._give_leaderships_away()
 
     async def _give_leaderships_away(self) -> None:
@@ -258,7 +259,7 @@ class Drainer:
         return holder.broker_id == me.broker_id and holder.incarnation < me.incarnation
 
     async def _clear(self) -> None:
-        """What a former incarnation of this broker left."""
+        """Removes the drain's key that a former incarnation of this broker left."""
         try:
             while self._is_left_over() and (entry := self._view.broker_drain) is not None:
                 _log.info("removing the drain of broker %d's former incarnation", self._me().broker_id)

@@ -1,10 +1,10 @@
-"""A leader that cannot lead in the epoch that etcd gives it takes a higher one.
+"""Raises the leader epoch for a leader that cannot lead in the epoch that etcd gives it.
 
-Its log has seen that epoch, or it has heard of a later one: etcd has forgotten elections. Offsets must not be given twice in
-an epoch, so it does not lead in this one; and nobody else sees that it does not.
+Its log has batches of that epoch, or the broker knows a later one: etcd has forgotten elections. Offsets must not be assigned
+twice in an epoch, so it does not lead in this one; and no other broker notices that it does not.
 
 Rule: only the leader that etcd names raises the epoch, by compare-and-swap on the value that names it, under its own
-      registration. So nobody else can lead meanwhile, and a value that is old changes nothing.
+        registration. So no other broker can lead meanwhile, and an outdated value changes nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ async def raise_epoch(
     entry: Versioned[Partition],
     above: int,
 ) -> None:
-    """Tries once. Whatever becomes of it, the view hears of it."""
+    """Tries once, and updates the view with the value that etcd holds afterwards."""
     assert entry.value.leader == me, "only the leader raises its epoch"
     key = partition_key(*partition)
     put = Put(key, replace(entry.value, leader_epoch=above + 1).encode())

@@ -1,10 +1,10 @@
-"""The follower's side of replication: takes what a leader pushes, in order, and says how far its log goes.
+"""The follower's side of replication: appends the leader's batches in order, and acknowledges its log end.
 
 Rule 1: everything is checked before anything is written: our incarnation, the leader epoch, the session, the offset.
-Rule 2: appends happen before the first await, so messages of one link are taken in the order in which they came.
+Rule 2: appends happen before the first await, so messages of one link are appended in the order in which they came.
 Rule 3: in fsync mode only the synced end is acknowledged; that mode holds as soon as the leader, or etcd, says so. While
-        the disk is stalled the leader hears so at once.
-Rule 4: one partition's failure is an error in its own item, and harms no other.
+        the disk is stalled the leader gets an error at once.
+Rule 4: one partition's failure is an error in its own item, and does not affect the others.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Follower:
         self._bugs = bugs
 
     async def replicate(self, request: pb.ReplicateRequest, payload: Buffer) -> pb.ReplicateReply:
-        """Raises `StaleBrokerEpochError` when the leader speaks to another incarnation."""
+        """Handles one request. Raises `StaleBrokerEpochError` when the leader addresses another incarnation."""
         me = self._me()
         if (request.follower.broker_id, request.follower.incarnation) != me:
             raise StaleBrokerEpochError("another incarnation was spoken to", incarnation=me.incarnation)
@@ -73,10 +73,10 @@ class Follower:
                 partition.check_session(item.leader_epoch, item.session, hello=item.hello)
                 if partition.exclusive.locked():
                     raise LeaderNotAvailableError("the replica is busy", partition=item.partition)
-                if _wants_sync(partition, item):  # also when there is nothing to sync: else it joins the ISR again
+                if _wants_sync(partition, item):  # also without data: else it would join the ISR again
                     self._disk_watch.require_answering()
                 if item.hello or item.reset or item.HasField("truncate_to"):
-                    # A task of its own: a handler that is cancelled half-way must not leave a log half cut.
+                    # A task of its own: a handler that is cancelled half-way must not leave a log half truncated.
                     step = self._step(partition, item, answer, bytes(bulk) if item.reset else b"")
                     steps.append(self._tasks.spawn(step, "follower-step"))
                 elif self._append(partition, item, bulk, answer):
@@ -104,7 +104,7 @@ class Follower:
         batches: Buffer,
         answer: pb.ReplicatePartitionReply,
     ) -> bool:
-        """Takes data, or the watermark alone. True when a sync must be awaited before the answer counts."""
+        """Appends data, or takes only the high watermark. True when a sync must be awaited before the answer counts."""
         if item.length:
             if item.base_offset != partition.log.log_end_offset:
                 raise OffsetOutOfRangeError(
@@ -143,7 +143,7 @@ class Follower:
         answer: pb.ReplicatePartitionReply,
         snapshot: bytes,
     ) -> None:
-        """Hello, cut or reset; then the end and last epoch are told."""
+        """Answers a hello, truncates or resets the log; then reports log end and last epoch."""
         try:
             if item.reset:
                 await partition.reset(item.leader_epoch, item.session, item.base_offset, snapshot)
@@ -161,11 +161,11 @@ class Follower:
 
 
 def _wants_sync(partition: LocalPartition, item: pb.ReplicatePartition) -> bool:
-    """The leader may have heard of a change of `flush_mode` before this follower; one of an older version says nothing."""
+    """Returns True in fsync mode. The leader may know the mode earlier than this follower; an older version never says so."""
     return item.fsync or partition.topic_config.fsync
 
 
 def _require_session(partition: LocalPartition, item: pb.ReplicatePartition) -> None:
-    """After a wait: what is told must still be of this session, in which nothing was cut meanwhile."""
+    """Checks again, after an await, that the session is current: then the log was not truncated meanwhile."""
     if not partition.in_session(item.leader_epoch, item.session):
         raise LeaderNotAvailableError("a newer session began", partition=item.partition)

@@ -1,9 +1,9 @@
-"""A broker gives partitions away, by the same compare-and-swap as any election: while it drains, or when its disk is full,
-stalled, or has lost a log.
+"""Gives partitions of this broker away, by the same compare-and-swap as any election: while it drains, or when its disk is
+full, stalled, or has lost a log.
 
-Rule 1: what is given away together is written together: it stops writes for one commit, not for one per partition.
+Rule 1: partitions given away together are written together: that stops writes for one commit, not for one per partition.
         When one of them has changed meanwhile, each is tried by itself. Partitions of users come first: producers wait.
-Rule 2: who drains stays in the ISR (it goes on as a follower); whose disk takes nothing more leaves it.
+Rule 2: a draining broker stays in the ISR as a follower; a broker whose disk takes no more writes leaves it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _Decide = Callable[[Partition, BrokerRef, Mapping[int, int], int], Partition | N
 
 
 class HandOver:
-    """See the module. Nobody is elected who is not in the ISR; alone in it, a leader stays."""
+    """Hands partitions over. Only members of the ISR are elected; a leader that is the only member stays."""
 
     def __init__(
         self,
@@ -53,12 +53,12 @@ class HandOver:
     async def give_away(
         self, led: Sequence[Leadership], *, leaves: bool, to: Collection[BrokerRef] | None = None
     ) -> None:
-        """Tries once for each. `leaves`: this broker leaves the ISR too. `to`: to nobody but these, while it stays."""
+        """Tries once for each. `leaves`: this broker leaves the ISR too. `to`: the only new leaders allowed, if it stays."""
         decide: _Decide = hand_over if leaves else partial(give_up, among=to)
         await self._change_all([leadership.partition for leadership in led], decide)
 
     def is_due(self, partition: PartitionId) -> bool:
-        """False when this partition was given away a moment ago: with every disk full it would go round and round."""
+        """Returns False when this partition was given away a moment ago: with every disk full it would go round in circles."""
         now_ms = self._clock.monotonic_ms()
         if now_ms - self._last_ms.get(partition, -_AGAIN_MS) < _AGAIN_MS:
             return False
@@ -66,11 +66,14 @@ class HandOver:
         return True
 
     async def leave(self, partitions: Sequence[PartitionId]) -> None:
-        """Tries once for each: this broker is then neither leader nor member of the ISR, unless it is the last."""
+        """Tries once for each: this broker gives up leadership and ISR membership, unless it is the last member."""
         await self._change_all(partitions, without)
 
     async def forget(self, partition: PartitionId) -> bool:
-        """Repeats until nothing counts on this broker's log any more. False: it is the last one, or somebody else by now."""
+        """Repeats until etcd no longer names this broker's log.
+
+        False: it is the last replica, its value is older than a restore of etcd, or this broker has a new incarnation.
+        """
         me = self._me()
         while self._me() == me:
             try:
@@ -80,7 +83,7 @@ class HandOver:
                 self._view.learn([found])
                 state = Partition.decode(found.value)
                 if self._view.is_doubtful(Versioned(state, found.mod_revision)):
-                    return False  # from before a restore of etcd: written anew it would be believed
+                    return False  # from before a restore of etcd: written again it would be believed
                 wanted = forgotten(state, me, self._view.live(), self._min_insync_of(state.topic))
                 if wanted is None:
                     return False
@@ -92,7 +95,7 @@ class HandOver:
         return False
 
     async def _change_all(self, partitions: Sequence[PartitionId], decide: _Decide) -> None:
-        """Writes what is decided about the view's entries, where they are still that."""
+        """Writes the decisions about the view's entries, where etcd still holds these entries."""
         decided = [self._decided(partition, decide) for partition in partitions]
         proposals = [proposal for proposal in decided if proposal is not None]
         for is_internal in (False, True):
@@ -119,7 +122,7 @@ class HandOver:
         return None if wanted is None else (partition, entry.mod_revision, wanted)
 
     async def _change(self, partition: PartitionId, mod_revision: int, wanted: Partition) -> None:
-        """One by itself; learns what etcd then holds."""
+        """Writes one partition by itself; updates the view with the value that etcd then holds."""
         try:
             if not await self._write([(partition, mod_revision, wanted)]):
                 found = await self._metadata.get(partition_key(*partition))
@@ -128,7 +131,7 @@ class HandOver:
             _log.warning("handing over %s: %s", partition, error)
 
     async def _write(self, proposals: Sequence[Proposal]) -> bool:
-        """True when they are written. Raises `MetadataUnavailableError`."""
+        """Writes proposals in one commit; True when it succeeded. Raises `MetadataUnavailableError`."""
         compares = [Compare(partition_key(*partition), mod_revision) for partition, mod_revision, _ in proposals]
         compares.append(self._view.restored_is())
         elected = dict.fromkeys(ref for partition, _, wanted in proposals for ref in self._elects(partition, wanted))
@@ -140,6 +143,6 @@ class HandOver:
         return result.succeeded
 
     def _elects(self, partition: PartitionId, wanted: Partition) -> Isr:
-        """Who must be registered: everybody whom an election counts on."""
+        """Returns the brokers that must be registered: the new ISR if the write is an election."""
         entry = self._view.partitions.get(partition)
         return () if entry is not None and entry.value.leader_epoch == wanted.leader_epoch else wanted.isr

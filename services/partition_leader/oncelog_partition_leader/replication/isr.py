@@ -1,4 +1,4 @@
-"""ISR changes: one compare-and-swap in flight per partition, repeated until its fate is known.
+"""ISR changes: one compare-and-swap in flight per partition, repeated until its outcome is known.
 
 Rule 1: every write compares the partition key's mod revision, and the registration of each broker that joins.
 Rule 2: a lost answer is neither yes nor no: the same write is repeated until the store says which (the larger ISR
@@ -27,7 +27,7 @@ _AT_ONCE = 16
 
 
 class IsrKeeper:
-    """Proposes and settles ISR changes of everything led here."""
+    """Proposes and writes the ISR changes of all partitions led here."""
 
     def __init__(
         self,
@@ -54,14 +54,14 @@ class IsrKeeper:
         entry = self._view.partitions.get(leadership.partition)
         replicas = leadership.replicas
         if entry is None or entry.mod_revision != replicas.mod_revision:
-            return  # the view is ahead or behind: the next look will see
+            return  # the view is ahead or behind: the next look decides
         _log.info("ISR of %s: %s -> %s", leadership.partition, replicas.committed, isr)
         replicas.propose(isr)
         leadership.updating_isr = True
         self._tasks.spawn(self._update(leadership, entry, isr), "isr-update")
 
     async def _update(self, leadership: Leadership, before: Versioned[Partition], isr: Isr) -> None:
-        """`before` is what the proposal was made from: another write may have been seen by the time this task runs."""
+        """Writes a proposal. `before` is the entry that it was made from: the view may have a later one by now."""
         key = partition_key(*leadership.partition)
         value = reshaped(before.value, isr, leadership.replicas.min_insync_replicas).encode()
         compares = [Compare(key, before.mod_revision), self._view.restored_is()]
@@ -78,7 +78,7 @@ class IsrKeeper:
         leadership.isr_settled()
 
     async def _settle(self, leadership: Leadership, key: str, value: bytes, compares: list[Compare]) -> KeyValue | None:
-        """Repeats the write until it has happened, or cannot happen any more; returns the key as it then is."""
+        """Repeats the write until it has happened, or can no longer happen; returns the key as it then is."""
         async with self._slots:
             while leadership.ended is None:
                 try:

@@ -1,13 +1,13 @@
 """The leader's side of replication: one link per follower broker and flush mode, for all partitions led here.
 
-Rule 1: a link gathers what waits on all its partitions into one request, and has at most `replicate_in_flight_max` of
-        them on the way. Their order is the transport's promise; the follower checks it by offset.
-Rule 2: a session begins with a hello, goes on with cuts until last epochs agree, and then streams. Any error, lost
-        answer or silence ends it; the next one has a greater number, and only its acknowledgements count. Nothing is
+Rule 1: a link gathers the waiting data of all its partitions into one request, and has at most `replicate_in_flight_max`
+        requests in flight. Their order is the transport's promise; the follower checks it by offset.
+Rule 2: a session begins with a hello, continues with truncations until last epochs agree, and then streams. Any error,
+        lost answer or silence ends it; the next one has a greater number, and only its acknowledgements count. Nothing is
         acknowledged before the stream's first message: with it a follower notes the epoch (`reached_epoch`).
-Rule 3: fsync partitions have a link of their own: nobody waits for another's disk.
-Rule 4: the high watermark goes with the next data, or alone after `watermark_push_delay_ms`. Who asks whether this broker
-        still leads (`leadership_confirmation`) is answered by the next message's acceptance; without data it is an empty one.
+Rule 3: fsync partitions have a link of their own, so that no other partition waits for the follower's disk.
+Rule 4: the high watermark goes with the next data, or alone after `watermark_push_delay_ms`. A question whether this broker
+        still leads (`leadership_confirmation`) is answered when the next message is accepted; without data an empty one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _DELTA_AT = 52
 
 
 class State(Enum):
-    """Where a session stands."""
+    """The state of a session."""
 
     HELLO = 1
     TRUNCATE = 2
@@ -73,7 +73,7 @@ class Feed:
         self.retry = False
 
     def restart(self) -> None:
-        """The session is over: answers that still come do not count. The next message is a hello."""
+        """Ends the session: late answers do not count. The next message is a hello."""
         self.state = State.HELLO
         self.session = 0
         self.snapshot = None
@@ -81,7 +81,7 @@ class Feed:
 
     @property
     def has_news(self) -> bool:
-        """There is something that the follower was not sent."""
+        """True when there is data, a question or a high watermark that the follower was not sent."""
         if self.state is State.STREAM:
             log_end = self.leadership.log.log_end_offset
             is_asked = self.sent_question < self.leadership.confirming.asked
@@ -89,7 +89,7 @@ class Feed:
         return self.state not in (State.ASKED, State.PREPARE)
 
     def item(self, room: int) -> tuple[pb.ReplicatePartition, Buffer]:
-        """The next message of this session, with at most about `room` bytes. Raises `OncelogError`."""
+        """Makes the next message of this session, with at most about `room` bytes. Raises `OncelogError`."""
         leadership = self.leadership
         item = pb.ReplicatePartition(
             topic_id=leadership.partition.topic_id,
@@ -142,7 +142,7 @@ class Feed:
         return b""
 
     async def prepare_reset(self) -> None:
-        """Takes the producer state at the first batch that is left here (hole 23). Raises `OncelogError`."""
+        """Takes a snapshot of the producer state at the first batch of this log (hole 23). Raises `OncelogError`."""
         session, log = self.session, self.leadership.log
         data = log.read(log.log_start_offset, 1, log.log_end_offset)
         at = span_of(data)[0] if len(data) else log.log_start_offset
@@ -151,7 +151,7 @@ class Feed:
             self.to, self.snapshot, self.state = at, snapshot, State.RESET
 
     def answered(self, answer: pb.ReplicatePartitionReply) -> None:
-        """The follower's answer to a message of this session."""
+        """Takes the follower's answer to a message of this session."""
         if self.state is State.STREAM:
             self.leadership.acknowledge(self.ref, self.session, answer.log_end_offset)
             return
@@ -173,7 +173,7 @@ class Feed:
 
 
 class LinkHost(Protocol):
-    """What a link asks of the broker around it."""
+    """The services of the broker that a link uses."""
 
     @property
     def view(self) -> ClusterView: ...
@@ -194,16 +194,16 @@ class LinkHost(Protocol):
         ...
 
     def fenced(self, leadership: Leadership, error: OncelogError) -> None:
-        """A follower knows a newer epoch."""
+        """Acts on a follower that knows a newer epoch."""
         ...
 
     def unreachable(self, ref: BrokerRef, error: OncelogError) -> None:
-        """A broker does not answer."""
+        """Acts on a broker that does not answer."""
         ...
 
 
 class FollowerLink:
-    """All feeds to one follower broker, of one flush mode."""
+    """The sessions of all partitions of one flush mode with one follower broker."""
 
     def __init__(self, host: LinkHost, broker_id: int, tasks: TaskOwner, name: str) -> None:
         self._host = host
@@ -222,14 +222,14 @@ class FollowerLink:
     # ------------------------------------------------------------ what to send
 
     def add(self, leadership: Leadership) -> None:
-        """A partition led here has a replica there."""
+        """Starts to replicate a partition that has a replica on this follower."""
         entry = self._host.view.brokers.get(self.broker_id)
         feed = Feed(leadership, BrokerRef(self.broker_id, entry.mod_revision if entry is not None else 0))
         self._feeds[leadership] = feed
         self._mark(feed)
 
     def remove(self, leadership: Leadership) -> None:
-        """Leads it no more."""
+        """Stops replicating a partition: this broker does not lead it any more."""
         feed = self._feeds.pop(leadership, None)
         if feed is not None:
             self._dirty.pop(feed, None)
@@ -237,13 +237,13 @@ class FollowerLink:
             feed.restart()
 
     def appended(self, leadership: Leadership) -> None:
-        """There is new data."""
+        """Sends new data."""
         feed = self._feeds.get(leadership)
         if feed is not None:
             self._mark(feed)
 
     def watermark_moved(self, leadership: Leadership) -> None:
-        """There is a new high watermark; data that comes soon takes it along."""
+        """Sends a new high watermark, with the next data or after a short delay."""
         feed = self._feeds.get(leadership)
         if feed is None or feed in self._dirty:
             return
@@ -253,14 +253,14 @@ class FollowerLink:
             self._timer = asyncio.get_running_loop().call_later(delay_s, self._push_watermarks)
 
     def restart(self, leadership: Leadership) -> None:
-        """A new session, whatever the old one is doing."""
+        """Begins a new session, whatever the state of the old one."""
         feed = self._feeds.get(leadership)
         if feed is not None:
             feed.restart()
             self._mark(feed)
 
     def incarnation_is(self, ref: BrokerRef) -> None:
-        """The follower is registered under this incarnation: sessions with an older one are over."""
+        """Begins new sessions with the follower's incarnation; those with an older one end."""
         for feed in self._feeds.values():
             if feed.ref != ref:
                 feed.ref = ref
@@ -297,7 +297,7 @@ class FollowerLink:
                 continue
             try:
                 await self._send()
-            except Exception as error:  # nobody knows how far it came: every session here begins anew
+            except Exception as error:  # it is unknown how far it came: every session starts again
                 self._host.bugs.met("task", error, f"feeding broker {self.broker_id}")
                 self._back_off(list(self._feeds.values()))
 
@@ -328,7 +328,7 @@ class FollowerLink:
                 self._answered(feed, question, answer)
 
     def _gather(self) -> tuple[pb.ReplicateRequest, list[Feed], Buffer]:
-        """One request out of what waits, for one incarnation of the follower."""
+        """Gathers waiting messages into one request, for one incarnation of the follower."""
         request = pb.ReplicateRequest(leader=_ref(self._host.me()))
         room = self._host.config.replicate_max_bytes
         feeds: list[Feed] = []
@@ -376,14 +376,14 @@ class FollowerLink:
             feed.restart()
             self._later(feed)
             return
-        except Exception as error:  # in what follows from the acknowledgement: the leadership's own state
+        except Exception as error:  # in the leadership's own state, after the acknowledgement
             self._host.bugs.met("task", error, f"acknowledgement of {feed.leadership.partition}")
             self._host.broken(feed.leadership)
             return
         if feed.state is State.PREPARE:
             self._tasks.spawn(self._prepare_reset(feed), "prepare-reset")
         elif self._feeds.get(feed.leadership) is feed and feed.has_news:
-            is_new = feed.sent_watermark < 0  # nothing counts as acknowledged before its first message
+            is_new = feed.sent_watermark < 0  # nothing is acknowledged before the stream's first message
             if feed.state is State.STREAM and not is_new and feed.next_offset >= feed.leadership.log.log_end_offset:
                 self.watermark_moved(feed.leadership)
             else:
@@ -411,7 +411,7 @@ class FollowerLink:
         self._later(feed)
 
     def _lost(self, request: pb.ReplicateRequest, feeds: list[Feed], sessions: list[int], error: OncelogError) -> None:
-        """No answer: nothing is known of what was sent. New sessions, after a while."""
+        """Begins new sessions after a pause: without an answer it is unknown whether the request arrived."""
         again = [f for f, session in zip(feeds, sessions, strict=True) if f.session == session]
         for feed in again:
             feed.restart()
@@ -447,7 +447,7 @@ class FollowerLink:
 
 
 class Replicator:
-    """All links of this broker."""
+    """All links of this broker to its followers."""
 
     def __init__(self, host: LinkHost, tasks: TaskOwner) -> None:
         self._host = host
@@ -456,35 +456,35 @@ class Replicator:
         self._of: dict[Leadership, tuple[FollowerLink, ...]] = {}
 
     def began(self, leadership: Leadership) -> None:
-        """Feed its followers from now on."""
+        """Starts to replicate to the followers of a leadership."""
         links = tuple(self._link(broker, leadership.topic_config.fsync) for broker in leadership.replicas.followers)
         self._of[leadership] = links
         for link in links:
             link.add(leadership)
 
     def ended(self, leadership: Leadership) -> None:
-        """Feed them no more."""
+        """Stops replicating to the followers of a leadership."""
         for link in self._of.pop(leadership, ()):
             link.remove(leadership)
 
     def appended(self, leadership: Leadership) -> None:
-        """There is something to send."""
+        """Sends new data, or a question, to all followers."""
         for link in self._of.get(leadership, ()):
             link.appended(leadership)
 
     def watermark_moved(self, leadership: Leadership) -> None:
-        """Followers want to know."""
+        """Sends the new high watermark to all followers."""
         for link in self._of.get(leadership, ()):
             link.watermark_moved(leadership)
 
     def restart(self, leadership: Leadership, broker_id: int) -> None:
-        """One follower needs a new session."""
+        """Begins a new session with one follower."""
         for link in self._of.get(leadership, ()):
             if link.broker_id == broker_id:
                 link.restart(leadership)
 
     def incarnation_is(self, ref: BrokerRef) -> None:
-        """A broker was registered anew."""
+        """Begins new sessions with a broker that has a new incarnation."""
         for (broker_id, _), link in self._links.items():
             if broker_id == ref.broker_id:
                 link.incarnation_is(ref)
@@ -498,7 +498,7 @@ class Replicator:
 
 
 def _contexts(request: pb.ReplicateRequest, feeds: list[Feed]) -> list[str]:
-    """The traces for which data is pushed. A watermark alone belongs to none."""
+    """Returns the traces for which data is sent. A high watermark alone belongs to none."""
     found: list[str] = []
     for place, feed in enumerate(feeds):
         if feed.leadership.traced.waiting and (item := request.partitions[place]).length:
@@ -507,7 +507,7 @@ def _contexts(request: pb.ReplicateRequest, feeds: list[Feed]) -> list[str]:
 
 
 def span_of(batches: Buffer) -> tuple[int, int]:
-    """First offset and next offset of whole batches, by their headers alone. `batches` is not empty."""
+    """Reads first offset and next offset of whole batches from their headers. `batches` is not empty."""
     position, end = 0, len(batches)
     first, length, delta = _first(batches, 0)
     base = first

@@ -1,11 +1,11 @@
-"""Opens the log of a replica, and keeps account of what it vouches for (`custody`, `sealing`).
+"""Opens the log of a replica, and keeps its claim: since which incarnation it lost nothing (`custody`, `sealing`).
 
-Rule 1: a log that is made, was set aside as rotten, or lost something by itself vouches for less from then on, and that is on
-        disk before the log is used: a crash, or a full disk, in between must not leave one that vouches for what it lacks.
-Rule 2: a rotten log is set aside, and an empty one stands in its place: quarantined, until the replica is in an ISR again.
-        It was repaired from a healthy one then, and what was set aside is removed.
-Rule 3: a failed log that has left everything in etcd that counted on it is opened anew under the same incarnation. It vouches
-        for nothing before the next one, until the replica is in an ISR again.
+Rule 1: a log that is created, was set aside as rotten, or lost records vouches for less from then on, and the lower
+        claim is on disk before the log is used: a crash, or a full disk, in between must not leave one that claims too much.
+Rule 2: a rotten log is set aside, and an empty one takes its place: quarantined, until the replica is in an ISR again. Then
+        it has been repaired from a healthy one, and the log that was set aside is removed.
+Rule 3: a failed log that etcd does not name any more is opened again under the same incarnation. It vouches for nothing
+        before the next one, until the replica is in an ISR again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class LogOpener:
-    """`newest_incarnation()`: the broker's, or, before it has one, the lowest that it can get."""
+    """Opens logs. `newest_incarnation()`: the broker's, or, before it has one, the lowest that it can get."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class LogOpener:
         self._quarantined: dict[PartitionId, None] = {}
 
     def directory_of(self, topic: str, partition_id: PartitionId) -> str:
-        """Where a partition's log lies."""
+        """Returns the directory of a partition's log."""
         return f"{self._log_dir}/{folder_name(topic, partition_id)}"
 
     # ------------------------------------------------------------ opening
@@ -62,7 +62,7 @@ class LogOpener:
     async def open(
         self, partition_id: PartitionId, topic: str, config: LogConfig, *, rescan: bool = False
     ) -> PartitionLog:
-        """`rescan`: a reader met rot, maybe below what recovery looks at, so every batch is checked before it is used.
+        """Opens or creates a log. `rescan`: a reader found rot, perhaps below the part that recovery scans, so all is checked.
 
         Raises `StorageError`.
         """
@@ -78,7 +78,7 @@ class LogOpener:
             if rescan:
                 await _rescan(log)
             if log.lost_tail:
-                self._failed[partition_id] = None  # for the next try, which finds the tail cut
+                self._failed[partition_id] = None  # for the next try, which finds the tail cut off already
                 await self._lower_claim_or_close(log, vouches_from)
         except StorageError as error:
             if error.context.get("reason") != "rot":
@@ -92,7 +92,7 @@ class LogOpener:
         return log
 
     async def _lower_claim_or_close(self, log: PartitionLog, incarnation: int) -> None:
-        """What was synced is there, and so the seal stays."""
+        """Lowers the claim of a log that lost its unsynced tail; its seal stays, since the synced part is there."""
         try:
             await self.lower_claim(log.directory, incarnation, keeps_seal=True)
         except StorageError:
@@ -111,14 +111,14 @@ class LogOpener:
     # ------------------------------------------------------------ what is vouched for
 
     def opened(self, partition: LocalPartition) -> None:
-        """Reads what the log of a new replica vouches for."""
+        """Reads the claim and the seal of a log that was just opened."""
         directory = partition.log.directory
         partition.claim = read_log(self._disk, directory, self._newest_incarnation())
         partition.seal = read_seal(self._disk, directory)
 
     def status(self, partition: LocalPartition) -> ReplicaState:
-        """How far an open log goes, and what it vouches for."""
-        if partition.id in self._quarantined:  # what stands in its place begins with nothing
+        """Returns the end of an open log, and its claims."""
+        if partition.id in self._quarantined:  # the log in its place began empty
             incarnation = self._newest_incarnation()
             return ReplicaState(EMPTY, incarnation, incarnation, known_epoch=partition.known_epoch)
         log, claim = partition.log, self._custody.claim.and_also(partition.claim)
@@ -132,9 +132,9 @@ class LogOpener:
         )
 
     async def lower_claim(self, directory: str, incarnation: int, *, keeps_seal: bool = False) -> Claim:
-        """This log may have lost what it held before this incarnation, though its data directory lost nothing.
+        """Notes on disk that this log may have lost records from before this incarnation, though its data directory has not.
 
-        `keeps_seal`: it lost only what was not synced. Raises `StorageError`.
+        `keeps_seal`: it lost only unsynced records. Raises `StorageError`.
         """
         if not keeps_seal and read_seal(self._disk, directory) is not None:
             await remove_seal(self._disk, directory)
@@ -143,34 +143,34 @@ class LogOpener:
         return claim
 
     async def will_be_reset(self, partition: LocalPartition) -> None:
-        """Before a log is dropped, to be copied anew from its leader. Raises `StorageError`."""
+        """Lowers the claim before a log is dropped, to be copied again from its leader. Raises `StorageError`."""
         partition.claim = await self.lower_claim(partition.log.directory, self._newest_incarnation())
         partition.seal = None
 
     # ------------------------------------------------------------ failed and rotten logs
 
     def failed(self, partition_id: PartitionId) -> None:
-        """The next `open` finds a log that may have lost something."""
+        """Notes that the next `open` finds a log that may have lost records."""
         self._failed[partition_id] = None
 
     def left(self, partition_id: PartitionId) -> None:
-        """Nothing in etcd counts on the failed log any more: it can be opened anew under the same incarnation (rule 3)."""
+        """Notes that etcd does not name the failed log any more: it can be opened under the same incarnation (rule 3)."""
         self._left[partition_id] = None
 
     def registered(self) -> None:
-        """The broker has a new incarnation."""
+        """Notes that the broker has a new incarnation."""
         self._left.clear()
 
     def forget(self, partition_id: PartitionId) -> None:
-        """The replica is no longer here."""
+        """Forgets a replica that was removed from this broker."""
         self._quarantined.pop(partition_id, None)
 
     def owes(self, partition_id: PartitionId) -> bool:
-        """There is something to do when the replica is in the ISR: see `in_sync`."""
+        """Returns True when `in_sync` has work to do once the replica is in the ISR."""
         return partition_id in self._left or partition_id in self._quarantined
 
     async def in_sync(self, partition: LocalPartition) -> None:
-        """The replica is in the ISR again: it holds everything, and vouches for it."""
+        """Restores the claim of a replica that is in the ISR again, so holds everything, and removes logs set aside."""
         if self._left.pop(partition.id, "absent") is None:
             await self._vouch_again(partition)
         if self._quarantined.pop(partition.id, "absent") is None:
@@ -187,7 +187,7 @@ class LogOpener:
 
 
 async def _rescan(log: PartitionLog) -> None:
-    """Raises `StorageError` (rot), and then the log is closed."""
+    """Checks every batch of the log. Raises `StorageError` (rot), and then the log is closed."""
     try:
         async for _ in log.scrub():
             pass

@@ -1,13 +1,19 @@
 """All partitions of this broker: opens and closes their logs, and gives each the role that etcd names.
 
+Theory of operation: the view of etcd calls `_saw` with each changed key; `_apply` compares a partition's value with the replica
+here and starts the missing step: open, lead, follow, close, or remove. It may be called at any time, since it looks only at the
+present values. Steps that await run as tasks, one per partition (`_opening`, `_raising`), and end with another `_apply`.
+What can go wrong: this process takes a role that etcd gave to an earlier one (rule 1); a failed disk loses records that the ISR
+counts on (rule 2, hole 3); an outdated view, or a restored etcd, has a needed log deleted (rule 3, hole 27).
+
 Rule 1: a process acts only on entries that name its own incarnation (hole 2). With a new incarnation every leadership
         of the old one ends at once.
-Rule 2: a log that may have lost something is opened anew only after etcd names its replica nowhere any more (hole 3), so
-        other partitions of this broker do not notice; if nobody else can lead it, under a new incarnation. A rotten one
-        is set aside, and its replica is not electable until it was in an ISR again.
-Rule 3: a log leaves its place only on etcd's word (`replica_deletion`), and then it goes to the trash. The log of a topic
-        that is merely absent is closed, and kept.
-Rule 4: what a handler does is look a partition up and wait; the state changes only here and in the partition itself.
+Rule 2: a log that may have lost records is opened again only after etcd names its replica nowhere any more (hole 3), so that
+        other partitions of this broker are not affected; if no other replica can lead it, under a new incarnation. A rotten
+        one is set aside, and its replica is not electable until it was in an ISR again.
+Rule 3: a log is removed only when etcd says so (`replica_deletion`), and then it goes to the trash. The log of a topic that
+        is merely absent is closed, and kept.
+Rule 4: a handler only looks a partition up and waits; the state changes only here and in the partition itself.
 """
 
 from __future__ import annotations
@@ -58,11 +64,11 @@ _LEASE_LATE_MS = 500
 """etcd ends leases twice a second."""
 _CLAIM_S = 1.0
 _RETRY_MAX_S = 10.0
-"""Between two tries to open a log."""
+"""The longest pause between two tries to open a log."""
 
 
 class ReplicaManager:
-    """The host of every local partition and of its leadership."""
+    """Owns every local partition, and serves it and its leadership as their host."""
 
     def __init__(
         self,
@@ -117,7 +123,7 @@ class ReplicaManager:
         self.metrics = BrokerMetrics(ports.metrics)
         self.bugs = bugs
         self.unopened: dict[PartitionId, OncelogError] = {}
-        """Replicas whose log could not be opened, and why; they are tried again."""
+        """Replicas whose log could not be opened, with the error; they are tried again."""
         self.partitions: dict[PartitionId, LocalPartition] = {}
         self.led: dict[Leadership, None] = {}
         view.listen(self._saw)
@@ -186,7 +192,7 @@ class ReplicaManager:
         if partition is not None and partition.leadership is leadership:
             _log.info("%s: a follower knows a newer epoch: %s", leadership.partition, error)
             partition.saw_epoch(int(error.context["known_epoch"]))
-            self._apply(partition.id)  # if etcd names this broker all the same, it takes a higher epoch
+            self._apply(partition.id)  # if etcd still names this broker, it takes a higher epoch
 
     def unreachable(self, ref: BrokerRef, error: OncelogError) -> None:
         self._unreachable(ref, error)
@@ -224,7 +230,7 @@ class ReplicaManager:
             self._tasks.spawn(self._leave_failed(partition), "leave-failed")
 
     async def _leave_failed(self, partition: LocalPartition) -> None:
-        """Rule 2. The claim is lowered first: this process may end before etcd has heard of anything."""
+        """Applies rule 2. The claim is lowered first: this process may end before etcd is written."""
         under, name = self._failed_under[partition.id], partition.id
         try:
             async with asyncio.timeout(_CLAIM_S):
@@ -233,7 +239,7 @@ class ReplicaManager:
             _log.warning("what is left of the log of %s cannot be written down: %r", name, error)
         forgotten = under.incarnation > 0 and await self.hand_over.forget(name)
         if self._closing or self._failed_under.get(name) != under:
-            return  # opened anew under a new incarnation
+            return  # opened again under a new incarnation
         if forgotten:
             del self._failed_under[name]
             self._opener.left(name)
@@ -246,7 +252,7 @@ class ReplicaManager:
     # ------------------------------------------------------------ following etcd
 
     def incarnation_is(self, ref: BrokerRef) -> None:
-        """This broker is somebody else now: nothing that names the old incarnation holds any more."""
+        """Takes over a new incarnation: roles that etcd gave to the old one end."""
         for partition in list(self.partitions.values()):
             partition.stop_leading()
         self._opener.registered()
@@ -258,7 +264,7 @@ class ReplicaManager:
             self._apply(partition_id)
 
     def etcd_was_restored(self) -> None:
-        """Every role was given by an etcd that is no more."""
+        """Steps down everywhere: all roles were given by etcd as it was before the restore."""
         for partition in self.partitions.values():
             partition.etcd_was_restored()
 
@@ -286,7 +292,7 @@ class ReplicaManager:
             self._apply(PartitionId(topic.topic_id, number))
 
     def _apply(self, partition_id: PartitionId) -> None:
-        """Brings one partition to what the view says."""
+        """Gives one partition the state that the view says."""
         if self._closing:
             return
         entry = self._view.partitions.get(partition_id)
@@ -315,7 +321,7 @@ class ReplicaManager:
         if partition is not None:
             partition.saw_epoch(state.leader_epoch)
         if partition_id in self._opening:
-            return  # looked at again when that is over
+            return  # `_apply` is called again at its end
         if partition is not None or self._disk.exists(self.directory_of(state.topic, partition_id)):
             self._opening[partition_id] = None
             self._tasks.spawn(self._remove(partition_id, state.topic), "remove-replica")
@@ -380,20 +386,20 @@ class ReplicaManager:
     # ------------------------------------------------------------ opening and closing
 
     async def prepare(self) -> None:
-        """Before anything is opened. Raises `StorageError`."""
+        """Prepares the folder of logs, before any is opened. Raises `StorageError`."""
         self._disk.make_dirs(self._config.log_dir)
         sweep(self._disk, self._config.log_dir)
         await self._disk.sync_dir("")  # else a power cut could take every log with the folder's name
 
     def directory_of(self, topic: str, partition_id: PartitionId) -> str:
-        """Where a partition's log lies."""
+        """Returns the directory of a partition's log."""
         return self._opener.directory_of(topic, partition_id)
 
     def _is_used(self, partition_id: PartitionId) -> bool:
         return partition_id in self.partitions or partition_id in self._opening
 
     async def _open(self, partition_id: PartitionId, rescan: bool = False) -> None:
-        """Tries until it succeeds, with growing pauses: one log that cannot be opened keeps nobody else from service."""
+        """Opens a log; tries until it succeeds, with growing pauses, while other partitions are served."""
         pause_s = _RETRY_S
         while not self._closing:
             topic = self._view.topic_by_id(partition_id.topic_id)
@@ -421,12 +427,12 @@ class ReplicaManager:
         self._apply(partition_id)
 
     async def lower_claim(self, partition: LocalPartition) -> None:
-        """Before a log is copied anew from its leader."""
+        """Lowers the claim of a log before it is copied again from its leader."""
         await self._opener.will_be_reset(partition)
 
     @property
     def _newest_incarnation(self) -> int:
-        """Ours, or, before this process has one, the lowest that it can get."""
+        """This process's incarnation, or, before it has one, the lowest that it can get."""
         return self._me().incarnation or self._view.revision + 1
 
     async def _reopen(self, partition_id: PartitionId) -> None:
@@ -443,9 +449,9 @@ class ReplicaManager:
         await self._open(partition_id, rescan=is_rotten)
 
     async def _without_topic(self, partition: LocalPartition) -> None:
-        """Serves a log no more; to the trash with it when its topic was deleted. Nobody opens it meanwhile: see `_opening`."""
+        """Closes a log whose topic is not in etcd, and trashes it if the topic was deleted. `_opening` keeps it closed."""
         if self.partitions.get(partition.id) is not partition:
-            return  # being opened anew: that ends without a topic
+            return  # being opened again, which ends without a topic
         del self.partitions[partition.id]
         name = f"{partition.topic}-{partition.id.partition}"
         partition.stop_leading(UnknownTopicError("the topic is not in etcd", topic=partition.topic))
@@ -465,7 +471,7 @@ class ReplicaManager:
         self._apply(partition.id)
 
     async def _remove(self, partition_id: PartitionId, topic: str) -> None:
-        """See `replica_deletion`. Nobody opens the log meanwhile: it is in `_opening`."""
+        """Removes a replica that was moved away (`replica_deletion`). `_opening` keeps its log closed meanwhile."""
         partition = self.partitions.pop(partition_id, None)
         try:
             if await is_moved_away(self._metadata, self._view, partition_id, self._config.broker_id):
@@ -477,7 +483,7 @@ class ReplicaManager:
                 self._opener.forget(partition_id)
             elif partition is not None and (partition.failed is None or partition_id in self._failed_under):
                 self.partitions[partition_id] = partition
-            elif partition is not None:  # it failed, and there is a new incarnation since: opened anew
+            elif partition is not None:  # it failed, and there is a new incarnation since: opened again
                 await partition.close(clean=False)
         except OncelogError as error:
             _log.warning("removing the replica of %s-%d: %s", topic, partition_id.partition, error)
@@ -506,7 +512,7 @@ class ReplicaManager:
     # ------------------------------------------------------------ asked by handlers
 
     def find(self, partition_id: PartitionId) -> LocalPartition:
-        """A local partition. Raises `UnknownTopicError`, or what `require_leader` does when it is not here."""
+        """Returns a local partition. Raises `NotLeaderError` when it is not here, or as `require_leader` does."""
         partition = self.partitions.get(partition_id)
         if partition is None:
             self._view.require_leader(partition_id)
@@ -518,7 +524,7 @@ class ReplicaManager:
         return partition
 
     def status(self, partition_id: PartitionId) -> ReplicaState:
-        """How far a log goes, and what it vouches for. Raises `StorageError`."""
+        """Returns the end of a log, and its claims. Raises `StorageError`."""
         partition = self.partitions.get(partition_id)
         if partition is None or partition.failed is not None or partition.exclusive.locked():
             why = self.unopened.get(partition_id)
@@ -526,12 +532,12 @@ class ReplicaManager:
         return self._opener.status(partition)
 
     def min_insync_of(self, topic: str) -> int:
-        """`min_insync_replicas` of a topic by name."""
+        """Returns `min_insync_replicas` of a topic by name."""
         return min_insync_of(self._view, topic, self.defaults)
 
     @property
     def recovered(self) -> bool:
-        """Every replica that etcd gives this broker is open, or was tried once; false before the first listing."""
+        """True when every replica that etcd gives this broker is open, or was tried once; False before the first listing."""
         if not self._view.revision:
             return False
         mine = (p for p, entry in self._view.partitions.items() if self._config.broker_id in entry.value.replicas)
@@ -541,7 +547,7 @@ class ReplicaManager:
     # ------------------------------------------------------------ housekeeping
 
     def tick(self) -> None:
-        """Answers whoever waited too long, for followers or for the disk."""
+        """Fails the requests that have waited too long, for followers or for the disk."""
         self.disk_watch.look()
         now_ms = self._clock.monotonic_ms()
         for leadership in list(self.led):
@@ -551,7 +557,7 @@ class ReplicaManager:
                 self.bugs.met("task", error, f"time-outs of {leadership.partition}")
 
     def look_at_isrs(self) -> None:
-        """Shrinks and grows ISRs, and syncs what is due."""
+        """Shrinks and grows ISRs, and starts syncs that are due."""
         self._give_way()
         for leadership in list(self.led):
             try:
@@ -561,13 +567,12 @@ class ReplicaManager:
         for partition in self.partitions.values():
             self._sealer.look(partition)
             if partition.failed is None and partition.log.failed is not None:
-                # Found by a read (a follower's feed, a snapshot): whoever read could not act on it.
-                partition.fail(partition.log.failed)
+                partition.fail(partition.log.failed)  # found by a read, which could not act on it
             elif partition.failed is None and partition.log.wants_sync:
                 partition.sync.request()
 
     def _give_way(self) -> None:
-        """Members from which this broker is cut off lead on: silent to it for longer than a dead one stays registered."""
+        """Hands over to members that are silent for longer than a dead one stays registered: this broker is cut off."""
         now_ms = self._clock.monotonic_ms()
         alive = self._cluster.contacts.silent(self._config.session_timeout_ms + _LEASE_LATE_MS)
         isolated = [led for led in self.led if led.replicas.must_give_way(now_ms, alive)] if alive else []
@@ -577,7 +582,7 @@ class ReplicaManager:
             self._tasks.spawn(self.hand_over.give_away(isolated, leaves=False, to=alive), "give-way")
 
     async def trim(self) -> None:
-        """Retention over all partitions, one after the other. By most brokers' clocks: a leader's deletions are everybody's."""
+        """Applies retention to all partitions, by most brokers' clocks: followers repeat a leader's deletions."""
         for partition in list(self.partitions.values()):
             try:
                 await partition.trim(self._cluster.contacts.cluster_now_ms())

@@ -3,12 +3,13 @@
 Below the minimum nothing is committed. So the log, synced once, holds every committed record until the ISR is at the minimum
 again, whatever its machine loses after that: `<log>/seal.json` says so to the next process (`ReplicaState.standing`).
 
-Rule 1: sealed is what was synced while nothing could be committed: synced first, then the high watermark is held still, then
-        the file is written.
-Rule 2: nothing is committed before the file is gone from the disk, durably (`ReplicaSet.is_sealed`).
-Rule 3: a seal is good for one leader epoch. When another broker leads, or this one anew, etcd names another epoch and the
+Rule 1: a log is sealed in this order, while nothing can be committed: it is synced, the high watermark is stopped, the file
+        is written.
+Rule 2: nothing is committed before the file is removed from the disk, durably (`ReplicaSet.is_sealed`).
+Rule 3: a seal is valid for one leader epoch. When another broker leads, or this one again, etcd names another epoch and the
         seal proves nothing, whenever it is written or removed.
-Rule 4: a log that is made anew, dropped or has failed has no seal. Whoever cannot remove one from the disk leads no more.
+Rule 4: a log that is created again, dropped or has failed has no seal. A leader that cannot remove its seal from the disk
+        stops leading.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from oncelog_runtime.process.tasks import TaskOwner
 _log = logging.getLogger(__name__)
 _VERSION: Final = 1
 _SEALED_AT_ONCE: Final = 4
-"""A broker may fall below the minimum with all that it leads; who is waited for comes first."""
+"""Few at once: all partitions led here may fall below the minimum together, and appends need the disk first."""
 
 
 class Sealer:
-    """Seals and unseals what is led here; asked again from time to time, since a disk may refuse."""
+    """Seals and unseals the partitions led here; `look` is called at intervals, since a disk may refuse."""
 
     def __init__(self, disk: Disk, watch: DiskWatch, tasks: TaskOwner) -> None:
         self._disk = disk
@@ -45,7 +46,7 @@ class Sealer:
         self._slots = asyncio.Semaphore(_SEALED_AT_ONCE)
 
     def look(self, partition: LocalPartition) -> None:
-        """Begins what is due."""
+        """Starts to seal or unseal a partition if that is due."""
         leadership = partition.leadership
         if leadership is None or leadership.ended is not None or leadership in self._busy:
             return
@@ -72,9 +73,9 @@ class Sealer:
     async def _sync_and_seal(self, partition: LocalPartition, leadership: Leadership) -> None:
         end_offset = partition.log.log_end_offset
         await partition.sync.wait(end_offset)
-        async with partition.exclusive:  # nobody leads or opens this log anew while the file is written
+        async with partition.exclusive:  # no new leadership or opening while the file is written
             if leadership.ended is not None or not leadership.replicas.may_seal(end_offset):
-                return  # looked at again with the next change of the ISR, or soon
+                return  # the next `look` decides again
             leadership.replicas.seal()
             partition.seal = Seal(leadership.replicas.me.incarnation, leadership.epoch, end_offset)
             with self._watch.sync(is_waited_for=False):
@@ -87,7 +88,7 @@ class Sealer:
         except StorageError as error:
             partition.fail(error)
         else:
-            if partition.leadership is leadership:  # else a later one may have sealed the log again
+            if partition.leadership is leadership:  # else a later leadership may have sealed the log again
                 partition.seal = None
                 leadership.unsealed()
         finally:
@@ -98,7 +99,7 @@ class Sealer:
 
 
 def read_seal(disk: Disk, directory: str) -> Seal | None:
-    """The seal of one log; None without one, or when it cannot be read."""
+    """Reads the seal of one log; None without one, or when it cannot be read."""
     path = f"{directory}/{SEAL}"
     try:
         if not disk.exists(path):
@@ -110,12 +111,12 @@ def read_seal(disk: Disk, directory: str) -> Seal | None:
 
 
 async def write_seal(disk: Disk, directory: str, seal: Seal) -> None:
-    """Durably. Raises `StorageError`."""
+    """Writes a seal, durably. Raises `StorageError`."""
     value = {"version": _VERSION, **seal._asdict()}
     await disk.write_atomic(f"{directory}/{SEAL}", json.dumps(value, sort_keys=True).encode())
 
 
 async def remove_seal(disk: Disk, directory: str) -> None:
-    """Durably; absent is fine. It needs no room, so a full disk does not keep it. Raises `StorageError`."""
+    """Removes a seal, durably, if there is one. That needs no room, so a full disk allows it. Raises `StorageError`."""
     disk.remove(f"{directory}/{SEAL}")
     await disk.sync_dir(directory)

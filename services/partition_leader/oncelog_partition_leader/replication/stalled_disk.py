@@ -1,11 +1,11 @@
-"""What a broker does while its disk is stalled: others lead and acknowledge, until the disk answers again.
+"""Lets other brokers lead and acknowledge while this broker's disk is stalled, until the disk answers again.
 
-Rule 1: partitions that acknowledge what is synced (`flush_mode=fsync`) are left, as leader and as member of the ISR: no
-        write of theirs could be acknowledged meanwhile. Of the others the leaderships are given away, and it stays in
+Rule 1: the broker leaves partitions that acknowledge synced records (`flush_mode=fsync`), as leader and as member of the
+        ISR: no write of theirs could be acknowledged meanwhile. Of the others it gives the leaderships away, and stays in
         their ISRs: their acknowledgements never waited for this disk.
-Rule 2: nothing is claimed of what was not synced. The sync that does not end goes on; when it ends, the broker follows
+Rule 2: nothing is claimed about unsynced records. The sync that does not end continues; when it ends, the broker follows
         the new leaders and joins their ISRs as every follower does. A restart meanwhile is an unclean one.
-Rule 3: where nobody else can lead it stays, and refuses what it could not acknowledge.
+Rule 3: where no other replica can lead it stays leader, and refuses requests that it could not acknowledge.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ async def give_way(
     led: Mapping[Leadership, None],
     me: Callable[[], BrokerRef],
 ) -> None:
-    """Gives away what `me` leads, and leaves what it cannot acknowledge; returns when the disk answers again."""
+    """Gives away the leaderships of `me`, and leaves the ISRs of rule 1; returns when the disk answers again."""
     while watch.stalled:
         await hand_over.leave(
             [name for name, partition in list(partitions.items()) if _must_leave(partition, view, me())]

@@ -1,1 +1,1 @@
-"""The broker's remote methods: wire messages in, calls of the domain, wire messages out."""
+"""The broker's remote methods: they translate wire messages to calls of the domain, and results back."""

@@ -1,4 +1,4 @@
-"""The broker's remote methods for operators: altering topics, options in force, what stands in a partition.
+"""The broker's remote methods for operators: altering topics, options in force, offsets and state of partitions.
 
 Rule: as in `service`, a handler checks the form, submits, and waits; it may be cancelled at any await.
 """
@@ -32,7 +32,7 @@ from oncelog_runtime.serving.topic_access import TopicOperation, require_access
 
 
 class AdminService:
-    """See the module."""
+    """The handlers of these methods."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class AdminService:
         self._once = once
 
     def register(self, server: RpcServer) -> None:
-        """Hands every method to the server."""
+        """Registers every method with the server."""
         table: list[tuple[MethodSpec[Any, Any], Serve]] = [
             (methods.ALTER_TOPIC, self.alter_topic),
             (methods.DESCRIBE_TOPIC_CONFIGS, self.describe_topic_configs),
@@ -61,7 +61,7 @@ class AdminService:
             server.register(spec.name, handler_of(spec, serve))
 
     async def alter_topic(self, request: pb.AlterTopicRequest, _payload: Buffer) -> tuple[pb.AlterTopicReply, Buffer]:
-        """Controller only. Answers when every live broker has the change, and new partitions their leaders."""
+        """Alters a topic, on the controller. Answers when every live broker has the change and new partitions have leaders."""
         require_access(request.topic, TopicOperation.ALTER)
         require_controller(self._controller, self._view)
         return await self._once.run(request.call, self._controller.term, lambda: self._alter(request)), b""
@@ -97,7 +97,7 @@ class AdminService:
     async def describe_topic_configs(
         self, request: pb.DescribeTopicConfigsRequest, _payload: Buffer
     ) -> tuple[pb.DescribeTopicConfigsReply, Buffer]:
-        """Options in force, with their source."""
+        """Answers with the options in force, and their source."""
         reply = pb.DescribeTopicConfigsReply()
         for name in request.topics:
             answer = reply.topics.add(topic=name)
@@ -116,7 +116,7 @@ class AdminService:
     async def describe_partitions(
         self, request: pb.DescribePartitionsRequest, _payload: Buffer
     ) -> tuple[pb.DescribePartitionsReply, Buffer]:
-        """Of the partitions that this broker leads; another's error stands in its item."""
+        """Describes the partitions that this broker leads; any other one gets an error in its item."""
         reply = pb.DescribePartitionsReply()
         for item in request.partitions:
             answer = reply.partitions.add(topic_id=item.topic_id, partition=item.partition)
@@ -143,7 +143,7 @@ class AdminService:
 
 
 def options_of(entries: Iterable[pb.ConfigEntry]) -> dict[str, str]:
-    """Raises `InvalidRequestError` for an option that is given twice."""
+    """Returns the options by name. Raises `InvalidRequestError` for an option that is given twice."""
     options: dict[str, str] = {}
     for entry in entries:
         if entry.name in options:

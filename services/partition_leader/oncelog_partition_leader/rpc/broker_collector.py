@@ -1,8 +1,8 @@
-"""What a scrape reads from a broker: its replicas, and as controller the cluster.
+"""The metrics that a scrape reads from a broker: its replicas, and on the controller the cluster.
 
-Rule 1: a partition is told of by its leader alone, so sums over brokers count nothing twice; what is about the whole
-        cluster is told by the controller and is 0 elsewhere.
-Rule 2: all numbers of a partition are of one instant; those of two partitions may not be (the loop turns between them).
+Rule 1: only the leader exports a partition's series, so sums over brokers count nothing twice; the controller exports those
+        about the whole cluster, which are 0 on other brokers.
+Rule 2: all numbers of a partition are of one instant; those of two partitions may not be (other tasks run in between).
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ class _Totals:
     log_bytes: int = 0
     labels: list[str] = field(default_factory=list)
     columns: tuple[list[int], ...] = field(default_factory=lambda: tuple([] for _ in _COLUMNS))
-    """A number per partition each: lists of plain numbers are nothing to the garbage collector."""
+    """One number per partition in each: the garbage collector does not look into lists of plain numbers one by one."""
 
 
 class BrokerCollector:
-    """`collect` is a `metrics.Collector`."""
+    """Collects the metrics of one broker; `collect` is a `metrics.Collector`."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class BrokerCollector:
         self._late_after_ms = config.transaction_max_timeout_ms + LATE_MARGIN_MS
 
     def collect(self) -> Iterator[Family | None]:
-        """Everything about this broker."""
+        """Yields all metrics of this broker; None lets other tasks run."""
         totals = _Totals()
         for count, partition in enumerate(list(self._replicas.partitions.values()), 1):
             self._look(partition, totals)
@@ -157,7 +157,7 @@ class BrokerCollector:
         yield Family(names.STORAGE, [(labels_of(names.STORAGE, state), value) for state, value in states.items()])
 
     def _traffic(self) -> Iterator[Family | None]:
-        """Counters by topic; those of a topic that is gone go with it."""
+        """Yields the counters by topic; those of a deleted topic are dropped."""
         traffic = self._replicas.metrics.traffic
         for topic in [topic for topic in traffic if topic not in self._view.topics]:
             del traffic[topic]

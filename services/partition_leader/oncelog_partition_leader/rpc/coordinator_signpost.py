@@ -1,9 +1,10 @@
-"""The Coordinator's methods for clients, as a broker answers them: with the address of the coordinator to go to.
+"""The Coordinator's methods for clients, as a broker answers them: with the address of the coordinator to call.
 
-Rule 1: any address of the cluster is a good beginning: a caller with generated stubs follows `go_to` from there, and never
-        computes which shard a transactional id or a group belongs to.
-Rule 2: nothing is forwarded: the caller hears each outcome from who decided it, and keeps the address for its next calls.
-Rule 3: methods about the coordinator that is asked itself (lists, drain) are not served here.
+Rule 1: a client may start at any address of the cluster: a caller with generated stubs follows `go_to` from there, and
+        never computes the shard of a transactional id or a group.
+Rule 2: nothing is forwarded: the caller gets each outcome from the process that decided it, and keeps the address for its
+        next calls.
+Rule 3: methods about one coordinator process itself (lists, drain) are not served here.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from oncelog_runtime.security.gate import Serve, handler_of
 from oncelog_runtime.serving.signpost import Signpost
 
 Place = tuple[str, str]
-"""(kind of shard, the name that decides which one); an empty name: any coordinator."""
+"""(kind of shard, the name that determines the shard); an empty name: any coordinator."""
 
 
 def _transactional_id(request: Any) -> Place:
@@ -67,14 +68,14 @@ PLACES: Final[tuple[tuple[MethodSpec[Any, Any], Callable[[Any], Place]], ...]] =
 
 
 class CoordinatorSignpost:
-    """See the module."""
+    """Answers the Coordinator's methods with an address."""
 
     def __init__(self, view: ClusterView, signpost: Signpost) -> None:
         self._view = view
         self._signpost = signpost
 
     def register(self, server: RpcServer) -> None:
-        """Hands every method to the server."""
+        """Registers every method with the server."""
         for spec, place_of in PLACES:
             server.register(spec.name, handler_of(spec, self._serve(place_of)))
 

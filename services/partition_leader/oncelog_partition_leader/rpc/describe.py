@@ -1,7 +1,7 @@
-"""What operators are told of a partition: its ends, its producers, and how many records a reader still has before it.
+"""Describes a partition for operators: its offsets, its producers, and the number of records that a reader has not read.
 
-Rule: `count_records` reads batch headers, not records, and stops at a bound; an operator's question never holds up the
-broker. Between two pieces of the log others get a turn.
+Rule: `count_records` reads batch headers, not records, and stops at a bound, so that an operator's request never holds up
+        the broker. Other tasks run between two pieces of the log.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from oncelog_partition_leader.log.partition_log import PartitionLog
 from oncelog_partition_leader.partition.leadership import Leadership
 
 COUNT_BYTES_MAX: Final = 16 << 20
-"""How much of a log one count reads."""
+"""The most of a log that one count reads."""
 _PIECE_BYTES: Final = 256 << 10
 
 
 def producers_reply(states: ProducerStates) -> pb.DescribeProducersReply:
-    """Active producers outside of transactions, then the writers of open ones, and the open transactions."""
+    """Lists active producers outside of transactions, then the writers of open ones, and the open transactions."""
     reply = pb.DescribeProducersReply()
     for producer_id, entry in states.producers.live.items():
         reply.producers.add(
@@ -59,7 +59,7 @@ def producers_reply(states: ProducerStates) -> pb.DescribeProducersReply:
 
 
 def describe(leadership: Leadership, answer: pb.DescribedPartition) -> None:
-    """The ends of a led log, from one instant."""
+    """Fills in the offsets of a led log, all from one instant."""
     log = leadership.log
     answer.leader_epoch = leadership.epoch
     answer.log_start_offset = log.log_start_offset
@@ -72,9 +72,9 @@ def describe(leadership: Leadership, answer: pb.DescribedPartition) -> None:
 
 
 async def count_records(log: PartitionLog, start: int, end: int, bytes_max: int = COUNT_BYTES_MAX) -> tuple[int, int]:
-    """(records that a read_committed reader gets from `start` on, the offset up to which was counted).
+    """Counts records; returns (those that a read_committed reader gets from `start` on, the offset where the count ended).
 
-    `end`: the last stable offset; the count ends there, or where `bytes_max` are read. Raises `StorageError`.
+    `end`: the last stable offset; the count ends there, or when `bytes_max` are read. Raises `StorageError`.
     """
     offset = min(max(start, log.log_start_offset), end)
     records = read = 0
@@ -105,7 +105,7 @@ def _headers(data: Buffer) -> list[BatchHeader]:
 
 
 def _visible(header: BatchHeader, start: int, aborted: list[AbortedEntry]) -> int:
-    """Records of a batch at or above `start` that a read_committed reader gets."""
+    """Counts the records of a batch at or above `start` that a read_committed reader gets."""
     if header.is_control:
         return 0
     if header.is_transactional and any(

@@ -1,11 +1,11 @@
 """Reads: fetch with long polling, offsets by time, ends of epochs.
 
-Rule 1: `read_committed` ends at the last stable offset, `read_uncommitted` at the high watermark; both from the same
-        instant, with no await between.
-Rule 2: a range that lost records in a power cut is an error with its name, unless the reader says that it skips it.
-Rule 3: one partition's error answers the request at once and fails nothing else of it.
-Rule 4: what an answer takes is paid for (`Admission`) before it is read: where there is little room it holds fewer partitions
-        and bytes, where there is none it waits its turn. Without a batch nobody holds anything.
+Rule 1: `read_committed` ends at the last stable offset, `read_uncommitted` at the high watermark; both are taken at the
+        same instant, with no await between.
+Rule 2: a range that lost records in a power cut is a named error, unless the request says that it skips such ranges.
+Rule 3: one partition's error answers the request at once, and does not fail the other partitions.
+Rule 4: the memory of an answer is reserved (`Admission`) before it is read: with little room the answer has fewer partitions
+        and bytes, without any the request waits for its turn. A request that waits for data reserves nothing.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Reader:
                     self._count(request, found.reply)
                     return found.reply, found.payload()
                 admission.keep(0)
-                del found  # what waits holds nothing
+                del found  # a waiting request holds no data
                 poll = poll or self._listen(request)
                 await self._wait(poll, request, deadline_ms)
         finally:
@@ -86,7 +86,7 @@ class Reader:
                 poll.close()
 
     def _check_partitions(self, request: pb.FetchRequest) -> None:
-        """Bounded, and each partition once: an answer is as long as its question."""
+        """Refuses too many partitions and repeated ones: the length of an answer follows from its request."""
         limit = self._config.fetch_partitions_max
         if len(request.partitions) > limit:
             raise InvalidRequestError(
@@ -110,9 +110,9 @@ class Reader:
         return LongPoll([found.get(PartitionId(item.topic_id, item.partition)) for item in request.partitions])
 
     async def _wait(self, poll: LongPoll, request: pb.FetchRequest, deadline_ms: int) -> None:
-        """Until one of the request's partitions has something for it, or the time is over.
+        """Waits until one of the request's partitions has data for it, or its time has passed.
 
-        A request for many partitions that is not content with what it finds looks at all of them less often.
+        A request for many partitions that waits for `min_bytes` looks at all of them less often.
         """
         pause_ms = len(request.partitions) // _PARTITIONS_PER_MS
         if pause_ms and request.min_bytes > 1:
@@ -123,7 +123,7 @@ class Reader:
                 return
 
     def _is_news(self, request: pb.FetchRequest, item: pb.FetchPartition) -> bool:
-        """The answer about this partition would not be an empty one."""
+        """Returns True when the answer for this partition would not be empty."""
         try:
             leadership = self._replicas.find(PartitionId(item.topic_id, item.partition)).require_leadership(
                 item.leader_epoch
@@ -137,7 +137,7 @@ class Reader:
         return item.fetch_offset < limit
 
     def _collect(self, request: pb.FetchRequest, admission: Admission) -> _Found:
-        """What is there now and has room, paid for. No await in between, so the room does not change meanwhile."""
+        """Reads the data that exists now and has room, and reserves its memory. Without an await the room cannot change."""
         found = _Found(pb.FetchReply())
         most = self._config.fetch_reply_bytes
         left = min(request.max_bytes or most, most, admission.answer_bytes_max or most)
@@ -165,7 +165,7 @@ class Reader:
     def _read(
         self, request: pb.FetchRequest, item: pb.FetchPartition, answer: pb.FetchedPartition, left: int, room: int
     ) -> Buffer:
-        """Up to `left` bytes, or one batch if it has `room`. Raises `NoRoomError` and the partition's trouble."""
+        """Reads up to `left` bytes, or one batch if it has `room`. Raises `NoRoomError` and the partition's errors."""
         partition = self._replicas.find(PartitionId(item.topic_id, item.partition))
         require_access(partition.topic, TopicOperation.READ)
         leadership = partition.require_leadership(item.leader_epoch)
@@ -202,7 +202,7 @@ class Reader:
         answer: pb.FetchedPartition,
         room: int,
     ) -> Buffer:
-        """What lies before a transaction that lost records; at the loss itself its error."""
+        """Reads the data before a transaction that lost records; at the loss itself it raises the error."""
         before = lost.first_offset > offset
         data = self._read_log(partition, offset, max_bytes, lost.first_offset, room) if before else b""
         if not len(data):
@@ -228,7 +228,7 @@ class Reader:
     # ------------------------------------------------------------ offsets
 
     async def list_offsets(self, request: pb.ListOffsetsRequest) -> pb.ListOffsetsReply:
-        """Raises `InvalidRequestError`; a partition's own trouble stands in its item."""
+        """Looks offsets up. Raises `InvalidRequestError`; a partition's own error is in its item."""
         _check_isolation(request.isolation_level)
         refusals = await self._confirm(request)
         reply = pb.ListOffsetsReply()
@@ -241,16 +241,16 @@ class Reader:
         return reply
 
     async def _confirm(self, request: pb.ListOffsetsRequest) -> dict[Leadership, OncelogError]:
-        """Why the ends of these logs cannot be told: whoever may be deposed does not know them.
+        """Confirms these leaderships; returns the errors of those that may be deposed, which do not know the end of the log.
 
-        All are asked at once, each once however often it is named, and who gets no answer waits as long as one.
+        All are confirmed at the same time, each once however often it is named, so that several take no longer than one.
         """
         asked = dict.fromkeys(filter(None, (self._leading(item) for item in request.partitions)))
         refusals = await asyncio.gather(*(_refusal_of(leadership) for leadership in asked))
         return {led: refusal for led, refusal in zip(asked, refusals, strict=True) if refusal is not None}
 
     def _leading(self, item: pb.ListOffsetsPartition) -> Leadership | None:
-        """The leadership whose end the caller asks for and may hear of; the others are refused one by one later."""
+        """Returns the leadership whose end the caller asks for and may see; None for others, which are refused later."""
         if item.timestamp_ms == _EARLIEST:
             return None
         try:
@@ -296,7 +296,7 @@ class Reader:
             answer.leader_epoch = log.epochs.epoch_of(found[0])
 
     def offset_for_leader_epoch(self, request: pb.OffsetForLeaderEpochRequest) -> pb.OffsetForLeaderEpochReply:
-        """Where an epoch ended. Raises `UnknownLeaderEpochError` for one that is not known here yet."""
+        """Answers with the end offset of an epoch. Raises `UnknownLeaderEpochError` for one that is not known here yet."""
         partition = self._replicas.find(PartitionId(request.topic_id, request.partition))
         require_access(partition.topic, TopicOperation.DESCRIBE)
         leadership = partition.require_leadership()
@@ -309,7 +309,7 @@ class Reader:
 
 
 class _Found:
-    """One look at all partitions of a request."""
+    """The result of one look at all partitions of a request."""
 
     __slots__ = ("_bulks", "lacks", "reply", "size", "urgent")
 
@@ -321,12 +321,12 @@ class _Found:
         self._bulks: list[Buffer] = []
 
     def add(self, data: Buffer) -> None:
-        """The bytes of the partition that was added last."""
+        """Adds the bytes of the next partition."""
         self._bulks.append(data)
         self.size += len(data)
 
     def payload(self) -> Buffer:
-        """All bytes, in the order of the partitions."""
+        """Returns all bytes, in the order of the partitions."""
         return self._bulks[0] if len(self._bulks) == 1 else b"".join(self._bulks)
 
 

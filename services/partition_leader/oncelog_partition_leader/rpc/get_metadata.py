@@ -1,4 +1,4 @@
-"""What clients are told of the cluster, from this broker's view of etcd."""
+"""Answers clients' requests for metadata, from this broker's view of etcd."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from oncelog_runtime.serving.topic_access import TopicOperation, require_access
 
 
 def to_ref(ref: BrokerRef) -> types_pb2.BrokerRef:
-    """The wire form."""
+    """Returns the wire form."""
     return types_pb2.BrokerRef(broker_id=ref.broker_id, incarnation=ref.incarnation)
 
 
 def metadata_reply(view: ClusterView, request: pb.GetMetadataRequest, listener: str) -> pb.GetMetadataReply:
-    """Brokers, shards, and the topics that were asked for; an unknown one carries its error.
+    """Makes the answer: brokers, shards, and the requested topics; an unknown one carries its error.
 
     Addresses are those of `listener`; producer id services have an internal one only.
     """

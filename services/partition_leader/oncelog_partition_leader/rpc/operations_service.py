@@ -1,4 +1,4 @@
-"""Remote methods for operators: draining this broker, and (on the controller) moving replicas. Form is checked here only."""
+"""Remote methods for operators: draining this broker, and (on the controller) moving replicas. Only form is checked here."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _STANDINGS: Final = {
 
 
 class OperationsService:
-    """See the module."""
+    """The handlers of these methods."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class OperationsService:
         )
 
     def register(self, server: RpcServer) -> None:
-        """Hands every method to the server."""
+        """Registers every method with the server."""
         table: list[tuple[MethodSpec[Any, Any], Serve]] = [
             (methods.DRAIN_BROKER, self.drain_broker),
             (methods.REASSIGN_PARTITIONS, self.reassign_partitions),
@@ -70,7 +70,7 @@ class OperationsService:
     async def drain_broker(
         self, request: pb.DrainBrokerRequest, _payload: Buffer
     ) -> tuple[pb.DrainBrokerReply, Buffer]:
-        """Starts, cancels or looks. Raises `DrainingElsewhereError`, `StaleBrokerEpochError` when another one is meant."""
+        """Starts, cancels or shows the drain. Raises `DrainingElsewhereError`; `StaleBrokerEpochError` on the wrong broker."""
         me = self._me()
         if request.HasField("broker_id") and request.broker_id != me.broker_id:
             address = self._controller.signpost.broker(request.broker_id)
@@ -111,7 +111,7 @@ class OperationsService:
     async def reassign_partitions(
         self, request: pl.ReassignPartitionsRequest, _payload: Buffer
     ) -> tuple[pl.ReassignPartitionsReply, Buffer]:
-        """Each partition by itself; what was refused is in the answer."""
+        """Starts or cancels moves, each partition by itself; refusals are in the answer."""
         require_controller(self._controller, self._view)
         return await self._once.run(request.call, self._controller.term, lambda: self._reassign(request)), b""
 
@@ -128,7 +128,7 @@ class OperationsService:
     async def list_reassignments(
         self, _request: pl.ListReassignmentsRequest, _payload: Buffer
     ) -> tuple[pl.ListReassignmentsReply, Buffer]:
-        """By topic and partition."""
+        """Lists the moves, by topic and partition."""
         reply = pl.ListReassignmentsReply()
         for (topic_id, partition), move in sorted(self._view.reassignments.items()):
             entry = self._view.partitions.get(PartitionId(topic_id, partition))
@@ -146,7 +146,7 @@ class OperationsService:
     async def transfer_leadership(
         self, request: pl.TransferLeadershipRequest, _payload: Buffer
     ) -> tuple[pl.TransferLeadershipReply, Buffer]:
-        """See `Controller.transfer`."""
+        """See `Elections.transfer`."""
         require_controller(self._controller, self._view)
         place = PartitionId(request.topic_id, request.partition)
         epoch = request.leader_epoch if request.HasField("leader_epoch") else None
@@ -186,7 +186,7 @@ class OperationsService:
     async def decommission_brokers(
         self, request: pl.DecommissionBrokersRequest, _payload: Buffer
     ) -> tuple[pl.DecommissionBrokersReply, Buffer]:
-        """Starts, cancels or looks. Raises as `Balancer.decommission` does."""
+        """Starts, cancels or shows the decommission of brokers. Raises as `Balancer.decommission` does."""
         require_controller(self._controller, self._view)
         balancer, term = self._controller.balancer, self._controller.term
         if request.action == pl.DECOMMISSION_ACTION_START:

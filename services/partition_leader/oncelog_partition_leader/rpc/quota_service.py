@@ -1,7 +1,7 @@
-"""Quotas as operators set them: the methods of `Security` about how much a principal may do.
+"""Remote methods by which operators set quotas: the methods of `Security` about how much a principal may do.
 
-Rule: a change is one commit of the controller; every process counts by it within moments, and the controller before it answers
-where access rules are on. Callers may look their own limits up, which they meet anyway.
+Rule: a change is one commit of the controller; it is in force in every process within moments, and in the controller before
+        it answers, if access rules are on. Callers may look up their own limits, which they would find out anyway.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from oncelog_runtime.serving.once import Once
 from oncelog_runtime.serving.quotas import subject_of
 
 SUBJECTS_MAX: Final = 100
-"""Of one request: etcd takes so many writes at once."""
+"""The most of one request: etcd limits the writes of one commit."""
 STORED_MAX: Final = 10_000
 _IN_FORCE_MS: Final = 5_000
 
 
 class QuotaService:
-    """See the module. `security` None: access rules are off, and nobody is asked who he is."""
+    """The handlers of these methods. `security` None: access rules are off, and callers are not authenticated."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class QuotaService:
         self._once = once
 
     def register(self, server: RpcServer) -> None:
-        """Hands every method to the server."""
+        """Registers every method with the server."""
         table: list[tuple[MethodSpec[Any, Any], Serve]] = [
             (methods.ALTER_QUOTAS, self.alter_quotas),
             (methods.LIST_QUOTAS, self.list_quotas),
@@ -64,7 +64,7 @@ class QuotaService:
     async def alter_quotas(
         self, request: pb.AlterQuotasRequest, _payload: Buffer
     ) -> tuple[pb.AlterQuotasReply, Buffer]:
-        """Raises `InvalidRequestError` for the first item that is not legal."""
+        """Sets and removes quotas. Raises `InvalidRequestError` for the first item that is not legal."""
         require_controller(self._controller, self._view)
         removed = await self._once.run(request.call, self._controller.term, lambda: self._alter(request))
         return pb.AlterQuotasReply(removed=removed), b""
@@ -88,7 +88,7 @@ class QuotaService:
         return removed
 
     async def list_quotas(self, _request: pb.ListQuotasRequest, _payload: Buffer) -> tuple[pb.ListQuotasReply, Buffer]:
-        """Everything that was set."""
+        """Lists all quotas that were set."""
         _, known = await self._stored()
         reply = pb.ListQuotasReply()
         for quota in sorted(known.quotas.values(), key=lambda quota: quota.subject):
@@ -100,7 +100,7 @@ class QuotaService:
     async def describe_quota(
         self, request: pb.DescribeQuotaRequest, _payload: Buffer
     ) -> tuple[pb.DescribeQuotaReply, Buffer]:
-        """Empty: the caller's own. Whoever asks about himself is told his limits, not whose quota they come from."""
+        """Shows a subject's limits; an empty subject is the caller, who gets his limits without the quotas behind them."""
         call = CALL.get()
         own = subject_of(call) if call is not None else ""
         subject = check_subject(request.subject) if request.subject else own
@@ -113,7 +113,7 @@ class QuotaService:
     # ------------------------------------------------------------ etcd
 
     async def _stored(self) -> tuple[dict[str, int], Stored]:
-        """(mod revision of each key, what stands there)."""
+        """Reads etcd; returns (mod revision of each key, the quotas)."""
         found, revisions = Stored(), {}
         for item in (await self._metadata.list(stored.QUOTAS)).items:
             found.enter(item.key, item.value, item.mod_revision)
@@ -121,7 +121,7 @@ class QuotaService:
         return revisions, found
 
     async def _commit(self, changed: Sequence[Quota], revisions: dict[str, int]) -> None:
-        """Quotas without limits go. Raises `MetadataUnavailableError` when another change came between."""
+        """Writes quotas, and removes those without limits. Raises `MetadataUnavailableError` at a concurrent change."""
         if not changed:
             return
         compares = [Compare(key, revisions.get(key, 0)) for key in map(_key, changed)]
@@ -138,14 +138,14 @@ def _key(quota: Quota) -> str:
 
 
 def _remove(wanted: dict[str, dict[QuotaKind, int]], item: pb.QuotaRemoval) -> int:
-    """How many limits that were there it takes away."""
+    """Removes limits from `wanted`; returns how many of them existed."""
     limits = wanted.get(check_subject(item.subject), {})
     kinds = [kind_of(word) for word in item.kinds] or list(limits)
     return sum(limits.pop(kind, None) is not None for kind in kinds)
 
 
 def _quota_from(item: pb.Quota) -> Quota:
-    """Raises `InvalidRequestError`."""
+    """Parses a quota. Raises `InvalidRequestError`."""
     limits = {kind_of(limit.kind): limit.limit for limit in item.limits}
     if len(limits) != len(item.limits) or not limits:
         raise InvalidRequestError("a quota names each kind once, and at least one", subject=ascii(item.subject[:64]))

@@ -1,11 +1,11 @@
-"""`ProduceRecords` and `FetchRecords`: plain records for callers that have the generated stubs alone.
+"""`ProduceRecords` and `FetchRecords`: plain records for callers that have only the generated stubs.
 
-Rule 1: marked slower: batches are built and taken apart here, a bounded number at once, beside the hot path. What unpacking
-        takes is known from the batches' headers and paid for (`Admission`) before anything is unpacked, off the event loop.
-Rule 2: any broker may be asked; what it does not lead goes to the leader over the ordinary methods, with the name of the
-        client that asked: the leader judges it by that client, and never by this broker.
-Rule 3: a retry of an idempotent caller is the same batch in the same partition, so he names the partition and each
-        timestamp: what is chosen here may be chosen otherwise at the next try.
+Rule 1: these methods are slower: batches are built and unpacked here, a bounded number at once, beside the hot path. The
+        memory for unpacking is known from the batches' headers and reserved (`Admission`) first, off the event loop.
+Rule 2: any broker may be called; it sends requests for partitions that it does not lead to the leader over the ordinary
+        methods, with the name of the calling client: the leader checks that client's rights, never this broker's.
+Rule 3: a retry of an idempotent caller must be the same batch in the same partition, so the caller names the partition and
+        each timestamp: this broker might choose differently at the next try.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ from oncelog_runtime.serving.topic_access import TopicOperation, forwarded_for, 
 
 _AT_ONCE = 4
 _RECORDS_MAX = 50_000
-"""Of one FetchRecords."""
+"""The most records in the answer to one FetchRecords."""
 _COPIES = 2
-"""What is unpacked is copied into messages, and those into an answer."""
+"""Unpacked records are copied into messages, and those into an answer."""
 _RECORDS_BYTES_MAX = 1 << 20
 _MARGIN_MS = 1_000
 _TIMEOUT_MS = 10_000
-"""Of who names none."""
+"""The time-out of a caller that names none."""
 
 
 class RecordsService:
-    """See the module."""
+    """The handlers of both methods."""
 
     def __init__(
         self,
@@ -72,16 +72,16 @@ class RecordsService:
         self._next = 0
 
     def register(self, server: RpcServer) -> None:
-        """Hands both methods to the server."""
+        """Registers both methods with the server."""
         server.register(methods.PRODUCE_RECORDS.name, handler_of(methods.PRODUCE_RECORDS, self.produce_records))
         server.register(methods.FETCH_RECORDS.name, handler_of(methods.FETCH_RECORDS, self.fetch_records))
 
     async def produce_records(
         self, request: pb.ProduceRecordsRequest, _payload: Buffer
     ) -> tuple[pb.ProduceRecordsReply, Buffer]:
-        """Builds one batch and produces it where it belongs.
+        """Builds one batch and produces it on the partition's leader.
 
-        Raises what `Produce` refuses, and `InvalidRequestError` for an idempotent caller who leaves something to be chosen.
+        Raises as `Produce` does, and `InvalidRequestError` for an idempotent caller that leaves a choice to this broker.
         """
         topic = self._view.topic(request.topic)
         require_access(topic.name, TopicOperation.WRITE)
@@ -116,7 +116,7 @@ class RecordsService:
     async def fetch_records(
         self, request: pb.FetchRecordsRequest, _payload: Buffer
     ) -> tuple[pb.FetchRecordsReply, Buffer]:
-        """Reads one partition, without markers and, under READ_COMMITTED, without what was aborted."""
+        """Reads one partition, without markers and, under READ_COMMITTED, without aborted records."""
         topic = self._view.topic(request.topic)
         require_access(topic.name, TopicOperation.READ)
         fetch = pb.FetchRequest(
@@ -188,7 +188,7 @@ class RecordsService:
         return await methods.FETCH.call(self._transport, address, request, request.max_wait_ms + _MARGIN_MS)
 
     def _elsewhere(self, partition: PartitionId) -> str | None:
-        """The leader's address; None when it is this broker."""
+        """Returns the leader's address; None when this broker is the leader."""
         leader = self._view.require_leader(partition)
         if leader.broker_id == self._config.broker_id:
             return None
@@ -247,9 +247,9 @@ Batches = list[tuple[BatchHeader, memoryview]]
 def _visible(
     payload: Buffer, answer: pb.FetchedPartition, offset: int, most_bytes: int, result: pb.FetchRecordsReply
 ) -> tuple[Batches, int]:
-    """The batches to unpack, and the bytes that this makes: as many as fit, so that `next_offset` may lie before the rest.
+    """Returns the batches to unpack and their unpacked bytes: as many as fit; `next_offset` is then before the rest.
 
-    Raises `MessageTooLargeError` for a first batch that is too much by itself.
+    Raises `MessageTooLargeError` when the first batch alone is too large.
     """
     aborted = {(entry.txn_producer_id, entry.txn_no): entry for entry in answer.aborted}
     batches: Batches = []

@@ -1,10 +1,10 @@
-"""The broker's remote methods about access rules and users. Changes are the controller's, each executed once.
+"""The broker's remote methods about access rules and users. The controller makes the changes, each once.
 
-Rule 1: what is asked for is checked as a whole, then written in one commit: all of it, or nothing.
-Rule 2: answers are read from etcd anew, so they hold what was just written, and work before `authorization` is switched on:
-        rules can be prepared.
+Rule 1: a request is checked as a whole, then written in one commit: all of it, or nothing.
+Rule 2: answers are read from etcd each time, so they show a change that was just made, and work before `authorization` is
+        switched on: rules can be prepared.
 Rule 3: a change is answered when it is in force in this process; the others follow within moments.
-Rule 4: a user's stored keys go in and never come out.
+Rule 4: a user's stored keys can be written and are never answered.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ from oncelog_runtime.serving.call_context import CALL
 from oncelog_runtime.serving.once import Once
 
 ITEMS_MAX: Final = 100
-"""Of one request: etcd takes so many writes at once."""
+"""The most items of one request: etcd limits the writes of one commit."""
 STORED_MAX: Final = 10_000
-"""Rules, bindings, roles and users."""
+"""The most rules, bindings, roles and users of a cluster together."""
 _IN_FORCE_MS: Final = 5_000
 
 
 class SecurityService:
-    """See the module. `security` None: access rules are off."""
+    """The handlers of these methods. `security` None: access rules are off."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class SecurityService:
         self._super_users = tuple(super_users)
 
     def register(self, server: RpcServer) -> None:
-        """Hands every method to the server."""
+        """Registers every method with the server."""
         table: list[tuple[MethodSpec[Any, Any], Serve]] = [
             (methods.CREATE_ACLS, self.create_acls),
             (methods.DELETE_ACLS, self.delete_acls),
@@ -92,7 +92,7 @@ class SecurityService:
     # ------------------------------------------------------------ rules
 
     async def create_acls(self, request: pb.CreateAclsRequest, _payload: Buffer) -> tuple[pb.CreateAclsReply, Buffer]:
-        """Raises `InvalidRequestError` for the first item that is not legal."""
+        """Creates rules, bindings and roles. Raises `InvalidRequestError` for the first item that is not legal."""
         require_controller(self._controller, self._view)
         await self._once.run(request.call, self._controller.term, lambda: self._create(request))
         return pb.CreateAclsReply(), b""
@@ -114,7 +114,7 @@ class SecurityService:
         await self._commit([Put(key, value) for key, value in puts.items()])
 
     async def delete_acls(self, request: pb.DeleteAclsRequest, _payload: Buffer) -> tuple[pb.DeleteAclsReply, Buffer]:
-        """What is not there is no error: `deleted` counts what was."""
+        """Deletes rules, bindings and roles. Missing ones are no error: `deleted` counts those that existed."""
         require_controller(self._controller, self._view)
         deleted = await self._once.run(request.call, self._controller.term, lambda: self._delete(request))
         return pb.DeleteAclsReply(deleted=deleted), b""
@@ -134,7 +134,7 @@ class SecurityService:
         return len(there)
 
     async def list_acls(self, _request: pb.ListAclsRequest, _payload: Buffer) -> tuple[pb.ListAclsReply, Buffer]:
-        """Everything, in the order of principals."""
+        """Lists all rules, bindings and roles, in the order of principals."""
         known = await self._stored()
         acls = sorted(known.acls.values(), key=lambda acl: tuple(acl.as_dict().values()))
         bindings = sorted(known.bindings.values(), key=lambda binding: tuple(binding.as_dict().values()))
@@ -143,7 +143,7 @@ class SecurityService:
         return reply, b""
 
     async def check_acl(self, request: pb.CheckAclRequest, _payload: Buffer) -> tuple[pb.CheckAclReply, Buffer]:
-        """The decision and its reason. Who asks about himself is told whether he may, not by which rule."""
+        """Shows a decision and its reason. A caller that asks about itself gets the decision without the rule behind it."""
         call = CALL.get()
         access = call.access if call is not None else None
         own = access.principal if access is not None else ANONYMOUS
@@ -163,7 +163,7 @@ class SecurityService:
     # ------------------------------------------------------------ users
 
     async def alter_user(self, request: pb.AlterUserRequest, _payload: Buffer) -> tuple[pb.AlterUserReply, Buffer]:
-        """Adds one, or changes a password."""
+        """Adds a user, or changes a password."""
         require_controller(self._controller, self._view)
         await self._once.run(request.call, self._controller.term, lambda: self._alter_user(request))
         return pb.AlterUserReply(), b""
@@ -186,7 +186,7 @@ class SecurityService:
         await self._commit(puts, compares=compares)
 
     async def delete_user(self, request: pb.DeleteUserRequest, _payload: Buffer) -> tuple[pb.DeleteUserReply, Buffer]:
-        """His links end with their next request."""
+        """Deletes a user, whose links end with their next request."""
         require_controller(self._controller, self._view)
         deleted = await self._once.run(request.call, self._controller.term, lambda: self._delete_user(request))
         return pb.DeleteUserReply(deleted=deleted), b""
@@ -199,7 +199,7 @@ class SecurityService:
         return True
 
     async def list_users(self, _request: pb.ListUsersRequest, _payload: Buffer) -> tuple[pb.ListUsersReply, Buffer]:
-        """By name."""
+        """Lists the users, by name."""
         known = await self._stored()
         users = sorted(known.users.values(), key=lambda user: user.name)
         items = [pb.ScramUser(name=user.name, iterations=user.credential.iterations) for user in users]

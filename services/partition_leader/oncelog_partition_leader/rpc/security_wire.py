@@ -1,4 +1,4 @@
-"""Rules, roles and bindings between the wire and their own types. What comes in is checked."""
+"""Translates rules, roles and bindings between the wire and their own types. Incoming ones are checked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from oncelog_runtime.core.security.roles import BUILT_IN, Binding, Role, RoleRul
 
 
 def acl_from(item: pb.Acl) -> Acl:
-    """Raises `InvalidRequestError`."""
+    """Parses a rule. Raises `InvalidRequestError`."""
     return check_acl(
         Acl(
             item.principal,
@@ -33,24 +33,24 @@ def acl_from(item: pb.Acl) -> Acl:
 
 
 def acl_to(acl: Acl) -> pb.Acl:
-    """The wire form."""
+    """Returns the wire form."""
     return pb.Acl(**acl.as_dict())
 
 
 def binding_from(item: pb.RoleBinding) -> Binding:
-    """Whether its role exists, and fits the resource, is for `check_binding`. Raises `InvalidRequestError`."""
+    """Parses a binding; `check_binding` decides whether its role exists and fits. Raises `InvalidRequestError`."""
     check_principal(item.principal)
     check_role_name(item.role)
     return Binding(item.principal, item.role, _pattern(item.pattern_type), item.resource_name or WILDCARD)
 
 
 def binding_to(binding: Binding) -> pb.RoleBinding:
-    """The wire form."""
+    """Returns the wire form."""
     return pb.RoleBinding(**binding.as_dict())
 
 
 def role_from(item: pb.Role) -> Role:
-    """Raises `InvalidRequestError`."""
+    """Parses a role. Raises `InvalidRequestError`."""
     rules = tuple(
         RoleRule(
             member(ResourceType, rule.resource_type, "resource type"),
@@ -64,7 +64,7 @@ def role_from(item: pb.Role) -> Role:
 
 
 def role_to(role: Role) -> pb.Role:
-    """The wire form."""
+    """Returns the wire form."""
     reply = pb.Role(name=role.name, built_in=role.name in BUILT_IN)
     for rule in role.rules:
         reply.rules.add(

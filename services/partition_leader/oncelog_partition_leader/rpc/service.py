@@ -1,4 +1,4 @@
-"""The broker's remote methods: from messages to the domain and back. No decision is made here.
+"""The broker's remote methods: they translate messages to calls of the domain and back. No decision is made here.
 
 Rule: a handler checks the request's form, submits, and waits on futures. It may be cancelled at any await.
 """
@@ -100,7 +100,7 @@ class BrokerService:
         self._ends_asked: dict[PartitionId, tuple[int, int]] = {}
 
     def register(self, server: RpcServer) -> None:
-        """Hands every method to the server."""
+        """Registers every method with the server."""
         table: list[tuple[MethodSpec[Any, Any], Serve]] = [
             (methods.PRODUCE, self.produce),
             (methods.FETCH, self.fetch),
@@ -125,8 +125,8 @@ class BrokerService:
     # ------------------------------------------------------------ writing
 
     async def produce(self, request: pb.ProduceRequest, payload: Buffer) -> tuple[pb.ProduceReply, Buffer]:
-        """Appends at most one batch per partition; each has its own outcome. With acks=0 only what is refused at once is
-        named: a caller that heard nothing at all would go on sending to a broker that leads no more.
+        """Appends at most one batch per partition; each has its own outcome. With acks=0 only immediate refusals are answered:
+        a caller without any answer would keep sending to a broker that is not the leader any more.
         """
         self._check_produce(request, payload)
         pending = self._submit_all(request, payload)
@@ -164,7 +164,7 @@ class BrokerService:
             )
 
     def _submit_all(self, request: pb.ProduceRequest, payload: Buffer) -> list[Outcome]:
-        """One future, or one refusal, per partition."""
+        """Queues all batches; returns one future, or one refusal, per partition."""
         timeout_ms = min(max(request.timeout_ms, 1), self._config.request_timeout_max_ms)
         now_ms = self._clock.now_ms()
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
@@ -183,7 +183,7 @@ class BrokerService:
     def submit_batch(
         self, item: pb.ProducePartition, data: Buffer, acks: int, deadline_ms: int, now_ms: int
     ) -> asyncio.Future[Written]:
-        """Checks a batch by itself and queues it. Raises its refusal."""
+        """Checks a batch and queues it. Raises its refusal."""
         partition_id = PartitionId(item.topic_id, item.partition)
         partition = self._replicas.find(partition_id)
         require_access(partition.topic, TopicOperation.WRITE)
@@ -206,13 +206,13 @@ class BrokerService:
         command = AppendBatch(done, deadline_ms, acks, header=header, data=data, transactional_id=item.transactional_id)
         leadership.submit(command, len(data))
         if self._tracer is not None and tracing.is_sampled(TRACEPARENT.get()):
-            # Only now: what was refused is answered by nobody, and its span would stay open.
+            # Only now: the future of a refused batch is never resolved, and its span would stay open.
             command.trace = self._trace(self._tracer, partition, done, {span_names.APPEND_BYTES: len(data)})
         return done
 
     def _check_identity(self, header: BatchHeader, item: pb.ProducePartition, now_ms: int) -> None:
-        """The producer id can have been handed out, and whoever writes shows that it was to him, under the transactional id
-        that he names.
+        """Checks that the producer id can have been given out, and by the session token that the caller got it, under the
+        transactional id that it names.
         """
         ceiling = producer_id_ceiling(now_ms, self._view.producer_ids_end)
         if max(header.producer_id, header.txn_producer_id) > ceiling:
@@ -250,7 +250,7 @@ class BrokerService:
         return reply, b""
 
     async def _confirm(self, reply: pb.WriteTxnMarkersReply) -> None:
-        """Waits until the markers are on disk; one that cannot be shown to be gets an error, and is asked for again."""
+        """Waits until the markers are on disk; an unconfirmed one gets an error, and the coordinator sends it again."""
         ends: dict[PartitionId, int] = {}
         for marker in reply.markers:
             if not marker.HasField("error"):
@@ -310,7 +310,7 @@ class BrokerService:
         done: asyncio.Future[Written],
         attributes: tracing.Attributes,
     ) -> AppendTrace:
-        """The spans of a command whose call is recorded."""
+        """Starts the spans of a command whose call is recorded."""
         trace = AppendTrace(tracer, TRACEPARENT.get(), partition.topic, partition.id, attributes)
         done.add_done_callback(trace.done)
         return trace
@@ -350,11 +350,11 @@ class BrokerService:
     async def get_producer_state(
         self, request: pb.GetProducerStateRequest, _payload: Buffer
     ) -> tuple[pb.GetProducerStateReply, Buffer]:
-        """What became of a batch in doubt (hole 22)."""
+        """Answers whether a batch in doubt was written; `settle` makes a "no" final by a fence (hole 22)."""
         check_question(request.producer_id, request.producer_epoch, request.base_sequence, request.last_sequence)
         partition = self._replicas.find(PartitionId(request.topic_id, request.partition))
         require_access(partition.topic, TopicOperation.WRITE)
-        if partition.topic in INTERNAL_TOPICS:  # their writers are fenced by shard epochs alone
+        if partition.topic in INTERNAL_TOPICS:  # shard epochs fence their writers
             raise InvalidTopicError("nobody's batch is in doubt in the cluster's own topics", topic=partition.topic)
         if request.settle:  # it ends the producer here
             self._tokens.require_producer(request.producer_id, request.session_token)
@@ -384,7 +384,7 @@ class BrokerService:
     async def describe_producers(
         self, request: pb.DescribeProducersRequest, _payload: Buffer
     ) -> tuple[pb.DescribeProducersReply, Buffer]:
-        """Active producers and open transactions."""
+        """Lists active producers and open transactions."""
         partition = self._replicas.find(PartitionId(request.topic_id, request.partition))
         require_access(partition.topic, TopicOperation.READ)
         return producers_reply(partition.require_leadership().log.producers), b""
@@ -406,7 +406,7 @@ class BrokerService:
         return pb.DeleteRecordsReply(log_start_offset=await partition.delete_before(before)), b""
 
     def _end_as_first_asked(self, partition: PartitionId, high_watermark: int) -> int:
-        """What -1 means: the SDK resolves it itself, others may send the same bytes again after a lost answer."""
+        """Resolves -1, the high watermark. Callers other than the SDK may repeat the request: the first answer stays."""
         now_ms = self._clock.monotonic_ms()
         known = self._ends_asked.get(partition)
         if known is None or now_ms - known[1] >= _SAME_CALL_MS:
@@ -418,7 +418,7 @@ class BrokerService:
     async def get_metadata(
         self, request: pb.GetMetadataRequest, _payload: Buffer
     ) -> tuple[pb.GetMetadataReply, Buffer]:
-        """The cluster as this broker last saw it. Raises `LeaderNotAvailableError` before it has seen anything."""
+        """Answers with the cluster as this broker last saw it. Raises `LeaderNotAvailableError` before its first listing."""
         if self._view.revision == 0:
             raise LeaderNotAvailableError("this broker has not read the cluster's metadata yet")
         listener = asked_on(client_listener=self._config.has_client_listener)
@@ -427,7 +427,7 @@ class BrokerService:
     async def create_topic(
         self, request: pb.CreateTopicRequest, _payload: Buffer
     ) -> tuple[pb.CreateTopicReply, Buffer]:
-        """Controller only."""
+        """Creates a topic, on the controller. Answers when every partition has a leader."""
         require_access(request.topic, TopicOperation.CREATE)
         require_controller(self._controller, self._view)
         options: dict[str, str] = {}
@@ -455,7 +455,7 @@ class BrokerService:
     async def delete_topic(
         self, request: pb.DeleteTopicRequest, _payload: Buffer
     ) -> tuple[pb.DeleteTopicReply, Buffer]:
-        """Controller only."""
+        """Deletes a topic, on the controller."""
         require_access(request.topic, TopicOperation.DELETE)
         require_controller(self._controller, self._view)
         return pb.DeleteTopicReply(topic_id=await self._controller.topics.delete(request.topic, request.topic_id)), b""
@@ -463,13 +463,13 @@ class BrokerService:
     async def report_broker(
         self, request: pb.ReportBrokerRequest, _payload: Buffer
     ) -> tuple[pb.ReportBrokerReply, Buffer]:
-        """A broker could not reach another one."""
+        """Takes a broker's report that it could not reach another one."""
         require_controller(self._controller, self._view)
         self._controller.suspect(BrokerRef(request.suspect.broker_id, request.suspect.incarnation))
         return pb.ReportBrokerReply(), b""
 
     async def ping(self, request: pb.PingRequest, _payload: Buffer) -> tuple[pb.PingReply, Buffer]:
-        """Who is here; after a while, if asked so. And whether a suspect answers this broker, as far as it knows."""
+        """Answers with this broker's identity, after `hold_ms`, and whether it hears the suspect that the request names."""
         if request.hold_ms > 0:
             await asyncio.sleep(min(request.hold_ms, _HOLD_MAX_MS) / 1000)
         reply = pb.PingReply(broker=to_ref(self._me()), now_ms=self._clock.now_ms())
@@ -482,7 +482,7 @@ class BrokerService:
     async def replica_status(
         self, request: pb.ReplicaStatusRequest, _payload: Buffer
     ) -> tuple[pb.ReplicaStatusReply, Buffer]:
-        """How far logs go and what they vouch for, for elections after restarts."""
+        """Answers with the ends and claims of logs, for elections after restarts."""
         me = self._me()
         if (request.broker.broker_id, request.broker.incarnation) != me:
             raise StaleBrokerEpochError("another incarnation was asked", incarnation=me.incarnation)
@@ -502,7 +502,7 @@ class BrokerService:
 
 
 def require_controller(controller: Controller, view: ClusterView) -> None:
-    """Raises `NotControllerError` with the one that is."""
+    """Raises `NotControllerError`, with the controller's address, on every other broker."""
     if not controller.is_controller:
         entry = view.controller
         known = entry.value.broker_id if entry is not None else -1
@@ -511,7 +511,7 @@ def require_controller(controller: Controller, view: ClusterView) -> None:
 
 
 def _check_marker(request: pb.WriteTxnMarkersRequest, item: pb.TxnMarker) -> None:
-    """Raises `InvalidRequestError` for what can be no transaction's marker."""
+    """Raises `InvalidRequestError` for a marker that no transaction can have."""
     if item.outcome not in (types_pb2.TRANSACTION_OUTCOME_COMMITTED, types_pb2.TRANSACTION_OUTCOME_ABORTED):
         raise InvalidRequestError("a marker commits or aborts", outcome=item.outcome)
     if item.txn_producer_id < 0 or item.txn_no < 1 or not 0 <= request.txn_shard < NO_SHARD:
@@ -524,7 +524,7 @@ def _check_marker(request: pb.WriteTxnMarkersRequest, item: pb.TxnMarker) -> Non
 
 
 def _check_writer(topic: str, header: BatchHeader) -> None:
-    """Internal topics are written by shard owners alone, under ids that are never handed out."""
+    """Lets only shard owners write internal topics, by their producer ids, which are never given to clients."""
     if (topic in INTERNAL_TOPICS) != (header.producer_id >= SHARD_WRITER_BASE):
         raise InvalidTopicError("the cluster's own topics are written by coordinators alone", topic=topic)
 

@@ -1,6 +1,6 @@
 """Waits until a new topic can be used: every leader serves its partitions, every broker knows the name.
 
-Rule: a courtesy, not a promise. It is bounded, and a broker that does not answer in time is left alone.
+Rule: this is a convenience, not a guarantee. The wait is bounded, and a broker that does not answer in time is ignored.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ async def wait_until_usable(view: ClusterView, transport: Transport, topic: Topi
     for number in range(topic.partitions):
         try:
             leader = view.require_leader(PartitionId(topic.topic_id, number))
-        except OncelogError:  # it lost its leader again: whoever writes will refresh
+        except OncelogError:  # it lost its leader again: clients will refresh
             continue
         led.setdefault(leader.broker_id, []).append(number)
     tasks = [
@@ -73,7 +73,7 @@ async def _all_or_bound(tasks: list[asyncio.Task[None]]) -> None:
 async def _wait_for_broker(
     view: ClusterView, transport: Transport, topic: Topic, broker_id: int, numbers: list[int]
 ) -> None:
-    TRACEPARENT.set("")  # asked again and again: nothing to see in a trace
+    TRACEPARENT.set("")  # the repeated calls would only clutter a trace
     while True:
         address = view.address_of(broker_id)
         if address is None:

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from oncelog.core.batch.header import read_header
+from oncelog.core.batch.control import Control
+from oncelog.core.batch.header import BatchHeader, read_header
 from oncelog.errors import (
     CorruptMessageError,
     FencedLeaderEpochError,
@@ -18,6 +19,7 @@ from oncelog.errors import (
 )
 from oncelog_partition_leader.core.producers.producer_state import ProducerStates
 from oncelog_partition_leader.log.partition_log import LogConfig, PartitionLog
+from oncelog_partition_leader.log.tail_cache import TailCache
 from oncelog_runtime.sim.disk import SimDisk
 from tests.unit.partition_leader.log_helpers import (
     DIRECTORY,
@@ -145,6 +147,145 @@ def test_13_offsets_do_not_wrap() -> None:
         with pytest.raises(PolicyViolationError):
             write(log, plain())
         assert log.log_end_offset == (1 << 63) - 1
+
+    run(test)
+
+
+# ---------------------------------------------------------------- assertions at the boundaries
+
+
+def test_an_append_to_a_log_whose_parts_disagree_writes_nothing() -> None:
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk)
+        write(log, batch(1, 0, 3))
+        last = log._segments[-1]
+        before = last.file.size
+        last.index.size -= 1
+        with pytest.raises(AssertionError, match="at the end of the file"):
+            write(log, batch(1, 3, 2))
+        last.index.size += 1
+        assert last.file.size == before, "nothing was written"
+        write(log, batch(1, 3, 2))
+        log.check()
+
+    run(test)
+
+
+def test_a_log_whose_parts_disagree_after_a_write_fails() -> None:
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk)
+        apply = log._apply
+
+        def forgets(header: BatchHeader, control: Control | None) -> None:
+            apply(header, control)
+            log.producers.end_offset -= 1
+
+        log._apply = forgets  # type: ignore[method-assign]
+        with pytest.raises(StorageError, match="could not be applied"):
+            write(log, batch(1, 0, 3))
+        assert log.failed is not None
+        assert log.failed.context["reason"] == "bug"
+
+    run(test)
+
+
+def test_the_tail_cache_holds_one_run_of_offsets() -> None:
+    cache = TailCache(1 << 20)
+    cache.push(0, 3, b"abc")
+    with pytest.raises(AssertionError, match="contiguous"):
+        cache.push(4, 5, b"d")
+    assert cache.read(1, 10, 3) == b"abc"
+    with pytest.raises(AssertionError, match="contains the offset"):
+        cache.read(3, 10, 3)
+
+
+# ---------------------------------------------------------------- reads
+
+
+@pytest.mark.parametrize("cache_bytes", [0, 400, 1 << 20])
+def test_reads_are_whole_batches_within_bounds(cache_bytes: int) -> None:
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk, LogConfig(tail_cache_bytes=cache_bytes))
+        data = [appended.data for n in range(6) for appended in write(log, plain(bytes([n]) * 80, count=3))]
+        assert log.read(0, 1, 18) == data[0], "at least one"
+        assert log.read(4, 1, 18) == data[1], "the batch that contains the offset"
+        assert log.read(3, 400, 18) == data[1] + data[2]
+        assert log.read(0, 1 << 20, 18) == b"".join(data) or cache_bytes == 400
+        assert log.read(0, 1 << 20, 7) == data[0] + data[1], "nothing beyond the end"
+        assert log.read(6, 1 << 20, 6) == b""
+        assert log.read(18, 1 << 20, 18) == b""
+        assert contents(log) == b"".join(data)
+        for offset in (-5, 19):
+            with pytest.raises(OffsetOutOfRangeError):
+                log.read(offset, 100, 18)
+
+    run(test)
+
+
+def test_a_batch_longer_than_the_read_comes_whole() -> None:
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk, LogConfig(tail_cache_bytes=0))
+        large = write(log, plain(), plain(b"x" * 300_000), plain())
+        assert log.read(1, 10, 3) == large[1].data
+
+    run(test)
+
+
+def test_segments_roll_by_size_and_reads_cross_them() -> None:
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk, SMALL)
+        data = [write(log, plain(bytes([n]) * 60, count=2))[0].data for n in range(20)]
+        assert len([name for name in disk.list(DIRECTORY) if name.endswith(".log")]) > 5
+        assert contents(log) == b"".join(data)
+        for n in range(40):
+            assert log.read(n, 1, 40) == data[n // 2]
+        log.check()
+
+    run(test)
+
+
+@pytest.mark.parametrize("change", ["age", "index", "delta"])
+def test_segments_roll_by_age_index_and_offset_distance(change: str) -> None:
+    async def test(disk: SimDisk) -> None:
+        config = LogConfig(segment_ms=1000, segment_index_bytes=48, index_interval_bytes=0)
+        if change != "index":
+            config = replace(config, segment_index_bytes=1 << 20)
+        log = await open_log(disk, config)
+        for n in range(3):
+            step = 999 if change == "age" else 0
+            count = (1 << 30) if change == "delta" else 1
+            write(log, plain(count=count), now_ms=NOW_MS + n * step)
+        expected = {"age": 2, "index": 1, "delta": 2}[change]
+        assert len([name for name in disk.list(DIRECTORY) if name.endswith(".log")]) == expected
+        if change == "index":
+            write(log, plain())
+            assert len([name for name in disk.list(DIRECTORY) if name.endswith(".log")]) == 2
+        log.check()
+
+    run(test)
+
+
+# ---------------------------------------------------------------- times
+
+
+def test_lookup_by_time_is_precise_to_the_batch() -> None:
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk, SMALL)
+        assert log.max_timestamp() is None
+        for n, time in enumerate((100, 300, 200, 500, 400)):
+            write(log, plain(timestamp_ms=time))
+            write(log, marker((9, n + 1)))
+        answers = {t: log.offset_for_timestamp(t) for t in (0, 100, 101, 300, 301, 500, 501)}
+        assert answers == {
+            0: (0, 100),
+            100: (0, 100),
+            101: (2, 300),
+            300: (2, 300),
+            301: (6, 500),
+            500: (6, 500),
+            501: None,
+        }
+        assert log.max_timestamp() == (6, 500)
 
     run(test)
 

@@ -1,4 +1,4 @@
-"""Which brokers hold the replicas of a new topic.
+"""Chooses the brokers that hold the replicas of a new topic.
 
 Rule: a pure function of its arguments. Leaders go round robin over the brokers, followers are shifted a little more each
 round, so that the load of a dead broker spreads over all others (the scheme of Kafka's AdminUtils).
@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 
 class Candidate(NamedTuple):
-    """A live broker."""
+    """A live broker that may take replicas."""
 
     broker_id: int
     rack: str = ""
 
 
 def alternate_racks(brokers: Sequence[Candidate]) -> list[int]:
-    """Broker ids such that neighbours are in different racks as far as possible."""
+    """Orders broker ids such that neighbours are in different racks as far as possible."""
     racks: dict[str, list[int]] = {}
     for broker in sorted(brokers):
         racks.setdefault(broker.rack, []).append(broker.broker_id)
@@ -28,7 +28,7 @@ def alternate_racks(brokers: Sequence[Candidate]) -> list[int]:
 
 
 def replicas_of(partition: int, replication_factor: int, order: Sequence[int], start: int) -> tuple[int, ...]:
-    """Broker ids of one partition's replicas, the preferred leader first. `start` spreads topics over brokers."""
+    """Chooses the replicas of one partition, the preferred leader first. `start` spreads topics over brokers."""
     assert 1 <= replication_factor <= len(order), "as many brokers as replicas"
     count = len(order)
     first = (start + partition) % count
@@ -44,6 +44,6 @@ def replicas_of(partition: int, replication_factor: int, order: Sequence[int], s
 def assign(
     partitions: int, replication_factor: int, brokers: Sequence[Candidate], start: int = 0
 ) -> list[tuple[int, ...]]:
-    """Replicas of each partition of a new topic."""
+    """Chooses the replicas of each partition of a new topic."""
     order = alternate_racks(brokers)
     return [replicas_of(partition, replication_factor, order, start) for partition in range(partitions)]

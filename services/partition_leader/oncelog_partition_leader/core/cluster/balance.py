@@ -1,12 +1,12 @@
-"""Which replicas move when a broker is new, and when one is to leave: a pure plan, with as few moves as possible.
+"""Plans which replicas move when a broker is new, or when one is to be decommissioned, with as few moves as possible.
 
-Rule 1: a replica moves in its place: the broker that takes it stands where the other one stood in the list, so a preferred
-        leadership goes with a replica exactly when the new broker has too few of them.
+Rule 1: the broker that takes a replica gets the place of the old one in the replica list, so a preferred leadership moves
+        with a replica exactly when the new broker has too few of them.
 Rule 2: `evacuate` empties brokers; `balance` levels the others, from the fullest to the emptiest, until no two differ by more
         than one replica. Each of its moves is one that any plan would need.
-Rule 3: of the replicas that could move, one of the topic that is most unequal between the two brokers goes. None goes
-        that would put two replicas of a partition into one rack where they were not: safe comes before level.
-Rule 4: small differences are left alone: `balance` is asked for only when some broker `is_short`.
+Rule 3: of the replicas that could move, one of the topic that is most unequal between the two brokers moves. None moves
+        that would put two replicas of a partition into one rack where they were not: safety comes before balance.
+Rule 4: small differences are left alone: `balance` is called only when some broker `is_short`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from oncelog_partition_leader.core.cluster.assignment import Candidate
 
 Assignment = Mapping[PartitionId, tuple[int, ...]]
 SHORT: Final = 0.8
-"""Below this part of its fair share a broker is short of replicas."""
+"""A broker with less than this part of its fair share is short of replicas."""
 
 
 def is_short(assignment: Assignment, brokers: Sequence[Candidate]) -> bool:
-    """Some broker holds clearly less than its fair share."""
+    """Returns True when some broker holds clearly less than its fair share."""
     counts = _counts(assignment, [broker.broker_id for broker in brokers])
     fair = sum(counts.values()) // max(len(counts), 1)
     return any(count < fair * SHORT for count in counts.values())
@@ -33,9 +33,9 @@ def is_short(assignment: Assignment, brokers: Sequence[Candidate]) -> bool:
 def evacuate(
     assignment: Assignment, leaving: Collection[int], brokers: Sequence[Candidate], moves_max: int
 ) -> dict[PartitionId, tuple[int, ...]]:
-    """New replicas of at most so many partitions, without the leaving brokers. `brokers`: who may take them.
+    """Plans new replicas of at most `moves_max` partitions, without the leaving brokers. `brokers`: those that may take them.
 
-    A partition for which nobody is left to take a replica is not in it.
+    A partition that no remaining broker can take is left out of the plan.
     """
     stay = [broker for broker in brokers if broker.broker_id not in leaving]
     plan = _Plan(assignment, stay)
@@ -51,7 +51,7 @@ def evacuate(
 def balance(
     assignment: Assignment, brokers: Sequence[Candidate], moves_max: int, busy: Collection[PartitionId] = ()
 ) -> dict[PartitionId, tuple[int, ...]]:
-    """New replicas of at most so many partitions, such that the brokers hold equally many. `busy`: leave these alone."""
+    """Plans new replicas of at most `moves_max` partitions, to level the brokers. `busy`: partitions to leave alone."""
     plan = _Plan(assignment, brokers, busy)
     while len(plan.changed) < moves_max and plan.level_once():
         pass
@@ -68,7 +68,7 @@ def _counts(assignment: Assignment, brokers: Collection[int]) -> dict[int, int]:
 
 
 class _Plan:
-    """The assignment as it will be. `changed` holds what differs."""
+    """The assignment as it will be. `changed` holds the partitions whose replicas differ."""
 
     def __init__(
         self, assignment: Assignment, brokers: Sequence[Candidate], busy: Collection[PartitionId] = ()
@@ -89,7 +89,7 @@ class _Plan:
                 self._leads[replicas[0]] += 1
 
     def replace_with_emptiest(self, partition: PartitionId, leaving: int) -> None:
-        """Somebody else takes a replica, if anybody can."""
+        """Gives a replica of a leaving broker to the emptiest broker, if any can take it."""
         there = self._replicas[partition]
         free = [broker_id for broker_id in self._counts if broker_id not in there]
         if free:
@@ -98,7 +98,7 @@ class _Plan:
             self._move(partition, leaving, min(free, key=lambda b: (crowded[b], counts[b], self._counts[b], b)))
 
     def level_once(self) -> bool:
-        """One replica from a fullest broker to an emptiest one. False: level, or nothing can move."""
+        """Moves one replica from a fullest broker to an emptiest one. False: level, or nothing can move."""
         by_count = sorted(self._counts, key=lambda b: (self._counts[b], b))
         for emptiest in by_count:
             for fullest in reversed(by_count):
@@ -132,7 +132,7 @@ class _Plan:
         return best[1] if best is not None else None
 
     def _crowds(self, partition: PartitionId, source: int, target: int) -> int:
-        """1 when the move puts two replicas into one rack where they were not."""
+        """Returns 1 when the move puts two replicas into one rack where they were not, else 0."""
         others = [self._racks.get(b, "") for b in self._replicas[partition] if b != source]
         rack = self._racks.get(target, "")
         return int(bool(rack) and rack in others and self._racks.get(source, "") not in others)

@@ -1,8 +1,8 @@
-"""How many partitions a broker takes: what its open files and its configuration allow, so that connections always find room.
+"""Limits the partitions of a broker by its file descriptors and its configuration, so that connections always find room.
 
-Rule 1: half of the descriptors, up to `_RESERVED`, are kept for connections and everything else; each partition is reckoned at
-        the files that it keeps open.
-Rule 2: a new topic, or new partitions, fit on every broker that gets some, or nothing of them is made.
+Rule 1: half of the descriptors, up to `_RESERVED`, are kept for connections and everything else; each partition counts
+        with the files that it keeps open.
+Rule 2: new partitions fit on every broker that gets some, or none of them is created.
 Rule 3: a broker that does not say how much it takes (an older version) takes everything.
 """
 
@@ -20,7 +20,7 @@ _RESERVED: Final = 8_192
 
 
 def partitions_for(descriptors: int, configured: int) -> int:
-    """Most replicas of one broker. `descriptors`: files that its process may open, 0 = without limit."""
+    """Returns the most replicas that one broker takes. `descriptors`: files that its process may open, 0 = no limit."""
     if descriptors <= 0:
         return configured
     free = descriptors - min(descriptors // 2, _RESERVED)
@@ -28,7 +28,7 @@ def partitions_for(descriptors: int, configured: int) -> int:
 
 
 def held_by(replicas: Iterable[Iterable[int]]) -> Counter[int]:
-    """Broker id -> how many of these partitions have a replica there."""
+    """Counts, by broker id, how many of these partitions have a replica there."""
     return Counter(broker_id for brokers in replicas for broker_id in brokers)
 
 

@@ -1,9 +1,9 @@
-"""What a broker still does for the cluster that nobody else does: what keeps it from being ready, or from being stopped.
+"""Responsibilities that a draining broker must still hand over before it may be stopped, and its readiness.
 
 Rule 1: leaderships move only to members of the ISR, so giving them away lowers no ISR. Stopping does: a broker may be
         stopped when each partition of which it is in the ISR keeps `min_insync_replicas` without it, or all others,
-        where there are not so many (a partition with one replica cannot be saved from the stop of its broker).
-Rule 2: who waits must know what for: `can_improve` is False when no broker that is registered could change anything.
+        where there are fewer (a partition with one replica cannot be saved from the stop of its broker).
+Rule 2: a drain does not wait in vain: `can_improve` is False when no registered broker could change anything.
 Rule 3: a drain is skipped in a cluster of fewer than three brokers, and by the last one that is registered.
 """
 
@@ -21,7 +21,7 @@ BROKERS_MIN: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Remaining:
-    """Counts of partitions. `leaderships`: led here, with another replica that could lead some day; `needed`: rule 1."""
+    """Counts of partitions. `leaderships`: led here and replicated elsewhere; `needed`: too few in sync without it (rule 1)."""
 
     leaderships: int = 0
     needed: int = 0
@@ -29,7 +29,7 @@ class Remaining:
 
     @property
     def done(self) -> bool:
-        """Safe to stop."""
+        """True when the broker is safe to stop."""
         return not self.leaderships and not self.needed
 
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ def remaining(
     live: Mapping[int, int],
     min_insync_of: Callable[[str], int],
 ) -> Remaining:
-    """What stands between this broker and its stop. `min_insync_of(topic)`: the topic's option."""
+    """Counts what keeps this broker from being stopped. `min_insync_of(topic)`: the topic's option."""
     leaderships = needed = 0
     can_improve = False
     for partition in partitions:
@@ -65,7 +65,7 @@ def remaining(
 
 
 def why_skipped(me: BrokerRef, known: Collection[int], live: Mapping[int, int]) -> str:
-    """Why a drain would be of no use; empty when it is of use. `known`: every broker that has replicas or is registered."""
+    """Says why a drain would be useless; empty when it is useful. `known`: every broker with replicas or a registration."""
     if len(known) < BROKERS_MIN:
         return f"a cluster of {len(known)} brokers has nobody to spare"
     if not any(broker_id != me.broker_id for broker_id in live):
@@ -74,16 +74,16 @@ def why_skipped(me: BrokerRef, known: Collection[int], live: Mapping[int, int]) 
 
 
 def known_brokers(partitions: Iterable[Partition], live: Mapping[int, int]) -> set[int]:
-    """Every broker that has replicas or is registered."""
+    """Returns the ids of all brokers that have replicas or are registered."""
     return {broker_id for partition in partitions for broker_id in partition.replicas} | live.keys()
 
 
 def out_of_sync(
     me: BrokerRef, partitions: Iterable[tuple[PartitionId, Partition]], adding: Callable[[PartitionId], Collection[int]]
 ) -> int:
-    """Partitions of which this broker has a replica and is not in the ISR under its present incarnation.
+    """Counts the partitions of which this broker has a replica but is not in the ISR under its present incarnation.
 
-    A replica that is being added (`adding`) is no duty yet: nobody counts on it.
+    A replica that is being added (`adding`) does not count: no acknowledgement depends on it yet.
     """
     return sum(
         me.broker_id in partition.replicas and me not in partition.isr and me.broker_id not in adding(partition_id)

@@ -1,20 +1,20 @@
-"""Who leads a partition next.
+"""Elects the leader of a partition.
 
 Rule 1: members of the ISR and eligible replicas (`Partition.eligible`) hold every committed record, as long as their logs
-        lost nothing since the incarnation that names them. Nobody else is ever elected, except by an operator's word
-        (`elect_unclean`). Every election raises the leader epoch, above each epoch that a log told.
+        lost nothing since the incarnation that names them. No other replica is ever elected, except by an operator's
+        request (`elect_unclean`). Every election raises the leader epoch, above each epoch that a replica reported.
 Rule 2: a broker is elected only after it has answered this controller in its present incarnation: a registration may
-        outlive its process by the time of a lease, and proves nothing. Nor is anybody taken out beside a leader that has not
-        answered: if that one has lost power, too, everybody in the ISR is still to be asked.
-Rule 3: whoever writes another ISR writes the eligible replicas with it (`reshaped`): below `min_insync_replicas` nothing is
-        committed, so whoever leaves stays eligible; at the minimum and above nobody is (KIP-966).
-Rule 4: the ISR is never emptied. When nobody in it can lead, it stays as it is and the partition waits.
-Rule 5: after a restart a replica is asked for its log (`ReplicaState`). Who lost nothing leads at once (`elect_restarted`).
-        When nobody can prove that, the partition waits for *all* members' answers, and the greatest (last epoch, log end)
-        wins; a log that is new or was set aside never does.
+        outlive its process by the time of a lease, and proves nothing. Nor is a member taken out of the ISR beside a
+        leader that has not answered: if that leader has lost power too, all members are still to be asked.
+Rule 3: each write of another ISR also writes the eligible replicas (`reshaped`): below `min_insync_replicas` nothing is
+        committed, so a member that leaves stays eligible; at the minimum and above no replica is (KIP-966).
+Rule 4: the ISR is never emptied. When no member can lead, it stays as it is and the partition waits.
+Rule 5: after a restart a replica is asked for its log (`ReplicaState`). One that lost nothing leads at once
+        (`elect_restarted`). When none can prove that, the partition waits for *all* members' answers, and the greatest
+        (last epoch, log end) wins; a log that is new or was set aside never does.
 Rule 6: a value that is older than the last restore of etcd, or that says itself that it is a guess, proves nothing. Every
         replica is asked, once it has noticed the restore, and the greatest log of all wins (`elect_restored`).
-Rule 7: who drains is avoided, not excluded: it leads when nobody else can.
+Rule 7: a draining broker is avoided, not excluded: it leads when no other can.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from oncelog_runtime.metadata.cluster_keys import Partition
 
 Refs = tuple[BrokerRef, ...]
 EPOCHS_FORGOTTEN_MAX: Final = 1_000
-"""So many epochs are left out after a restore: leaders may have led in them, written nothing, and ended since."""
+"""Epochs that are skipped after a restore: forgotten leaders may have led in them without writing anything."""
 Answers = Mapping[int, tuple[BrokerRef, ReplicaState]]
-"""Broker id -> the incarnation that answered, and what it said."""
+"""Broker id -> the incarnation that answered, and its answer."""
 
 
 def everybody(_ref: BrokerRef) -> bool:
-    """`Brokers.heard` for those who need no proof of life: a leader that changes its own partition."""
+    """Counts every broker as heard: for a leader that changes its own partition, which needs no proof of life."""
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class Brokers:
-    """The cluster's brokers, as the one who decides knows them.
+    """The cluster's brokers, as the deciding broker knows them.
 
-    `live`: broker id -> registered incarnation. `dead`: registered, but proven dead. `avoid`: who drains.
+    `live`: broker id -> registered incarnation. `dead`: registered, but proven dead. `avoid`: draining brokers.
     `heard`: whether a registered broker has answered in this incarnation.
     """
 
@@ -53,26 +53,26 @@ class Brokers:
     heard: Callable[[BrokerRef], bool] = everybody
 
     def living(self, refs: Sequence[BrokerRef]) -> Refs:
-        """Those which are registered under just this incarnation and not proven dead."""
+        """Returns those that are registered under exactly this incarnation and not proven dead."""
         return tuple(ref for ref in refs if self.live.get(ref.broker_id) == ref.incarnation and ref not in self.dead)
 
     def answering(self, refs: Sequence[BrokerRef]) -> Refs:
-        """Those of the living who have answered."""
+        """Returns those of the living that have answered."""
         return tuple(ref for ref in self.living(refs) if self.heard(ref))
 
     def now(self, refs: Sequence[BrokerRef]) -> Refs:
-        """The present incarnations of these brokers, of those who have answered in it."""
+        """Returns the present incarnations of those of these brokers that have answered in it."""
         present = [BrokerRef(ref.broker_id, self.live[ref.broker_id]) for ref in refs if ref.broker_id in self.live]
         return self.answering(present)
 
 
 def holders(partition: Partition) -> Refs:
-    """Everybody who holds every committed record, if its log is intact: the ISR and the eligible replicas."""
+    """Returns the replicas that hold every committed record if their logs are intact: the ISR and the eligible ones."""
     return partition.isr + partition.eligible
 
 
 def reshaped(partition: Partition, isr: Refs, min_insync: int, **changes: Any) -> Partition:
-    """The partition with another ISR, and the eligible replicas that follow from it (rule 3).
+    """Returns the partition with another ISR, and the eligible replicas that follow from it (rule 3).
 
     `min_insync`: the topic's option. `changes`: other fields of the partition's value.
     """
@@ -97,7 +97,7 @@ def _preferred(partition: Partition, among: Sequence[BrokerRef], avoid: Collecti
 
 
 def _led(partition: Partition, leader: BrokerRef, isr: Refs, min_insync: int, epoch: int = -1) -> Partition:
-    """`partition` in its next epoch; `epoch`: the greatest one that any log told."""
+    """Returns `partition` in its next epoch; `epoch`: the greatest one that a replica reported."""
     return reshaped(
         partition,
         isr,
@@ -112,7 +112,7 @@ def _led(partition: Partition, leader: BrokerRef, isr: Refs, min_insync: int, ep
 
 
 def elect(partition: Partition, brokers: Brokers, min_insync: int) -> Partition | None:
-    """The partition as it should be, or None when it is so or nobody can lead without being asked first."""
+    """Returns the partition as it should be; None when it is so, or when no replica can lead without being asked first."""
     isr = brokers.living(partition.isr)
     if partition.leader is not None and partition.leader in isr:
         if isr == partition.isr or not brokers.heard(partition.leader):
@@ -125,14 +125,14 @@ def elect(partition: Partition, brokers: Brokers, min_insync: int) -> Partition 
 
 
 def needs_answers(partition: Partition, brokers: Brokers) -> bool:
-    """Nobody can lead under the incarnation that the partition names: the replicas must be asked for their logs."""
+    """Returns True when no replica can lead under the incarnation that the partition names: their logs must be asked for."""
     if partition.leader is not None and partition.leader in brokers.living(partition.isr):
         return False
     return not brokers.answering(holders(partition))
 
 
 def hand_over(partition: Partition, leaving: BrokerRef, live: Mapping[int, int], min_insync: int) -> Partition | None:
-    """The partition after its leader has left in peace; None when nobody else in the ISR can lead."""
+    """Returns the partition after its leader has left by itself; None when no other member of the ISR can lead."""
     brokers = Brokers(live, dead=(leaving,))
     if partition.leader != leaving or not brokers.living(partition.isr):
         return None
@@ -140,7 +140,7 @@ def hand_over(partition: Partition, leaving: BrokerRef, live: Mapping[int, int],
 
 
 def transfer(partition: Partition, to: BrokerRef, brokers: Brokers, min_insync: int) -> Partition | None:
-    """The partition under another leader; None when that leads already or cannot lead.
+    """Returns the partition under another leader; None when that one leads already or cannot lead.
 
     The old leader stays in the ISR: a change of leaders alone costs no replica.
     """
@@ -157,9 +157,9 @@ def give_up(
     min_insync: int,
     among: Collection[BrokerRef] | None = None,
 ) -> Partition | None:
-    """The partition after its leader has made room for another member of the ISR, and goes on as a follower.
+    """Returns the partition after its leader has given way to another member of the ISR, and continues as a follower.
 
-    None when it does not lead, or nobody else can. `among`: nobody but these.
+    None when it does not lead, or no other member can. `among`: the only members that may lead.
     """
     others = Brokers(live, dead=(leader,)).living(partition.isr)
     others = others if among is None else tuple(ref for ref in others if ref in among)
@@ -169,7 +169,7 @@ def give_up(
 
 
 def prefer(partition: Partition, brokers: Brokers, min_insync: int) -> Partition | None:
-    """The partition under its preferred replica; None when that leads already, cannot lead, or drains."""
+    """Returns the partition under its preferred replica; None when that one leads already, cannot lead, or drains."""
     preferred = next((ref for ref in partition.isr if ref.broker_id == partition.replicas[0]), None)
     if preferred is None or preferred in brokers.avoid:
         return None
@@ -182,7 +182,7 @@ def prefer(partition: Partition, brokers: Brokers, min_insync: int) -> Partition
 def elect_restarted(
     partition: Partition, answers: Answers, min_insync: int, avoid: Collection[BrokerRef] = ()
 ) -> Partition | None:
-    """The partition under one of its holders that was restarted; None until enough of them have answered (rule 5)."""
+    """Returns the partition under one of its restarted holders; None until enough of them have answered (rule 5)."""
     intact = _standing(partition, answers, Standing.INTACT)
     if intact:
         return _led_by_greatest(partition, answers, intact, intact, min_insync, avoid)
@@ -194,16 +194,16 @@ def elect_restarted(
 
 
 def is_guess(partition: Partition) -> bool:
-    """Its writer could not know who is in sync: an operator (incarnation 0 for everybody), or `Topics` (no epoch yet)."""
+    """Returns True for an ISR that its writer could not know: an operator's (all incarnations 0), or `Topics`' (no epoch)."""
     return partition.leader_epoch < 0 or all(ref.incarnation == 0 for ref in partition.isr)
 
 
 def elect_restored(
     partition: Partition, answers: Answers, since: int, avoid: Collection[BrokerRef] = ()
 ) -> Partition | None:
-    """The partition under the greatest log of all its replicas (rule 6); None until every one of them has answered.
+    """Returns the partition under the greatest log of all its replicas (rule 6); None until all of them have answered.
 
-    `since`: mod revision of the restore. An answer from before it may be a leader's that still commits.
+    `since`: mod revision of the restore. An answer from before it may come from a leader that still commits.
     """
     told = [answers[broker_id] for broker_id in partition.replicas if broker_id in answers]
     if len(told) < len(partition.replicas) or any(now.incarnation <= since for now, _ in told):
@@ -224,18 +224,18 @@ def elect_restored(
 
 
 def _was_never_more(partition: Partition, now: BrokerRef, state: ReplicaState) -> bool:
-    """This empty log is the one that the value names, not the successor of one that is lost."""
+    """Returns True when this empty log is the one that the value names, not the successor of a lost one."""
     named = [ref for ref in holders(partition) if ref.broker_id == now.broker_id and ref.incarnation]
     return any(state.standing(ref, now, partition.leader_epoch) is not Standing.LOST for ref in named)
 
 
 def silent(partition: Partition, answers: Answers) -> Refs:
-    """Holders that have not answered yet."""
+    """Returns the holders that have not answered yet."""
     return tuple(ref for ref in holders(partition) if ref.broker_id not in answers)
 
 
 def elect_unclean(partition: Partition, to: BrokerRef, answers: Answers) -> Partition:
-    """An operator's word: this replica leads, whatever the others had. What only they had is lost."""
+    """Makes a replica leader on an operator's request (unclean election): records that only the others had are lost."""
     epoch = max((state.epoch for _, state in answers.values()), default=-1)
     return replace(
         partition,
@@ -248,7 +248,7 @@ def elect_unclean(partition: Partition, to: BrokerRef, answers: Answers) -> Part
 
 
 def _standing(partition: Partition, answers: Answers, wanted: Standing) -> Refs:
-    """The present incarnations of the holders whose answers prove this."""
+    """Returns the present incarnations of the holders whose answers prove this standing."""
     found: list[BrokerRef] = []
     for ref in holders(partition):
         if ref.broker_id in answers:
@@ -273,6 +273,6 @@ def _led_by_greatest(
     min_insync: int,
     avoid: Collection[BrokerRef],
 ) -> Partition:
-    """Among logs that hold everything the longest is no safer than the others; it only has the least to fetch again."""
+    """Elects the greatest log. Among logs that hold all committed records it is not safer, but spares copying the most."""
     epoch = max(state.epoch for _, state in answers.values())
     return _led(partition, _greatest(partition, answers, among, avoid), isr, min_insync, epoch)

@@ -1,4 +1,4 @@
-"""New values of many partitions, in as few commits to etcd as its limits allow."""
+"""Groups new values of many partitions into as few commits to etcd as its limits allow."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from oncelog.types import BrokerRef, PartitionId
 from oncelog_runtime.metadata.cluster_keys import Partition
 
 COMPARES_MAX: Final = 120
-"""etcd takes 128 in one transaction, and whoever writes adds a few of his own."""
+"""etcd takes 128 comparisons in one transaction, and the caller adds a few of its own."""
 
 Proposal = tuple[PartitionId, int, Partition]
 """(partition, mod revision that it replaces, new value)."""
 
 
 def chunks(proposals: Sequence[Proposal], compares_max: int = COMPARES_MAX) -> Iterator[list[Proposal]]:
-    """Proposals that fit into one commit each: a comparison for each partition, each topic and each broker of an ISR."""
+    """Yields proposals that fit into one commit: a comparison for each partition, each topic and each broker of an ISR."""
     chunk: list[Proposal] = []
     named: dict[BrokerRef | str, None] = {}
     for proposal in proposals:

@@ -1,12 +1,12 @@
-"""Who answers this broker, and what its silence proves.
+"""Which brokers answer this one, and what their silence proves.
 
 Rule 1: a broker is *heard* when it has answered us under its registered incarnation, at most `silence_max_ms` ago. A broker
         that has just registered is neither heard nor silent: it gets the same time for its first answer.
 Rule 2: a refused connection proves that the process is gone, and needs no second opinion. The proof is good for as long as
         the registration of a dead process can last: one that outlives it belongs to a living process behind a firewall.
-Rule 3: silence proves nothing by itself: either end may be cut off. It counts as death only for a broker that hears a
-        majority of the registered brokers, and only if another of them has an opinion and none of them hears the suspect.
-Rule 4: time in which *this* process stood still is nobody else's silence (`slept`).
+Rule 3: silence proves nothing by itself: either end may be cut off. It counts as death only for a broker that hears from a
+        majority of the registered brokers, and only if another of them has an opinion and none of them reaches the suspect.
+Rule 4: time in which *this* process was paused does not count as silence of the others (`slept`).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Final
 from oncelog.types import BrokerRef
 
 _LEASES: Final = 2
-"""So many leases after the refusal a registration cannot be a dead process's any more: etcd may be late with one."""
+"""This many leases after the refusal, a registration cannot belong to the dead process any more: etcd may be late by one."""
 
 
 class Probe(Enum):
-    """What a question to the suspect itself has shown."""
+    """The result of a probe of the suspect itself."""
 
     ANSWERED = 1
     GONE = 2
@@ -31,12 +31,12 @@ class Probe(Enum):
 
 
 class Verdict(Enum):
-    """What is known of a suspect."""
+    """The conclusion about a suspect."""
 
     ANSWERS = 1
     DEAD = 2
     CUT_OFF = 3
-    """It lives, and we do not reach it."""
+    """It is alive, but this broker does not reach it."""
     UNDECIDED = 4
 
 
@@ -50,7 +50,7 @@ class _Contact:
 
 
 class Reachability:
-    """The registered brokers as one of them, `me`, reaches them. Times are of its monotonic clock."""
+    """The registered brokers as one of them, `me`, reaches them. Times come from its monotonic clock."""
 
     def __init__(self, me: int, *, silence_max_ms: int, lease_ms: int) -> None:
         self._me = me
@@ -61,12 +61,12 @@ class Reachability:
     # ------------------------------------------------------------ what happened
 
     def registered(self, live: Mapping[int, int], now_ms: int) -> None:
-        """`live`: broker id -> incarnation of every registered broker, as of now."""
+        """Takes over the registered brokers. `live`: broker id -> incarnation."""
         refs = [BrokerRef(broker_id, incarnation) for broker_id, incarnation in live.items() if broker_id != self._me]
         self._contacts = {ref: self._contacts.get(ref) or _Contact(now_ms) for ref in refs}
 
     def answered(self, ref: BrokerRef, now_ms: int) -> bool:
-        """It has answered under this incarnation. True when it was not heard before."""
+        """Notes that a broker has answered under this incarnation. True when it was not heard before."""
         contact = self._contacts.get(ref)
         if contact is None:
             return False
@@ -75,42 +75,42 @@ class Reachability:
         return not was_heard
 
     def refused(self, ref: BrokerRef, now_ms: int) -> None:
-        """Nobody listens at its address."""
+        """Notes that a connection to the broker's address was refused: no process listens there."""
         contact = self._contacts.get(ref)
         if contact is not None and contact.refused_ms is None:
             contact.refused_ms = now_ms
 
     def slept(self, ms: int) -> None:
-        """This process stood still for so long."""
+        """Excuses all others for the time in which this process was paused."""
         for contact in self._contacts.values():
             contact.last_ms += ms
 
     # ------------------------------------------------------------ questions
 
     def heard(self, ref: BrokerRef, now_ms: int) -> bool:
-        """It has answered in this incarnation, and not too long ago."""
+        """Returns True when the broker has answered in this incarnation, and not too long ago."""
         contact = self._contacts.get(ref)
         return (
             contact is not None and contact.answered and contact.refused_ms is None and self._is_recent(contact, now_ms)
         )
 
     def is_gone(self, ref: BrokerRef, now_ms: int) -> bool:
-        """A refusal proves that its process has ended."""
+        """Returns True when a refused connection proves that the broker's process has ended."""
         contact = self._contacts.get(ref)
         if contact is None or contact.refused_ms is None:
             return False
         return now_ms - contact.refused_ms <= self._proof_ms
 
     def all_heard(self, now_ms: int) -> list[BrokerRef]:
-        """Everybody who is heard."""
+        """Returns all brokers that are heard."""
         return [ref for ref in self._contacts if self.heard(ref, now_ms)]
 
     def silent(self, for_ms: int, now_ms: int) -> list[BrokerRef]:
-        """The registered brokers of which nothing was heard for longer than this."""
+        """Returns the registered brokers that have not answered for longer than this."""
         return [ref for ref, contact in self._contacts.items() if now_ms - contact.last_ms > for_ms]
 
     def opinion(self, ref: BrokerRef, now_ms: int) -> bool | None:
-        """What to tell another broker that asks: do we hear it? None: we cannot know yet."""
+        """Answers another broker that asks whether this one hears `ref`; None: it cannot know yet."""
         contact = self._contacts.get(ref)
         is_new = contact is not None and not contact.answered and contact.refused_ms is None
         if contact is None or (is_new and self._is_recent(contact, now_ms)):
@@ -118,11 +118,11 @@ class Reachability:
         return self.heard(ref, now_ms)
 
     def hears_majority(self, now_ms: int) -> bool:
-        """Strictly more than half of the registered brokers, this one counted, are heard: there is no second such side."""
+        """Returns True when this broker and those it hears are more than half of all: no other side can say so."""
         return 2 * (len(self.all_heard(now_ms)) + 1) > self._electorate(now_ms)
 
     def is_minority(self, now_ms: int) -> bool:
-        """Fewer than half are heard or may still answer for the first time: the others may be a majority without us."""
+        """Returns True when fewer than half have answered recently or may still do so: the others may be a majority alone."""
         contacts = self._contacts.items()
         possible = sum(self._is_recent(contact, now_ms) and contact.refused_ms is None for _, contact in contacts)
         return 2 * (possible + 1) < self._electorate(now_ms)
@@ -135,7 +135,7 @@ class Reachability:
 
 
 def judge(probe: Probe, *, hears_majority: bool = False, opinions: Sequence[bool | None] = ()) -> Verdict:
-    """Rules 2 and 3. `opinions`: of every other broker that was asked whether it hears the suspect; None: it does not know."""
+    """Applies rules 2 and 3. `opinions`: whether each of the other brokers reaches the suspect; None: it does not know."""
     if probe is Probe.ANSWERED:
         return Verdict.ANSWERS
     if probe is Probe.GONE:

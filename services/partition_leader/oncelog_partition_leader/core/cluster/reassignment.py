@@ -2,13 +2,13 @@
 
 Rule 1: first the new replicas stand beside the old ones (`begin`); when all of them are in the ISR, and enough of the
         target is, the old ones leave (`finish`). So each acknowledged record is in every log of the ISR at each step.
-Rule 2: a change of the replicas is an election: it raises the leader epoch, also when the leader stays. A leader builds its
-        view of the followers anew for each epoch, so nobody feeds, counts or takes back a replica of an older set, in
-        whatever version of oncelog it runs.
+Rule 2: a change of the replicas is an election: it raises the leader epoch, also when the leader stays. A leader builds a
+        new view of the followers for each epoch, so no leader, of whatever version of oncelog, replicates to a replica
+        of an older set, counts it, or takes it back into the ISR.
 Rule 3: a step is taken only under a living leader that is in the ISR; else the election comes first.
-Rule 4: the partition's value has the same fields as ever; what is wanted stands in a key of its own (`Reassignment`). A
+Rule 4: the partition's value has no new fields; the target is in a key of its own (`Reassignment`). A
         controller of an older version sees a partition with more replicas than its topic asks for, keeps all of them, and the
-        next controller that knows moves goes on where it was.
+        next controller that knows moves continues where the last one stopped.
 Rule 5: cancelling is moving back: the same steps with the original replicas as the target.
 """
 
@@ -23,12 +23,12 @@ from oncelog_runtime.metadata.cluster_keys import Partition, Reassignment
 
 
 def is_done(partition: Partition, move: Reassignment) -> bool:
-    """Nothing is left but to forget the move."""
+    """Returns True when the partition has the target's replicas, so that the move can be forgotten."""
     return partition.replicas == move.target
 
 
 def has_begun(partition: Partition, move: Reassignment) -> bool:
-    """The new replicas stand beside the old ones."""
+    """Returns True when the new replicas stand beside the old ones."""
     return set(move.target) <= set(partition.replicas)
 
 
@@ -39,7 +39,7 @@ def begin(
     min_insync: int,
     dead: Collection[BrokerRef] = (),
 ) -> Partition | None:
-    """The partition with the new replicas beside the old ones; None when it has begun, or cannot begin now.
+    """Returns the partition with the new replicas beside the old ones; None when the move has begun, or cannot begin now.
 
     `live`: broker id -> registered incarnation. `min_insync`: the topic's option. `dead`: registered, but proven dead.
     """
@@ -67,9 +67,9 @@ def finish(
     dead: Collection[BrokerRef] = (),
     avoid: Collection[BrokerRef] = (),
 ) -> Partition | None:
-    """The partition with the target alone, under the first of it that is in sync; None when it is not time yet.
+    """Returns the partition with the target's replicas only, led by the first that is in sync; None when it is too early.
 
-    `min_insync`: the topic's option. `avoid`: who drains.
+    `min_insync`: the topic's option. `avoid`: draining brokers.
     """
     isr = _living(partition, live, dead)
     kept = tuple(ref for ref in isr if ref.broker_id in move.target)
@@ -92,7 +92,7 @@ def finish(
 
 
 def cancelled(move: Reassignment) -> Reassignment:
-    """The move back."""
+    """Returns the move back to the original replicas."""
     return replace(move, target=move.original)
 
 

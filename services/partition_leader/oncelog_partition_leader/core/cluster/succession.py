@@ -1,7 +1,7 @@
-"""How often the controller's role was taken from a living registration lately, and when it may be taken again.
+"""Limits how often the controller's role is taken from a broker that is still registered.
 
-Rule: who takes it because the holder is silent waits the longer the more often that has happened. Whatever the network does,
-controllers that overthrow each other slow down until one of them stays. A proof of death does not wait.
+Rule: a broker that takes the role because its holder is silent waits longer each time that this happened lately. Whatever
+the network does, controllers that overthrow each other slow down until one of them stays. A proof of death does not wait.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ LONGEST_TERM_MS: Final = 30_000
 
 
 class Succession:
-    """What one broker has seen of it."""
+    """The changes of the controller that one broker has seen."""
 
     def __init__(self) -> None:
         self._taken_ms: list[int] = []
         self._since_ms = 0
 
     def began(self, now_ms: int, *, taken: bool) -> None:
-        """There is a new holder. `taken`: from one that is registered still."""
+        """Notes a new controller. `taken`: from one that was still registered."""
         self._since_ms = now_ms
         if taken:
             self._taken_ms.append(now_ms)
         self._forget(now_ms)
 
     def may_overthrow(self, now_ms: int) -> bool:
-        """The holder had its time, and is silent."""
+        """Returns True when a silent controller has had its minimum term, so that its role may be taken."""
         self._forget(now_ms)
         if not self._taken_ms:
             return True

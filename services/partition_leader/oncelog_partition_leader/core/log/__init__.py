@@ -1,1 +1,1 @@
-"""Pure decisions about one log: segments, leader epochs, retention, which batch may enter."""
+"""Pure decisions about one log: segments, leader epochs, retention, and which batches are accepted."""

@@ -1,10 +1,10 @@
-"""What a read_committed reader must skip on this partition, transaction by transaction.
+"""The transactions whose data a read_committed reader must skip on this partition.
 
 Rule 1: an entry names the transaction and its winners; reader and compactor filter by that name, never by producer
         and offset range: transactions overlap when they are pipelined (hole 7).
 Rule 2: one marker makes at most one entry, and only when something must be skipped: an abort with data here, a commit
         with data of others than the winners here, or a commit that lost records (hole 19).
-Rule 3: marker offsets strictly grow; the index is a function of the log and is cut together with it.
+Rule 3: marker offsets strictly grow; the index is a function of the log and is truncated together with it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class AbortedEntry(NamedTuple):
     unstable_from: int
 
     def skips(self, producer_id: int, txn_producer_id: int, txn_no: int) -> bool:
-        """True when a data batch of this producer and transaction is to be skipped."""
+        """Returns True when a data batch of this producer and transaction is to be skipped."""
         if (txn_producer_id, txn_no) != (self.txn_producer_id, self.txn_no):
             return False
         return self.all or producer_id not in self.winners
@@ -70,14 +70,14 @@ class AbortedIndex:
         return len(self._entries)
 
     def add(self, entry: AbortedEntry) -> None:
-        """Raises `CorruptMessageError` unless its marker lies after all known ones."""
+        """Adds an entry. Raises `CorruptMessageError` unless its marker lies after all known ones."""
         if self._markers and entry.marker_offset <= self._markers[-1]:
             raise CorruptMessageError("marker offsets must grow", marker_offset=entry.marker_offset)
         self._entries.append(entry)
         self._markers.append(entry.marker_offset)
 
     def between(self, from_offset: int, to_offset: int) -> list[AbortedEntry]:
-        """Every entry with data or marker in [from_offset, to_offset), by marker offset."""
+        """Returns every entry with data or marker in [from_offset, to_offset), by marker offset."""
         found: list[AbortedEntry] = []
         for index in range(bisect_left(self._markers, from_offset), len(self._entries)):
             entry = self._entries[index]
@@ -93,12 +93,12 @@ class AbortedIndex:
         del self._entries[keep:], self._markers[keep:]
 
     def truncate_head(self, start_offset: int) -> None:
-        """Forgets entries whose marker is below `start_offset`: nobody can read their data any more."""
+        """Forgets entries whose marker is below `start_offset`: their data cannot be read any more."""
         drop = bisect_left(self._markers, start_offset)
         del self._entries[:drop], self._markers[:drop]
 
     def dump(self, from_offset: int, to_offset: int) -> bytes:
-        """Entries with marker in [from_offset, to_offset), with that range and a checksum."""
+        """Encodes the entries with marker in [from_offset, to_offset), with that range and a checksum."""
         first, end = bisect_left(self._markers, from_offset), bisect_left(self._markers, to_offset)
         body = b"".join(_pack(entry) for entry in self._entries[first:end])
         return _HEAD.pack(_MAGIC, from_offset, to_offset, end - first, crc32c(body)) + body
@@ -111,7 +111,7 @@ class AbortedIndex:
 
 
 def load_entries(data: Buffer, from_offset: int, to_offset: int) -> Iterable[AbortedEntry]:
-    """The entries of a `dump` of just this range. Raises `CorruptMessageError`."""
+    """Decodes a `dump` of exactly this range. Raises `CorruptMessageError`."""
     if len(data) < _HEAD.size:
         raise CorruptMessageError("the aborted index is too short", bytes_present=len(data))
     magic, first, end, count, crc = _HEAD.unpack_from(data)
@@ -124,7 +124,7 @@ def load_entries(data: Buffer, from_offset: int, to_offset: int) -> Iterable[Abo
             entry, position = _unpack(body, position)
             entry.check()
             entries.append(entry)
-    except (struct.error, AssertionError) as error:  # nothing is believed for its checksum alone
+    except (struct.error, AssertionError) as error:  # a right checksum alone proves nothing about the content
         raise CorruptMessageError("the aborted index holds an entry that cannot be") from error
     if position != len(body):
         raise CorruptMessageError("the aborted index has bytes after its end")

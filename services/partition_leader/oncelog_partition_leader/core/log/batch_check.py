@@ -1,9 +1,9 @@
-"""Whether a client's batch may enter a log at all, before anything is known of its producer.
+"""Checks a client's batch by itself, before its producer's state is looked at.
 
-Rule 1: every bad input has its named error, and is refused before anything is written or allocated by its word
-        (inputs 1-18, 50).
-Rule 2: only the header is read, and the body's checksum; the payload comes after it (`payload_check`).
-Rule 3: what the leader writes itself (offset, epoch, append time) is ignored, whatever the client put there.
+Rule 1: every bad input has its named error, and is refused before anything is written, or allocated by a length that it
+        claims (inputs 1-18, 50).
+Rule 2: only the header is read, and the body's checksum; the payload is checked later (`payload_check`).
+Rule 3: the fields that the leader writes itself (offset, epoch, append time) are ignored, whatever the client put there.
 Rule 4: a count is believed only as far as the bytes can hold it: a record costs offsets, sequences and index space, so a
         few kilobytes that claim two thousand million records would use all of these up.
 """
@@ -46,21 +46,21 @@ PRODUCER_EPOCH_MAX: Final = (1 << 31) - 2
 """The largest epoch that a client may use: a fence carries the next one, which must fit into the header, too."""
 
 RECORD_BYTES_MIN: Final = 16
-"""What a record takes at least in an unpacked payload: a time of 8 bytes, and 4 bytes each that say where its key and its
-value end. Nulls cost as much; a batch of all nulls has these columns, too."""
+"""A record takes at least this much of an unpacked payload: a time of 8 bytes, and 4 bytes each that say where its key and
+its value end. Nulls cost as much; a batch of all nulls has these columns, too."""
 TYPED_ROWS_PER_BYTE_MAX: Final = 8
 """A row of a typed topic may be as small as one boolean: a bit."""
 COMPRESSION_RATIO_MAX: Final = {CODEC_NONE: 1, 1: 255, 2: 32_768}
-"""What a byte of payload can become, by codec. LZ4 repeats at most 255 bytes per byte of a match's length; Zstandard's
-smallest block is 4 bytes for 128 KiB. A greater claim is a lie."""
+"""The most bytes that one byte of payload can unpack to, by codec. LZ4 repeats at most 255 bytes per byte of a match's
+length; Zstandard's smallest block is 4 bytes for 128 KiB. A greater claim cannot be true."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchLimits:
-    """What a topic accepts. `typed_schema_ids`: registered schemas besides 0 and 1.
+    """The limits of a topic for one batch. `typed_schema_ids`: registered schemas besides 0 and 1.
 
     `timestamp_after_max_ms`: how far a timestamp may lie in the future of `now_ms`; `timestamp_before_max_ms`: how far
-    in the past, -1 = any. A record from the year 9999 would keep its segment for ever.
+    in the past, -1 = any. A record from the year 9999 would keep its segment from ever being deleted.
     """
 
     now_ms: int
@@ -73,7 +73,7 @@ class BatchLimits:
 
 
 def read_client_batch(data: Buffer, limits: BatchLimits, topic_id: str, partition: int) -> BatchHeader:
-    """The header of the one batch that `data` holds, after every check of this file."""
+    """Returns the header of the one batch that `data` holds, after every check of this file."""
     if not len(data):
         raise InvalidRecordError("no batch")
     header = read_header(data)
@@ -82,7 +82,7 @@ def read_client_batch(data: Buffer, limits: BatchLimits, topic_id: str, partitio
 
 
 def check_client_batch(header: BatchHeader, data: Buffer, limits: BatchLimits, topic_id: str, partition: int) -> None:
-    """Raises the named error of whatever is wrong; `header` was read from `data` by `read_header`.
+    """Raises the named error of the first thing that is wrong; `header` was read from `data` by `read_header`.
 
     `MessageTooLargeError`, `RecordListTooLargeError`, `InvalidRecordError`, `UnsupportedCompressionError`,
     `InvalidTimestampError`, `InvalidPidMappingError`, `InvalidRequestError`, `MisdirectedBatchError` or
@@ -149,14 +149,14 @@ def _check_lengths(header: BatchHeader, limits: BatchLimits) -> None:
 
 
 def records_max(header: BatchHeader) -> int:
-    """How many records a payload of the header's uncompressed length can hold at most, whatever is in it."""
+    """Returns the most records that a payload of the header's uncompressed length can hold, whatever is in it."""
     if header.schema_id in (SCHEMA_PLAIN, SCHEMA_HEADERS):
         return header.uncompressed_length // RECORD_BYTES_MIN
     return header.uncompressed_length * TYPED_ROWS_PER_BYTE_MAX
 
 
 def _check_timestamps(header: BatchHeader, limits: BatchLimits) -> None:
-    """A shard writes its log whatever its clock says: refused once, it would be refused in each of its lives."""
+    """Refuses timestamps out of range, except a coordinator shard's: a refused record would be refused at each retry."""
     first, last = header.base_timestamp_ms, header.max_timestamp_ms
     too_old = limits.timestamp_before_max_ms >= 0 and first < limits.now_ms - limits.timestamp_before_max_ms
     out_of_range = last > limits.now_ms + limits.timestamp_after_max_ms or too_old
@@ -191,7 +191,7 @@ def _check_producer(header: BatchHeader) -> None:
 
 
 def check_question(producer_id: int, producer_epoch: int, base_sequence: int, last_sequence: int) -> None:
-    """Whether a batch can exist that `GetProducerState` asks about. Raises as `check_client_batch` does."""
+    """Refuses a `GetProducerState` about a batch that cannot exist. Raises as `check_client_batch` does."""
     if producer_id < 0:
         raise InvalidPidMappingError("a negative producer id", producer_id=producer_id)
     if producer_epoch < 0 or base_sequence < 0 or last_sequence < 0:

@@ -2,7 +2,7 @@
 
 <topic>-<topic id>-<partition>                       a log in use
 <topic>-<topic id>-<partition>.quarantined-<n>       a rotten one that was set aside
-.trash/<milliseconds>.<folder>                       one that waits for its removal, since that time
+.trash/<milliseconds>.<folder>                       one that is in the trash since that time
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _TRASHED: Final = re.compile(r"(?P<since>[0-9]+)\.(?P<folder>.+)")
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """Whose log a folder holds. `aside`: it was set aside as rotten."""
+    """A folder's name and the partition whose log it holds. `aside`: the log was set aside as rotten."""
 
     name: str
     topic: str
@@ -38,12 +38,12 @@ class Trashed:
 
 
 def folder_name(topic: str, partition: PartitionId) -> str:
-    """The folder of a log in use."""
+    """Returns the folder's name of a log in use."""
     return f"{topic}-{partition.topic_id}-{partition.partition}"
 
 
 def parse_folder(name: str) -> Folder | None:
-    """None for what is no partition's folder."""
+    """Parses a folder's name; None when it is not a partition's folder."""
     found = _FOLDER.fullmatch(name)
     if found is None:
         return None
@@ -52,12 +52,12 @@ def parse_folder(name: str) -> Folder | None:
 
 
 def trash_name(folder: str, now_ms: int) -> str:
-    """Its name in the trash, from now on."""
+    """Returns the name that a folder gets in the trash."""
     return f"{max(now_ms, 0):013d}.{folder}"
 
 
 def parse_trashed(name: str) -> Trashed | None:
-    """None for what this module has not put there."""
+    """Parses a name in the trash; None when it is not one of `trash_name`."""
     found = _TRASHED.fullmatch(name)
     folder = parse_folder(found["folder"]) if found is not None else None
     return Trashed(name, folder, int(found["since"])) if found is not None and folder is not None else None

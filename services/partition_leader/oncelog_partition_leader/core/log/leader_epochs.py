@@ -1,12 +1,12 @@
-"""Which leader epoch wrote which offsets of this log: the table by which two replicas find where they part.
+"""Which leader epoch wrote which offsets of this log: the table by which two replicas find where they diverge.
 
 Rule 1: epochs and start offsets only grow; an epoch is entered by its first batch, so the table is a function of the log.
 Rule 2: a replica truncates by this table, never by a high watermark (KIP-101, KIP-279).
 Rule 3: beside the epochs of the records that are there it keeps one more: that of the record right before the log start, for as
-        long as it is known. So a log whose records were all deleted still says who wrote its last one, also after what came
-        behind them was cut off again. No other epoch is kept: an epoch all of whose records were cut was never here.
-Rule 4: where the log is cut below its start, or begins anew, nobody knows any more who wrote the record before: -1. Recovery
-        finds it again where the record is still on disk.
+        long as it is known. So a log whose records were all deleted still knows the epoch of its last one, also after
+        later batches were truncated. No other epoch is kept: an epoch all of whose records were truncated was never here.
+Rule 4: when the log is truncated below its start, or reset, the epoch of the record before the log start is unknown: -1.
+        Recovery finds it again where the record is still on disk.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MAGIC: Final = 0x4F4C4531
 
 
 class LeaderEpochs:
-    """Pairs (leader epoch, start offset), and the last one's end. The first pair is rule 3's, and starts at the log start."""
+    """Pairs (leader epoch, start offset), and the last one's end. The first pair is rule 3's; it begins at the log start."""
 
     __slots__ = ("_end", "_epochs", "_starts")
 
@@ -45,7 +45,7 @@ class LeaderEpochs:
 
     @property
     def last_epoch_start(self) -> int:
-        """Where that epoch begins; the log end when there is no batch."""
+        """First offset of that epoch; the log end when there is no batch."""
         return self._starts[-1]
 
     @property
@@ -70,12 +70,12 @@ class LeaderEpochs:
         return leader_epoch != last
 
     def epoch_of(self, offset: int) -> int:
-        """The epoch that wrote `offset`; -1 below the table."""
+        """Returns the epoch that wrote `offset`; -1 below the table."""
         index = bisect_right(self._starts, offset) - 1
         return self._epochs[index] if index > 0 else NO_EPOCH
 
     def end_offset_for(self, leader_epoch: int) -> tuple[int, int]:
-        """The largest epoch at or below `leader_epoch` and its exclusive end here.
+        """Returns the largest epoch at or below `leader_epoch`, and its exclusive end in this log.
 
         (-1, start of the table) when there is none at or below: the asker's whole epoch is unknown here, and nothing
         from the table's start on agrees. With an empty table that start is the log end.
@@ -86,7 +86,7 @@ class LeaderEpochs:
         return (self._epochs[index] if index >= 0 else NO_EPOCH), end
 
     def truncate_tail(self, end_offset: int) -> None:
-        """The log now ends at `end_offset`: epochs that began at or after it are gone, except rule 3's."""
+        """Truncates the table to the log end `end_offset`: epochs that began at or after it are removed, except rule 3's."""
         keep = bisect_left(self._starts, end_offset, 1)
         del self._epochs[keep:], self._starts[keep:]
         if end_offset < self._starts[0]:
@@ -94,7 +94,7 @@ class LeaderEpochs:
         self._end = min(self._end, end_offset)
 
     def truncate_head(self, start_offset: int) -> None:
-        """The log now starts at `start_offset`: epochs that ended at or before it are gone, except rule 3's.
+        """Moves the table to the log start `start_offset`: epochs that ended at or before it are removed, except rule 3's.
 
         The epoch that holds `start_offset` then begins there.
         """
@@ -111,14 +111,14 @@ class LeaderEpochs:
             self._starts[1] = start_offset
 
     def reset(self, log_end_offset: int) -> None:
-        """An empty table of a log that starts and ends here."""
+        """Empties the table, for a log that starts and ends here."""
         self._epochs[:], self._starts[:] = [NO_EPOCH], [log_end_offset]
         self._end = log_end_offset
 
     def dump(self) -> bytes:
-        """The table with its checksum.
+        """Encodes the table with its checksum.
 
-        Rule 3's pair comes after one of the epoch -1, which marks it as such; versions that do not know it pass over that.
+        Rule 3's pair comes after one of the epoch -1, which marks it as such; older versions skip that one.
         """
         pairs = [(NO_EPOCH, self._starts[0]), *zip(self._epochs, self._starts, strict=True)]
         body = b"".join(_ENTRY.pack(epoch, start) for epoch, start in pairs)
@@ -126,9 +126,9 @@ class LeaderEpochs:
 
     @classmethod
     def load(cls, data: Buffer, log_end_offset: int) -> LeaderEpochs:
-        """From `dump`, this version's or an older one's. Raises `CorruptMessageError`.
+        """Decodes a `dump` of this version or an older one. Raises `CorruptMessageError`.
 
-        It may reach beyond the log end, where the log lost its tail since: `truncate_tail` follows.
+        It may reach beyond the log end when the log has lost its tail since; the caller follows with `truncate_tail`.
         """
         if len(data) < _HEAD.size:
             raise CorruptMessageError("the leader epoch table is too short", bytes_present=len(data))
@@ -152,7 +152,7 @@ class LeaderEpochs:
         assert self._starts[-1] + (len(self._starts) > 1) <= self._end, "the last epoch begins within the log"
 
     def _contradiction(self) -> str:
-        """What the pairs break of the rules, whatever log they belong to; empty when they break nothing."""
+        """Returns the rule that the pairs break, whatever log they belong to; empty when they break none."""
         epochs, starts = self._epochs, self._starts
         broken = {
             "epochs do not grow": any(a >= b for a, b in pairwise(epochs[1:])),
@@ -165,7 +165,7 @@ class LeaderEpochs:
 
 
 def _marked(pairs: list[tuple[int, int]], log_end_offset: int) -> tuple[tuple[int, int], list[tuple[int, int]]]:
-    """Rule 3's pair, and the others. In a table of an older version it is the first one, if nothing is left of that."""
+    """Separates rule 3's pair from the others. In an older version's table it is the first, if that has no record left."""
     if not pairs:
         return (NO_EPOCH, log_end_offset), pairs
     if pairs[0][0] == NO_EPOCH:

@@ -1,7 +1,7 @@
-"""Whether everybody who will meet a client's batch can read its records.
+"""Checks that consumers can decode a client's batch.
 
-Rule 1: a payload is unpacked and validated just as a consumer does it; what a consumer would refuse never enters a log. Else
-        one batch would stop every consumer of the partition at its offset.
+Rule 1: a payload is unpacked and validated just as a consumer does it; a payload that a consumer would refuse never enters a
+        log. Else one batch would stop every consumer of the partition at its offset.
 Rule 2: whole columns are looked at, never single records: 20 to 500 microseconds for 1 MiB of records.
 Rule 3: `check_client_batch` comes first: it has checked the checksum, and bounded what the payload unpacks to.
 Rule 4: batches of the cluster's own writers come from the internal listener, and are not checked.
@@ -9,7 +9,7 @@ Rule 4: batches of the cluster's own writers come from the internal listener, an
 
 from __future__ import annotations
 
-import pyarrow.compute  # noqa: F401  -- now: imported with the first record headers it would hold up everybody for 100 ms
+import pyarrow.compute  # noqa: F401  -- now: imported with the first record headers it would hold up all requests for 100 ms
 
 from oncelog.core.batch.batch import decode_arrow
 from oncelog.core.batch.header import BatchHeader
@@ -18,6 +18,6 @@ from oncelog_runtime.metadata.cluster_keys import SHARD_WRITER_BASE
 
 
 def check_payload(header: BatchHeader, data: Buffer, max_uncompressed_bytes: int) -> None:
-    """Raises `InvalidRecordError` for a payload that is not what the header says, or that nobody can decode."""
+    """Raises `InvalidRecordError` for a payload that does not match the header, or that cannot be decoded."""
     if header.producer_id < SHARD_WRITER_BASE:
         decode_arrow(data, header, max_uncompressed_bytes=max_uncompressed_bytes, check_crc=False)

@@ -1,11 +1,11 @@
-"""Which segments a log may forget.
+"""Decides which segments retention may delete.
 
-Rule 1: whole segments, oldest first, never the active one, never one that reaches the high watermark: what is not
-        committed is not old.
+Rule 1: whole segments, oldest first, never the active one, never one that reaches the high watermark: only
+        committed records can be old.
 Rule 2: by time (a segment's largest timestamp), by size (only while the rest stays at or above the limit), and by log
         start offset.
-Rule 3: time and size take nothing from the last stable offset on: a transaction that is open keeps what it wrote.
-Rule 4: the active segment of a partition to which nobody writes any more ends when its newest record is past retention, so
+Rule 3: time and size delete nothing from the last stable offset on: a transaction that is open keeps its records.
+Rule 4: the active segment of a partition that gets no more writes ends when its newest record is past retention, so
         that it can go. One that was begun less than `segment_ms` ago (or, if that is shorter, the retention) does not: records
         that were old when they were written can be read for a while.
 """
@@ -27,7 +27,7 @@ def segments_to_delete(
     retention_ms: int,
     retention_bytes: int,
 ) -> int:
-    """How many of the oldest segments may go; `segments` ends with the active one. Retentions of -1 have no limit."""
+    """Counts the oldest segments that may be deleted; `segments` ends with the active one. Retentions of -1 have no limit."""
     left_bytes = sum(segment.size for segment in segments)
     count = 0
     for segment in segments[:-1]:
@@ -46,7 +46,7 @@ def segments_to_delete(
 def is_active_expired(
     active: SegmentIndex, *, now_ms: int, last_stable_offset: int, retention_ms: int, segment_ms: int
 ) -> bool:
-    """True when the active segment must end, because all of it is past retention."""
+    """Returns True when the active segment must be rolled, because all of it is past retention."""
     if retention_ms < 0 or not active.size or active.next_offset > last_stable_offset:
         return False
     if now_ms - active.first_append_ms < min(segment_ms, retention_ms):

@@ -1,11 +1,11 @@
-"""One segment of a log, without its bytes: where batches lie in it, how old it is, and when it must end.
+"""The index of one segment: where batches lie in it, how old it is, and when it must be rolled.
 
 Rule 1: an index entry is made about every `index_interval_bytes`; from the entry at or below a point one scans forward,
         so an index can be lost and made again from the log, never the other way round (S14).
 Rule 2: an entry's time is the largest timestamp of all batches before it: monotone, so time is found by bisection.
 Rule 3: control batches have no time: a lookup by time finds data.
-Rule 4: an index cannot overflow. Whoever appends asks `run_that_fits` first; a batch that lies too far from the segment's
-        base is refused before anything is changed.
+Rule 4: an index cannot overflow. An append asks `run_that_fits` first; a batch that lies too far from the segment's base is
+        refused before anything is changed.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _POSITION_MAX: Final = (1 << 32) - 1
 
 
 def timestamp_of(header: BatchHeader) -> int:
-    """A batch's largest timestamp in ms, as readers see it."""
+    """Returns a batch's largest timestamp in ms, as readers see it."""
     return header.append_timestamp_ms if header.attributes & LOG_APPEND_TIME else header.max_timestamp_ms
 
 
 class SegmentIndex:
-    """Where offsets and times lie. `base_offset` <= every offset < `next_offset`; `size` bytes are covered."""
+    """Finds offsets and times in a segment. `base_offset` <= every offset < `next_offset`; it covers `size` bytes."""
 
     __slots__ = (
         "_before",
@@ -71,8 +71,8 @@ class SegmentIndex:
         return len(self._offsets)
 
     def add(self, header: BatchHeader, interval_bytes: int) -> None:
-        """Takes the next batch of the segment. Raises `CorruptMessageError`, and has changed nothing, for one that lies
-        too far from the segment's beginning: no sound log has such a one.
+        """Adds the next batch of the segment. Raises `CorruptMessageError`, and changes nothing, for one that lies too far from
+        the segment's base: no sound log has such a batch.
         """
         if header.base_offset - self.base_offset > RELATIVE_OFFSET_MAX or self.size > _POSITION_MAX:
             raise CorruptMessageError("a batch lies too far from its segment's base", base_offset=header.base_offset)
@@ -92,24 +92,24 @@ class SegmentIndex:
         self.next_offset = header.next_offset
 
     def position_below(self, offset: int) -> tuple[int, int]:
-        """An offset at or below `offset`, and the position where its batch begins."""
+        """Returns an indexed offset at or below `offset`, and the byte position of its batch."""
         index = bisect_right(self._offsets, offset - self.base_offset) - 1
         if index < 0:
             return self.base_offset, 0
         return self.base_offset + self._offsets[index], self._positions[index]
 
     def position_before_time(self, timestamp_ms: int) -> int:
-        """A position before which every batch is older than `timestamp_ms`."""
+        """Returns a byte position before which every batch is older than `timestamp_ms`."""
         index = bisect_left(self._before, timestamp_ms) - 1
         return self._positions[index] if index >= 0 else 0
 
     @property
     def retention_timestamp_ms(self) -> int:
-        """The age of a segment counts from here: its largest timestamp; without data its last append."""
+        """The time from which the age of the segment counts: its largest timestamp; without data its last append."""
         return self.max_timestamp_ms if self.max_timestamp_ms != NO_TIMESTAMP else self.last_append_ms
 
     def dump(self) -> bytes:
-        """The index with its checksum."""
+        """Encodes the index with its checksum."""
         body = self._offsets.tobytes() + self._positions.tobytes() + self._before.tobytes()
         fixed = (
             self.base_offset,
@@ -125,7 +125,7 @@ class SegmentIndex:
 
     @classmethod
     def load(cls, data: Buffer, base_offset: int, file_size: int) -> SegmentIndex:
-        """From `dump`. Raises `CorruptMessageError` unless it belongs to this segment and lies within its file."""
+        """Decodes a `dump`. Raises `CorruptMessageError` unless it belongs to this segment and lies within its file."""
         if len(data) < _HEAD.size:
             raise CorruptMessageError("the index is too short", bytes_present=len(data))
         magic, count, *fixed, crc = _HEAD.unpack_from(data)
@@ -143,7 +143,7 @@ class SegmentIndex:
         index._before.frombytes(body[8 * count :])
         try:
             index.check()
-        except AssertionError as error:  # a right checksum of an index that cannot be
+        except AssertionError as error:  # right checksum, impossible index
             raise CorruptMessageError("the index contradicts itself", base_offset=base_offset) from error
         return index
 
@@ -158,7 +158,7 @@ class SegmentIndex:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentLimits:
-    """When a segment ends."""
+    """The limits at which a segment is rolled."""
 
     segment_bytes: int
     segment_ms: int
@@ -166,9 +166,9 @@ class SegmentLimits:
 
 
 def run_that_fits(index: SegmentIndex, batches: Sequence[BatchHeader], limits: SegmentLimits) -> int:
-    """How many of these batches, from the first one on, may be added to this segment; 0 = it must roll first.
+    """Counts the batches, from the first one on, that may be added to this segment; 0 = it must be rolled first.
 
-    Each batch is judged as if those before it were in: what is appended together may belong into several segments. Every
+    Each batch is judged as if those before it were added: batches of one append may belong in several segments. Every
     batch is taken to need an index entry, which is at most a few entries too many.
     """
     if index.size and batches[0].append_timestamp_ms - index.first_append_ms >= limits.segment_ms:

@@ -1,6 +1,6 @@
-"""What the producer state says about a batch or a marker, before anything is written.
+"""The possible answers of the producer state about a batch or a marker, before anything is written.
 
-Rule: a decision reads only. A refusal is an exception of `oncelog.errors`, and leaves no trace.
+Rule: a decision only reads. A refusal is an exception of `oncelog.errors`, and leaves no trace.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from oncelog_partition_leader.core.producers.transactions import TxnSession
 
 
 class Origin(enum.Enum):
-    """Where a batch comes from. Only a client's batch is judged; the others were judged by a leader before."""
+    """The origin of a batch. Only a client's batch is judged; a leader has already judged the others."""
 
     CLIENT = 1
     REPLICATION = 2
@@ -22,7 +22,7 @@ class Origin(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Append it."""
+    """The batch is new and may be appended."""
 
 
 APPEND: Final = Append()
@@ -30,7 +30,7 @@ APPEND: Final = Append()
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:
-    """It is in the log already: append nothing.
+    """The batch is in the log already: append nothing.
 
     `base_offset`: of the first copy, -1 = no longer known. Answer only when the high watermark is at or above
     `stable_after`, the end of the producer's newest batch, under the same min-ISR rule as the first copy (hole 10).
@@ -45,7 +45,7 @@ class Duplicate:
 class NeedsEnrolment:
     """Ask the coordinator of `txn_shard` to enrol this partition in `name`, then decide again with it verified.
 
-    `name` is also what belongs into `verified`; a batch of another session does not profit from the answer.
+    `name` is what the caller adds to `verified`; a batch of another session does not profit from the answer.
     """
 
     name: TxnSession
@@ -54,7 +54,7 @@ class NeedsEnrolment:
 
 @dataclass(frozen=True, slots=True)
 class AppendMarker:
-    """Append the marker. `lost`: it commits, but fewer records than expected are here; seal it with that flag."""
+    """Append the marker. `lost`: it commits, but this log has fewer records than expected; write it with that flag."""
 
     lost: bool
     records: int
@@ -68,7 +68,7 @@ class MarkerWritten:
 
 
 class Written(NamedTuple):
-    """Whether a batch in doubt is in the log. `base_offset` -1: written, offset no longer known, or not written.
+    """The answer whether a batch in doubt is in the log. `base_offset` -1: not written, or offset no longer known.
 
     True counts once the high watermark is at or above `stable_after`; False is final only after a fence (hole 22).
     """

@@ -1,7 +1,7 @@
-"""What stays of producers after their expiry, for ever: as sorted packed records, just as a snapshot holds them.
+"""The records that are kept of expired producers, without limit of time: packed and sorted, just as a snapshot holds them.
 
 Rule 1: 24 bytes per producer, and nothing is encoded when a snapshot is taken: the leaves are its bytes.
-Rule 2: a leaf is never changed, only replaced, so whoever took `leaves()` keeps what he took.
+Rule 2: a leaf is never changed, only replaced, so the result of `leaves()` stays as it was.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RECORD_BYTES: Final = _RECORD.size
 
 
 class ExpiredEntry(NamedTuple):
-    """What stays of a producer after its expiry."""
+    """The part of a producer's state that is kept after its expiry."""
 
     producer_epoch: int
     last_sequence: int
@@ -40,7 +40,7 @@ class ExpiredProducers:
 
     @classmethod
     def load(cls, records: Buffer) -> ExpiredProducers:
-        """From the records of a snapshot, which ascend by id."""
+        """Takes over the records of a snapshot, which ascend by id."""
         made, step = cls(), _LEAF_RECORDS_MAX // 2 * RECORD_BYTES
         for start in range(0, len(records), step):
             made._leaves.append(bytes(records[start : start + step]))
@@ -49,7 +49,7 @@ class ExpiredProducers:
         return made
 
     def leaves(self) -> list[bytes]:
-        """All records, in order."""
+        """Returns all records, in order of ids."""
         return list(self._leaves)
 
     def __len__(self) -> int:
@@ -63,7 +63,7 @@ class ExpiredProducers:
             yield from (record[0] for record in _RECORD.iter_unpack(leaf))
 
     def get(self, producer_id: int) -> ExpiredEntry | None:
-        """None when this producer has not expired."""
+        """Returns the record of an expired producer, None when this one has not expired."""
         if not self._leaves:
             return None
         leaf = self._leaves[self._leaf_of(producer_id)]
@@ -83,7 +83,7 @@ class ExpiredProducers:
         self._replace(number, leaf[:at] + record + leaf[at + RECORD_BYTES * known :])
 
     def discard(self, producer_id: int) -> None:
-        """The producer writes again; no matter if it had not expired."""
+        """Forgets a producer that writes again; does nothing when it had not expired."""
         if not self._leaves:
             return
         number = self._leaf_of(producer_id)
@@ -97,7 +97,7 @@ class ExpiredProducers:
         return max(0, bisect_right(self._firsts, producer_id) - 1)
 
     def _replace(self, number: int, leaf: bytes) -> None:
-        """Puts a leaf in place of another; one that is too long becomes two, an empty one none."""
+        """Replaces a leaf; one that is too long is split in two, and an empty one is dropped."""
         parts = [leaf] if leaf else []
         if len(leaf) > _LEAF_RECORDS_MAX * RECORD_BYTES:
             middle = len(leaf) // RECORD_BYTES // 2 * RECORD_BYTES
@@ -114,7 +114,7 @@ class ExpiredProducers:
 
 
 def _place(leaf: bytes, producer_id: int) -> int:
-    """Position of the first record whose id is not below this one."""
+    """Returns the byte position of the first record whose id is not below this one."""
     records = range(len(leaf) // RECORD_BYTES)
     number = bisect_left(records, producer_id, key=lambda n: _ID.unpack_from(leaf, n * RECORD_BYTES)[0])
     return number * RECORD_BYTES

@@ -2,10 +2,11 @@
 
 Rule 1: expiry is a function of the log: an entry's age is measured in append timestamps of the log's own batches, never
         on a node's clock (hole 23).
-Rule 2: an expired producer keeps its epoch, last sequence and how much it wrote, for ever: a late repeat is still known
-        as one, and the producer may go on where it was. Only the offsets of its newest batches are forgotten.
-Rule 3: a batch of the log makes a bounded number of entries expire; those that are left are next.
-Rule 4: whoever encodes the entries while the log goes on is told before one of them changes (`EntryKeeper`).
+Rule 2: the epoch, last sequence and number of records of an expired producer are never forgotten: a late duplicate is
+        still recognised, and the producer may continue with its next sequence. Only the offsets of its newest batches
+        are forgotten.
+Rule 3: one batch of the log makes a bounded number of entries expire; the rest expire with the next batches.
+Rule 4: a snapshot encodes the entries while the log grows, so it is called before one of them changes (`EntryKeeper`).
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from oncelog_partition_leader.core.producers.sequence_window import SequenceWind
 class ProducerEntry:
     """One producer id. `last_seen_ms`: the log's time (largest append timestamp so far) at its newest batch.
 
-    `set_aside`: epoch and window that the newest fence ended, so that a repeated question about a batch of then gets
-    the same answer.
+    `set_aside`: epoch and window that the newest fence ended, so that a repeated `GetProducerState` about one of its
+    batches gets the same answer.
     """
 
     __slots__ = ("last_seen_ms", "producer_epoch", "set_aside", "window")
@@ -34,7 +35,7 @@ class ProducerEntry:
         self.set_aside: tuple[int, SequenceWindow] | None = None
 
     def window_of(self, producer_epoch: int) -> SequenceWindow | None:
-        """What was written in an epoch; None when it is older than is kept."""
+        """Returns the sequences written in an epoch; None when that epoch is too old to be kept."""
         if producer_epoch == self.producer_epoch:
             return self.window
         if self.set_aside is not None and self.set_aside[0] == producer_epoch:
@@ -43,10 +44,10 @@ class ProducerEntry:
 
 
 class EntryKeeper(Protocol):
-    """Whoever needs the live entries as they are now, later."""
+    """An object that needs the live entries as they are now, at a later time: a snapshot."""
 
     def keep(self, producer_id: int, entry: ProducerEntry) -> None:
-        """The entry is about to change."""
+        """Is called just before the entry changes."""
         ...
 
 
@@ -71,9 +72,9 @@ class ProducerEntries:
         """The largest append timestamp of the log so far."""
 
     def find(self, producer_id: int, end_offset: int) -> ProducerEntry | None:
-        """The entry, or what an expired one would be; changes nothing.
+        """Returns the live entry, or one made from an expired producer's record; changes nothing.
 
-        An expired producer's newest batch ends somewhere at or below `end_offset`, the log's end.
+        `end_offset` is the log end: the newest batch of an expired producer ends somewhere at or below it.
         """
         entry = self.live.get(producer_id)
         if entry is not None:
@@ -85,12 +86,12 @@ class ProducerEntries:
         return ProducerEntry(gone.producer_epoch, window, self.log_time_ms)
 
     def kept_by(self, keeper: EntryKeeper) -> None:
-        """From now on it is told of changes, as long as it lives or until `released_by`."""
+        """Registers a keeper of entries, until `released_by` or until it is garbage-collected."""
         self._keepers = [ref for ref in self._keepers if ref() is not None]
         self._keepers.append(weakref.ref(keeper))
 
     def released_by(self, keeper: EntryKeeper) -> None:
-        """It has what it needs."""
+        """Unregisters a keeper that has encoded every entry."""
         self._keepers = [ref for ref in self._keepers if ref() not in (None, keeper)]
 
     def _keep(self, producer_id: int, entry: ProducerEntry) -> None:
@@ -100,7 +101,7 @@ class ProducerEntries:
                 keeper.keep(producer_id, entry)
 
     def touch(self, producer_id: int, producer_epoch: int, end_offset: int) -> ProducerEntry:
-        """The entry to write to, newest in order, with an empty window when the epoch is new."""
+        """Returns the entry to write to, moved to the newest place, with an empty window when the epoch is new."""
         entry = self.find(producer_id, end_offset)
         if producer_id not in self.live:
             self.expired.discard(producer_id)
@@ -115,16 +116,16 @@ class ProducerEntries:
         return entry
 
     def fence(self, producer_id: int, producer_epoch: int, end_offset: int) -> None:
-        """From here on only `producer_epoch` and newer ones write; what the old one wrote is set aside."""
+        """Applies a fence: only `producer_epoch` and newer epochs may write; the window of the old epoch is set aside."""
         old = self.find(producer_id, end_offset)
         entry = self.touch(producer_id, producer_epoch, end_offset)
         if old is not None and old is not entry:
             entry.set_aside = (old.producer_epoch, old.window)
 
     def advance(self, append_timestamp_ms: int, busy: dict[int, int]) -> None:
-        """The log's time goes on (never back): entries that were silent for too long expire, or are too many.
+        """Advances the log's time (never back), and expires entries that were idle for too long or are too many.
 
-        A producer of an open transaction stays.
+        Producers of open transactions (`busy`) do not expire.
         """
         if append_timestamp_ms > self.log_time_ms:
             self.log_time_ms = append_timestamp_ms
@@ -149,7 +150,7 @@ class ProducerEntries:
         self.plan_expiry()
 
     def plan_expiry(self) -> None:
-        """Sets the time of the next look at expiry, from the least recently seen entry."""
+        """Computes when the next entry can expire, from the least recently seen one."""
         self._next_expiry_ms = _FOREVER_MS
         for entry in self.live.values():
             self._next_expiry_ms = entry.last_seen_ms + self._expiration_ms

@@ -1,4 +1,4 @@
-"""Producer state as bytes: everything a replica needs to go on judging where another stopped.
+"""Producer state as bytes: everything that a replica needs to judge batches from an end offset on as another one would.
 
     u32 magic, u32 crc of the rest, then (all little-endian, each list preceded by its length):
     end offset, log time | live producers, least recently seen first, each with window and what a fence set aside |
@@ -7,9 +7,10 @@
 
 Rule 1: all five kept batches of every window are in it, open transactions and the ended table too (W7, hole 23).
 Rule 2: a damaged snapshot is refused whole; the caller takes an older one and replays the log from there.
-Rule 3: which older numbers have their markers stands among the markers, as entries with a number below zero that hold 62 bits
-        each: version 0.1, which a leader may send its snapshot to, reads them as markers of numbers that nobody asks for.
-Rule 4: a snapshot is of one moment, and is encoded in slices (`Snapshot.advance`) while the log goes on: an entry that is
+Rule 3: the set of older numbers that have their markers is stored among the markers, as entries with a negative number and
+        62 bits each: version 0.1, which a leader may send its snapshot to, reads them as markers of numbers that no request
+        names.
+Rule 4: a snapshot is of one moment, and is encoded in slices (`Snapshot.advance`) while the log grows: an entry that is
         about to change is encoded first. So no step of the event loop grows with the number of producers.
 """
 
@@ -57,7 +58,7 @@ _SLICE: Final = 500
 
 
 class Snapshot:
-    """The state at the moment in which this was made. `data` is there as soon as `advance` has returned True."""
+    """The state at the moment in which this object was made. `data` is set once `advance` has returned True."""
 
     def __init__(self, producers: ProducerEntries, transactions: Transactions, end_offset: int) -> None:
         self.end_offset = end_offset
@@ -76,12 +77,12 @@ class Snapshot:
         producers.kept_by(self)
 
     def keep(self, producer_id: int, entry: ProducerEntry) -> None:
-        """See `EntryKeeper`: the entry as it is now is what this snapshot needs, if it does not have it yet."""
+        """Encodes an entry that is about to change, unless that was done before (see `EntryKeeper`)."""
         if producer_id not in self._kept:
             self._kept[producer_id] = b"".join(_dump_entry(producer_id, entry))
 
     def advance(self) -> bool:
-        """Encodes a slice of a few milliseconds; True when everything is."""
+        """Encodes a slice, which takes a few milliseconds; returns True when everything is encoded."""
         if self.data:
             return True
         part = next(self._work, None)
@@ -100,7 +101,7 @@ class Snapshot:
             yield
 
     def whole(self) -> bytes:
-        """The snapshot's bytes, at once."""
+        """Encodes the rest at once, and returns the snapshot's bytes."""
         for _ in self.slices():
             pass
         return self.data
@@ -117,7 +118,7 @@ class Snapshot:
 
 
 def load(data: Buffer, expiration_ms: int) -> tuple[ProducerEntries, Transactions, int]:
-    """From `dump`: producers, transactions, end offset. Raises `CorruptMessageError`."""
+    """Decodes a snapshot: producers, transactions, end offset. Raises `CorruptMessageError`."""
     if len(data) < _HEAD.size:
         raise CorruptMessageError("the producer snapshot is too short", bytes_present=len(data))
     magic, crc = _HEAD.unpack_from(data)
@@ -129,7 +130,7 @@ def load(data: Buffer, expiration_ms: int) -> tuple[ProducerEntries, Transaction
         end_offset, log_time_ms = reader.take(_LOG)
         producers = _load_producers(reader, expiration_ms, log_time_ms)
         transactions = _load_transactions(reader)
-    except (AssertionError, ValueError, OverflowError, KeyError) as error:  # a right checksum of values that cannot be
+    except (AssertionError, ValueError, OverflowError, KeyError) as error:  # right checksum, impossible values
         raise CorruptMessageError("the producer snapshot holds values that cannot be") from error
     if not reader.at_end:
         raise CorruptMessageError("the producer snapshot has bytes after its end")
@@ -170,7 +171,7 @@ def _dump_transactions(transactions: Transactions) -> Iterator[bytes]:
 
 
 def _older_numbers(known: TxnProducer) -> list[KnownMarker]:
-    """`known.marked` in pieces; the piece of the lowest bits comes first, under the number -1."""
+    """Cuts `known.marked` into pieces; the piece of the lowest bits comes first, under the number -1."""
     pieces = range((known.marked.bit_length() + _BITS - 1) // _BITS)
     return [KnownMarker(-1 - i, known.marked >> i * _BITS & (1 << _BITS) - 1, False) for i in pieces]
 
@@ -258,14 +259,14 @@ def _load_transactions(reader: _Reader) -> Transactions:
 
 
 def _older_bits(piece: int, bits: int) -> int:
-    """Raises `CorruptMessageError` for more bits than are ever kept: they would take as much memory as the number says."""
+    """Raises `CorruptMessageError` for more bits than are ever kept: a damaged number could ask for any amount of memory."""
     if piece > NUMBERS_KEPT // _BITS or not 0 <= bits < 1 << _BITS:
         raise CorruptMessageError("the producer snapshot remembers too many numbers", piece=piece)
     return bits << piece * _BITS
 
 
 def _as_version_0_1_took_it(known: TxnProducer) -> int:
-    """A snapshot without these bits: what is further back than its markers counts as written."""
+    """Reads a snapshot without these bits as version 0.1 did: numbers further back than its markers count as written."""
     older = (1 << NUMBERS_KEPT) - (1 << MARKERS_KEPT)
     back = [known.ended_up_to - marker.txn_no for marker in known.markers]
     if min(back) < 0:

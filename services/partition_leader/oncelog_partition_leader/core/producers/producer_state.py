@@ -1,14 +1,42 @@
-"""What a partition knows of its producers: duplicates, gaps, fences, transactions. Every such decision is made here.
+"""The producer state of one partition: every decision about duplicates, gaps, fences and transactions is made here.
 
+Theory of operation
+-------------------
+In: a leader (`partition/leadership.py`) asks before each append: `decide` for a client's batch, `decide_marker` for a marker,
+`written` and `fence_epoch` for `GetProducerState`. Every replica calls `apply` for every batch that is in its log: the leader
+after the write, a follower when it has written the leader's bytes, recovery when it replays the log.
+Out: a decision (`decisions.py`) or a refusal; an entry of the aborted index for a marker that leaves data to be skipped; and
+the first unstable offset, from which the log computes the last stable offset.
+
+What can go wrong, and the check that prevents it:
+
+- The answer to a batch is lost and the batch is sent again. Its sequences are in the window, so it is a `Duplicate` and is
+  not appended. It is acknowledged when its producer's newest batch is committed, like its first copy (hole 10).
+- A batch comes before its predecessor, which was lost or refused. Its sequence is not the next one: it is refused, and the
+  producer sends both again in order. Sequences wrap at 2^31, so distances are taken in the ring (hole 21).
+- A producer or a session was replaced, and a late batch of the old one arrives. Its epoch is below the newest that this log
+  has seen in a batch, a fence or a marker: it is refused.
+- A late batch of a transaction arrives after its marker. To append it would open the transaction again, with no marker to
+  come, and the last stable offset would stop there. "Ended up to n" is never forgotten, so it is refused (hole 12).
+- A transaction writes to a partition of which its coordinator does not know, so that no marker would ever come. Its first
+  batch waits (`NeedsEnrolment`) until the coordinator has recorded the partition durably.
+- A deposed coordinator sends a marker late. The highest coordinator epoch of each shard is kept: the marker is refused.
+- A producer cannot learn whether a batch is written, and wants to write its records under another identity. `written` says
+  whether it is; "not written" is final only after a fence has made every late copy stale (hole 22).
+- Another replica becomes leader. Its state came from the same batches by the same `apply`, so it decides alike (hole 23).
+- A log has ever more producers. Idle ones expire to 24 bytes each, which still recognise a late duplicate.
+
+Rules
+-----
 Rule 1: `decide` only reads; `apply` is the only writer and never refuses; replay is `apply` in a loop. So the state is a
         function of the log, equal on every replica (hole 23).
 Rule 2: plain sequences are kept per (producer_id, epoch); transactional ones start at 0 in every transaction and are
         kept per (producer_id, epoch, txn_no) (hole 9).
 Rule 3: a transaction is opened only on the coordinator's own answer, and never again once a marker at or above its
         number is in the log (hole 12).
-Rule 4: only `Origin.CLIENT` is judged. What a leader wrote is taken as it is, by followers and by recovery.
+Rule 4: only `Origin.CLIENT` is judged. Followers and recovery apply a leader's batches without judging them.
 
-An expired producer that goes on with its next sequence is accepted: what it wrote last is still known exactly, so this
+An expired producer that continues with its next sequence is accepted: its last sequence is still known exactly, so this
 is no blind trust. (Kafka's UNKNOWN_PRODUCER_ID is for ids of which nothing is known.)
 """
 
@@ -58,8 +86,8 @@ from oncelog_runtime.metadata.cluster_keys import SHARD_WRITER_BASE
 DEFAULT_EXPIRATION_MS: Final = 24 * 3600 * 1000
 OPEN_TRANSACTIONS_MAX: Final = 10_000
 EPOCHS_AHEAD_MAX: Final = 100
-"""A plain producer begins at epoch 0, and each settled batch raises it by one, on that partition. So its epoch is never far
-above what is known of it, and who claims such a one would shut it out for ever."""
+"""A plain producer begins at epoch 0, and each fence of `GetProducerState` raises it by one, on that partition. So its epoch
+is never far above the known one. A caller that could raise it to the maximum would lock the producer out for good."""
 
 
 class ProducerStates:
@@ -75,16 +103,16 @@ class ProducerStates:
         self.transactions = Transactions()
         self.end_offset = 0
         self.data_end_offset = 0
-        """End of the newest data batch; after a restart, and until the next one comes, what the snapshot covers."""
+        """End of the newest data batch; after a restart, until the next data batch, the end offset of the snapshot or later."""
         self.log_start_offset = 0
-        """Told to a producer of which nothing is known, so that it can tell deletion from loss."""
+        """Is sent with `UnknownProducerIdError`, so that a producer can tell deletion by retention from loss."""
 
     # ------------------------------------------------------------ batches
 
     def decide(
         self, header: BatchHeader, origin: Origin, verified: Container[TxnSession] = frozenset()
     ) -> BatchDecision:
-        """What to do with a data batch. `verified`: enrolments that the coordinator has confirmed.
+        """Decides about a data batch. `verified`: enrolments that the coordinator has confirmed.
 
         Raises `InvalidProducerEpochError`, `InvalidTxnStateError`, `TxnEndedError`, `OutOfOrderSequenceError`,
         `DuplicateSequenceError`, `UnknownProducerIdError` (context log_start_offset) or `ResourceExhaustedError`.
@@ -126,7 +154,7 @@ class ProducerStates:
         return self._first_batch(header) if writer is None else _judge(writer.window, header)
 
     def _open(self, header: BatchHeader, verified: Container[TxnSession]) -> BatchDecision:
-        """The first batch here of a transaction."""
+        """Decides about the first batch that a transaction writes to this partition."""
         session = TxnSession(header.txn_producer_id, header.txn_no, header.producer_epoch)
         if session not in verified:
             return NeedsEnrolment(session, header.txn_shard)
@@ -168,7 +196,7 @@ class ProducerStates:
     # ------------------------------------------------------------ markers
 
     def decide_marker(self, name: TxnName, txn_shard: int, marker: Marker) -> MarkerDecision:
-        """What to do with a coordinator's marker: append it, ended something or not (hole 12).
+        """Decides about a coordinator's marker: it is appended, whether it ends an open transaction or not (hole 12).
 
         A repeat of a marker that is in the log is recognised: "ended up to" is durable, so it is answered with that
         marker's offset as soon as the high watermark is above it. Appending it again would be harmless too.
@@ -190,7 +218,7 @@ class ProducerStates:
         return AppendMarker(marker.committed and records < marker.expected_records != NOT_COUNTED, records)
 
     def fence_epoch(self, producer_id: int, producer_epoch: int) -> int:
-        """The epoch that a fence must carry so that nothing of `producer_epoch` and below is taken any more.
+        """Returns the epoch of a fence after which no batch of `producer_epoch` or below is accepted any more.
 
         Raises `InvalidRequestError` when there is none.
         """
@@ -203,9 +231,9 @@ class ProducerStates:
     # ------------------------------------------------------------ the only writer
 
     def apply(self, header: BatchHeader, base_offset: int, control: Control | None) -> AbortedEntry | None:
-        """Takes a batch that is in the log; `control` is the record of a control batch.
+        """Applies a batch that is in the log; `control` is the record of a control batch.
 
-        Returns what the aborted index must remember, for a marker that leaves something to skip.
+        Returns the entry for the aborted index when a marker leaves data that readers must skip.
         """
         self.producers.advance(header.append_timestamp_ms, self.transactions.busy)
         entry: AbortedEntry | None = None
@@ -265,25 +293,25 @@ class ProducerStates:
     # ------------------------------------------------------------ reading
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """First offset that a read_committed reader may not see yet; None = all below the high watermark is stable."""
+        """Returns the first offset that read_committed may not see yet; None = all below the high watermark is stable."""
         return self.transactions.first_unstable_offset(high_watermark)
 
     @property
     def open_transactions(self) -> list[OpenTransaction]:
-        """Open transactions, oldest first; whoever heals looks at `open_since_ms`."""
+        """Open transactions, oldest first; those open for too long are found by `open_since_ms` (`hanging_transactions`)."""
         return list(self.transactions.open.values())
 
     @property
     def oldest_open_since_ms(self) -> int | None:
-        """When the open transaction with the first offset began here, by its leader's clock; None = none is open."""
+        """The append time of the first batch of the oldest open transaction, by its leader's clock; None = none is open."""
         return next((opened.open_since_ms for opened in self.transactions.open.values()), None)
 
     def producer(self, producer_id: int) -> ProducerEntry | None:
-        """What is known of a producer outside of transactions, also when it has expired; not to be changed."""
+        """Returns a producer's state outside of transactions, also when it has expired; callers must not change it."""
         return self.producers.find(producer_id, self.end_offset)
 
     def written(self, producer_id: int, producer_epoch: int, base_sequence: int, last: int) -> Written:
-        """Whether a plain batch in doubt, with just these sequences of this session, is in the log.
+        """Finds out whether a plain batch in doubt, with exactly these sequences of this session, is in the log.
 
         Raises `InvalidProducerEpochError` when the session is so old that this can no longer be known.
         """
@@ -301,16 +329,16 @@ class ProducerStates:
     # ------------------------------------------------------------ state as bytes
 
     def snapshot(self) -> bytes:
-        """Everything, with a checksum."""
+        """Encodes the whole state, with a checksum."""
         return self.begin_snapshot().whole()
 
     def begin_snapshot(self) -> Snapshot:
-        """The state as it is now, to be encoded a slice at a time while batches go on being applied."""
+        """Begins a snapshot of the state as it is now, which is encoded a slice at a time while more batches are applied."""
         return Snapshot(self.producers, self.transactions, self.end_offset)
 
     @classmethod
     def restore(cls, data: Buffer, expiration_ms: int = DEFAULT_EXPIRATION_MS) -> ProducerStates:
-        """From `snapshot`. Raises `CorruptMessageError`."""
+        """Decodes a `snapshot`. Raises `CorruptMessageError`."""
         states = cls(expiration_ms)
         states.producers, states.transactions, states.end_offset = load(data, expiration_ms)
         states.data_end_offset = states.end_offset

@@ -1,6 +1,7 @@
-"""What one producer has written in one epoch, or in one transaction, and which sequence it may write next.
+"""The sequences that one producer has written in one epoch, or in one transaction, and the one that it may write next.
 
-Rule 1: the test for *next* comes first; then an exact repeat of a kept batch; then the distance in the ring (hole 21).
+Rule 1: `judge` tests for the *next* sequence first, then for an exact repeat of a kept batch, then for the distance in
+        the ring (hole 21).
 Rule 2: content is compared by the body's checksum, which no broker ever rewrites (hole 25).
 Rule 3: an older repeat is a duplicate only if this producer really wrote that many records: contiguous sequences prove
         it, and `written` bounds it.
@@ -14,13 +15,13 @@ from oncelog.core.batch.sequence import DUPLICATE_WINDOW, SEQUENCES, distance, l
 from oncelog.errors import DuplicateSequenceError, OutOfOrderSequenceError
 
 KEPT_BATCHES: Final = 5
-"""As many as a producer may have in flight per partition."""
+"""As many batches as a producer may have in flight per partition."""
 
 NOTHING_WRITTEN: Final = -1
 
 
 class KeptBatch(NamedTuple):
-    """One of the newest batches: what a repeat of it must equal, and what it is answered."""
+    """One of the newest batches: the values that a retry must match, and those with which it is acknowledged."""
 
     base_sequence: int
     last_sequence: int
@@ -30,14 +31,14 @@ class KeptBatch(NamedTuple):
 
 
 class Older(NamedTuple):
-    """A repeat of a batch that was certainly written, but whose offset is no longer known."""
+    """The answer for a repeat of a batch that was certainly written, but whose offset is no longer known."""
 
 
 OLDER: Final = Older()
 
 
 class SequenceWindow:
-    """The newest sequence, how many were written, and the last five batches."""
+    """The newest sequence, the number of records written, and the last five batches."""
 
     __slots__ = ("end_offset", "kept", "last_sequence", "written")
 
@@ -48,7 +49,7 @@ class SequenceWindow:
         self.kept: list[KeptBatch] = []
 
     def judge(self, base_sequence: int, record_count: int, body_crc: int) -> KeptBatch | Older | None:
-        """None: it is next. A kept batch or `OLDER`: it is a repeat.
+        """Returns None for the next batch, and the kept batch or `OLDER` for a repeat.
 
         Raises `DuplicateSequenceError` (same sequences, other content) or `OutOfOrderSequenceError` (gap or overlap).
         """
@@ -69,14 +70,14 @@ class SequenceWindow:
         )
 
     def find(self, base_sequence: int, last: int) -> KeptBatch | Older | None:
-        """The batch with just these sequences, if it was written; its content is not compared."""
+        """Returns the batch with exactly these sequences if it was written, else None; its content is not compared."""
         for batch in self.kept:
             if batch.base_sequence == base_sequence and batch.last_sequence == last:
                 return batch
         return OLDER if self._was_written(base_sequence, last) else None
 
     def _was_written(self, base_sequence: int, last: int) -> bool:
-        """True for a batch that lies wholly before the kept ones, and within what was written at all."""
+        """Returns True for a batch that lies wholly before the kept ones, and within the records that were written."""
         newest = self.last_sequence
         if newest == NOTHING_WRITTEN:
             return False
@@ -85,7 +86,7 @@ class SequenceWindow:
         return oldest_back < last_back <= base_back < self.written and last_back < DUPLICATE_WINDOW
 
     def push(self, base_sequence: int, record_count: int, base_offset: int, body_crc: int, timestamp_ms: int) -> None:
-        """Takes a batch from the log as it is: a leader has judged it; a gap counts as written."""
+        """Takes a batch that is in the log without judging it, since a leader has done so; a gap counts as written."""
         last = last_sequence(base_sequence, record_count)
         if self.last_sequence == NOTHING_WRITTEN:
             self.written = base_sequence + record_count

@@ -1,8 +1,8 @@
-"""The transactions of one partition: which are open, which have ended, and what is not yet stable.
+"""The transactions of one partition: which are open, which have ended, and which are not yet stable.
 
 Rule 1: a transaction is its name (txn_producer_id, txn_no); n and n+1 of one id may be open at once, since n+1 may
         start while n's markers travel.
-Rule 2: "ended up to n" per txn_producer_id is kept for ever, with the session epoch (holes 12, 15).
+Rule 2: "ended up to n" per txn_producer_id is never forgotten, nor is the session epoch (holes 12, 15).
 Rule 3: a decided transaction is unstable until its marker lies below the high watermark
         (docs/internals/protocol.md#visibility).
 Rule 4: everything here is a function of the log.
@@ -17,23 +17,23 @@ from typing import Final, NamedTuple
 from oncelog_partition_leader.core.producers.sequence_window import SequenceWindow
 
 MARKERS_KEPT: Final = 8
-"""How many transaction numbers back a marker's offset and outcome are remembered."""
+"""The offset and outcome of a marker are remembered this many transaction numbers back."""
 NUMBERS_KEPT: Final = 1024
-"""How many transaction numbers back it is remembered whether this log has the marker at all, one bit for each. The
+"""This many transaction numbers back it is remembered whether this log has the marker at all, one bit for each. The
 coordinator keeps a new number less than this above the oldest number whose markers it cannot prove to be in (its limit
 `max_number_span`), so a marker from further back can only be a repeat of one that was written."""
 _ALL_NUMBERS: Final = (1 << NUMBERS_KEPT) - 1
 
 
 class TxnName(NamedTuple):
-    """What every message of a transaction carries."""
+    """The name of a transaction, which every message of it carries."""
 
     txn_producer_id: int
     txn_no: int
 
 
 class TxnSession(NamedTuple):
-    """What a coordinator's enrolment answer speaks of: a transaction and the session that may write it (hole 15)."""
+    """A transaction and the session that may write it: what the coordinator confirms when it enrols a partition (hole 15)."""
 
     txn_producer_id: int
     txn_no: int
@@ -41,12 +41,12 @@ class TxnSession(NamedTuple):
 
     @property
     def name(self) -> TxnName:
-        """The transaction alone."""
+        """The name of the transaction, without the session."""
         return TxnName(self.txn_producer_id, self.txn_no)
 
 
 class KnownMarker(NamedTuple):
-    """A marker that is in the log."""
+    """A marker that this log has."""
 
     txn_no: int
     offset: int
@@ -55,7 +55,7 @@ class KnownMarker(NamedTuple):
 
 @dataclass(slots=True)
 class TxnWriter:
-    """What one producer wrote in one transaction."""
+    """The sequences and the number of records that one producer wrote in one transaction."""
 
     window: SequenceWindow = field(default_factory=SequenceWindow)
     records: int = 0
@@ -63,7 +63,7 @@ class TxnWriter:
 
 @dataclass(slots=True)
 class OpenTransaction:
-    """A transaction with data here and without its marker. `open_since_ms` is the leader's append time of its first."""
+    """A transaction with data in this log and no marker yet. `open_since_ms`: append time of its first batch."""
 
     name: TxnName
     first_offset: int
@@ -73,7 +73,7 @@ class OpenTransaction:
     writers: dict[int, TxnWriter] = field(default_factory=dict)
 
     def records_of(self, winners: tuple[int, ...] | None) -> int:
-        """Records here by the winners; by all writers when `winners` is None."""
+        """Counts the records that the winners wrote here; those of all writers when `winners` is None."""
         if winners is None:
             return sum(writer.records for writer in self.writers.values())
         return sum(self.writers[winner].records for winner in winners if winner in self.writers)
@@ -81,19 +81,20 @@ class OpenTransaction:
 
 @dataclass(slots=True)
 class TxnProducer:
-    """What stays of a txn_producer_id for ever."""
+    """The part of a txn_producer_id's state that is never forgotten."""
 
     ended_up_to: int = 0
     session_epoch: int = -1
     markers: list[KnownMarker] = field(default_factory=list)
-    """In the order of their offsets; the last one may be a late one from further back than the others."""
+    """In the order of their offsets; the last one may be a late marker with a lower number than the others."""
     marked: int = 0
     """Bit k is set: the marker of number `ended_up_to - k` is in the log."""
 
     def marker(self, txn_no: int) -> KnownMarker | None:
-        """The marker of an ended transaction, None when it is not in the log.
+        """Returns the marker of an ended transaction, None when it is not in the log.
 
-        For a written one whose offset is no longer remembered, the newest marker of this log stands.
+        Of a marker that is in the log but whose offset is no longer remembered, it returns the newest marker instead:
+        once that one is below the high watermark, the older one is too.
         """
         for known in reversed(self.markers):
             if known.txn_no == txn_no:
@@ -104,7 +105,7 @@ class TxnProducer:
         return self.markers[-1] if back >= NUMBERS_KEPT or self.marked >> back & 1 else None
 
     def end(self, marker: KnownMarker) -> None:
-        """A marker is in the log."""
+        """Notes a marker that is in the log."""
         if marker.txn_no > self.ended_up_to:
             ahead = min(marker.txn_no - self.ended_up_to, NUMBERS_KEPT)
             self.marked = (self.marked << ahead | 1) & _ALL_NUMBERS
@@ -125,23 +126,23 @@ class Transactions:
         self.open: OrderedDict[TxnName, OpenTransaction] = OrderedDict()
         """In the order of their first offsets."""
         self.ended: dict[int, TxnProducer] = {}
-        """By txn_producer_id, for ever."""
+        """By txn_producer_id; never forgotten."""
         self.decided: deque[tuple[int, int]] = deque()
-        """(marker offset, first offset) of ended ones that may still be unstable, by marker offset."""
+        """(marker offset, first offset) of ended transactions that may still be unstable, by marker offset."""
         self.shard_epochs: dict[int, int] = {}
         """Highest coordinator epoch seen in a marker, by transaction shard."""
         self.busy: dict[int, int] = {}
-        """In how many open transactions a producer id takes part, as writer or as the transaction's own id."""
+        """Producer id -> number of open transactions in which it takes part, as writer or as the transaction's own id."""
 
     def producer(self, txn_producer_id: int) -> TxnProducer:
-        """What is known of an id, made when it is new."""
+        """Returns the state of an id; makes it when the id is new."""
         known = self.ended.get(txn_producer_id)
         if known is None:
             known = self.ended[txn_producer_id] = TxnProducer()
         return known
 
     def session_epoch(self, producer_id: int) -> int:
-        """Newest session of a txn_producer_id seen here; -1 = none."""
+        """Returns the newest session epoch of a txn_producer_id that this log has; -1 = none."""
         known = self.ended.get(producer_id)
         return known.session_epoch if known is not None else -1
 
@@ -153,7 +154,7 @@ class Transactions:
         known.session_epoch = max(known.session_epoch, opened.session_epoch)
 
     def writer(self, opened: OpenTransaction, producer_id: int) -> TxnWriter:
-        """This producer's part of an open transaction, made when it is new."""
+        """Returns this producer's part of an open transaction; makes it when it is new."""
         writer = opened.writers.get(producer_id)
         if writer is None:
             writer = opened.writers[producer_id] = TxnWriter()
@@ -162,7 +163,7 @@ class Transactions:
         return writer
 
     def end(self, name: TxnName, marker: KnownMarker, session_epoch: int) -> OpenTransaction | None:
-        """A marker of `name` is in the log; returns the transaction that it closed, if one was open."""
+        """Notes a marker of `name` that is in the log; returns the transaction that it closed, if one was open."""
         known = self.producer(name.txn_producer_id)
         known.session_epoch = max(known.session_epoch, session_epoch)
         if known.marker(name.txn_no) is None or name in self.open:
@@ -185,22 +186,22 @@ class Transactions:
             del self.busy[producer_id]
 
     def first_open_offset(self) -> int | None:
-        """First offset of the oldest open transaction."""
+        """Returns the first offset of the oldest open transaction; None without one."""
         for opened in self.open.values():
             return opened.first_offset
         return None
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """First offset of any transaction that is open, or whose marker is not below the high watermark.
+        """Returns the lowest first offset of the transactions that are open, or whose marker is not below the high watermark.
 
-        Forgets ended ones whose marker is: a high watermark that was true once stays true.
+        Forgets ended ones whose marker is below: the high watermark never goes back.
         """
         while self.decided and self.decided[0][0] < high_watermark:
             self.decided.popleft()
         return self.unstable_from(high_watermark)
 
     def unstable_from(self, high_watermark: int) -> int | None:
-        """`first_unstable_offset`, for one who only looks: what is remembered stays a function of the log."""
+        """Returns `first_unstable_offset` without forgetting anything: the state stays a function of the log."""
         first = self.first_open_offset()
         for marker, first_offset in self.decided:
             if marker >= high_watermark and (first is None or first_offset < first):

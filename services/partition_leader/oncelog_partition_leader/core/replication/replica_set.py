@@ -1,21 +1,48 @@
-"""The leader's view of its followers: who is in sync, and how far everybody is.
+"""The leader's view of its followers: which are in sync, how far each one is, and what is therefore committed.
 
+Theory of operation
+-------------------
+In: the leader's own appends and syncs (`wrote`), acknowledgements of followers (`acknowledge`), refusals of followers that
+cannot write (`cannot_write`), the values of the partition's key in etcd (`resolve`, `settled`), and a look at the clock and
+at the registered brokers from time to time (`proposal`).
+Out: the high watermark, up to which `acks=all` is answered and consumers read; the ISR to propose to etcd, which a shell
+writes by compare-and-swap (`replication/isr.py`); and advice to give the leadership up (`must_give_way`).
+
+An election may choose any member of the ISR that etcd names, or an eligible replica beside it. So a record is committed only
+when every replica that could be elected holds it. Each rule below closes one way in which that could become false.
+
+What can go wrong, and the rule that prevents it:
+
+- A late acknowledgement of an earlier session arrives, and its follower has truncated its log since (rule 1, hole 24).
+- A follower restarts and loses records that it had acknowledged: its new incarnation counts for nothing until it has
+  caught up and has joined again (rules 1 and 3, hole 2).
+- The answer to an ISR write is lost, so the leader does not know which ISR an election would use: the larger set counts
+  until it knows (rules 2 and 7, hole 17).
+- A new leader has records of older epochs that only some replicas hold. They are committed all at once, when the whole ISR
+  has reached the start of the leader's epoch; a follower joins only when it has all of them (rule 3, Raft 5.4.2).
+- The ISR falls below the minimum, and a single log would decide what is committed: the high watermark stops (rule 2).
+- One slow or dead follower stops every `acks=all`: it leaves the ISR, by lag, by silence or by its own report (rules 3-6).
+- The leader itself is cut off and would shrink the ISR to itself: it keeps the silent members, and gives way (rule 5).
+
+Rules
+-----
 Rule 1: a follower's end counts only in its newest session with the incarnation that the ISR names, after last epochs
-        agreed (`start_session` forgets, `agree` and `acknowledge` count).
+        agreed (`start_session` forgets it, `acknowledge` counts only within that session).
 Rule 2: the high watermark is the smallest end over the *maximal* ISR (committed and proposed), and does not move while
-        the committed ISR is below `min_insync_replicas`, nor while etcd names eligible replicas: they must go on holding
-        every committed record (KIP-966), whatever the minimum is by now. It never goes back. It stands still, too, while
+        the committed ISR is below `min_insync_replicas`, nor while etcd names eligible replicas: they must keep holding
+        every committed record (KIP-966), whatever the minimum is by now. It never goes back. It does not move either while
         the log may be sealed on disk (`sealing`).
 Rule 3: a member leaves after `lag_max_ms` without being caught up; one whose end is the log's end never leaves for it.
         A replica joins when its end has reached the high watermark *and* the start of the leader's epoch.
-Rule 4: whom somebody else (the controller) took out comes back only by a new session, and not before `REJOIN_AFTER_MS`:
-        what an unreachable follower acknowledged long ago is no sign of life. Each write of the partition's key ends what
-        replicas outside of the ISR have acknowledged: it may say that a log of theirs was lost (`leaving`), and nobody
-        joins by a write that does not know of it.
-Rule 5: who is silent (does not even answer that it is alive) leaves if enough others are left for `acks=all`: it holds them
-        up. With too few others its leaving would help nobody, so it stays; it may be this leader that is cut off, and then
-        another member is to lead (`must_give_way`).
-Rule 6: who says that it cannot write leaves at once, and is back when it has taken everything that was there at that time.
+Rule 4: a member that the controller took out comes back only by a new session, and not before `REJOIN_AFTER_MS`: what an
+        unreachable follower acknowledged long ago does not show that it is alive. Each write of the partition's key voids
+        the acknowledgements of replicas outside of the ISR: it may say that a log of theirs was lost (`leaving`), and no
+        replica joins by a write that does not know of it.
+Rule 5: a silent member (one that does not even answer that it is alive) leaves if enough others are left for `acks=all`,
+        since it holds them up. With too few others its leaving would not help, so it stays; it may be this leader that is
+        cut off, and then another member should lead (`must_give_way`).
+Rule 6: a follower that says that it cannot write leaves at once, and joins again when it holds everything that the log had
+        at that time.
 Rule 7: one proposal at a time. While its answer is unknown the larger set counts (hole 17).
 """
 
@@ -35,7 +62,7 @@ GIVE_WAY_AFTER_MS: int = 10_000
 
 @dataclass(slots=True)
 class Follower:
-    """What the leader knows of one follower. `end` -1 = nothing agreed in this session."""
+    """The leader's knowledge of one follower. `end` -1 = nothing agreed in this session."""
 
     ref: BrokerRef
     session: int = 0
@@ -45,11 +72,11 @@ class Follower:
     mark_ms: int = 0
     joins_after_ms: int = 0
     owed_end: int = UNKNOWN
-    """It said that it cannot write: its end must reach this."""
+    """The log end when the follower said that it cannot write: its end must reach this before it joins."""
 
 
 class Registered(NamedTuple):
-    """What etcd says of the partition."""
+    """The partition's value in etcd."""
 
     replicas: tuple[int, ...]
     isr: Isr
@@ -103,32 +130,32 @@ class ReplicaSet:
 
     @property
     def followers(self) -> Mapping[int, Follower]:
-        """By broker id."""
+        """The followers, by broker id."""
         return self._followers
 
     @property
     def replica_count(self) -> int:
-        """Assigned replicas, the leader too."""
+        """Number of assigned replicas, the leader included."""
         return len(self._followers) + 1
 
     @property
     def enough_in_sync(self) -> bool:
-        """The committed ISR reaches `min_insync_replicas`: `acks=all` may append."""
+        """True when the committed ISR has at least `min_insync_replicas` members, so that `acks=all` may append."""
         return len(self.committed) >= self._min_insync
 
     @property
     def may_unseal(self) -> bool:
-        """What is in etcd allows to commit again."""
+        """The ISR in etcd is at the minimum and names no eligible replicas, so that a sealed log may be unsealed."""
         return self.enough_in_sync and not self.eligible
 
     @property
     def own_end(self) -> int:
-        """How far the leader's own log counts."""
+        """The leader's own end: synced in fsync mode, else the log end."""
         return self._own_end
 
     @property
     def min_insync_replicas(self) -> int:
-        """In force: never above the number of replicas."""
+        """The minimum in force: never above the number of replicas."""
         return self._min_insync
 
     @property
@@ -137,7 +164,7 @@ class ReplicaSet:
         return self.high_watermark >= self.epoch_start
 
     def maximal(self) -> Isr:
-        """Committed and proposed members; who counts for the high watermark."""
+        """Returns the committed and the proposed members: those that count for the high watermark."""
         if self.proposed is None:
             return self.committed
         return self.committed + tuple(ref for ref in self.proposed if ref not in self.committed)
@@ -145,18 +172,18 @@ class ReplicaSet:
     # ------------------------------------------------------------ what happened
 
     def wrote(self, log_end: int, own_end: int, now_ms: int) -> bool:
-        """The leader's own log grew or was synced. True when the high watermark moved."""
+        """Notes that the leader's own log grew or was synced. True when the high watermark moved."""
         assert log_end >= self._log_end, "a leader's log only grows"
         assert own_end >= self._own_end, "and what is synced stays so"
         for follower in self._followers.values():
-            if follower.end >= self._log_end:  # it had everything until now, however long ago that was written
+            if follower.end >= self._log_end:  # it had everything until now, however old the newest record is
                 follower.caught_up_ms = now_ms
         self._log_end = log_end
         self._own_end = own_end
         return self._advance()
 
     def start_session(self, ref: BrokerRef, session: int, now_ms: int) -> None:
-        """A new session with a follower: what the last one acknowledged no longer counts for anything new."""
+        """Begins a new session with a follower: acknowledgements of the last one do not count any more."""
         follower = self._followers[ref.broker_id]
         assert session > follower.session, "sessions grow"
         if follower.ref != ref:
@@ -167,7 +194,7 @@ class ReplicaSet:
         follower.end = UNKNOWN
 
     def acknowledge(self, ref: BrokerRef, session: int, end: int, now_ms: int) -> bool:
-        """The follower holds everything below `end`. True when the high watermark moved; a late answer does nothing."""
+        """Notes that a follower holds everything below `end`. True when the high watermark moved; late answers do not count."""
         follower = self._followers.get(ref.broker_id)
         if follower is None or follower.ref != ref or follower.session != session:
             return False
@@ -176,7 +203,7 @@ class ReplicaSet:
             follower.owed_end = UNKNOWN
         if follower.end >= self._log_end:
             follower.caught_up_ms = now_ms
-        elif follower.end >= follower.mark_end:  # it has what was there when the mark was set
+        elif follower.end >= follower.mark_end:  # it has everything that the log had when the mark was set
             follower.caught_up_ms = max(follower.caught_up_ms, follower.mark_ms)
         else:
             return self._advance()
@@ -185,7 +212,7 @@ class ReplicaSet:
         return self._advance()
 
     def cannot_write(self, ref: BrokerRef, session: int, now_ms: int) -> bool:
-        """The follower refused what it was sent, since its log takes nothing. True when that is news."""
+        """Notes that the follower refused data, since its log cannot take any. True when that is new."""
         follower = self._followers.get(ref.broker_id)
         if follower is None or follower.ref != ref or follower.session != session:
             return False
@@ -195,24 +222,24 @@ class ReplicaSet:
         return is_news
 
     def may_seal(self, synced_end: int) -> bool:
-        """Nothing can be committed now, and what was is synced."""
+        """Returns True when nothing can be committed now, and everything that was committed is synced here."""
         return not self.enough_in_sync and self.high_watermark <= synced_end
 
     def seal(self) -> None:
-        """Nothing is committed from now on, until `unseal`."""
+        """Stops the high watermark until `unseal`."""
         self.is_sealed = True
 
     def unseal(self) -> bool:
-        """No seal is on disk any more. True when the high watermark moved."""
+        """Notes that the disk has no seal any more. True when the high watermark moved."""
         self.is_sealed = False
         return self._advance()
 
     # ------------------------------------------------------------ membership
 
     def proposal(self, now_ms: int, live: Mapping[int, int], silent: Collection[BrokerRef] = ()) -> Isr | None:
-        """The ISR that should be, or None when it is as it should be or an answer is outstanding.
+        """Returns the ISR to propose, or None when nothing is to change or an answer is outstanding.
 
-        `live`: broker id -> incarnation of every registered broker. `silent`: of which nothing was heard for too long.
+        `live`: broker id -> incarnation of every registered broker. `silent`: those that have not answered for too long.
         """
         if self.proposed is not None:
             return None
@@ -227,23 +254,23 @@ class ReplicaSet:
         return None if wanted == self.committed and not outlived else wanted
 
     def must_give_way(self, now_ms: int, silent: Collection[BrokerRef]) -> bool:
-        """Without the silent members nothing can be committed, and with them alone it could: it is this leader that is cut off.
+        """Returns True when this leader is cut off: without the silent members it commits nothing; they alone could commit.
 
-        A new leader waits: if nobody reaches anybody, a partition is not to go round and round.
+        A new leader waits before it says so: if no broker reaches another, leadership must not go round in circles.
         """
         cut = sum(ref in silent for ref in self.committed)
         is_cut_off = len(self.committed) - cut < self._min_insync <= cut
         return is_cut_off and now_ms - self._began_ms >= GIVE_WAY_AFTER_MS
 
     def propose(self, isr: Isr) -> None:
-        """A compare-and-swap with this ISR is on its way."""
+        """Notes that a compare-and-swap with this ISR is in flight."""
         assert self.proposed is None, "one ISR update in flight"
         self.proposed = isr
 
     def resolve(self, isr: Isr, mod_revision: int, now_ms: int, eligible: Isr = ()) -> list[int]:
-        """etcd holds these: a proposal's answer, or somebody else's write. See `advanced` for the high watermark.
+        """Takes over the value that etcd holds: our own proposal's, or another writer's (then `advanced` moves the watermark).
 
-        Returns the followers that need a new session: those which are not in the ISR.
+        Returns the followers that need a new session: those that are not in the ISR.
         """
         if mod_revision <= self.mod_revision:
             return []
@@ -260,16 +287,16 @@ class ReplicaSet:
         return [follower.ref.broker_id for follower in outside]
 
     def require_in_sync(self, min_insync_replicas: int) -> bool:
-        """Another minimum from now on. True when the high watermark moved."""
+        """Changes the minimum. True when the high watermark moved."""
         self._min_insync = min(min_insync_replicas, len(self._followers) + 1)
         return self._advance()
 
     def advanced(self) -> bool:
-        """True when the high watermark moved since it was last computed."""
+        """Computes the high watermark again. True when it moved."""
         return self._advance()
 
     def settled(self) -> bool:
-        """The outstanding proposal's fate is known (`resolve` came first). True when the high watermark moved."""
+        """Ends the outstanding proposal, whose outcome `resolve` has taken over. True when the high watermark moved."""
         self.proposed = None
         return self._advance()
 
@@ -282,7 +309,7 @@ class ReplicaSet:
         return follower.end >= self._log_end or now_ms - follower.caught_up_ms <= self._lag_max_ms
 
     def _is_whole(self, ref: BrokerRef, live: Mapping[int, int]) -> bool:
-        """It is the incarnation that the ISR names, and its log takes what it is sent."""
+        """Returns True when the ISR names the follower's incarnation, and its log accepts writes."""
         follower = self._followers.get(ref.broker_id)
         if follower is None or follower.ref != ref or live.get(ref.broker_id, ref.incarnation) != ref.incarnation:
             return False  # another incarnation: what this one acknowledged may be gone
@@ -306,19 +333,19 @@ class ReplicaSet:
         if not self._may_commit():
             return False
         end = min(self._end_of(ref) for ref in self.maximal())
-        # What older epochs left is committed all at once, or not yet (Raft 5.4.2).
+        # Records of older epochs are committed all at once, or not yet (Raft 5.4.2).
         if end <= self.high_watermark or end < self.epoch_start:
             return False
         self.high_watermark = end
         return True
 
     def _may_commit(self) -> bool:
-        """Rule 2. A proposal below the minimum may be in force already, with nobody eligible beside it."""
+        """Applies rule 2. A proposal below the minimum may be in force already, with no eligible replica beside it."""
         outstanding = self.proposed is not None and len(self.proposed) < self._min_insync
         return self.may_unseal and not self.is_sealed and not outstanding
 
     def check(self) -> None:
-        """Asserts what must always hold."""
+        """Asserts every invariant."""
         assert self._own_end <= self._log_end, "nothing is synced that was not written"
         assert self.high_watermark <= self._log_end, "the high watermark lies in the log"
         assert self.me in self.committed, "a leader is in its ISR"

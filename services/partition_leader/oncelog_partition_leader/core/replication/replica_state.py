@@ -1,7 +1,7 @@
-"""What one replica says of its log when the controller asks, and what that proves.
+"""A replica's answer about its log when the controller asks for it, and what that answer proves.
 
 An ISR names a replica as (broker, incarnation): "under this incarnation it held every committed record". After a
-restart the broker has another incarnation, and says since which incarnation its log lost nothing:
+restart the broker has another incarnation (broker epoch), and says since which incarnation its log lost nothing:
 
     INTACT    the log lost nothing since the incarnation that the ISR names: clean stop, kill -9, a lease that ran out;
               or it was sealed in this leader epoch, so whatever it lost was never committed
@@ -19,7 +19,7 @@ from oncelog.types import BrokerRef
 
 
 class LogState(NamedTuple):
-    """How far one replica's log goes. Ordered: greater wins.
+    """The end of one replica's log. Ordered: in an election the greater one wins.
 
     `last_epoch`: of its last batch, or a later one that it has reached (`reached_epoch`).
     """
@@ -32,7 +32,7 @@ EMPTY: Final = LogState(-1, 0)
 
 
 class Standing(Enum):
-    """What an answer proves of a replica that the ISR names. See the module."""
+    """The result of `ReplicaState.standing`; the docstring of this module explains the three."""
 
     INTACT = 1
     UNCLEAN = 2
@@ -40,9 +40,9 @@ class Standing(Enum):
 
 
 class Seal(NamedTuple):
-    """A leader's word, on disk: in this epoch nothing is committed any more, and its log is synced up to `end_offset`.
+    """A note of a leader on its disk: it commits nothing more in this epoch, and its log is synced up to `end_offset`.
 
-    It holds as long as etcd names no other epoch: another leader may commit without this log.
+    It is valid as long as etcd names no other epoch: another leader may commit without this log.
     """
 
     incarnation: int
@@ -56,9 +56,9 @@ class ReplicaState:
 
     `intact_since`: the log lost nothing that it held under this or a later incarnation.
     `known_since`: the log existed under this or a later incarnation, whatever it lost since.
-    `high_watermark`: everything below was committed, as far as this broker has heard.
-    `known_epoch`: the highest leader epoch that it has heard of; a leader may not have written anything in it yet.
-    `seal`: whether it stopped to commit as a leader, and synced its log then.
+    `high_watermark`: everything below it is committed, as far as this broker knows.
+    `known_epoch`: the highest leader epoch that it knows; its leader may not have written anything in it yet.
+    `seal`: its note if it stopped committing as a leader, and synced its log then.
     """
 
     log: LogState
@@ -70,11 +70,11 @@ class ReplicaState:
 
     @property
     def epoch(self) -> int:
-        """The highest leader epoch of which this replica knows."""
+        """The highest leader epoch that this replica knows, from its log or from messages."""
         return max(self.log.last_epoch, self.known_epoch)
 
     def standing(self, named: BrokerRef, now: BrokerRef, leader_epoch: int) -> Standing:
-        """What this answer of the broker's incarnation `now` says of the replica that the ISR of an epoch names as `named`."""
+        """Judges the replica that the ISR of `leader_epoch` names as `named`; its broker answered as incarnation `now`."""
         if self._is_sealed(named, leader_epoch):
             return Standing.INTACT
         if named.incarnation >= (self.intact_since or now.incarnation):

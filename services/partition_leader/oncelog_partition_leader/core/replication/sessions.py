@@ -1,8 +1,8 @@
-"""How a leader brings a follower's log to agree with its own: by leader epochs, never by high watermark (KIP-101, KIP-320).
+"""How a leader makes a follower's log agree with its own: by leader epochs, never by high watermark (KIP-101, KIP-320).
 
-A session is: hello -> (truncate)* -> stream. The follower says where its log ends and in which epoch its last batch is;
-the leader says where to cut. Each cut is strictly below the end that was told, so the steps end. A log whose records were all
-deleted holds nothing that could be cut, whoever wrote the last one.
+A session is: hello -> (truncate)* -> stream. The follower reports its log end offset and the epoch of its last batch;
+the leader answers where to truncate. Each truncation is strictly below the reported end, so the steps terminate. A log
+whose records were all deleted holds nothing that could be truncated, whichever leader wrote the last one.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 
 class FollowerEnd(NamedTuple):
-    """A follower's log as it tells it. `last_epoch` -1 = empty; `last_epoch_start`: where that epoch begins there.
+    """The end of a follower's log as the follower reports it. `last_epoch` -1 = empty.
 
-    That is the log end where the records of that epoch were all deleted, and none came after them.
+    `last_epoch_start`: first offset of that epoch in its log; the log end if all records of that epoch were deleted and
+    none came after them.
     """
 
     log_end_offset: int
@@ -23,19 +24,19 @@ class FollowerEnd(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """The logs agree up to here: send what follows."""
+    """The logs agree up to `next_offset`: send batches from there on."""
 
     next_offset: int
 
 
 class Truncate(NamedTuple):
-    """Cut to this end, then tell again."""
+    """The follower truncates its log to this end, and reports the new end."""
 
     to: int
 
 
 class Reset(NamedTuple):
-    """The leader no longer has what would come next: begin anew at its log start."""
+    """The leader has deleted the next records: the follower drops its log and starts at the leader's log start."""
 
     at: int
 
@@ -45,7 +46,7 @@ EndOfEpoch = Callable[[int], tuple[int, int]]
 
 
 def next_step(told: FollowerEnd, end_of_epoch: EndOfEpoch, log_start: int, log_end: int) -> Stream | Truncate | Reset:
-    """What the leader asks of a follower that told its end."""
+    """Decides what the leader asks of a follower that has reported its end."""
     if told.log_end_offset < log_start:
         return Reset(log_start)
     if told.last_epoch < 0:  # an empty log that begins at told.log_end_offset
@@ -53,7 +54,7 @@ def next_step(told: FollowerEnd, end_of_epoch: EndOfEpoch, log_start: int, log_e
     epoch, end = end_of_epoch(told.last_epoch)
     if epoch == told.last_epoch:
         return Stream(told.log_end_offset) if told.log_end_offset <= end else _cut(end, log_start)
-    # The leader never saw the follower's last epoch: all of it goes, and whatever lies beyond the older epoch's end.
+    # The leader has no record of the follower's last epoch: all of it goes, and what lies beyond the older epoch's end.
     to = min(told.last_epoch_start, max(end, log_start))
     return Stream(to) if to == told.log_end_offset else _cut(to, log_start)
 

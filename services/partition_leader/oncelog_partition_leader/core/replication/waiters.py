@@ -1,4 +1,4 @@
-"""Who waits for an offset to be committed, and who wakes.
+"""Requests that wait until an offset is committed, as in Kafka's purgatory.
 
 Rule: an offset here is exclusive: a waiter for `end` wakes when the watermark has reached it. Time arrives as `now_ms`.
 """
@@ -23,21 +23,21 @@ class Waiters(Generic[T]):
         return len(self._heap)
 
     def add(self, end: int, deadline_ms: int, item: T) -> None:
-        """Waits until `advance(end)` or `expire(deadline_ms)`."""
+        """Adds an item that waits until `advance(end)` or `expire(deadline_ms)` returns it."""
         self._added += 1
         heapq.heappush(self._heap, (end, self._added, deadline_ms, item))
         if self._next_deadline_ms is None or deadline_ms < self._next_deadline_ms:
             self._next_deadline_ms = deadline_ms
 
     def advance(self, watermark: int) -> list[T]:
-        """Everybody whose end is reached, in order of ends."""
+        """Removes and returns the items whose end is reached, in order of ends."""
         woken: list[T] = []
         while self._heap and self._heap[0][0] <= watermark:
             woken.append(heapq.heappop(self._heap)[3])
         return woken
 
     def expire(self, now_ms: int) -> list[T]:
-        """Everybody whose deadline has passed, in order of arrival."""
+        """Removes and returns the items whose deadline has passed, in order of arrival."""
         if self._next_deadline_ms is None or now_ms < self._next_deadline_ms:
             return []
         late = sorted((entry for entry in self._heap if entry[2] <= now_ms), key=lambda entry: entry[1])
@@ -47,7 +47,7 @@ class Waiters(Generic[T]):
         return [entry[3] for entry in late]
 
     def drain(self) -> list[T]:
-        """Everybody, in order of arrival; nobody waits any more."""
+        """Removes and returns all items, in order of arrival."""
         everybody = sorted(self._heap, key=lambda entry: entry[1])
         self._heap = []
         self._next_deadline_ms = None

@@ -1,1 +1,1 @@
-"""The data directory around the logs: the trash, what the directory can vouch for, and logs that etcd does not know."""
+"""The data directory around the logs: the trash, the claims about lost records, and logs that etcd does not know."""

@@ -1,11 +1,11 @@
-"""What this broker's data directory can vouch for: since which incarnation nothing that was written here was lost.
+"""The incarnation since which nothing that was written to this broker's data directory was lost: its claim.
 
-    <log_dir>/directory.json        of the whole directory: `Custody`
-    <log_dir>/<log>/custody.json    of one log, once it was made or has lost something by itself: `read_log`, `write_log`
+    <log_dir>/directory.json        the claim of the whole directory: `Custody`
+    <log_dir>/<log>/custody.json    the claim of one log, once it was created or has lost records by itself: `read_log`
 
-Rule 1: kill -9 and a lease that ran out lose nothing (the kernel holds what was written: same boot id), nor does a clean
+Rule 1: kill -9 and a lease that ran out lose nothing (the kernel keeps written pages: same boot id), nor does a clean
         stop. After a power cut everything that was not synced may be gone, so the directory vouches for the new incarnation
-        and later ones only. A directory without the file is a new one: it vouches for nothing that was before (KIP-858).
+        and later ones only. A directory without the file is a new one: it vouches for no earlier incarnation (KIP-858).
 Rule 2: a claim is lowered on disk before this process acts, and raised only after all logs were closed cleanly. So a crash at
         any point makes the directory claim less than it could, never more.
 Rule 3: no claim lies in the future: when the metadata store was restored and its revisions went back, claims go back with it.
@@ -29,30 +29,30 @@ _VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """First incarnations for which a directory, or a log, vouches. 0 = for all; see `ReplicaState`."""
+    """The first incarnations for which a directory, or a log, vouches. 0 = for all; see `ReplicaState`."""
 
     known_since: int = 0
     intact_since: int = 0
 
     def within(self, newest: int) -> Claim:
-        """The same claim when no incarnation above `newest` can exist yet (rule 3)."""
+        """Returns the claim lowered to `newest`, since no incarnation above it can exist yet (rule 3)."""
         return Claim(min(self.known_since, newest), min(self.intact_since, newest))
 
     def and_also(self, other: Claim) -> Claim:
-        """What holds by both."""
+        """Returns the claim that both support: the later incarnation of each."""
         return Claim(max(self.known_since, other.known_since), max(self.intact_since, other.intact_since))
 
     def lost_before(self, incarnation: int) -> Claim:
-        """The newest records from before this incarnation may be gone."""
+        """Returns the claim of a log whose newest records from before this incarnation may be gone."""
         return Claim(self.known_since, max(self.intact_since, incarnation))
 
 
 _PENDING: Final = -1
-"""In the file: the first incarnation of the process that wrote it, which it did not know yet."""
+"""The value in the file for the first incarnation of the process that wrote it, which did not know it yet."""
 
 
 class Custody:
-    """The directory's file: `open` before the broker registers, `adopted` with each incarnation, `close` at a clean stop."""
+    """The directory's claim: `open` before the broker registers, `adopted` with each incarnation, `close` at a clean stop."""
 
     def __init__(self, disk: Disk, log_dir: str, random: Random) -> None:
         self._disk = disk
@@ -64,20 +64,20 @@ class Custody:
 
     @property
     def claim(self) -> Claim:
-        """What this directory vouches for. Only after `adopted`."""
+        """The directory's claim. Only after `adopted`."""
         assert min(self._claim.known_since, self._claim.intact_since) >= 0, "an incarnation is known"
         return self._claim
 
     async def open(self) -> None:
-        """Reads what the last process left, and takes the directory over. Raises `StorageError`."""
+        """Reads the last process's claim, and takes the directory over. Raises `StorageError`."""
         if not self._read():
             self.directory_id = f"{self._random.getrandbits(128):032x}"
-            if self._holds_logs():  # of a version that had no such file: not new, and perhaps not whole
+            if self._holds_logs():  # an older version, which had no such file: not new, and its tail may be lost
                 self._claim = Claim(0, _PENDING)
         await self._write(clean=False)
 
     def adopted(self, incarnation: int) -> bool:
-        """This process is registered under this incarnation. True when there is something new to `store`."""
+        """Notes that this process is registered under this incarnation. True when the claim has changed and needs `store`."""
         before = self._claim
         known, intact = before.known_since, before.intact_since
         self._claim = Claim(
@@ -86,13 +86,13 @@ class Custody:
         return self._claim != before
 
     async def store(self) -> None:
-        """Writes the claim down. Until then a crash only makes the next process claim less. Raises `StorageError`."""
+        """Writes the claim to disk. Until then a crash only makes the next process claim less. Raises `StorageError`."""
         await self._write(clean=False)
 
     async def close(self) -> None:
-        """Every log was closed cleanly: the next process finds everything, whatever happens to the machine.
+        """Notes that every log was closed cleanly: the next process finds everything, whatever happens to the machine.
 
-        Nothing when the directory was never taken over: its start had failed before. Raises `StorageError`.
+        Does nothing when the directory was never taken over, because the start failed before. Raises `StorageError`.
         """
         if self.directory_id:
             await self._write(clean=True)
@@ -102,7 +102,7 @@ class Custody:
         return any(self._disk.exists(f"{self._log_dir}/{name}/{IDENTITY}") for name in names)
 
     def _read(self) -> bool:
-        """Takes over what the file says. False without one, or when it cannot be understood."""
+        """Loads the claim from the file. False without one, or when it cannot be parsed."""
         if not self._disk.exists(self._path):
             return False
         try:
@@ -126,7 +126,7 @@ class Custody:
 
 
 def read_log(disk: Disk, directory: str, newest: int) -> Claim:
-    """What one log vouches for beside its directory. A file that cannot be read vouches only for what is still to come."""
+    """Reads one log's own claim. A file that cannot be read vouches for the newest incarnation and later ones only."""
     path = f"{directory}/{CUSTODY}"
     if not disk.exists(path):
         return Claim()
@@ -138,7 +138,7 @@ def read_log(disk: Disk, directory: str, newest: int) -> Claim:
 
 
 async def write_log(disk: Disk, directory: str, claim: Claim) -> None:
-    """Writes a log's own claim down, durably. Raises `StorageError`."""
+    """Writes a log's own claim, durably. Raises `StorageError`."""
     await disk.write_atomic(
         f"{directory}/{CUSTODY}", json.dumps({"version": _VERSION, **asdict(claim)}, sort_keys=True).encode()
     )

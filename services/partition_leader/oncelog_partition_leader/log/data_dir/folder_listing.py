@@ -1,8 +1,8 @@
-"""What lies in a broker's `logs`, read from outside: logs in their place, and those in the trash. For `oncelog log trash`.
+"""Lists the folders in a broker's `logs` from outside, and takes some back from the trash. For `oncelog log trash`.
 
 Rule 1: listing only reads, and may run beside a broker.
-Rule 2: `take_back` renames within the folder; a name that is in use is refused. A broker that runs uses a folder that is in its
-        place when its partition is given to it, so this is safe beside one too.
+Rule 2: `take_back` renames within the folder; a name that is in use is refused. A running broker opens a folder only when
+        etcd gives it the partition, and then uses the one that it finds in its place, so this is safe beside one too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from oncelog_partition_leader.core.log.folders import TRASH, Folder, parse_folde
 
 
 def logs_in(path: Path) -> Path:
-    """The folder of logs that a path means: itself, or `logs` in a data directory. Raises `StorageError`."""
+    """Finds the folder of logs that a path means: itself, or `logs` in a data directory. Raises `StorageError`."""
     for logs in (path / "logs", path):
         if logs.is_dir() and any(parse_folder(item.name) or item.name == TRASH for item in logs.iterdir()):
             return logs
@@ -25,7 +25,7 @@ def logs_in(path: Path) -> Path:
 
 
 def trashed_in(logs: Path) -> Iterator[dict[str, Any]]:
-    """One row for each folder in the trash, the oldest first."""
+    """Yields one row for each folder in the trash, the oldest first."""
     for name in sorted(item.name for item in (logs / TRASH).iterdir()) if (logs / TRASH).is_dir() else ():
         entry = parse_trashed(name)
         if entry is not None:

@@ -1,9 +1,9 @@
-"""What the logs of this broker prove that etcd has forgotten, looked at before the broker registers.
+"""Finds partitions that etcd has forgotten, by the logs of this broker, before the broker registers.
 
 Rule 1: a log has an epoch only from a leader that etcd named. A later epoch than the one in etcd proves a restore.
 Rule 2: a topic leaves etcd only with a tombstone. A log of a topic that has neither a value nor a tombstone proves a
         restore, unless the broker was away for as long as a tombstone is kept: then the topic may have been deleted.
-Rule 3: what the logs hold is taken before anything of etcd is known, so every log of it is older than the answer.
+Rule 3: the logs are listed before anything of etcd is known, so each of them is older than etcd's answer.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _ANY_OFFSET: Final = (1 << 63) - 1
 
 
 def held_logs(disk: Disk, log_dir: str) -> dict[Folder, int]:
-    """Every log in `log_dir`, and the last leader epoch that it surely has or had; -1 = none. Raises `StorageError`."""
+    """Lists the logs in `log_dir`, with the last leader epoch that each surely has or had; -1 = none. Raises `StorageError`."""
     folders = (parse_folder(name) for name in disk.list(log_dir))
     return {folder: _last_epoch(disk, log_dir, folder) for folder in folders if folder is not None and not folder.aside}
 
 
 def _last_epoch(disk: Disk, log_dir: str, folder: Folder) -> int:
-    """From the table of epochs on disk, which is never ahead of its log, and the epoch that it has reached."""
+    """Reads the last epoch of the table on disk, which is never ahead of its log, and the epoch that the log has reached."""
     directory = f"{log_dir}/{folder.name}"
     return max(_epoch_in_table(disk, f"{directory}/{LEADER_EPOCHS}"), _epoch_in_note(disk, directory))
 
@@ -41,7 +41,7 @@ def _epoch_in_table(disk: Disk, path: str) -> int:
             return NO_EPOCH
         return LeaderEpochs.load(disk.read_file(path), _ANY_OFFSET).last_epoch
     except (CorruptMessageError, StorageError):
-        return NO_EPOCH  # recovery makes it anew
+        return NO_EPOCH  # recovery builds it again
 
 
 def _epoch_in_note(disk: Disk, directory: str) -> int:
@@ -52,7 +52,7 @@ def _epoch_in_note(disk: Disk, directory: str) -> int:
 
 
 def _epoch_of(value: bytes) -> float:
-    """The leader epoch in a partition's value; one that cannot be parsed proves nothing (the view tells of it)."""
+    """Returns the leader epoch in a partition's value; one that cannot be parsed proves nothing (the view reports it)."""
     try:
         return Partition.decode(value).leader_epoch
     except (ValueError, KeyError, TypeError, IndexError):
@@ -62,7 +62,7 @@ def _epoch_of(value: bytes) -> float:
 def forgotten(
     held: Mapping[Folder, int], items: Iterable[KeyValue], away_ms: float, tombstones_kept_ms: int
 ) -> Iterator[str]:
-    """Names what of `held` is missing in `items`, which is everything that etcd holds.
+    """Yields a description of each log of `held` that etcd has forgotten; `items` is everything that etcd holds.
 
     `away_ms`: how long this broker was away, at most; `tombstones_kept_ms`: how long a deleted topic is remembered.
     """

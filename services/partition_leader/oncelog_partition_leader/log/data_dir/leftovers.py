@@ -1,11 +1,11 @@
-"""Folders of partitions that etcd does not know: the deleted go to the trash, the others stay and are told of.
+"""Folders of partitions that etcd does not know: those of deleted topics go to the trash, the others are kept and reported.
 
-Rule 1: a folder goes to the trash because of the tombstone of just its topic (`replica_deletion`), and while nobody
-        has it open.
-Rule 2: a folder whose topic is neither in etcd nor deleted stays for ever: etcd may have been restored from a backup that
+Rule 1: a folder goes to the trash because of the tombstone of exactly its topic (`replica_deletion`), and while it is not
+        open.
+Rule 2: a folder whose topic is neither in etcd nor deleted is never removed: etcd may have been restored from a backup that
         is older than the topic. It is listed, and a metric counts it.
-Rule 3: looked at when the view has its first listing (a topic may have been deleted while this broker was down), when a
-        tombstone comes, and with each round of retention.
+Rule 3: the folders are looked at when the view has its first listing (a topic may have been deleted while this broker was
+        down), when the topic of an open replica is gone from etcd, and with each round of retention.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class Leftovers:
-    """`is_used(partition)`: a log that is open, or being opened or closed. `cluster_now_ms()`: see `ClusterClock`."""
+    """Looks for leftover folders. `is_used(partition)`: its log is open, being opened or closed."""
 
     def __init__(
         self,
@@ -48,11 +48,11 @@ class Leftovers:
         self._told: dict[str, None] = {}
         self.trash = trash
         self.orphans: tuple[Folder, ...] = ()
-        """Folders whose topic is neither in etcd nor deleted, as of the last look."""
+        """Folders whose topic is neither in etcd nor deleted, at the last look."""
         self.trashed: tuple[Trashed, ...] = ()
 
     async def look(self) -> None:
-        """All folders once. Needs a view that has been listed."""
+        """Looks at all folders once. Does nothing before the view has its first listing."""
         if not self._view.revision:
             return
         by_topic: dict[str, list[Folder]] = {}
@@ -79,11 +79,11 @@ class Leftovers:
                 _log.warning("moving %s to the trash: %s", folder.name, error)
 
     async def put_away(self, folder: Folder) -> None:
-        """To the trash, for the whole grace, though this broker's clock may be behind. Raises `StorageError`."""
+        """Moves a folder to the trash, for the whole grace even if this broker's clock is behind. Raises `StorageError`."""
         await self.trash.put(folder.name, max(self._clock.now_ms(), self._cluster_now_ms()))
 
     def of(self, partition: PartitionId) -> list[Folder]:
-        """The folders of one partition: its log, and those that were set aside."""
+        """Returns the folders of one partition: its log, and those that were set aside."""
         return [folder for folder in self._folders() if folder.partition == partition]
 
     def _folders(self) -> list[Folder]:

@@ -1,10 +1,10 @@
-"""When a replica's log may leave its place: only on the word of etcd, read linearizably. Then it goes to the trash.
+"""Decides when a replica's log may be removed: only after a linearizable read of etcd. Then it goes to the trash.
 
-Rule 1: first deaf, then a linearizable read, then deaf for good. A replica that no longer takes messages acknowledges
-        nothing; if etcd then says that it belongs elsewhere, whatever it acknowledged was acknowledged to a leader of an
-        older epoch, and no later leader counts on it. A view that lags never removes anything.
-Rule 2: absence is no proof. A log leaves because the partition's own value does not name this broker, or because the
-        topic's tombstone stands. An etcd that was restored from a backup knows nothing of newer topics, and has neither.
+Rule 1: first the replica stops accepting replication, then etcd is read, then the log is removed. A replica that takes no
+        messages acknowledges nothing; if etcd then says that it belongs elsewhere, all that it acknowledged went to leaders
+        of older epochs, and no later leader counts on it. A view that lags never removes anything.
+Rule 2: absence is no proof. A log is removed because the partition's own value does not name this broker, or because the
+        topic has a tombstone. An etcd that was restored from a backup does not know newer topics, and has neither.
 Rule 3: a value older than the last restore of etcd is no proof either: the replica may have come here since.
 """
 
@@ -25,11 +25,11 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 _RETRY_S: Final = 0.5
 _SUFFIX: Final = ".removed"
-"""Of folders that versions before the trash were about to delete."""
+"""The ending of folders that versions before the trash were about to delete."""
 
 
 async def _answer(ask: Callable[[], Awaitable[T]], question: str) -> T:
-    """Asks until there is an answer."""
+    """Repeats a question to etcd until it is answered."""
     while True:
         try:
             return await ask()
@@ -39,7 +39,7 @@ async def _answer(ask: Callable[[], Awaitable[T]], question: str) -> T:
 
 
 async def is_moved_away(metadata: MetadataStore, view: ClusterView, partition_id: PartitionId, broker_id: int) -> bool:
-    """Whether etcd says that this broker has no replica of the partition. Asks until there is an answer."""
+    """Returns True when etcd says that this broker has no replica of the partition. Repeats until etcd answers."""
     while True:
         found = await _answer(lambda: metadata.get(partition_key(*partition_id)), f"whether {partition_id} is here")
         if found is None:
@@ -50,18 +50,18 @@ async def is_moved_away(metadata: MetadataStore, view: ClusterView, partition_id
         restored = await _answer(lambda: metadata.get(RESTORED_KEY), "whether etcd was restored")
         if restored is None or found.mod_revision > restored.mod_revision:
             return True
-        await asyncio.sleep(_RETRY_S)  # until an election has written the value anew
+        await asyncio.sleep(_RETRY_S)  # until an election has written the value again
 
 
 async def is_deleted(metadata: MetadataStore, topic_id: str) -> bool:
-    """Whether the tombstone of a topic stands. Asks until there is an answer."""
+    """Returns True when etcd has a tombstone of the topic. Repeats until etcd answers."""
     return (
         await _answer(lambda: metadata.get(deleted_topic_key(topic_id)), f"whether {topic_id} is deleted") is not None
     )
 
 
 def sweep(disk: Disk, log_dir: str) -> None:
-    """Removes what a crash of an older version has left half deleted."""
+    """Removes folders that a crash of an older version has left half deleted."""
     for name in disk.list(log_dir):
         if name.endswith(_SUFFIX):
             disk.remove(f"{log_dir}/{name}")

@@ -1,9 +1,9 @@
-"""Where logs wait for their removal: a folder beside the logs, so that a mistake of the cluster's metadata can be undone.
+"""The trash: removed logs stay in a folder beside the logs for a while, so that wrong metadata can be corrected.
 
-Rule 1: what is put here, or taken back, has its new name durable before anybody goes on.
+Rule 1: a folder that is put here, or taken back, has its new name durably before the caller continues.
 Rule 2: a log stays for `grace_ms`, counted by the wall clock from the time in its name; only `purge` removes.
 Rule 3: a folder that is needed again under its old name (its topic is in etcd again, or its replica came back) is taken
-        back, the newest first. What it may lack, or have too much, the leader's epochs tell, as after any absence.
+        back, the newest first. If it lacks records or has too many, the leader's epochs show it, as after any absence.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Trash:
         self._grace_ms = grace_ms
 
     def entries(self) -> list[Trashed]:
-        """What lies here, the oldest first."""
+        """Returns the folders in the trash, the oldest first."""
         found = [parse_trashed(name) for name in self._disk.list(self._dir)]
         return sorted((entry for entry in found if entry is not None), key=lambda entry: (entry.since_ms, entry.name))
 
     async def put(self, folder: str, now_ms: int) -> None:
-        """Moves a folder of the logs here; absent is fine. The rename itself happens before the first wait."""
+        """Moves a folder of the logs here, if it exists. The rename itself happens before the first await."""
         if not self._disk.exists(f"{self._log_dir}/{folder}"):
             return
         self._disk.make_dirs(self._dir)
@@ -52,7 +52,7 @@ class Trash:
         return True
 
     async def purge(self, now_ms: int) -> int:
-        """Removes what has been here for longer than the grace; returns how many folders."""
+        """Removes the folders that have been here for longer than the grace; returns how many."""
         due = [entry for entry in self.entries() if now_ms - entry.since_ms >= self._grace_ms]
         for entry in due:
             _log.info("removing %s for good", entry.folder.name)
@@ -62,6 +62,6 @@ class Trash:
         return len(due)
 
     async def _make_durable(self) -> None:
-        """The new name first: a power cut in between leaves both names, never none."""
+        """Syncs the directories, the new name first: a power cut in between may leave both names, never none."""
         await self._disk.sync_dir(self._dir)
         await self._disk.sync_dir(self._log_dir)
