@@ -150,6 +150,10 @@ class ClientCore(LinkCore[Call[W] | Frame], Generic[W]):
         """Calls that may be with the peer, and hold room."""
         return len(self._open)
 
+    def open_call(self, correlation_id: int) -> Call[W] | None:
+        """The call that has this id, if it is open."""
+        return self._open.get(correlation_id)
+
     @property
     def bytes_open(self) -> int:
         """Their bytes."""
