@@ -65,22 +65,6 @@ class Stream:
 class SimLink:
     """A connection from one process to one service at one address."""
 
-    __slots__ = (
-        *(
-            "address",
-            "client",
-            "client_end",
-            "down",
-            "is_open",
-            "is_peaceful",
-            "is_silent",
-            "late",
-            "server_end",
-            "service",
-        ),
-        "up",
-    )
-
     def __init__(self, network: SimNetwork, client: SimTransport, address: str, service: str) -> None:
         self.client = client
         self.address = address
