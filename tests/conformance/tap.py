@@ -15,7 +15,9 @@ from typing import Any
 
 from oncelog import errors
 from oncelog.wire.methods import MethodSpec
-from oncelog_runtime.sim.network import SimNetwork, SimServer, SimTransport, host_of
+from oncelog_runtime.sim.network import SimNetwork, host_of
+from oncelog_runtime.sim.server import SimServer
+from oncelog_runtime.sim.transport import SimTransport
 
 Match = Callable[[Any, bytes], bool]
 

@@ -45,7 +45,7 @@ EXTRA_MS: Final[dict[str, tuple[int, str]]] = {
     "slow_message": (1_000, "each of the messages of a fail-over may take 0.2 s more"),
     "lose_reply": (
         3_000,
-        "a lost answer is noticed when the request times out, and that of a fail-over may be lost too",
+        "a lost answer costs its link, with all that is open on it, and that of a fail-over may be lost too",
     ),
     "slow_metadata": (4_000, "each of the calls of etcd that a fail-over needs may take 1 s more"),
     "lose_metadata_request": (9_000, "a lost call of etcd is noticed after 3 s, and a fail-over needs several"),

@@ -25,8 +25,8 @@ from oncelog_runtime.core.security.access import Policy
 from oncelog_runtime.node_ports import NodePorts
 from oncelog_runtime.security.authorizer import Authorizer
 from oncelog_runtime.sim.faults import FaultPlan
-from oncelog_runtime.sim.network import SimServer
 from oncelog_runtime.sim.node import SimNode
+from oncelog_runtime.sim.server import SimServer
 from oncelog_runtime.sim.world import SimWorld
 
 SHARDS: Final = 2

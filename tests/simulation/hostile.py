@@ -2,6 +2,7 @@
 
 Rule 1: each request is wrong by its bytes alone, so a leader that is asked must refuse it, whatever it knows.
 Rule 2: an answer that never comes proves nothing; an answer without an error is a violation.
+Rule 3: it also speaks on links as no client does; nothing of that asks for anything that exists.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from typing import Any, Final
 
 from oncelog import errors
 from oncelog.core.batch.header import NO_SHARD, partition_tag
+from oncelog.link import link_codec
+from oncelog.link.link_codec import Frame
+from oncelog.v1 import link_pb2
 from oncelog.v1 import partition_pb2 as pa
 from oncelog.wire import methods
 from oncelog_runtime.metadata.cluster_keys import Partition, Topic, partition_key, topic_key
@@ -21,6 +25,7 @@ from tests.simulation.workload import Workload
 
 _TIMEOUT_MS: Final = 1_500
 _MOST: Final = (1 << 31) - 1
+_STRANGE_SHARE: Final = 0.5
 _STRANGER: Final = 1 << 40
 """A producer id that nobody was given."""
 
@@ -50,6 +55,8 @@ class Hostile:
         if place is None:
             return
         topic_id, leader = place
+        if random.random() < _STRANGE_SHARE:
+            self._knock(self._workload.cluster.node(leader).address, random)
         spec, request, payload = _REQUESTS[name](topic_id, key[1], random)
         self.sent += 1
         self._world.loop.note_fault(f"hostile {name}")
@@ -62,6 +69,11 @@ class Hostile:
         answers = getattr(reply, "partitions", [])
         if not answers or not all(answer.HasField("error") for answer in answers):
             self.accepted.append(f"hostile: {name} to {key} was answered without an error: {reply}")
+
+    def _knock(self, address: str, random: Random) -> None:
+        name = random.choice(sorted(_STRANGE_LINKS))
+        self._world.loop.note_fault(f"hostile {name}")
+        self._world.network.knock(address, "hostile", *_STRANGE_LINKS[name])
 
     def _place(self, key: Key) -> tuple[str, str] | None:
         """The topic's id, and the node that leads."""
@@ -152,4 +164,26 @@ _REQUESTS: Final = {
     "payload that nobody decodes": _undecodable,
     "wrong length": _wrong_length,
     "epoch beyond all": _settle_beyond,
+}
+
+
+def _hello(**fields: Any) -> bytes:
+    said: dict[str, Any] = {"protocol_min": 1, "protocol_max": 1} | fields
+    return link_codec.hello_envelope(link_pb2.Hello(**said))
+
+
+def _asking(*numbers: int) -> bytes:
+    return link_codec.encode_envelope(
+        [Frame(n, link_codec.REQUEST, methods.PRODUCE.name + "Nothing", 1_000, payload=b"x" * 500) for n in numbers]
+    )
+
+
+_STRANGE_LINKS: Final[dict[str, tuple[bytes, ...]]] = {
+    "link of garbage": (b"\xff\xff",),
+    "link without a hello": (_asking(1),),
+    "link of another cluster": (_hello(cluster_id="another"), _asking(1)),
+    "link without a proof": (_hello(mechanism="SIMULATED"), _asking(1)),
+    "link that asks for nothing": (_hello(), _asking(1, 2, 3)),
+    "link with id 0": (_hello() + _asking(1, 0), _asking(2)),
+    "link that ends in garbage": (_hello(), _asking(1), b"\xff\xff", _asking(2)),
 }

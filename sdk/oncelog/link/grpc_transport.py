@@ -29,15 +29,13 @@ import grpc.aio
 from oncelog import errors
 from oncelog.core.throttles import Throttles
 from oncelog.link import link_codec
-from oncelog.link.client_link import Call, Link
+from oncelog.link.client_link import Answer, Link
 from oncelog.link.credentials import Credentials, check_way
 from oncelog.link.grpc_tls import SDK_HINTS, ClientTls, HandshakeFailure, TlsHints, explain_handshake
-from oncelog.link.link_codec import Frame
-from oncelog.link.protocol import check_cluster, check_versions
+from oncelog.link.protocol import KnownCluster
 from oncelog.trace import tracing
 from oncelog.trace.trace_context import LINKS, TRACEPARENT
 from oncelog.types import Buffer
-from oncelog.v1 import link_pb2
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +113,7 @@ class GrpcTransport:
         self._born_in = _fork_count
         _refuse_if_forked(self._born_in)
         self._tracer = tracer
-        self.cluster_id = cluster_id
+        self.cluster = KnownCluster(cluster_id)
         self.options = options or GrpcOptions()
         self._metadata = tuple(metadata)
         self.credentials = credentials
@@ -124,8 +122,16 @@ class GrpcTransport:
         self._links: dict[tuple[str, str], Link] = {}
         self._ending: dict[int, Link] = {}
         self._failures: dict[tuple[str, str], tuple[int, float]] = {}  # count in a row, time of the last
-        self._next_id = 1
         self._closed = False
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster whose peers are spoken to; empty while it is not known."""
+        return self.cluster.id
+
+    @cluster_id.setter
+    def cluster_id(self, cluster_id: str) -> None:
+        self.cluster.id = cluster_id
 
     def call(
         self, address: str, method: str, header: bytes, payload: Buffer, timeout_ms: int
@@ -169,27 +175,15 @@ class GrpcTransport:
         self, address: str, method: str, header: bytes, payload: Buffer, timeout_ms: int, traceparent: str
     ) -> tuple[bytes, Buffer]:
         self._check(header, payload)
-        loop = asyncio.get_running_loop()
-        frame = Frame(
-            self._next_id,
-            link_codec.REQUEST,
-            method,
-            max(1, min(timeout_ms, link_codec.MAX_TIMEOUT_MS)),
-            traceparent,
-            header,
-            payload,
-        )
-        self._next_id += 1
-        call = Call(frame, loop.create_future())
+        answer: Answer = asyncio.get_running_loop().create_future()
         link = self._link(address, method.partition(".")[0])
-        call.timer = loop.call_later(timeout_ms / 1000, _time_out, link, call, timeout_ms)
-        link.submit(call)
+        call = link.request(answer, method, header, payload, timeout_ms, traceparent)
         try:
-            return await call.future
+            return await answer
         except asyncio.CancelledError:
             link.abandon(call)
-            if call.future.done() and not call.future.cancelled():
-                call.future.exception()  # answered and cancelled in the same moment: nobody else will look at it
+            if answer.done() and not answer.cancelled():
+                answer.exception()  # answered and cancelled in the same moment: nobody else will look at it
             raise
 
     async def close(self) -> None:
@@ -245,14 +239,6 @@ class GrpcTransport:
         if self.throttles.told(address, method, throttle_ms, now_ms):
             log.info("%s throttles %s: above a quota, waiting %d ms", address, method, throttle_ms)
 
-    def check_hello(self, link: Link, hello: link_pb2.Hello | None) -> None:
-        """Raises `UnsupportedVersionError`, `WrongClusterError`, or `NetworkError` for no hello at all."""
-        if hello is None:
-            raise errors.NetworkError(f"{link.address} did not begin with a hello", address=link.address)
-        check_versions(hello, link.address)
-        check_cluster(self.cluster_id, hello.cluster_id, link.address)
-        self.cluster_id = self.cluster_id or hello.cluster_id
-
     async def link_metadata(self, address: str) -> tuple[tuple[str, str | bytes], ...]:
         """Of a new link. Raises `AuthenticationError`: there is no token, or the way to the peer is no place for one."""
         if self.credentials is None:
@@ -290,14 +276,3 @@ class GrpcTransport:
         with contextlib.suppress(TypeError):  # should a grpcio's channels ever refuse weak references
             _live_channels.add(channel)
         return channel
-
-
-def _time_out(link: Link, call: Call, timeout_ms: int) -> None:
-    call.timer = None
-    context: dict[str, Any] = {} if call.sent else {"unsent": "true"}
-    call.fail(
-        errors.RequestTimedOutError(
-            f"{link.address} did not answer {call.frame.method} in {timeout_ms} ms", address=link.address, **context
-        )
-    )
-    link.abandon(call)

@@ -32,3 +32,21 @@ def check_cluster(ours: str, theirs: str, address: str) -> None:
         raise errors.WrongClusterError(
             f"{address} belongs to another cluster", address=address, expected=ours, found=theirs
         )
+
+
+class KnownCluster:
+    """The cluster that a process belongs to, for all of its links; empty until a peer or the configuration names it."""
+
+    def __init__(self, cluster_id: str = "") -> None:
+        self.id = cluster_id
+
+    def check(self, hello: link_pb2.Hello | None, address: str) -> None:
+        """Learns the cluster's id from the first hello that names it.
+
+        Raises `UnsupportedVersionError`, `WrongClusterError`, or `NetworkError` for no hello at all.
+        """
+        if hello is None:
+            raise errors.NetworkError(f"{address} did not begin with a hello", address=address)
+        check_versions(hello, address)
+        check_cluster(self.id, hello.cluster_id, address)
+        self.id = self.id or hello.cluster_id

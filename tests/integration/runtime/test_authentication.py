@@ -204,7 +204,7 @@ def test_who_stays_on_a_link_whose_token_is_over_is_told_so_and_then_shown_out(
             assert await who(transport, world.address)
             transport.forget = lambda *_args, **_more: None  # type: ignore[method-assign]
             link = next(iter(transport._links.values()))
-            link._leave = lambda _error: None  # type: ignore[method-assign]
+            link.core._leave = lambda _error: None  # type: ignore[method-assign]
             await asyncio.sleep(1.2)
             with pytest.raises(errors.TokenExpiredError):
                 await who(transport, world.address)

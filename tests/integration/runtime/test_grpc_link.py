@@ -448,7 +448,7 @@ def test_impatient_callers_and_broken_links_leave_nothing_behind(run: Loop) -> N
             results = [result for done in await asyncio.gather(*callers) for result in done]
             assert {"answered", "RequestTimedOutError", "NetworkError"} <= set(results)
             for link in [*transport._links.values(), *transport._ending.values()]:
-                assert (link._bytes, len(link._open), len(link._waiting)) == (0, 0, 0)
+                assert (link.core.bytes_open, link.core.calls_open, link.core.calls_waiting) == (0, 0, 0)
             await transport.close()
             await server.stop(5000)
             assert not server._host.links

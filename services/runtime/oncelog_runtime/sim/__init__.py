@@ -10,8 +10,10 @@ from oncelog_runtime.sim.disk import SimDisk
 from oncelog_runtime.sim.faults import FaultDriver, FaultPlan
 from oncelog_runtime.sim.loop import Life, SimLoop, SimStuckError, SimTaskError
 from oncelog_runtime.sim.metadata import SimMetadata, Snapshot
-from oncelog_runtime.sim.network import SimNetwork, SimServer, SimTransport
+from oncelog_runtime.sim.network import SimNetwork
 from oncelog_runtime.sim.node import SimNode
+from oncelog_runtime.sim.server import SimServer
+from oncelog_runtime.sim.transport import SimTransport
 from oncelog_runtime.sim.world import SimWorld
 
 __all__ = [

@@ -28,10 +28,11 @@ class FaultPlan:
     slow_message: float = 0.0
     slow_ms: float = 200.0
     break_link: float = 0.0
-    """A message finds its link broken: open calls fail, unknown outcome."""
+    """An envelope finds its link broken: open calls fail, unknown outcome."""
     stall_link: float = 0.0
-    """A message is lost, and with it all that follow on this link, until the link breaks."""
+    """An envelope is lost, in either direction, and with it all that follow on this link, until the link breaks."""
     lose_reply: float = 0.0
+    """An envelope of answers is lost, and its link breaks: what was asked was executed, and nobody says so."""
     duplicate_request: float = 0.0
     replay_request: float = 0.0
     """A copy of the request is delivered again much later (up to `replay_max_ms`)."""

@@ -20,7 +20,8 @@ from oncelog_runtime.sim.clock import SimClock
 from oncelog_runtime.sim.disk import SimDisk
 from oncelog_runtime.sim.loop import Life, SimTask
 from oncelog_runtime.sim.metadata import SimMetadataClient
-from oncelog_runtime.sim.network import SimServer, SimTransport
+from oncelog_runtime.sim.server import SimServer
+from oncelog_runtime.sim.transport import SimTransport
 
 if TYPE_CHECKING:
     from oncelog_runtime.sim.world import SimWorld

@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 from oncelog_runtime.sim.faults import FaultPlan
 from oncelog_runtime.sim.loop import SimLoop, SimTask
 from oncelog_runtime.sim.metadata import SimMetadata, SimMetadataClient
-from oncelog_runtime.sim.network import SimNetwork, SimTransport
+from oncelog_runtime.sim.network import SimNetwork
 from oncelog_runtime.sim.node import Main, SimNode
+from oncelog_runtime.sim.transport import SimTransport
 
 T = TypeVar("T")
 

@@ -1,4 +1,6 @@
-"""The server's end of a link: one reader, one writer, a task per request.
+"""The server's end of a link: the shell of `server_core.ServerCore`. One reader, one writer, a task per request.
+
+What a link is and what frames mean is the core's. Here: who is let in, which requests are taken, and when they run.
 
 Rule 1: requests start in the order of their frames. Each runs in a task of its own, so up to its first wait a handler
         sees the caller's order; answers leave in the order in which handlers finish.
@@ -16,20 +18,32 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import deque
+from collections.abc import Iterable
 from typing import Any, Final
 
 import grpc
 import grpc.aio
 
 from oncelog import errors
-from oncelog.link import link_codec, protocol
+from oncelog.link import link_codec
 from oncelog.link.link_codec import Frame
+from oncelog.link.link_core import NEVER_MS
+from oncelog.link.link_states import LinkState
+from oncelog.link.server_core import (
+    Asked,
+    Breached,
+    Cancelled,
+    Expired,
+    Greeted,
+    OpenRequest,
+    Proved,
+    ServerCore,
+    ServerEvent,
+)
 from oncelog.ports import Handler
 from oncelog.trace import span_names, tracing
 from oncelog.trace.trace_context import TRACEPARENT
 from oncelog.v1 import link_pb2
-from oncelog.wire.wire_errors import to_detail
 from oncelog_runtime.adapters.grpc.grpc_status import end_call_span
 from oncelog_runtime.adapters.grpc.half_messages import connection_of
 from oncelog_runtime.adapters.grpc.link_host import LinkHost
@@ -54,7 +68,9 @@ _REFUSED_PAUSE_S: Final = 0.05
 """How long nothing is read from a link on which a request was above a quota: who tries again at once gains nothing."""
 _TRACEPARENT_MAX: Final = 256
 """Characters. It goes on into the calls of the handler, and would take the room of their messages."""
-_DEADLINE_S: Final = 0.05
+_TICK_MIN_S: Final = 0.001
+"""uvloop rounds to milliseconds: a timer of less would run again and again until its time has come."""
+_DEADLINE_MS: Final = 50
 """A caller whose time is over says CANCEL; our own timer runs a little later than the caller's."""
 _TOO_MANY: Final = (
     "too many links from this address, or of this principal, to this process: share one client among your tasks"
@@ -63,23 +79,16 @@ SMALL_BYTES: Final = 4096
 """Requests and answers up to this size are bounded by their number alone."""
 
 
-class _Request:
-    """A request whose answer has not been written."""
+class _Request(OpenRequest):
+    """A request whose answer has not been written, with what it holds."""
 
-    __slots__ = (
-        *("admission", "answered", "correlation_id", "dropped", "expired", "quota", "reserved", "size", "span"),
-        *("start", "timer"),
-    )
+    __slots__ = ("admission", "quota", "reserved", "span", "start")
 
-    def __init__(self, correlation_id: int, size: int, reserved: int, admission: Admission) -> None:
-        self.correlation_id = correlation_id
-        self.size = size
-        self.reserved = reserved  # of the budget of requests
-        self.admission = admission
-        self.answered = False  # the handler is done
-        self.dropped = False  # nobody waits for the answer
-        self.expired = False  # the caller was told of the time-out; the handler still runs and holds its place
-        self.timer: asyncio.TimerHandle | None = None
+    admission: Admission
+
+    def __init__(self, correlation_id: int, size: int, deadline_ms: float) -> None:
+        super().__init__(correlation_id, size, deadline_ms)
+        self.reserved = 0  # of the budget of requests
         self.span: tracing.Span | None = None
         self.quota: Pass | None = None
         self.start: asyncio.TimerHandle | None = None  # it waits for its start
@@ -102,16 +111,16 @@ class ServerLink:
         self._subject = ""  # whose quotas count
         self._held: dict[str, tuple[int, float]] = {}  # method -> how many wait for their start, when the last one's is
         self._above_quota = False
-        self._requests: dict[int, _Request] = {}
+        self._core: ServerCore[_Request] = ServerCore(host, _Request)
         self._running_bytes = 0
-        self._outbox: deque[Frame] = deque()
-        self._outbox_bytes = 0
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = NEVER_MS
         self._wake = asyncio.Event()
         self._drained = asyncio.Event()
         self._drained.set()
         self._idle = asyncio.Event()
         self._idle.set()
-        self._over = False
         self._shown_out = False
 
     @property
@@ -127,9 +136,9 @@ class ServerLink:
         self._host.add(self)
         try:
             if await self._greet():
-                tasks.append(asyncio.get_running_loop().create_task(self._write()))
+                tasks.append(self._loop.create_task(self._write()))
                 if self._caller.expires_ms:
-                    tasks.append(asyncio.get_running_loop().create_task(self._end_with_token()))
+                    tasks.append(self._loop.create_task(self._end_with_token()))
                 await self._read()
                 await self._idle.wait()
                 await self._drained.wait()
@@ -141,7 +150,7 @@ class ServerLink:
         except Exception:
             log.exception("a link failed", extra={"peer": self._caller.peer})
         finally:
-            self._over = True
+            self._core.end()
             self._host.remove(self)
             self._let_go()
             for task in tasks:
@@ -150,21 +159,21 @@ class ServerLink:
 
     def _let_go(self) -> None:
         """Nobody gets the answers any more. A handler that still runs gives back at its end what it holds."""
-        for request in list(self._requests.values()):
-            if request.timer is not None:
-                request.timer.cancel()
-            _nobody_waits(request)
+        if self._timer is not None:
+            self._timer.cancel()
+        for request in list(self._core.requests.values()):
+            _nobody_waits(request, is_late=False)
             if request.start is not None:
                 self._give_up(request)
-            elif request.answered:
+            elif request.is_answered:
                 self._release(request)
-        self._outbox.clear()
         if self._share is not None:
             self._host.shares.leave(self.peer, self._caller.peer, is_internal=self.listener == INTERNAL)
 
     def say_goodbye(self, error: errors.OncelogError) -> None:
         """Tells the peer to use another link; the peer closes this one when it has all its answers."""
-        self._queue(protocol.LINK_ITSELF, error)
+        self._core.goodbye(error)
+        self._after_a_step()
 
     def _show_out(self, refused: errors.OncelogError) -> None:
         """What let the peer in counts no more (a key or password that was changed): it proves itself anew on another link."""
@@ -191,62 +200,62 @@ class ServerLink:
                 data = await self._context.read()
                 if data is grpc.aio.EOF:
                     return False
-                first, *rest = link_codec.decode_envelope(data) or [Frame(0, 0)]
                 try:
-                    self._check_hello(first.hello)
-                    assert first.hello is not None
-                    answer = await self._authenticate(first.hello)
-                    self._let_in()
+                    event = self._first_of(data)
+                    proof = await self._enter(event.hello) if isinstance(event, Greeted) else b""
                 except errors.OncelogError as error:
                     await self._refuse(error)
                     return False
-                await self._context.write(link_codec.hello_envelope(answer))
+                if isinstance(event, Breached):
+                    raise event.error
+                self._core.welcome(proof)
+                await self._context.write(self._core.data_to_send())
         except TimeoutError:
             return False
         CALL.set(self._caller)
-        for frame in rest:
-            self._on_frame(frame)
+        self._do(self._core.early(self._now_ms()))
         return True
 
-    def _hello(self, proof: bytes = b"") -> link_pb2.Hello:
-        return link_pb2.Hello(
-            protocol_min=protocol.PROTOCOL_MIN,
-            protocol_max=protocol.PROTOCOL_MAX,
-            software=self._host.software,
-            cluster_id=self._host.cluster_id,
-            authentication=proof,
-        )
+    def _first_of(self, data: bytes) -> ServerEvent[_Request]:
+        """What the peer said while it is not let in. Raises what refuses it."""
+        return next(self._core.receive(data, self._now_ms()))
 
-    async def _authenticate(self, hello: link_pb2.Hello) -> link_pb2.Hello:
-        """Learns who the caller is; returns the hello that lets it in. Raises what refuses it."""
+    async def _enter(self, hello: link_pb2.Hello) -> bytes:
+        """The peer is let in; returns the end of a password exchange. Raises what refuses the peer."""
+        self._check_room()
+        proof = await self._authenticate(hello)
+        self._let_in()
+        return proof
+
+    async def _authenticate(self, hello: link_pb2.Hello) -> bytes:
+        """Learns who the caller is; returns the end of a password exchange. Raises what refuses the caller."""
         authentication = self._host.authentication
         if authentication is None:
-            return self._hello()
+            return b""
         if not hello.mechanism:
             self._caller = await authentication.caller(self._context, self._caller)
-            return self._hello()
+            return b""
         if not authentication.wants_password(self._caller):
-            return self._hello()
+            return b""
         caller = await authentication.caller(self._context, self._caller)
         self._caller, proof = await authentication.by_password(
             hello.mechanism, hello.authentication, caller, self._challenge
         )
-        return self._hello(proof)
+        return proof
 
     async def _challenge(self, message: bytes) -> bytes:
         """Sends the server's message of a password exchange, returns the caller's. Raises `AuthenticationError`."""
-        await self._context.write(link_codec.hello_envelope(self._hello(message)))
+        self._core.challenge(message)
+        await self._context.write(self._core.data_to_send())
         data = await self._context.read()
-        frames = [] if data is grpc.aio.EOF else link_codec.decode_envelope(data)
-        if len(frames) != 1 or frames[0].hello is None:
+        event = self._first_of(data) if data is not grpc.aio.EOF else Proved(None)
+        if isinstance(event, Breached):
+            raise event.error
+        if not isinstance(event, Proved) or event.message is None:
             raise errors.AuthenticationError("the password exchange was broken off")
-        return bytes(frames[0].hello.authentication)
+        return event.message
 
-    def _check_hello(self, hello: link_pb2.Hello | None) -> None:
-        if hello is None:
-            raise errors.InvalidRequestError("a link begins with a hello")
-        protocol.check_versions(hello, "the caller")
-        protocol.check_cluster(self._host.cluster_id, hello.cluster_id, "the caller")
+    def _check_room(self) -> None:
         if self._host.stopping:
             raise errors.ShuttingDownError()
         if self._host.links_at[self.listener] > self._host.max_links:
@@ -267,7 +276,11 @@ class ServerLink:
     async def _refuse(self, error: errors.OncelogError) -> None:
         """Says why, and lets the peer hang up first: the end of a stream can overtake its last message."""
         self._host.refused[error.code.name] += 1
-        await self._context.write(link_codec.encode_envelope([_error_frame(protocol.LINK_ITSELF, error)]))
+        if (
+            self._core.state is LinkState.HELLO
+        ):  # else what came with the hello broke the protocol, and the core has said so
+            self._core.refuse_link(error)
+        await self._context.write(self._core.data_to_send())
         try:
             async with asyncio.timeout(_LINGER_S):
                 await self._context.read()
@@ -281,7 +294,6 @@ class ServerLink:
             if not has_writer:
                 await self._refuse(error)
                 return
-            self.say_goodbye(error)
             async with asyncio.timeout(_LINGER_S):
                 await self._drained.wait()
                 await self._context.read()
@@ -293,60 +305,77 @@ class ServerLink:
         while True:
             data = await self._context.read()
             if data is grpc.aio.EOF:
+                self._core.half_close()
                 return
             self._meter.messages += 1
             self._meter.delivered_bytes += len(data)
-            self._on_envelope(data)
+            self._do(self._core.receive(data, self._now_ms()))
             del data  # the next message may be long in coming
             if self._above_quota:
                 self._above_quota = False
                 await asyncio.sleep(_REFUSED_PAUSE_S)
-            crowded = len(self._outbox) > self._host.max_requests_per_link
-            if crowded or self._outbox_bytes > self._host.max_bytes_per_link:
+            crowded = self._core.outbox_frames > self._host.max_requests_per_link
+            if crowded or self._core.outbox_bytes > self._host.max_bytes_per_link:
                 await self._drained.wait()
 
-    def _on_envelope(self, data: bytes) -> None:
-        for frame in link_codec.decode_envelope(data):
-            self._on_frame(frame)
+    def _do(self, events: Iterable[ServerEvent[_Request]]) -> None:
+        """What the core says. Raises `InvalidRequestError` when the peer broke the protocol."""
+        for event in events:
+            if isinstance(event, Asked):
+                self._on_request(event.request, event.frame)
+            elif isinstance(event, Cancelled):
+                request = event.request
+                _nobody_waits(request, is_late=request.deadline_ms - self._now_ms() < _DEADLINE_MS)
+            elif isinstance(event, Expired):
+                if event.request.span is not None:
+                    end_call_span(event.request.span, errors.RequestTimedOutError())
+            elif isinstance(event, Breached):
+                self._after_a_step()
+                raise event.error
+        self._after_a_step()
 
-    def _on_frame(self, frame: Frame) -> None:
-        if frame.kind == link_codec.REQUEST:
-            self._on_request(frame)
-        elif frame.kind == link_codec.CANCEL:
-            request = self._requests.get(frame.correlation_id)
-            if request is not None:
-                request.dropped = True
-                _nobody_waits(request)
+    def _after_a_step(self) -> None:
+        """Wakes the writer, and sets the timer, if there is a reason to."""
+        core = self._core
+        if core.has_output:
+            self._drained.clear()
+            self._wake.set()
+        if core.wake_at_ms < self._timer_ms:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer_ms = core.wake_at_ms
+            wait_s = max(self._timer_ms / 1000 - self._loop.time(), _TICK_MIN_S)
+            self._timer = self._loop.call_later(wait_s, self._tick)
 
-    def _on_request(self, frame: Frame) -> None:
-        if frame.correlation_id in self._requests or frame.correlation_id == protocol.LINK_ITSELF:
-            raise errors.InvalidRequestError("a correlation id is used twice", correlation_id=frame.correlation_id)
-        size = len(frame.header) + len(frame.payload)
+    def _tick(self) -> None:
+        self._timer, self._timer_ms = None, NEVER_MS
+        self._do(self._core.tick(self._now_ms()))
+
+    def _now_ms(self) -> float:
+        return self._loop.time() * 1000
+
+    def _on_request(self, request: _Request, frame: Frame) -> None:
+        size = request.size
         handler = self._host.handlers.get(frame.method)
         if (refusal := self._refusal(frame, handler, size)) is not None:
-            self._queue(frame.correlation_id, refusal)
+            self._core.refuse(request, refusal)
             return
         try:
             quota = self._within_quotas(frame, size) if self._quotas.is_active else None
         except errors.ThrottlingQuotaExceededError as error:
             self._above_quota = True
-            self._queue(frame.correlation_id, error, error.retry_after_ms)
+            self._core.refuse(request, error, error.retry_after_ms)
             return
         assert handler is not None
         assert self._share is not None
-        reserved = size if size > SMALL_BYTES else 0
-        if reserved:
-            self._share.requests.reserve(reserved)  # `_refusal` has seen that there is room
-        admission = Admission(self._share.answers)
-        request = _Request(frame.correlation_id, size, reserved, admission)
+        if size > SMALL_BYTES:
+            self._share.requests.reserve(size)  # `_refusal` has seen that there is room
+            request.reserved = size
+        request.admission = admission = Admission(self._share.answers)
         if quota is not None:
             request.quota, admission.answer_bytes_max = quota, quota.answer_bytes_max
-        self._requests[frame.correlation_id] = request
         self._running_bytes += size
         self._idle.clear()
-        loop = asyncio.get_running_loop()
-        timeout_ms = frame.timeout_ms or self._host.default_timeout_ms
-        request.timer = loop.call_later(timeout_ms / 1000, self._expire, request)
         traceparent = frame.traceparent if len(frame.traceparent) <= _TRACEPARENT_MAX else ""
         tracer = self._host.tracer
         if tracer is not None and (traceparent[-3:] != tracing.UNRECORDED or not tracer.follows_parents):
@@ -360,7 +389,7 @@ class ServerLink:
             self._start(request, handler, frame)
 
     def _start(self, request: _Request, handler: Handler, frame: Frame) -> None:
-        task = asyncio.get_running_loop().create_task(self._serve(request, handler, frame))
+        task = self._loop.create_task(self._serve(request, handler, frame))
         self._host.running.add(task)
         task.add_done_callback(self._host.running.discard)
 
@@ -374,27 +403,25 @@ class ServerLink:
 
     def _start_later(self, quota: Pass, request: _Request, handler: Handler, frame: Frame) -> None:
         """Behind those of its method that wait already. The timer keeps this reader's context of now."""
-        loop = asyncio.get_running_loop()
         count, last_s = self._held.get(frame.method, (0, 0.0))
-        start_s = max(loop.time() + quota.delay_ms / 1000, last_s + _BEHIND_S)
+        start_s = max(self._loop.time() + quota.delay_ms / 1000, last_s + _BEHIND_S)
         self._held[frame.method] = (count + 1, start_s)
-        request.start = loop.call_at(start_s, self._start_now, request, handler, frame)
+        request.start = self._loop.call_at(start_s, self._start_now, request, handler, frame)
 
     def _start_now(self, request: _Request, handler: Handler, frame: Frame) -> None:
         request.start = None
         count, last_s = self._held.pop(frame.method)
         if count > 1:
             self._held[frame.method] = (count - 1, last_s)
-        if request.dropped:
+        if request.is_dropped:
             self._give_up(request)
         else:
             self._start(request, handler, frame)
 
     def _give_up(self, request: _Request) -> None:
         """Nobody waits any more for a request that has not started: it never will."""
-        for timer in (request.start, request.timer):
-            if timer is not None:
-                timer.cancel()
+        if request.start is not None:
+            request.start.cancel()
         if request.quota is not None:
             request.quota.close()
         self._handled(request)
@@ -408,9 +435,9 @@ class ServerLink:
         if (refused := refusal_of(self._caller, frame.method)) is not None:
             self._show_out(refused)
             return refused
-        if len(self._requests) >= self._host.max_requests_per_link:
+        if len(self._core.requests) > self._host.max_requests_per_link:
             return errors.ResourceExhaustedError("too many requests on this link", retry_after_ms=_RETRY_AFTER_MS)
-        if self._requests and self._running_bytes + size > self._host.max_bytes_per_link:
+        if len(self._core.requests) > 1 and self._running_bytes + size > self._host.max_bytes_per_link:
             return errors.ResourceExhaustedError(
                 "too many bytes in flight on this link", retry_after_ms=_RETRY_AFTER_MS
             )
@@ -451,17 +478,16 @@ class ServerLink:
         self._running_bytes -= request.size
 
     def _answer(self, request: _Request, answer: Frame | errors.OncelogError) -> None:
-        if request.timer is not None:
-            request.timer.cancel()
-        request.answered = True
+        is_awaited = self._core.is_awaited(request)
         size = len(answer.header) + len(answer.payload) if isinstance(answer, Frame) else 0
         throttle_ms = request.quota.answered(size) if request.quota is not None else 0
-        if request.dropped or self._over:
+        if not is_awaited:
             self._release(request)
-        else:
-            if size > SMALL_BYTES or request.admission.held_bytes:
-                answer = self._admitted(request.admission, answer, size)
-            self._queue(request.correlation_id, answer, throttle_ms)
+            return
+        if size > SMALL_BYTES or request.admission.held_bytes:
+            answer = self._admitted(request.admission, answer, size)
+        self._core.answer(request, answer, throttle_ms)
+        self._after_a_step()
 
     def _admitted(
         self, admission: Admission, answer: Frame | errors.OncelogError, size: int
@@ -475,28 +501,7 @@ class ServerLink:
         admission.keep(size)
         return answer
 
-    def _expire(self, request: _Request) -> None:
-        if not request.dropped:
-            request.dropped = request.expired = True
-            if request.span is not None:
-                end_call_span(request.span, errors.RequestTimedOutError())
-            self._queue(request.correlation_id, errors.RequestTimedOutError())
-
     # ------------------------------------------------------------ out
-
-    def _queue(self, correlation_id: int, answer: Frame | errors.OncelogError, throttle_ms: int = 0) -> None:
-        frame = answer if isinstance(answer, Frame) else _error_frame(correlation_id, answer)
-        if throttle_ms:
-            frame = frame._replace(throttle_ms=throttle_ms)
-        size = len(frame.header) + len(frame.payload)
-        if size + link_codec.FRAME_OVERHEAD_BYTES > self._host.max_message_bytes:
-            too_large = errors.MessageTooLargeError("the answer does not fit into one message", bytes=size)
-            frame = _error_frame(correlation_id, too_large)
-            size = len(frame.header)
-        self._outbox.append(frame)
-        self._outbox_bytes += size
-        self._drained.clear()
-        self._wake.set()
 
     async def _write(self) -> None:
         """The one writer of the stream."""
@@ -504,61 +509,37 @@ class ServerLink:
             while True:
                 await self._wake.wait()
                 self._wake.clear()
-                while frames := self._gather():
-                    envelope = link_codec.encode_envelope(frames)
-                    sizes = [(frame.correlation_id, len(frame.header) + len(frame.payload)) for frame in frames]
-                    frames.clear()  # the envelope has their bytes; both together would be twice the budget
+                while envelope := self._core.data_to_send():
                     await self._context.write(envelope)
                     self._meter.answered_bytes += len(envelope)
-                    for correlation_id, size in sizes:
-                        self._outbox_bytes -= size
-                        self._written(correlation_id)
+                    for request in self._core.sent():
+                        self._let_go_of(request)
                     del envelope
                 self._drained.set()
         finally:
-            self._over = True
+            self._core.end()
             self._idle.set()
             self._drained.set()
 
-    def _written(self, correlation_id: int) -> None:
-        request = self._requests.get(correlation_id)
-        if request is not None and not request.expired:
-            self._release(request)
-
     def _release(self, request: _Request) -> None:
-        self._requests.pop(request.correlation_id, None)
+        self._core.forget(request)
+        self._let_go_of(request)
+
+    def _let_go_of(self, request: _Request) -> None:
         if request.admission.held_bytes:
             request.admission.close()
-        if not self._requests:
+        if not self._core.requests:
             self._idle.set()
 
-    def _gather(self) -> list[Frame]:
-        """What waits, up to 1 MiB, or one larger frame."""
-        envelope_bytes = min(protocol.ENVELOPE_BYTES, self._host.max_message_bytes)
-        frames: list[Frame] = []
-        total = 0
-        while self._outbox:
-            frame = self._outbox[0]
-            total += len(frame.header) + len(frame.payload) + link_codec.USUAL_OVERHEAD_BYTES
-            if frames and total > envelope_bytes:
-                break
-            frames.append(self._outbox.popleft())
-        return frames
 
-
-def _nobody_waits(request: _Request) -> None:
-    """The caller went away. Its handler works on, but what the caller asked for ends here."""
+def _nobody_waits(request: _Request, *, is_late: bool) -> None:
+    """The caller went away, `is_late`: since its time is over. Its handler works on, but what was asked for ends here."""
     if request.span is None:
         return
-    timer = request.timer
-    if timer is not None and not timer.cancelled() and timer.when() - asyncio.get_running_loop().time() < _DEADLINE_S:
+    if is_late and not request.is_answered:
         end_call_span(request.span, errors.RequestTimedOutError())
     else:
         tracing.end_server_call(request.span, span_names.CANCELLED, span_names.CANCELLED)
-
-
-def _error_frame(correlation_id: int, error: errors.OncelogError) -> Frame:
-    return Frame(correlation_id, link_codec.ERROR, header=to_detail(error).SerializeToString())
 
 
 _REPORT_EVERY_S: Final = 60.0
