@@ -74,8 +74,9 @@ class _UnusualError(Exception):
 
 
 def _varint(number: int) -> bytes:
-    if number < 128:
+    if 0 <= number < 128:
         return _ONE_BYTE[number]
+    number &= 0xFFFF_FFFF_FFFF_FFFF  # protobuf writes a negative number in ten bytes; an unknown kind may be one
     out = bytearray()
     while number > 127:
         out.append(number & 127 | 128)

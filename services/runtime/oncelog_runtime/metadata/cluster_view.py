@@ -421,22 +421,29 @@ def _drain_of_broker(value: bytes, revision: int) -> Versioned[Drain]:
 def partition_of(key: str) -> PartitionId:
     """Returns the partition of a key. Raises `ValueError`."""
     topic_id, _, number = key.removeprefix(cluster_keys.PARTITIONS).partition("/")
-    return PartitionId(topic_id, int(number))
+    return PartitionId(topic_id, _count(number))
 
 
 def moved_partition_of(key: str) -> PartitionId:
     """Returns the partition whose replicas a key moves. Raises `ValueError`."""
     topic_id, _, number = key.removeprefix(cluster_keys.REASSIGNMENTS).partition("/")
-    return PartitionId(topic_id, int(number))
+    return PartitionId(topic_id, _count(number))
 
 
 def shard_of(key: str) -> tuple[ShardKey, str]:
     """Returns ((kind, number), epoch | owner). Raises `ValueError`."""
     kind, number, what = key.removeprefix(cluster_keys.SHARDS).split("/")
-    return (kind, int(number)), what
+    return (kind, _count(number)), what
 
 
 def troubled_shard_of(key: str) -> ShardKey:
     """Returns the shard of a trouble key. Raises `ValueError`."""
     kind, number = key.removeprefix(cluster_keys.SHARD_TROUBLES).split("/")
-    return kind, int(number)
+    return kind, _count(number)
+
+
+def _count(text: str) -> int:
+    """Parses a number as our keys have it. Raises `ValueError`, also for the signs, spaces and `_` that `int` takes."""
+    if not (text.isascii() and text.isdecimal()):
+        raise ValueError(f"no number: {text!r}")
+    return int(text)

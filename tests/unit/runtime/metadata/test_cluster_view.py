@@ -66,6 +66,15 @@ def test_a_value_that_nobody_can_read_does_not_count_and_the_watch_goes_on(value
     assert (list(view.topics), list(view.partitions), list(view.brokers), view.controller) == (["good"], [], [], None)
 
 
+@pytest.mark.parametrize("number", ["-1", "+1", " 1", "1_0", "", "\u0661"])
+def test_a_partition_has_a_number_as_our_keys_write_it(number: str) -> None:
+    """Found by fuzzing: `int` takes more, and partition -1 was in the view."""
+    view = ClusterView()
+    key = f"{cluster_keys.PARTITIONS}{'0' * 32}/{number}"
+    view.learn([KeyValue(key, Partition("t", (1,), None, 0, ()).encode(), 5)])
+    assert not view.partitions
+
+
 WHERE = PartitionId("0" * 32, 3)
 MOVE = Reassignment((1, 2, 3), (4, 2, 3))
 

@@ -150,3 +150,12 @@ def test_millions_of_tiny_frames_are_refused_before_there_are_objects_of_them(em
 def test_as_many_frames_as_a_client_of_ours_ever_sends_are_read() -> None:
     frames = [Frame(number, link_codec.CANCEL) for number in range(1, link_codec.FRAMES_MAX)]
     assert len(link_codec.decode_envelope(link_codec.encode_envelope(frames))) == len(frames)
+
+
+@pytest.mark.parametrize("kind", [-1, -128, -(2**31)])
+@pytest.mark.parametrize("size", [0, LARGE], ids=["small", "large"])
+def test_a_kind_that_is_unknown_may_be_negative_and_comes_back_as_it_was(kind: int, size: int) -> None:
+    """Found by fuzzing: beside a large payload it was written as another kind, or not at all."""
+    sent = [Frame(1, link_codec.REQUEST, payload=bytes(size)), Frame(2, kind)]
+    read = link_codec.decode_envelope(link_codec.encode_envelope(sent))
+    assert [(frame.correlation_id, frame.kind) for frame in read] == [(1, link_codec.REQUEST), (2, kind)]

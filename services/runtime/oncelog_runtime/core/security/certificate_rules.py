@@ -97,6 +97,10 @@ def _rule(name: str, pattern: str, result: str, setting: str) -> CertificateRule
         compiled = re.compile(pattern)
     except re.error as error:
         raise ConfigError(f"{setting}: {pattern!r} is no regular expression: {error}") from None
+    except (RecursionError, OverflowError):
+        raise ConfigError(
+            f"{setting}: a regular expression of {len(pattern)} characters is too deep to be read"
+        ) from None
     if any(int(place) > compiled.groups for place in _PLACE.findall(result)):
         raise ConfigError(f"{setting}: {result!r} names a group that {pattern!r} does not have")
     return CertificateRule(name, compiled, result)

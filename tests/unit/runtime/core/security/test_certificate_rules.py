@@ -70,6 +70,12 @@ def test_rules_that_do_not_work_end_the_start_with_their_setting(rules: str) -> 
         parse_rules(rules, "principal_rules")
 
 
+def test_a_regular_expression_that_is_too_deep_is_a_named_error() -> None:
+    """Found by fuzzing: it was a RecursionError."""
+    with pytest.raises(ConfigError, match="principal_rules: a regular expression of 20002 characters is too deep"):
+        parse_rules("cn:" + "(" * 10_000 + "x." + ")" * 10_000 + "=>y", "principal_rules")
+
+
 def test_a_certificate_speaks_for_one_service_and_one_without_for_none() -> None:
     rules = parse_service_rules("dns:broker-[0-9]+=>partition_leader; dns:co-.+=>coordinator", "service_rules")
     broker = service_methods(facts(dns=("broker-1",)), rules)
