@@ -169,6 +169,8 @@ class ServerCore(LinkCore[Frame], Generic[R]):
 
     def receive(self, data: bytes, now_ms: float) -> Iterator[ServerEvent[R]]:
         """One envelope of the peer. Raises the `OncelogError` that refuses its hello: say it with `refuse_link`."""
+        if self.state is LinkState.OVER:
+            return  # a write failed, and what had arrived before is read only now
         try:
             frames = link_codec.decode_envelope(data)
         except errors.InvalidRequestError as error:
@@ -213,8 +215,9 @@ class ServerCore(LinkCore[Frame], Generic[R]):
         return Breached(error)
 
     def half_close(self) -> None:
-        """The peer sends nothing more; it still takes answers."""
-        self._move(Incident.HALF_CLOSE)
+        """The peer sends nothing more; it still takes answers, unless the link has ended."""
+        if self.state is not LinkState.OVER:
+            self._move(Incident.HALF_CLOSE)
 
     # ------------------------------------------------------------ answers
 

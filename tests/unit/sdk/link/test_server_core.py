@@ -343,3 +343,12 @@ def test_nobody_hears_anything_after_the_end() -> None:
     assert not core.is_awaited(second)
     assert not core.has_output
     assert core.tick(1_000) == []
+
+
+def test_what_is_read_after_the_end_is_passed_over() -> None:
+    """A write fails first, and then comes what had arrived before it, or the end of what the peer sends."""
+    core = open_server()
+    core.end()
+    assert told(core, request(1)) == []
+    core.half_close()
+    assert core.requests == {}

@@ -276,9 +276,8 @@ class ServerLink:
     async def _refuse(self, error: errors.OncelogError) -> None:
         """Says why, and lets the peer hang up first: the end of a stream can overtake its last message."""
         self._host.refused[error.code.name] += 1
-        if (
-            self._core.state is LinkState.HELLO
-        ):  # else what came with the hello broke the protocol, and the core has said so
+        # Else what came with the hello broke the protocol, and the core has said so.
+        if self._core.state is LinkState.HELLO:
             self._core.refuse_link(error)
         await self._context.write(self._core.data_to_send())
         try:
@@ -340,7 +339,7 @@ class ServerLink:
         if core.has_output:
             self._drained.clear()
             self._wake.set()
-        if core.wake_at_ms < self._timer_ms:
+        if core.wake_at_ms < self._timer_ms and core.state is not LinkState.OVER:
             if self._timer is not None:
                 self._timer.cancel()
             self._timer_ms = core.wake_at_ms
