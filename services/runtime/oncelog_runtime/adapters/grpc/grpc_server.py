@@ -92,7 +92,7 @@ class ServerOptions:
     """Per listener, from one address or of one principal."""
     max_unary_calls: int = 1024
     max_unary_calls_per_peer: int = 512
-    max_streams_per_connection: int = 64
+    max_streams_per_connection: int = 16
     """A link needs one, and so does each unary call; a client that needs more at once waits for its own calls."""
     max_connection_idle_ms: int = 300_000
     """A connection without any stream is closed after this."""
