@@ -28,6 +28,8 @@ from oncelog.types import TopicPartition
 from oncelog.value_types import NULL, K, Key, V, Value, fills_up
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from oncelog.option_types import ClientOptions, ConsumerOptions, ParticipantOptions, ProducerOptions
     from oncelog.value_types import ReadKey, ReadValue, SentKey, SentValue
 
@@ -217,11 +219,11 @@ class Consumer(ConsumerBase[K, V]):
         """Stops reading; commits nothing. Idempotent."""
         self._run(self._inner.close())
 
-    def subscribe(self, *topics: str, **options: Any) -> None:
+    def subscribe(self, *topics: str, **options: object) -> None:
         """Not available yet: always raises `IllegalStateError`."""
         self._inner.subscribe(*topics, **options)
 
-    def assign(self, partitions: Iterable[Any]) -> None:
+    def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Reads exactly these (topic, partition) pairs from now on; positions of kept ones stay.
 
         Raises `UnknownTopicError`.
@@ -232,42 +234,44 @@ class Consumer(ConsumerBase[K, V]):
         """What is read."""
         return self._inner.assignment()
 
-    def pause(self, *partitions: Any) -> None:
+    def pause(self, *partitions: tuple[str, int]) -> None:
         """Returns nothing of these partitions until `resume`."""
         self._call(self._inner.pause, *partitions)
 
-    def resume(self, *partitions: Any) -> None:
+    def resume(self, *partitions: tuple[str, int]) -> None:
         """Ends a pause."""
         self._call(self._inner.resume, *partitions)
 
-    def position(self, partition: Any) -> int:
+    def position(self, partition: tuple[str, int]) -> int:
         """The next offset to return. Looks it up first where none is known."""
         return self._run(self._inner.position(partition))
 
-    def seek(self, partition: Any, offset: int) -> None:
+    def seek(self, partition: tuple[str, int], offset: int) -> None:
         """Goes on from this offset. Raises `OffsetOutOfRangeError` for a negative one."""
         self._call(self._inner.seek, partition, offset)
 
-    def seek_to_beginning(self, *partitions: Any) -> None:
+    def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
         """Goes to the first record that is kept; without arguments in all partitions."""
         self._run(self._inner.seek_to_beginning(*partitions))
 
-    def seek_to_end(self, *partitions: Any) -> None:
+    def seek_to_end(self, *partitions: tuple[str, int]) -> None:
         """Goes to the end of what may be read now; without arguments in all partitions."""
         self._run(self._inner.seek_to_end(*partitions))
 
-    def offsets_for_times(self, times: Mapping[Any, int]) -> dict[TopicPartition, FoundOffset | None]:
+    def offsets_for_times(
+        self, times: Mapping[TopicPartition, int] | Mapping[tuple[str, int], int]
+    ) -> dict[TopicPartition, FoundOffset | None]:
         """Per partition where the first record at or after this time (ms since 1970) is; None = there is none.
 
         Precise to the batch: the offset is that of the first record of its batch, so some before the time may come first.
         """
         return self._run(self._inner.offsets_for_times(times))
 
-    def beginning_offsets(self, partitions: Iterable[Any]) -> dict[TopicPartition, int]:
+    def beginning_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
         """First offset that is kept."""
         return self._run(self._inner.beginning_offsets(list(partitions)))
 
-    def end_offsets(self, partitions: Iterable[Any]) -> dict[TopicPartition, int]:
+    def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
         """End of what may be read: last stable offset under read_committed, else high watermark."""
         return self._run(self._inner.end_offsets(list(partitions)))
 
@@ -292,26 +296,26 @@ class Consumer(ConsumerBase[K, V]):
         """
         return self._inner.processing(record)
 
-    def read_arrow(self, timeout_ms: int | None = None, include_headers: bool = False) -> Any:
+    def read_arrow(self, timeout_ms: int | None = None, include_headers: bool = False) -> pa.RecordBatch | None:
         """The next rows of one partition as a `pyarrow.RecordBatch`, or None when none came within `timeout_ms`.
 
         Columns: key, value, timestamp (us, UTC), partition, offset, topic, and on request headers.
         """
         return self._run(self._inner.read_arrow(timeout_ms, include_headers))
 
-    def arrow_batches(self, include_headers: bool = False) -> Iterator[Any]:
+    def arrow_batches(self, include_headers: bool = False) -> Iterator[pa.RecordBatch]:
         """`read_arrow` for ever. The fast path: no work per row."""
         return self._each(self._inner.arrow_batches(include_headers))
 
     def read_range(
         self,
-        partition: Any,
+        partition: tuple[str, int],
         start: int,
         end: int,
         include_headers: bool = False,
         timeout_ms: int | None = None,
         topic_id: str = "",
-    ) -> Iterator[Any]:
+    ) -> Iterator[pa.RecordBatch]:
         """The rows with `start` <= offset < `end` of one partition, as `read_arrow` gives them; then it is over.
 
         Replaces the assignment. Raises `RequestTimedOutError` when nothing comes for `timeout_ms`, and `UnknownTopicError`
@@ -319,7 +323,12 @@ class Consumer(ConsumerBase[K, V]):
         """
         return self._each(self._inner.read_range(partition, start, end, include_headers, timeout_ms, topic_id))
 
-    def commit(self, offsets: Mapping[Any, Any] | None = None) -> None:
+    def commit(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int]
+        | Mapping[tuple[str, int], OffsetAndMetadata | int]
+        | None = None,
+    ) -> None:
         """Commits offsets (None = the positions of all partitions) for the group. Raises the first refusal.
 
         Offsets of a topic that was created again since they were read are left out, with a warning: they mean nothing in
@@ -327,7 +336,7 @@ class Consumer(ConsumerBase[K, V]):
         """
         self._run(self._inner.commit(offsets))
 
-    def committed(self, *partitions: Any) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    def committed(self, *partitions: tuple[str, int]) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """The group's committed offsets; None = none yet. Waits for open transactions that hold one.
 
         Without arguments all of them, except those of topics that were created again since.

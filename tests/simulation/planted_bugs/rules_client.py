@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from oncelog.client.admin.admin_base import AdminBase
-from oncelog.client.consume import consumer
-from oncelog.client.consume.consumer import Consumer
+from oncelog.client.consume import offsets
 from oncelog.client.consume.following import Following
+from oncelog.client.consume.positions import Positions
 from oncelog.client.produce.transaction import Transaction
 from oncelog.client.produce.writer import Writer
 from oncelog.core.produce import producer_window
@@ -97,7 +97,7 @@ PLANTS = [
     without(
         "added-partition-by-reset",
         "a partition that a running consumer finds begins at its first record, whatever auto_offset_reset says",
-        edit(Consumer, "_reset_to", ("if cursor.begins_at_first:", "if False:")),
+        edit(Positions, "_reset_to", ("if cursor.begins_at_first:", "if False:")),
         "unit/sdk/client/consume/test_following.py"
         "::test_a_running_consumer_of_a_topic_reads_an_added_partition_from_its_first_record",
     ),
@@ -120,7 +120,7 @@ PLANTS = [
     without(
         "offsets-by-name",
         "an offset belongs to the topic that it was read from, not to whichever has its name",
-        edit(consumer, "_offset_of", (", topic_id=cursor.id.topic_id", "")),
+        edit(offsets, "offset_of", (", topic_id=cursor.id.topic_id", "")),
         "unit/sdk/client/consume/test_group_offsets.py::test_offsets_of_a_topic_that_was_created_again_are_left_out_with_a_warning",
         "conformance/cluster/test_changing_topics.py"
         "::test_offsets_of_a_topic_that_was_created_again_are_never_committed_for_the_new_one",

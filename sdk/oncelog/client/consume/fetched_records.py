@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Iterator
-from typing import Any, Final, Generic, NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple
 
 from oncelog import errors
 from oncelog.client.consume.fetcher import Fetched
@@ -17,8 +17,8 @@ from oncelog.core.consume.fetch_answer import check_batch, check_end
 from oncelog.types import TopicPartition
 from oncelog.value_types import K, V, fills_up
 
-_FEW_ROWS: Final = 1_024
-"""Arrow batches smaller than this on average are put together."""
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @fills_up
@@ -158,7 +158,7 @@ def _visible(fetched: Fetched, config: ConsumerConfig) -> Iterator[tuple[BatchHe
         raise
 
 
-def _decoded(fetched: Fetched, config: ConsumerConfig, header: BatchHeader, view: memoryview) -> Any:
+def _decoded(fetched: Fetched, config: ConsumerConfig, header: BatchHeader, view: memoryview) -> pa.RecordBatch:
     """One batch as Arrow rows. Raises `CorruptMessageError` or `InvalidRecordError`, which say where."""
     from oncelog.core.batch.batch import decode_arrow
 
@@ -195,7 +195,7 @@ def _rows_of(fetched: Fetched, config: ConsumerConfig, header: BatchHeader, view
     return list(map(ConsumerRecord._make, zip(*columns, strict=False)))
 
 
-def arrow_of(fetched: Fetched, config: ConsumerConfig, include_headers: bool) -> tuple[Any, int]:
+def arrow_of(fetched: Fetched, config: ConsumerConfig, include_headers: bool) -> tuple[pa.RecordBatch | None, int]:
     """The rows of an answer as one Arrow record batch, None when there are none, and the offset from which to go on.
 
     That lies before the answer's end when unpacking all of it would take more than `max_buffered_bytes`, or when what comes
@@ -203,7 +203,7 @@ def arrow_of(fetched: Fetched, config: ConsumerConfig, include_headers: bool) ->
     """
     import pyarrow as pa
 
-    parts: list[Any] = []
+    parts: list[pa.RecordBatch] = []
     unpacked, next_offset, reached = 0, fetched.next_offset, fetched.cursor.position
     try:
         for header, view in _visible(fetched, config):
@@ -230,13 +230,13 @@ def arrow_of(fetched: Fetched, config: ConsumerConfig, include_headers: bool) ->
     return pa.Table.from_batches(parts).combine_chunks().to_batches()[0], next_offset
 
 
-def _from_position(rows: Any, position: int) -> Any:
+def _from_position(rows: pa.RecordBatch, position: int) -> pa.RecordBatch:
     """A fetch begins at a batch; its first records may have been returned before."""
     offsets = rows.column("offset").to_numpy()
     return rows.slice(int(offsets.searchsorted(position)))
 
 
-def _shown(rows: Any, header: BatchHeader, fetched: Fetched, include_headers: bool) -> Any:
+def _shown(rows: pa.RecordBatch, header: BatchHeader, fetched: Fetched, include_headers: bool) -> pa.RecordBatch:
     import numpy as np
     import pyarrow as pa
 

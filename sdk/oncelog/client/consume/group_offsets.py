@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from oncelog import errors
-from oncelog.client.consume.offsets import GroupMetadata, OffsetAndMetadata, offset_entries
-from oncelog.client.consume.read_trace import ReadTraces
+from oncelog.client.consume.offsets import GroupMetadata, OffsetAndMetadata, Offsets, offset_entries
+from oncelog.client.consume.read_observer import ReadObserver
 from oncelog.client.context import Context
 from oncelog.client.routing.calls import Caller
 from oncelog.client.routing.metadata import Metadata
@@ -31,14 +30,14 @@ class GroupOffsets:
     """See the module. One per consumer; `group_id` None: it keeps none."""
 
     def __init__(
-        self, context: Context, metadata: Metadata, caller: Caller, group_id: str | None, traces: ReadTraces | None
+        self, context: Context, metadata: Metadata, caller: Caller, group_id: str | None, observer: ReadObserver
     ) -> None:
         if group_id is not None:
             check_group_id(group_id)
         self._context = context
         self._metadata = metadata
         self._caller = caller
-        self._traces = traces
+        self._observer = observer
         self._commit_sequence = 0
         self.group = None if group_id is None else GroupMetadata(group_id)
         """The group, if there is one."""
@@ -49,7 +48,7 @@ class GroupOffsets:
             raise errors.IllegalStateError("offsets belong to a group: give the consumer a group_id")
         return self.group
 
-    async def commit(self, offsets: Mapping[Any, Any]) -> None:
+    async def commit(self, offsets: Offsets) -> None:
         """See `Consumer.commit`."""
         group = self.required()
         self._commit_sequence = sequence = self._commit_sequence + 1
@@ -63,7 +62,7 @@ class GroupOffsets:
         if not entries:
             return
         request = co.CommitOffsetsRequest(member=group.to_proto(), commit_sequence=sequence, offsets=entries)
-        with ReadTraces.commit(self._traces, offsets):
+        with self._observer.committing(offsets):
             reply = await self._caller.to_group_coordinator(group.group_id, methods.COMMIT_OFFSETS, request)
         for failed in reply.errors:
             raise from_detail(failed.error)

@@ -7,9 +7,10 @@ Rule: an offset belongs to the topic that it was read from. It carries that topi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from oncelog.client.routing.metadata import Metadata, Topic
+from oncelog.core.consume.consumer import Cursor
 from oncelog.errors import ConfigError, OffsetMetadataTooLargeError
 from oncelog.types import TopicPartition
 from oncelog.v1 import coordinator_pb2 as co
@@ -31,6 +32,10 @@ class OffsetAndMetadata(NamedTuple):
     topic_id: str = ""
 
 
+Offsets = Mapping[TopicPartition, OffsetAndMetadata | int] | Mapping[tuple[str, int], OffsetAndMetadata | int]
+"""The offsets to commit, by partition; a plain number is an offset."""
+
+
 class GroupMetadata(NamedTuple):
     """Who commits offsets. Without a member (epoch -1): a simple group, whose user assigns partitions himself."""
 
@@ -43,7 +48,7 @@ class GroupMetadata(NamedTuple):
         return co.GroupMember(group_id=self.group_id, member_id=self.member_id, member_epoch=self.member_epoch)
 
 
-def as_partition(item: Any) -> TopicPartition:
+def as_partition(item: tuple[str, int]) -> TopicPartition:
     """A `TopicPartition` from one, or from a plain (topic, partition) pair. Raises `ConfigError`."""
     try:
         topic, partition = item
@@ -52,13 +57,18 @@ def as_partition(item: Any) -> TopicPartition:
         raise ConfigError("a partition is (topic, number)", given=repr(item)[:64]) from error
 
 
-def as_partitions(items: Iterable[Any]) -> list[TopicPartition]:
+def as_partitions(items: Iterable[tuple[str, int]]) -> list[TopicPartition]:
     """Each of them once, in order."""
     return list(dict.fromkeys(as_partition(item) for item in items))
 
 
+def offset_of(cursor: Cursor, position: int) -> OffsetAndMetadata:
+    """The offset that stands for a position: one of the topic that the cursor reads, whatever has its name by now."""
+    return OffsetAndMetadata(position, cursor.last_leader_epoch, topic_id=cursor.id.topic_id)
+
+
 async def offset_entries(
-    metadata: Metadata, offsets: Mapping[Any, Any], deadline_ms: int
+    metadata: Metadata, offsets: Offsets, deadline_ms: int
 ) -> tuple[list[co.OffsetEntry], list[TopicPartition]]:
     """Offsets as they travel, and the partitions whose offset has none because their topic was created again since.
 

@@ -7,35 +7,46 @@ Rule 2: a poll that returned nothing leaves no span, and neither do the long pol
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import ClassVar
 
 from oncelog.client.consume.fetched_records import ConsumerRecord
-from oncelog.client.consume.offsets import as_partition
+from oncelog.client.consume.offsets import Offsets, as_partition
+from oncelog.client.consume.read_observer import ReadObserver
 from oncelog.config import ConsumerConfig
 from oncelog.trace import span_names, tracing
 from oncelog.trace.tracing import Kind, Tracer
 from oncelog.trace.transaction_span import inside_of
 
 
-class ReadTraces:
-    """Of one consumer."""
+def read_observer(tracer: Tracer | None, config: ConsumerConfig, client_id: str) -> ReadObserver:
+    """Returns the consumer's observer, which makes spans if there is a tracer."""
+    return ReadObserver() if tracer is None else ReadTraces(tracer, config, client_id)
+
+
+class ReadTraces(ReadObserver):
+    """Makes the spans of one consumer."""
+
+    sees_each_poll: ClassVar[bool] = True
 
     def __init__(self, tracer: Tracer, config: ConsumerConfig, client_id: str) -> None:
         self._tracer = tracer
         self._config = config
         self._client_id = client_id
-        self.now_ns = tracer.now_ns
 
-    def polled(self, records: list[ConsumerRecord], begin_ns: int) -> None:
-        """A poll that began then has returned these records."""
+    def poll_begins(self) -> int:
+        """Nanoseconds since 1970."""
+        return self._tracer.now_ns()
+
+    def polled(self, records: Sequence[ConsumerRecord], begun: int) -> None:
+        """A poll that began at `begun` has returned these records."""
         if not records or not self._tracer.wants(parent := self._tracer.current()):
             return
         topic = _one(record.topic for record in records)
         named = self._named(span_names.POLL, topic, count=len(records))
         links = list(dict.fromkeys(context for context in map(creation_context, records) if context))
         name = span_names.messaging_span(span_names.POLL, topic)
-        self._tracer.record(name, Kind.CLIENT, parent, named, links[: tracing.MAX_LINKS], begin_ns).end()
+        self._tracer.record(name, Kind.CLIENT, parent, named, links[: tracing.MAX_LINKS], begun).end()
 
     @contextlib.contextmanager
     def processing(self, record: ConsumerRecord) -> Iterator[None]:
@@ -51,15 +62,11 @@ class ReadTraces:
             raise
         span.end()
 
-    @staticmethod
     @contextlib.contextmanager
-    def commit(traces: ReadTraces | None, offsets: Mapping[Any, Any]) -> Iterator[None]:
-        """A commit of offsets; `traces` None: nothing is traced."""
-        if traces is None:
-            yield
-            return
+    def committing(self, offsets: Offsets) -> Iterator[None]:
+        """A commit of offsets."""
         topic = _one(as_partition(partition).topic for partition in offsets)
-        tracer, named = traces._tracer, traces._named(span_names.COMMIT, topic)
+        tracer, named = self._tracer, self._named(span_names.COMMIT, topic)
         span = tracer.start(span_names.messaging_span(span_names.COMMIT, topic), Kind.CLIENT, tracer.current(), named)
         try:
             with inside_of(span.traceparent):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
@@ -32,22 +31,6 @@ def test_all_partitions_of_a_topic_are_read_from_the_beginning(cluster: FakeClus
             assert [(r.offset, r.value) for r in found if r.partition == 0] == [(i, b"%d" % i) for i in range(5)]
             assert await consumer.position(P0) == 5
             assert await consumer.getmany(timeout_ms=100) == []
-
-    cluster.run(work)
-
-
-def test_a_list_is_bounded_and_the_position_is_what_was_returned(cluster: FakeCluster) -> None:
-    async def work(_: FakeCluster) -> None:
-        async with cluster.client() as client, client.consumer(**EARLIEST) as consumer:
-            await consumer.assign([P0])
-            first = await consumer.getmany(max_records=2)
-            assert values(first) == [b"0", b"1"]
-            assert first.offsets[P0].offset == 2
-            assert await consumer.position(P0) == 2
-            assert values(await consumer.getmany(max_records=2)) == [b"2", b"3"]
-            record = await consumer.getone()
-            assert record is not None
-            assert (record.offset, record.timestamp_ms) == (4, 5)
 
     cluster.run(work)
 
@@ -81,17 +64,6 @@ def test_pause_and_resume(cluster: FakeCluster) -> None:
             assert await consumer.getmany(timeout_ms=200) == []
             consumer.resume(P0)
             assert len(await consumer.getmany(timeout_ms=1_000)) == 5
-
-    cluster.run(work)
-
-
-@pytest.mark.parametrize(("start", "end"), [(0, 5), (1, 4), (2, 3), (3, 5), (5, 5)])
-def test_a_range_is_read_exactly(cluster: FakeCluster, start: int, end: int) -> None:
-    async def work(_: FakeCluster) -> None:
-        async with cluster.client() as client, client.consumer(**EARLIEST) as consumer:
-            parts = [rows async for rows in consumer.read_range(P0, start, end, include_headers=True)]
-            offsets = [offset for rows in parts for offset in rows.column("offset").to_pylist()]
-            assert offsets == list(range(start, end))
 
     cluster.run(work)
 
@@ -175,63 +147,5 @@ def test_reading_starts_a_consumer_that_nobody_started(cluster: FakeCluster, how
             consumer = client.consumer(TOPIC, **EARLIEST)
             assert await getattr(consumer, how)(timeout_ms=1_000)
             assert consumer.assignment() == [P0, P1]
-
-    cluster.run(work)
-
-
-def test_a_consumer_with_nothing_to_read_says_so_instead_of_waiting(cluster: FakeCluster) -> None:
-    """Regression: `getmany()` without an assignment never returned."""
-
-    async def work(_: FakeCluster) -> None:
-        async with cluster.client() as client, client.consumer() as consumer:
-            with pytest.raises(errors.IllegalStateError, match="nothing is assigned: give topics"):
-                await consumer.getmany()
-            await consumer.assign([P0])
-            assert await consumer.getmany(timeout_ms=10) == []
-
-    cluster.run(work)
-
-
-def test_a_start_that_failed_is_made_again(cluster: FakeCluster) -> None:
-    """Regression: after a first failure the consumer counted as started, and never read anything."""
-    cluster.topic_exists = False
-
-    async def work(_: FakeCluster) -> None:
-        async with cluster.client() as client:
-            consumer = client.consumer(TOPIC, **EARLIEST)
-            with pytest.raises(errors.UnknownTopicError):
-                await consumer.getmany(timeout_ms=10)
-            cluster.topic_exists = True
-            assert await consumer.getmany(timeout_ms=1_000)
-
-    cluster.run(work)
-
-
-@pytest.mark.parametrize("how", ["getmany", "getone", "read_arrow"])
-def test_a_wait_for_ever_does_not_turn_round_after_an_hour(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = FakeCluster()
-    waits: list[int] = []
-
-    async def work(_: FakeCluster) -> None:
-        options: dict[str, Any] = {"fetch_max_wait_ms": 3_000_000}
-        async with cluster.client(metadata_max_age_ms=3_000_000) as client, client.consumer(**options) as consumer:
-            await consumer.assign([P0])
-            assert await consumer.position(P0) == 0
-            wait = consumer._fetcher.wait
-
-            async def counted(timeout_ms: int) -> None:
-                waits.append(timeout_ms)
-                if len(waits) > 50:
-                    await consumer.close()  # or this would never end
-                await wait(timeout_ms)
-
-            monkeypatch.setattr(consumer._fetcher, "wait", counted)
-            monkeypatch.setattr("oncelog.client.consume.consumer._FOREVER_MS", 1_000)
-            waiting = asyncio.get_running_loop().create_task(getattr(consumer, how)())
-            await asyncio.sleep(10.5)
-            append(cluster, [b"at last"])
-            assert await waiting
-            assert min(waits) > 0
-            assert len(waits) < 15
 
     cluster.run(work)

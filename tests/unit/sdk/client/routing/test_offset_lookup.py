@@ -26,8 +26,8 @@ async def looked_up(cluster: FakeCluster, answers: Mapping[PartitionId, list[Ans
         async def ask(_address: str, keys: list[PartitionId], *_: Any) -> dict[PartitionId, Answer]:
             return {key: answers[key].pop(0) if len(answers[key]) > 1 else answers[key][0] for key in keys}
 
-        consumer._lookup._ask = ask  # type: ignore[method-assign]
-        return await consumer._lookup.try_find(dict.fromkeys((P0, P1), LATEST), "read_committed", timeout_ms)
+        consumer._positions._lookup._ask = ask  # type: ignore[method-assign]
+        return await consumer._positions._lookup.try_find(dict.fromkeys((P0, P1), LATEST), "read_committed", timeout_ms)
 
 
 def test_a_partition_that_failed_for_good_is_told_after_another_was_tried_again() -> None:

@@ -1,0 +1,42 @@
+"""Waits for records: looks, waits for news, looks again, until something is there or the time has passed.
+
+Rule 1: before each look every assigned partition has a position, and topics that changed are seen (`Positions.find`).
+Rule 2: a wait without a limit is made of many waits with one, and ends when the consumer closes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from oncelog.client.closing import Closing
+from oncelog.client.consume.fetcher import Fetcher
+from oncelog.client.consume.following import Following
+from oncelog.client.consume.positions import Positions
+from oncelog.client.context import now_ms
+
+T = TypeVar("T")
+_FOREVER_MS = 3_600_000
+"""A wait without a limit lasts so long at a time."""
+
+
+class Polling:
+    """See the module. One per consumer."""
+
+    def __init__(self, positions: Positions, fetcher: Fetcher, following: Following, closing: Closing) -> None:
+        self._positions = positions
+        self._fetcher = fetcher
+        self._following = following
+        self._closing = closing
+
+    async def until(self, look: Callable[[], T | None], timeout_ms: int | None) -> T | None:
+        """Returns what `look` finds; None when the time has passed (`timeout_ms` None: never), or the consumer closes."""
+        deadline_ms = None if timeout_ms is None else now_ms() + timeout_ms
+        while True:
+            await self._positions.find()
+            if (found := look()) is not None:
+                return found
+            left_ms = _FOREVER_MS if deadline_ms is None else deadline_ms - now_ms()
+            if self._closing.is_begun or left_ms <= 0:
+                return None
+            await self._fetcher.wait(self._following.wait_ms(left_ms))

@@ -1,0 +1,96 @@
+"""Finds the position of each partition that has none, lists offsets, and tells which positions a commit takes.
+
+Rule 1: a partition without a position begins at its group's committed offset, else where `auto_offset_reset` says.
+Rule 2: a partition that a running consumer found begins at its first record instead of there (`Following`, rule 2).
+Rule 3: after an offset was out of range the committed one is not asked for again: it is the one that is gone.
+Rule 4: a commit takes positions, and leaves out those of a topic that was created again: they mean nothing in the new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from oncelog import errors
+from oncelog.client.consume.fetcher import Fetcher
+from oncelog.client.consume.following import Following
+from oncelog.client.consume.group_offsets import GroupOffsets
+from oncelog.client.consume.offsets import OffsetAndMetadata, offset_of
+from oncelog.client.context import Context
+from oncelog.client.routing.metadata import Metadata
+from oncelog.client.routing.offset_lookup import EARLIEST, LATEST, FoundOffset, OffsetLookup
+from oncelog.config import ConsumerConfig
+from oncelog.core.consume.consumer import Cursor
+from oncelog.types import PartitionId, TopicPartition
+
+
+class Positions:
+    """See the module. One per consumer."""
+
+    def __init__(
+        self,
+        context: Context,
+        metadata: Metadata,
+        config: ConsumerConfig,
+        fetcher: Fetcher,
+        following: Following,
+        offsets: GroupOffsets,
+    ) -> None:
+        self._context = context
+        self._metadata = metadata
+        self._config = config
+        self._fetcher = fetcher
+        self._following = following
+        self._offsets = offsets
+        self._lookup = OffsetLookup(context, metadata)
+
+    async def find(self) -> None:
+        """Gives a position to each partition that has none. Raises also what `Following.look` does."""
+        self._following.look()
+        unknown = [cursor for cursor in self._fetcher.cursors.values() if cursor.position < 0]
+        if unknown:
+            await self._find(unknown)
+
+    async def _find(self, unknown: list[Cursor]) -> None:
+        at = await self._committed(unknown)
+        wanted = {c.partition: self._reset_to(c) for c in unknown if c.partition not in at}
+        at |= {p: o.offset for p, o in (await self.list_offsets(wanted)).items()}
+        for cursor in unknown:
+            if cursor.position < 0 and cursor.partition in at:  # else the caller sought meanwhile
+                cursor.seek(at[cursor.partition])
+        self._fetcher.kick()
+
+    async def _committed(self, unknown: list[Cursor]) -> dict[TopicPartition, int]:
+        """Rules 1 and 3."""
+        fresh = [cursor.partition for cursor in unknown if cursor.generation == 0]
+        if self._offsets.group is None or not fresh:
+            return {}
+        return {p: at.offset for p, at in (await self._offsets.committed(fresh)).items() if at is not None}
+
+    def _reset_to(self, cursor: Cursor) -> int:
+        """Where a partition without a position begins. Raises `OffsetOutOfRangeError`."""
+        if cursor.begins_at_first:
+            return EARLIEST
+        if self._config.auto_offset_reset == "none":
+            raise errors.OffsetOutOfRangeError(
+                "no committed offset, and auto_offset_reset is none: seek first", partition=cursor.partition
+            )
+        return EARLIEST if self._config.auto_offset_reset == "earliest" else LATEST
+
+    async def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundOffset]:
+        """Per partition what its leader finds for a time in ms since 1970, for `EARLIEST` or for `LATEST`."""
+        deadline_ms = self._context.deadline_ms()
+        ids: dict[TopicPartition, PartitionId] = {}
+        for partition in wanted:
+            topic = await self._metadata.topic(partition.topic, deadline_ms)
+            ids[partition] = PartitionId(topic.topic_id, partition.partition)
+        asked = {ids[partition]: time for partition, time in wanted.items()}
+        found = await self._lookup.find(asked, self._config.isolation_level)
+        return {partition: found[ids[partition]] for partition in wanted}
+
+    def to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The positions that a commit takes. Rule 4."""
+        return {
+            cursor.partition: offset_of(cursor, cursor.position)
+            for cursor in self._fetcher.cursors.values()
+            if cursor.position >= 0 and self._following.is_of_today(cursor)
+        }
