@@ -90,7 +90,7 @@ FACADES: Final[Mapping[str, tuple[str, tuple[Facade, ...]]]] = {
                 Consumer,
                 "ConsumerBase[K, V]",
                 "See `oncelog.Consumer`.",
-                direct=("assignment", "processing", "subscribe"),
+                direct=("assignment", "processing"),
                 left_out=("assign_topics", "batches", "group", "is_closed"),
             ),
             Facade(

@@ -248,7 +248,23 @@ class ConsumerConfig:
     """Of one consumer."""
 
     group_id: str | None = None
-    """The group that keeps this consumer's committed offsets; it assigns no partitions. Kafka: `group.id`."""
+    """The group that keeps this consumer's committed offsets, and whose members share partitions after `subscribe`. Kafka:
+    `group.id`.
+    """
+    group_instance_id: str = ""
+    """The name of a static member: a consumer that comes back under it within the session time-out gets its partitions
+    back, and nobody else moved. Empty: none. Kafka: `group.instance.id`.
+    """
+    group_remote_assignor: str = ""
+    """How the coordinator shares partitions: `sticky` moves the fewest, `range` or `round_robin`. Empty: as the other members
+    say, else `sticky`. Kafka: `group.remote.assignor`.
+    """
+    client_rack: str = ""
+    """The rack or zone in which this consumer runs; assignors prefer partitions with a replica there. Kafka: `client.rack`."""
+    max_poll_interval_ms: int = 300_000
+    """A consumer that does not read for so long gives its partitions to other members of its group. Kafka:
+    `max.poll.interval.ms`.
+    """
     auto_offset_reset: str = "latest"
     """Where reading begins when there is no committed offset, or what was there is gone: at the end, at the first
     record that is kept, or with an error. Kafka: `auto.offset.reset`.
@@ -256,7 +272,12 @@ class ConsumerConfig:
     isolation_level: str = READ_COMMITTED
     """Whether records of open and aborted transactions are read too. Kafka: `isolation.level`."""
     enable_auto_commit: bool = False
-    """Only False for now: offsets are committed by `commit()` or by a transaction. Kafka: `enable.auto.commit`."""
+    """Whether reads commit the positions every `auto_commit_interval_ms`. What a read returned is committed by a later read,
+    by a change of the assignment or by `close`: a record counts as processed when the next ones are asked for. Kafka:
+    `enable.auto.commit`, which is on by default there.
+    """
+    auto_commit_interval_ms: int = 5_000
+    """How often reads commit when `enable_auto_commit` is on. Kafka: `auto.commit.interval.ms`."""
     max_poll_records: int = 500
     """The most records that one `getmany` returns. Kafka: `max.poll.records`."""
     fetch_min_bytes: int = 1
@@ -299,8 +320,9 @@ class ConsumerConfig:
         _one_of(self, "auto_offset_reset", ("latest", "earliest", "none"))
         _one_of(self, "isolation_level", (READ_COMMITTED, READ_UNCOMMITTED))
         _one_of(self, "trace_consumer_parent", ("link", "message"))
-        if self.enable_auto_commit:
-            raise ConfigError("enable_auto_commit comes with group membership; call commit() after your work")
+        _positive(self, "max_poll_interval_ms", "auto_commit_interval_ms")
+        if self.enable_auto_commit and self.group_id is None:
+            raise ConfigError("enable_auto_commit commits offsets of a group: give a group_id")
 
 
 def load(kind: type[C], given: Mapping[str, Any], also: Iterable[str] = ()) -> C:

@@ -72,9 +72,14 @@ class ConsumerOptions(ClientOptions, Generic[ReadKey, ReadValue], total=False):
 
     client_id: str
     group_id: str | None
+    group_instance_id: str
+    group_remote_assignor: str
+    client_rack: str
+    max_poll_interval_ms: int
     auto_offset_reset: str
     isolation_level: str
     enable_auto_commit: bool
+    auto_commit_interval_ms: int
     max_poll_records: int
     fetch_min_bytes: int
     fetch_max_wait_ms: int

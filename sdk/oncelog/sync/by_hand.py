@@ -9,12 +9,14 @@ Rule 3: a name that stands in a class here is not generated for the class that i
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Any, Generic, Self, TypeVar
 
 from oncelog.client.client import Client as AsyncClient
 from oncelog.client.consume.consumer import Consumer as AsyncConsumer
 from oncelog.client.consume.fetched_records import ConsumerRecord
+from oncelog.client.consume.group_reading import OnPartitions
 from oncelog.client.made_by_client import refuse_direct
 from oncelog.client.produce.delivery import BatchDelivery as AsyncBatchDelivery
 from oncelog.client.produce.delivery import Delivery as AsyncDelivery
@@ -25,8 +27,11 @@ from oncelog.client.produce.transaction import Transaction as AsyncTransaction
 from oncelog.client.produce.writer import Headers, Message, several
 from oncelog.sync.admin import Admin
 from oncelog.sync.loop import LoopThread, Wrapper, shared_thread
+from oncelog.types import TopicPartition
 from oncelog.value_types import NULL, K, Key, V, Value
 
+SyncOnPartitions = Callable[[list[TopicPartition]], None]
+"""A callback of `Consumer.subscribe`."""
 _POLL_MS = 1_000
 """How long a `for` loop waits in the event loop's thread at a time."""
 
@@ -37,6 +42,17 @@ async def _await(item: Any) -> Any:
 
 async def _next(rows: AsyncIterator[Any]) -> Any:
     return await anext(rows)
+
+
+def in_thread(callback: SyncOnPartitions | None) -> OnPartitions | None:
+    """The callback for the event loop: it runs in another thread, where it may wait for calls of its own."""
+    if callback is None:
+        return None
+
+    async def run(partitions: list[TopicPartition]) -> None:
+        await asyncio.to_thread(callback, partitions)
+
+    return run
 
 
 class Delivery(Wrapper[AsyncDelivery]):
@@ -163,6 +179,23 @@ class ConsumerBase(Wrapper[AsyncConsumer[K, V]], Generic[K, V]):
         """Raises `TypeError` that says how it is made."""
         refuse_direct(AsyncConsumer, "oncelog.SyncClient", "consumer", given, options)
         return super().__new__(cls)
+
+    def subscribe(
+        self,
+        *topics: str,
+        pattern: str = "",
+        on_assigned: SyncOnPartitions | None = None,
+        on_revoked: SyncOnPartitions | None = None,
+        on_lost: SyncOnPartitions | None = None,
+    ) -> None:
+        """Shares the partitions of these topics with the other members of the group. See `oncelog.Consumer.subscribe`.
+
+        The callbacks run in a thread of their own while the read waits, so they may call `commit` and `seek` of this consumer.
+        """
+        told = (in_thread(on_assigned), in_thread(on_revoked), in_thread(on_lost))
+        self._call(
+            self._inner.subscribe, *topics, pattern=pattern, on_assigned=told[0], on_revoked=told[1], on_lost=told[2]
+        )
 
     def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
         """Records for ever. The position is always behind the last one that this gave.

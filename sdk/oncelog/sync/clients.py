@@ -216,12 +216,16 @@ class Consumer(ConsumerBase[K, V]):
         self._run(self._inner.__aexit__(kind, error, trace))
 
     def close(self) -> None:
-        """Stops reading; commits nothing. Idempotent."""
+        """Stops reading, and leaves the group if this consumer subscribed to one. Idempotent.
+
+        Commits nothing, unless `enable_auto_commit` is on. A static member (`group_instance_id`) keeps its partitions until
+        its session ends, so that it may come back to them. Raises what `on_revoked` raises, when all is closed.
+        """
         self._run(self._inner.close())
 
-    def subscribe(self, *topics: str, **options: object) -> None:
-        """Not available yet: always raises `IllegalStateError`."""
-        self._inner.subscribe(*topics, **options)
+    def unsubscribe(self) -> None:
+        """Leaves the group; the other members share what this one read. Raises what `on_revoked` raises. Idempotent."""
+        self._run(self._inner.unsubscribe())
 
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Reads exactly these (topic, partition) pairs from now on; positions of kept ones stay.

@@ -1,8 +1,8 @@
 """Reads records: read_committed by default, with positions that the caller may set, and offsets kept for a group.
 
 Rule 1: the position is what was returned to the caller, never what was fetched; `commit` commits positions.
-Rule 2: partitions are assigned by the caller (`assign`, or topics given to `Client.consumer`). Groups whose members
-        share the work among themselves come later; `subscribe` says so.
+Rule 2: partitions are assigned by the caller (`assign`, or topics given to `Client.consumer`), or shared among the members of a
+        group (`subscribe`), never both.
 Rule 3: whole topics are read with the partitions that are added later, and go on when they are created again (`Following`).
 Rule 4: what an aborted transaction wrote is never returned under read_committed, and neither is a marker.
 """
@@ -19,10 +19,12 @@ from oncelog import errors
 from oncelog.client.closing import Closing
 from oncelog.client.consume.arrow_reader import ArrowReader
 from oncelog.client.consume.assignment import Assignment
+from oncelog.client.consume.auto_commit import AutoCommit
 from oncelog.client.consume.fetched_records import ConsumerRecord, Records
 from oncelog.client.consume.fetcher import Fetcher
 from oncelog.client.consume.following import Following
 from oncelog.client.consume.group_offsets import GroupOffsets
+from oncelog.client.consume.group_reading import Callbacks, GroupReading, OnPartitions
 from oncelog.client.consume.handout import Handout
 from oncelog.client.consume.offsets import GroupMetadata, OffsetAndMetadata, as_partition, as_partitions
 from oncelog.client.consume.polling import Polling
@@ -69,8 +71,13 @@ class Consumer(StaysHere, Generic[K, V]):
         self._assignment = Assignment(context, metadata, self._fetcher, following, topics)
         self._offsets = GroupOffsets(context, metadata, caller, config.group_id, self._observer)
         self._positions = Positions(context, metadata, config, self._fetcher, following, self._offsets)
-        self._polling = Polling(self._positions, self._fetcher, following, self._closing)
         self._records = RecordReader(self._fetcher, config)
+        self._commits = AutoCommit(config, self._offsets, self._positions)
+        self._group = GroupReading(
+            context, metadata, caller, config, self._fetcher, following, self._records, self._commits
+        )
+        self._offsets.membership = lambda: self._group.membership
+        self._polling = Polling(self._positions, self._fetcher, following, self._closing, self._commits, self._group)
         self._arrow = ArrowReader(self._fetcher, self._positions, config)
 
     # ------------------------------------------------------------ life
@@ -88,6 +95,8 @@ class Consumer(StaysHere, Generic[K, V]):
     async def _ensure_assigned(self) -> None:
         """Raises `IllegalStateError` when there is nothing to read."""
         self._check_open()
+        if self._group.is_active:
+            return
         self._assignment.check()
         if not self._assignment.is_made:
             await self.start()
@@ -106,13 +115,23 @@ class Consumer(StaysHere, Generic[K, V]):
         return self._closing.is_begun
 
     async def close(self) -> None:
-        """Stops reading; commits nothing. Idempotent."""
+        """Stops reading, and leaves the group if this consumer subscribed to one. Idempotent.
+
+        Commits nothing, unless `enable_auto_commit` is on. A static member (`group_instance_id`) keeps its partitions until
+        its session ends, so that it may come back to them. Raises what `on_revoked` raises, when all is closed.
+        """
         await self._closing.once(self._close)
 
     async def _close(self) -> None:
         self.take_back()
         self._records.forget()
-        await self._fetcher.close()
+        try:
+            if self._group.is_active:
+                await self._group.leave(for_now=True)
+            else:
+                await self._commits.now()
+        finally:
+            await self._fetcher.close()
 
     def _check_open(self) -> None:
         self._context.home.check()
@@ -124,12 +143,40 @@ class Consumer(StaysHere, Generic[K, V]):
 
     # ------------------------------------------------------------ assignment
 
-    def subscribe(self, *topics: str, **options: object) -> None:
-        """Not available yet: always raises `IllegalStateError`."""
-        raise errors.IllegalStateError(
-            "group membership is not available yet: use assign([...]) or client.consumer(topic, ...), which read the "
-            "partitions that you name; a group_id keeps their offsets"
-        )
+    def subscribe(
+        self,
+        *topics: str,
+        pattern: str = "",
+        on_assigned: OnPartitions | None = None,
+        on_revoked: OnPartitions | None = None,
+        on_lost: OnPartitions | None = None,
+    ) -> None:
+        """Shares the partitions of these topics with the other members of the group; the next read joins it.
+
+        `pattern`: also all topics whose whole name matches, those included that are created later; `*` stands for any
+        characters, `?` for one, `[a-z]` for one of these, `{a,b}` for one of the words. A repeated call replaces topics,
+        pattern and callbacks.
+
+        The callbacks get a list of (topic, partition); they are functions or coroutine functions, and run in a read.
+        `on_assigned`: these are read from now on; seek here. `on_revoked`: these go to another member when this returns;
+        commit here what was processed. `on_lost`: these are another member's already, nothing can be committed; without
+        it `on_revoked` is called. A callback may commit and seek, and may not read.
+
+        Raises `ConfigError` without a group or a topic, and `IllegalStateError` when partitions were assigned by hand.
+        """
+        self._check_open()
+        if self._assignment.is_made or self._assignment.to_make:
+            raise errors.IllegalStateError(
+                "partitions were assigned by hand: subscribe with a consumer that was made without topics,"
+                " as in client.consumer(group_id='billing')"
+            )
+        self._group.subscribe(topics, pattern, Callbacks(on_assigned, on_revoked, on_lost))
+
+    async def unsubscribe(self) -> None:
+        """Leaves the group; the other members share what this one read. Raises what `on_revoked` raises. Idempotent."""
+        self._check_open()
+        self.take_back()
+        await self._group.leave()
 
     async def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Reads exactly these (topic, partition) pairs from now on; positions of kept ones stay.
@@ -137,6 +184,8 @@ class Consumer(StaysHere, Generic[K, V]):
         Raises `UnknownTopicError`.
         """
         self._check_open()
+        if self._group.is_active:
+            raise errors.IllegalStateError("the group assigns partitions to this consumer: call unsubscribe() first")
         cursors = await self._assignment.look_up(as_partitions(partitions))
         self.take_back()  # not before: while that waited, a batch may have been handed out
         self._records.forget()
@@ -230,8 +279,9 @@ class Consumer(StaysHere, Generic[K, V]):
             raise errors.ConfigError("max_records is at least 1", given=limit)
         begun = self._observer.poll_begins()
         await self._ensure_assigned()
-        records: Records[K, V] = Records(self.group())
+        records: Records[K, V] = Records(None)
         await self._polling.until(lambda: self._records.gather(limit, records), timeout_ms)
+        records.group = self.group()
         self._observer.polled(records, begun)
         return records
 

@@ -37,6 +37,8 @@ class Following:
         self._ask_at_ms = 0
         self._missing: dict[TopicPartition, bool] = {}  # whether it was paused
         self.topics: tuple[str, ...] = ()
+        self.is_by_group = False
+        """True: a group assigns. Its coordinator says which partitions of a topic that was created again are read here."""
 
     def follow(self, topics: tuple[str, ...]) -> None:
         """These, as they were just assigned; none = only what was assigned by number is read."""
@@ -76,7 +78,10 @@ class Following:
             if topic is None:
                 continue
             self._fetcher.remove(partition)
-            if partition.partition < topic.partitions:
+            found = None
+            if self.is_by_group:
+                pass  # the next assignment has the new topic
+            elif partition.partition < topic.partitions:
                 self._add(topic, partition, at_first=self._resets, is_paused=cursor.is_paused)
                 found = None if self._resets else created_again(topic.name, partition.partition)
             else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from oncelog import errors
 from oncelog.client.consume.offsets import GroupMetadata, OffsetAndMetadata, Offsets, offset_entries
@@ -16,6 +16,7 @@ from oncelog.client.consume.read_observer import ReadObserver
 from oncelog.client.context import Context
 from oncelog.client.routing.calls import Caller
 from oncelog.client.routing.metadata import Metadata
+from oncelog.core.consume.membership import Membership
 from oncelog.core.names import check_group_id
 from oncelog.types import TopicPartition
 from oncelog.v1 import coordinator_pb2 as co
@@ -39,8 +40,17 @@ class GroupOffsets:
         self._caller = caller
         self._observer = observer
         self._commit_sequence = 0
-        self.group = None if group_id is None else GroupMetadata(group_id)
-        """The group, if there is one."""
+        self._group_id = group_id
+        self.membership: Callable[[], Membership | None] = lambda: None
+        """The consumer's membership, if it subscribes: only the owner of a partition may commit its offset then."""
+
+    @property
+    def group(self) -> GroupMetadata | None:
+        """The group, if there is one, and who commits in it now."""
+        if self._group_id is None:
+            return None
+        member = self.membership()
+        return GroupMetadata(self._group_id, *(() if member is None else (member.member_id, member.epoch)))
 
     def required(self) -> GroupMetadata:
         """The group. Raises `IllegalStateError` without one."""

@@ -1,6 +1,7 @@
 """Waits for records: looks, waits for news, looks again, until something is there or the time has passed.
 
 Rule 1: before each look every assigned partition has a position, and topics that changed are seen (`Positions.find`).
+        Before that, auto-commit and the group get their turn: what earlier reads returned is processed now.
 Rule 2: a wait without a limit is made of many waits with one, and ends when the consumer closes.
 """
 
@@ -10,8 +11,10 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from oncelog.client.closing import Closing
+from oncelog.client.consume.auto_commit import AutoCommit
 from oncelog.client.consume.fetcher import Fetcher
 from oncelog.client.consume.following import Following
+from oncelog.client.consume.group_reading import GroupReading
 from oncelog.client.consume.positions import Positions
 from oncelog.client.context import now_ms
 
@@ -23,16 +26,29 @@ _FOREVER_MS = 3_600_000
 class Polling:
     """See the module. One per consumer."""
 
-    def __init__(self, positions: Positions, fetcher: Fetcher, following: Following, closing: Closing) -> None:
+    def __init__(
+        self,
+        positions: Positions,
+        fetcher: Fetcher,
+        following: Following,
+        closing: Closing,
+        commits: AutoCommit,
+        group: GroupReading,
+    ) -> None:
         self._positions = positions
         self._fetcher = fetcher
         self._following = following
         self._closing = closing
+        self._commits = commits
+        self._group = group
 
     async def until(self, look: Callable[[], T | None], timeout_ms: int | None) -> T | None:
         """Returns what `look` finds; None when the time has passed (`timeout_ms` None: never), or the consumer closes."""
         deadline_ms = None if timeout_ms is None else now_ms() + timeout_ms
         while True:
+            self._commits.look()
+            if self._group.is_active:
+                await self._group.look()
             await self._positions.find()
             if (found := look()) is not None:
                 return found

@@ -105,6 +105,11 @@ class RecordReader:
         """Drops the rest of an answer: other partitions are read now, or none."""
         self.leftover = None
 
+    def forget_outdated(self) -> None:
+        """Drops the rest of an answer whose partition is no longer read."""
+        if self.leftover is not None and not self.leftover.fetched.is_current:
+            self.leftover = None
+
     def fetch_again(self) -> None:
         """Drops the rest of an answer and fetches it again, since the caller reads on in another form."""
         self.take_back()

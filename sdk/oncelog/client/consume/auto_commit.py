@@ -1,0 +1,69 @@
+"""Commits positions by itself, every so often, when `enable_auto_commit` is on.
+
+Rule 1: it happens at the beginning of a read, because what earlier reads returned is processed by then. A consumer that does
+        not read commits nothing more.
+Rule 2: a read does not wait for it. A failed commit is logged, and the next one says more.
+Rule 3: where partitions are given away, and at the end, the commit is waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection
+
+from oncelog import errors
+from oncelog.client.consume.group_offsets import GroupOffsets
+from oncelog.client.consume.offsets import OffsetAndMetadata
+from oncelog.client.consume.positions import Positions
+from oncelog.client.context import now_ms
+from oncelog.config import ConsumerConfig
+from oncelog.types import TopicPartition
+
+_log = logging.getLogger(__name__)
+
+
+class AutoCommit:
+    """See the module. One per consumer; it does nothing when `enable_auto_commit` is off."""
+
+    def __init__(self, config: ConsumerConfig, offsets: GroupOffsets, positions: Positions) -> None:
+        self._is_on = config.enable_auto_commit
+        self._interval_ms = config.auto_commit_interval_ms
+        self._offsets = offsets
+        self._positions = positions
+        self._next_ms = -1
+        self._task: asyncio.Task[None] | None = None
+        self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
+
+    def look(self) -> None:
+        """Begins a commit when it is time. Rules 1 and 2."""
+        if not self._is_on or now_ms() < self._next_ms:
+            return
+        is_first, self._next_ms = self._next_ms < 0, now_ms() + self._interval_ms
+        if not is_first and (self._task is None or self._task.done()) and (offsets := self._news(None)):
+            self._task = asyncio.get_running_loop().create_task(self._commit(offsets), name="oncelog-commit")
+
+    async def now(self, partitions: Collection[TopicPartition] | None = None) -> None:
+        """Commits the positions of these partitions (None = all) and waits for it. Rule 3."""
+        if not self._is_on:
+            return
+        if self._task is not None:
+            await asyncio.wait((self._task,))
+        if offsets := self._news(partitions):
+            await self._commit(offsets)
+
+    def _news(self, partitions: Collection[TopicPartition] | None) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Positions that have moved since they were committed."""
+        positions = self._positions.to_commit()
+        return {
+            partition: at
+            for partition, at in positions.items()
+            if (partitions is None or partition in partitions) and self._committed.get(partition) != at
+        }
+
+    async def _commit(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+        try:
+            await self._offsets.commit(offsets)
+            self._committed |= offsets
+        except errors.OncelogError as error:
+            _log.warning("auto-commit failed: %s", error)

@@ -1,0 +1,237 @@
+"""Carries out what a consumer's membership in its group says: which partitions are read, and who is told of a change.
+
+Rule 1: a change is carried out at the beginning of a read. What earlier reads returned is processed by then, so a commit of
+        the positions, by the caller's `on_revoked` or by auto-commit, loses nothing and repeats nothing.
+Rule 2: partitions that stay assigned are not touched: neither their positions nor what is fetched of them.
+Rule 3: lost partitions are no longer read from the moment in which this client knows it, also in the middle of a batch;
+        `on_lost` is called at the beginning of the next read. Their offsets cannot be committed any more.
+Rule 4: an exception of a callback is raised by the read in which it was called. The change is carried out all the same: the
+        coordinator has decided it.
+Rule 5: while a callback runs the consumer may commit and seek, and may not read: the change is not carried out yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Final
+
+from oncelog import errors
+from oncelog.client.consume.auto_commit import AutoCommit
+from oncelog.client.consume.fetcher import Fetcher
+from oncelog.client.consume.following import Following
+from oncelog.client.consume.group_member import GroupMember
+from oncelog.client.consume.record_reader import RecordReader
+from oncelog.client.context import Context
+from oncelog.client.routing.calls import Caller
+from oncelog.client.routing.metadata import Metadata
+from oncelog.config import ConsumerConfig
+from oncelog.core.consume.consumer import Cursor
+from oncelog.core.consume.membership import Change, Membership, Partitions, Subscription
+from oncelog.types import PartitionId, TopicPartition
+
+_log = logging.getLogger(__name__)
+
+OnPartitions = Callable[[list[TopicPartition]], Awaitable[None] | None]
+"""A callback of `Consumer.subscribe`: a function or a coroutine function."""
+_LEAVE_MS: Final = 5_000
+"""How long closing waits for the coordinator's answer; without it the session time-out ends the membership."""
+
+
+_CALLBACK: ContextVar[GroupReading | None] = ContextVar("oncelog_group_callback", default=None)
+"""Whose callback runs in this task, or in a thread that it waits for. Rule 5."""
+
+
+@dataclass(frozen=True, slots=True)
+class Callbacks:
+    """Whom to tell of changes; None = nobody needs to know."""
+
+    on_assigned: OnPartitions | None = None
+    on_revoked: OnPartitions | None = None
+    on_lost: OnPartitions | None = None
+
+
+class GroupReading:
+    """See the module. One per consumer; it does nothing before `subscribe`."""
+
+    def __init__(
+        self,
+        context: Context,
+        metadata: Metadata,
+        caller: Caller,
+        config: ConsumerConfig,
+        fetcher: Fetcher,
+        following: Following,
+        records: RecordReader,
+        commits: AutoCommit,
+    ) -> None:
+        self._context = context
+        self._metadata = metadata
+        self._caller = caller
+        self._config = config
+        self._fetcher = fetcher
+        self._following = following
+        self._records = records
+        self._commits = commits
+        self._callbacks = Callbacks()
+        self._member: GroupMember | None = None
+        self._lost: list[TopicPartition] = []
+        self._changing = asyncio.Lock()
+        self._tells = False  # a callback runs
+
+    @property
+    def is_active(self) -> bool:
+        """True from `subscribe` on, until the consumer unsubscribes or closes."""
+        return self._member is not None
+
+    @property
+    def membership(self) -> Membership | None:
+        """The membership, if there is one."""
+        return None if self._member is None else self._member.membership
+
+    # ------------------------------------------------------------ begin and end
+
+    def subscribe(self, topics: tuple[str, ...], pattern: str, callbacks: Callbacks) -> None:
+        """Wants these topics from now on; the next read joins the group. Raises `ConfigError` without a group or a topic."""
+        if self._config.group_id is None:
+            raise errors.ConfigError("subscribe shares partitions among a group: give the consumer a group_id")
+        if not topics and not pattern:
+            raise errors.ConfigError("subscribe to what? name topics, or give a pattern")
+        wanted = Subscription(
+            tuple(dict.fromkeys(topics)),
+            pattern,
+            self._config.group_remote_assignor,
+            self._config.max_poll_interval_ms,
+            self._config.group_instance_id,
+            self._config.client_rack,
+            self._context.config.client_id,
+        )
+        self._callbacks = callbacks
+        self._following.is_by_group = True
+        if self._member is None:
+            self._member = self._new_member(self._config.group_id, wanted)
+        else:
+            self._member.membership.resubscribe(wanted)
+            self._member.stir()
+
+    def _new_member(self, group_id: str, wanted: Subscription) -> GroupMember:
+        membership = Membership(
+            wanted,
+            max_poll_interval_ms=self._config.max_poll_interval_ms,
+            make_id=self._context.nonce,
+            pause_ms=self._context.delay_ms,
+        )
+        return GroupMember(
+            self._context, self._caller, group_id, membership, lost=self._stop_reading, news=self._fetcher.wake
+        )
+
+    async def leave(self, *, for_now: bool = False) -> None:
+        """Gives everything back and leaves the group. `for_now`: a static member keeps its partitions for the session time-out.
+
+        Raises what `on_revoked` raises, after the member has left. Idempotent.
+        """
+        member = self._member
+        if member is None:
+            return
+        try:
+            async with self._changing:
+                owned = list(member.membership.owned.values())
+                if owned:
+                    await self._commits.now(owned)
+                    await self._tell(self._callbacks.on_revoked, owned)
+        finally:
+            self._member = None
+            self._following.is_by_group = False
+            self._remove(member.membership.owned)
+            is_static = for_now and bool(self._config.group_instance_id)
+            await member.leave(for_now=is_static, timeout_ms=_LEAVE_MS)
+
+    # ------------------------------------------------------------ each read
+
+    async def look(self) -> None:
+        """Carries out what there is, before a read looks for records. Raises a refusal of the coordinator, and rule 4."""
+        member = self._member
+        if member is None:
+            return
+        if _CALLBACK.get() is self and self._tells:
+            raise errors.IllegalStateError(
+                "a callback of subscribe may commit and seek, and may not read: read when it has returned"
+            )
+        membership = member.membership
+        if (refusal := membership.take_refusal()) is not None:
+            raise refusal
+        member.read()
+        if membership.change is None and not self._lost:
+            return
+        async with self._changing:
+            await self._tell_lost()
+            while (change := membership.change) is not None:
+                await self._carry_out(member, change)
+
+    async def _carry_out(self, member: GroupMember, change: Change) -> None:
+        revoked, added = list(change.revoked.values()), list(change.added.values())
+        try:
+            if revoked:
+                await self._commits.now(revoked)
+                await self._tell(self._callbacks.on_revoked, revoked)
+        finally:
+            cursors = await self._look_up(change.added)
+            if member.membership.change == change:  # it was not lost, and no newer one has come, meanwhile
+                self._remove(change.revoked)
+                for cursor in cursors:
+                    self._fetcher.add(cursor)
+                member.membership.carried_out(change.number)
+                member.stir()
+                self._fetcher.kick()
+        if added and member.membership.owned.keys() >= change.added.keys():
+            await self._tell(self._callbacks.on_assigned, added)
+
+    async def _look_up(self, added: Partitions) -> list[Cursor]:
+        """Returns a cursor for each partition, but for those of a topic that was deleted meanwhile."""
+        deadline_ms = self._context.deadline_ms()
+        topics: dict[str, str] = {id_.topic_id: name.topic for id_, name in added.items()}
+        known: set[str] = set()
+        for topic_id, name in topics.items():
+            try:
+                if (await self._metadata.topic_known_as(name, topic_id, deadline_ms)).topic_id == topic_id:
+                    known.add(topic_id)
+            except errors.UnknownTopicError:
+                _log.warning("topic %s was assigned by the group and is deleted already", name)
+        return [Cursor(name, id_) for id_, name in added.items() if id_.topic_id in known]
+
+    def _remove(self, partitions: Iterable[PartitionId] | Partitions) -> None:
+        """Stops reading these, and only these: another topic may have the name by now."""
+        ids = set(partitions)
+        self._records.take_back()
+        for name, cursor in list(self._fetcher.cursors.items()):
+            if cursor.id in ids:
+                self._fetcher.remove(name)
+        self._records.forget_outdated()
+
+    def _stop_reading(self, lost: Partitions) -> None:
+        """Rule 3."""
+        self._remove(lost)
+        self._lost += lost.values()
+        _log.warning("partitions were lost: another member of the group may read them; %d of them", len(lost))
+        self._fetcher.wake()
+
+    async def _tell_lost(self) -> None:
+        lost, self._lost = self._lost, []
+        if lost:
+            await self._tell(self._callbacks.on_lost or self._callbacks.on_revoked, lost)
+
+    async def _tell(self, callback: OnPartitions | None, partitions: list[TopicPartition]) -> None:
+        if callback is None:
+            return
+        marked, self._tells = _CALLBACK.set(self), True
+        try:
+            waits = callback(sorted(partitions))
+            if inspect.isawaitable(waits):
+                await waits
+        finally:
+            self._tells = False
+            _CALLBACK.reset(marked)
