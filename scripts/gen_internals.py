@@ -38,7 +38,7 @@ PARTS: Final = {
     "E": "Durable state",
     "F": "Replication",
     "G": "The log",
-    "H": "Offsets",
+    "H": "Groups and offsets",
     "K": "End to end with Spark",
 }
 """Letters of the cases, in the order of the page."""

@@ -78,6 +78,7 @@ def by_next(table: Mapping[Enum, Iterable[Enum]]) -> Iterator[Step]:
 
 TABLES: Final = (
     Table("transaction-number", "oncelog_coordinator.core.transactions.states", "TRANSITIONS", by_pair),
+    Table("group-member", "oncelog_coordinator.core.groups.states", "TRANSITIONS", by_pair),
     Table("producer-transaction", "oncelog.core.produce.transaction", "_VALID_PREVIOUS", by_previous),
 )
 

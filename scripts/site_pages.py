@@ -53,6 +53,7 @@ MENU: Final[Mapping[str, tuple[str, ...]]] = {
             "internals/index",
             "internals/protocol",
             "internals/coordinator",
+            "internals/groups",
             "internals/replication",
             "internals/storage",
         ),

@@ -19,6 +19,7 @@ COPIES: Final[dict[str, str]] = {
     "Coordinator.FetchOffsets": READS,
     "Coordinator.ForceAbort": "names the number; without one, what comes within ten minutes is answered as the first was",
     "Coordinator.GetOutcome": READS,
+    "Coordinator.GroupHeartbeat": "a member id joins once; numbers of subscription and assignment, of which the newest counts",
     "Coordinator.InitProducerId": "of a session: nonce, a known one gets its old answer; of no session: each has its own id",
     "Coordinator.JoinTransaction": "names run, token and attempt; an ended attempt is refused for ever",
     "Coordinator.ListGroups": READS,

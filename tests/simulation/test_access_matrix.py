@@ -102,6 +102,7 @@ EXPECTED: Final[dict[str, tuple[set[str], C | None]]] = {
     "Coordinator.CommitOffsets": ({READER, OWNER, ROOT}, GROUPS),
     "Coordinator.FetchOffsets": (SEES - {WRITER}, GROUPS),
     "Coordinator.SendOffsets": ({OWNER, ROOT}, None),  # a writer may not read, a reader may not write
+    "Coordinator.GroupHeartbeat": ({READER, OWNER, ROOT}, GROUPS),
     "Coordinator.ListTransactions": (SEES - {READER}, None),  # the others see an empty list
     "Coordinator.DescribeTransaction": (SEES - {READER}, TXNS),
     "Coordinator.ForceAbort": ({ADMIN, ROOT}, CLUSTER),
@@ -252,6 +253,7 @@ class World:
             methods.SEND_OFFSETS: co.SendOffsetsRequest(
                 name=name, member=co.GroupMember(group_id=GROUP, member_epoch=-1), offsets=[{**own, "offset": 1}]
             ),
+            methods.GROUP_HEARTBEAT: co.GroupHeartbeatRequest(group_id=GROUP, member_id="m", member_epoch=1),
             methods.LIST_TRANSACTIONS: co.ListTransactionsRequest(),
             methods.DESCRIBE_TRANSACTION: co.DescribeTransactionRequest(transactional_id=TXN),
             methods.FORCE_ABORT: co.ForceAbortRequest(transactional_id=TXN, txn_no=77),

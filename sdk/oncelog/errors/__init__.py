@@ -27,6 +27,7 @@ from oncelog.errors.abortable import IllegalGenerationError as IllegalGeneration
 from oncelog.errors.abortable import InvalidPidMappingError as InvalidPidMappingError
 from oncelog.errors.abortable import InvalidProducerEpochError as InvalidProducerEpochError
 from oncelog.errors.abortable import OutOfOrderSequenceError as OutOfOrderSequenceError
+from oncelog.errors.abortable import StaleMemberEpochError as StaleMemberEpochError
 from oncelog.errors.abortable import TransactionAbortableError as TransactionAbortableError
 from oncelog.errors.abortable import TxnAbortedError as TxnAbortedError
 from oncelog.errors.abortable import TxnEndedError as TxnEndedError
@@ -44,13 +45,17 @@ from oncelog.errors.caller import BatchRolledBackError as BatchRolledBackError
 from oncelog.errors.caller import ClusterAuthorizationError as ClusterAuthorizationError
 from oncelog.errors.caller import ConfigError as ConfigError
 from oncelog.errors.caller import CorruptMessageError as CorruptMessageError
+from oncelog.errors.caller import FencedInstanceIdError as FencedInstanceIdError
 from oncelog.errors.caller import ForkedClientError as ForkedClientError
 from oncelog.errors.caller import GroupAuthorizationError as GroupAuthorizationError
+from oncelog.errors.caller import GroupMaxSizeReachedError as GroupMaxSizeReachedError
+from oncelog.errors.caller import GroupSubscribedToTopicError as GroupSubscribedToTopicError
 from oncelog.errors.caller import IllegalStateError as IllegalStateError
 from oncelog.errors.caller import InternalServerError as InternalServerError
 from oncelog.errors.caller import InvalidGroupIdError as InvalidGroupIdError
 from oncelog.errors.caller import InvalidPartitionsError as InvalidPartitionsError
 from oncelog.errors.caller import InvalidRecordError as InvalidRecordError
+from oncelog.errors.caller import InvalidRegularExpressionError as InvalidRegularExpressionError
 from oncelog.errors.caller import InvalidReplicaAssignmentError as InvalidReplicaAssignmentError
 from oncelog.errors.caller import InvalidReplicationFactorError as InvalidReplicationFactorError
 from oncelog.errors.caller import InvalidRequestError as InvalidRequestError
@@ -60,6 +65,7 @@ from oncelog.errors.caller import InvalidTopicError as InvalidTopicError
 from oncelog.errors.caller import InvalidTransactionTimeoutError as InvalidTransactionTimeoutError
 from oncelog.errors.caller import MessageTooLargeError as MessageTooLargeError
 from oncelog.errors.caller import MisdirectedBatchError as MisdirectedBatchError
+from oncelog.errors.caller import NonEmptyGroupError as NonEmptyGroupError
 from oncelog.errors.caller import OffsetCommitStaleError as OffsetCommitStaleError
 from oncelog.errors.caller import OffsetMetadataTooLargeError as OffsetMetadataTooLargeError
 from oncelog.errors.caller import OffsetOutOfRangeError as OffsetOutOfRangeError
@@ -71,6 +77,7 @@ from oncelog.errors.caller import TopicAuthorizationError as TopicAuthorizationE
 from oncelog.errors.caller import TopicExistsError as TopicExistsError
 from oncelog.errors.caller import TransactionDataLossError as TransactionDataLossError
 from oncelog.errors.caller import UnknownTopicError as UnknownTopicError
+from oncelog.errors.caller import UnsupportedAssignorError as UnsupportedAssignorError
 from oncelog.errors.caller import UnsupportedCompressionError as UnsupportedCompressionError
 from oncelog.errors.caller import UnsupportedMessageFormatError as UnsupportedMessageFormatError
 from oncelog.errors.fatal import AllocatorRolledBackError as AllocatorRolledBackError
@@ -112,6 +119,7 @@ from oncelog.errors.retriable import ThrottlingQuotaExceededError as ThrottlingQ
 from oncelog.errors.retriable import TokenExpiredError as TokenExpiredError
 from oncelog.errors.retriable import UnknownLeaderEpochError as UnknownLeaderEpochError
 from oncelog.errors.retriable import UnknownServerError as UnknownServerError
+from oncelog.errors.retriable import UnreleasedInstanceIdError as UnreleasedInstanceIdError
 from oncelog.errors.retriable import UnstableOffsetCommitError as UnstableOffsetCommitError
 
 

@@ -43,9 +43,15 @@ class UnknownProducerIdError(AbortableTransactionError):
 
 
 class FencedMemberEpochError(AbortableTransactionError):
-    """The commit comes from a member of an older epoch."""
+    """The member's epoch is not the one that the group knows: join again under a new member id."""
 
     code = ErrorCode.FENCED_MEMBER_EPOCH
+
+
+class StaleMemberEpochError(AbortableTransactionError):
+    """The member does not own the partition in this epoch; nothing was committed for it."""
+
+    code = ErrorCode.STALE_MEMBER_EPOCH
 
 
 class TransactionAbortableError(AbortableTransactionError):

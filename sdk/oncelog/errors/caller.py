@@ -222,3 +222,39 @@ class InvalidReplicaAssignmentError(CallerError):
     """The replicas must be different brokers that are registered."""
 
     code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+class NonEmptyGroupError(CallerError):
+    """The group has members; stop them first."""
+
+    code = ErrorCode.NON_EMPTY_GROUP
+
+
+class GroupSubscribedToTopicError(CallerError):
+    """Members of the group read this topic; its offsets cannot be deleted."""
+
+    code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+
+
+class GroupMaxSizeReachedError(CallerError):
+    """The group takes no more members."""
+
+    code = ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+class FencedInstanceIdError(CallerError):
+    """Another member of the group has this instance id now."""
+
+    code = ErrorCode.FENCED_INSTANCE_ID
+
+
+class UnsupportedAssignorError(CallerError):
+    """There is no assignor of this name."""
+
+    code = ErrorCode.UNSUPPORTED_ASSIGNOR
+
+
+class InvalidRegularExpressionError(CallerError):
+    """The pattern of topics cannot be read."""
+
+    code = ErrorCode.INVALID_REGULAR_EXPRESSION

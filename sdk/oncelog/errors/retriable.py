@@ -203,3 +203,9 @@ class ReassignmentInProgressError(RetriableError):
     """The partition's replicas are being moved already: wait, or cancel that first."""
 
     code = ErrorCode.REASSIGNMENT_IN_PROGRESS
+
+
+class UnreleasedInstanceIdError(RetriableError):
+    """A member with this instance id has not left yet."""
+
+    code = ErrorCode.UNRELEASED_INSTANCE_ID

@@ -352,6 +352,74 @@ class SendOffsetsReply(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class GroupHeartbeatRequest(_message.Message):
+    __slots__ = ("group_id", "member_id", "member_epoch", "assignment_received", "assignment_applied", "subscription", "max_wait_ms")
+    GROUP_ID_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNMENT_RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNMENT_APPLIED_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    MAX_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    group_id: str
+    member_id: str
+    member_epoch: int
+    assignment_received: int
+    assignment_applied: int
+    subscription: GroupSubscription
+    max_wait_ms: int
+    def __init__(self, group_id: _Optional[str] = ..., member_id: _Optional[str] = ..., member_epoch: _Optional[int] = ..., assignment_received: _Optional[int] = ..., assignment_applied: _Optional[int] = ..., subscription: _Optional[_Union[GroupSubscription, _Mapping]] = ..., max_wait_ms: _Optional[int] = ...) -> None: ...
+
+class GroupSubscription(_message.Message):
+    __slots__ = ("version", "topics", "pattern", "assignor", "rebalance_timeout_ms", "instance_id", "rack", "client_id")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    PATTERN_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNOR_FIELD_NUMBER: _ClassVar[int]
+    REBALANCE_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
+    RACK_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    topics: _containers.RepeatedScalarFieldContainer[str]
+    pattern: str
+    assignor: str
+    rebalance_timeout_ms: int
+    instance_id: str
+    rack: str
+    client_id: str
+    def __init__(self, version: _Optional[int] = ..., topics: _Optional[_Iterable[str]] = ..., pattern: _Optional[str] = ..., assignor: _Optional[str] = ..., rebalance_timeout_ms: _Optional[int] = ..., instance_id: _Optional[str] = ..., rack: _Optional[str] = ..., client_id: _Optional[str] = ...) -> None: ...
+
+class GroupHeartbeatReply(_message.Message):
+    __slots__ = ("member_epoch", "heartbeat_interval_ms", "session_timeout_ms", "assignment")
+    MEMBER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_INTERVAL_MS_FIELD_NUMBER: _ClassVar[int]
+    SESSION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNMENT_FIELD_NUMBER: _ClassVar[int]
+    member_epoch: int
+    heartbeat_interval_ms: int
+    session_timeout_ms: int
+    assignment: GroupAssignment
+    def __init__(self, member_epoch: _Optional[int] = ..., heartbeat_interval_ms: _Optional[int] = ..., session_timeout_ms: _Optional[int] = ..., assignment: _Optional[_Union[GroupAssignment, _Mapping]] = ...) -> None: ...
+
+class GroupAssignment(_message.Message):
+    __slots__ = ("number", "topics")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    topics: _containers.RepeatedCompositeFieldContainer[AssignedTopic]
+    def __init__(self, number: _Optional[int] = ..., topics: _Optional[_Iterable[_Union[AssignedTopic, _Mapping]]] = ...) -> None: ...
+
+class AssignedTopic(_message.Message):
+    __slots__ = ("topic_id", "topic", "partitions")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    topic_id: str
+    topic: str
+    partitions: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, topic_id: _Optional[str] = ..., topic: _Optional[str] = ..., partitions: _Optional[_Iterable[int]] = ...) -> None: ...
+
 class WriteGroupMarkersRequest(_message.Message):
     __slots__ = ("txn_shard", "coordinator_epoch", "group_id", "txn_producer_id", "txn_no", "outcome")
     TXN_SHARD_FIELD_NUMBER: _ClassVar[int]
@@ -469,20 +537,22 @@ class ListGroupsReply(_message.Message):
     def __init__(self, groups: _Optional[_Iterable[_Union[GroupListing, _Mapping]]] = ..., answered: _Optional[_Iterable[_Union[ShardAnswer, _Mapping]]] = ...) -> None: ...
 
 class GroupListing(_message.Message):
-    __slots__ = ("group_id", "group_shard", "state", "offsets", "open_transactions", "coordinator")
+    __slots__ = ("group_id", "group_shard", "state", "offsets", "open_transactions", "coordinator", "members")
     GROUP_ID_FIELD_NUMBER: _ClassVar[int]
     GROUP_SHARD_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_FIELD_NUMBER: _ClassVar[int]
     OPEN_TRANSACTIONS_FIELD_NUMBER: _ClassVar[int]
     COORDINATOR_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
     group_id: str
     group_shard: int
     state: str
     offsets: int
     open_transactions: int
     coordinator: str
-    def __init__(self, group_id: _Optional[str] = ..., group_shard: _Optional[int] = ..., state: _Optional[str] = ..., offsets: _Optional[int] = ..., open_transactions: _Optional[int] = ..., coordinator: _Optional[str] = ...) -> None: ...
+    members: int
+    def __init__(self, group_id: _Optional[str] = ..., group_shard: _Optional[int] = ..., state: _Optional[str] = ..., offsets: _Optional[int] = ..., open_transactions: _Optional[int] = ..., coordinator: _Optional[str] = ..., members: _Optional[int] = ...) -> None: ...
 
 class DescribeGroupRequest(_message.Message):
     __slots__ = ("group_id",)
@@ -491,14 +561,48 @@ class DescribeGroupRequest(_message.Message):
     def __init__(self, group_id: _Optional[str] = ...) -> None: ...
 
 class DescribeGroupReply(_message.Message):
-    __slots__ = ("group", "offsets", "pending")
+    __slots__ = ("group", "offsets", "pending", "group_epoch", "assignment_epoch", "assignor", "members")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_FIELD_NUMBER: _ClassVar[int]
     PENDING_FIELD_NUMBER: _ClassVar[int]
+    GROUP_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNMENT_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNOR_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
     group: GroupListing
     offsets: _containers.RepeatedCompositeFieldContainer[GroupOffset]
     pending: _containers.RepeatedCompositeFieldContainer[PendingGroupOffsets]
-    def __init__(self, group: _Optional[_Union[GroupListing, _Mapping]] = ..., offsets: _Optional[_Iterable[_Union[GroupOffset, _Mapping]]] = ..., pending: _Optional[_Iterable[_Union[PendingGroupOffsets, _Mapping]]] = ...) -> None: ...
+    group_epoch: int
+    assignment_epoch: int
+    assignor: str
+    members: _containers.RepeatedCompositeFieldContainer[GroupMemberInfo]
+    def __init__(self, group: _Optional[_Union[GroupListing, _Mapping]] = ..., offsets: _Optional[_Iterable[_Union[GroupOffset, _Mapping]]] = ..., pending: _Optional[_Iterable[_Union[PendingGroupOffsets, _Mapping]]] = ..., group_epoch: _Optional[int] = ..., assignment_epoch: _Optional[int] = ..., assignor: _Optional[str] = ..., members: _Optional[_Iterable[_Union[GroupMemberInfo, _Mapping]]] = ...) -> None: ...
+
+class GroupMemberInfo(_message.Message):
+    __slots__ = ("member_id", "instance_id", "client_id", "rack", "member_epoch", "state", "topics", "pattern", "assigned", "revoking", "target")
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    RACK_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    PATTERN_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNED_FIELD_NUMBER: _ClassVar[int]
+    REVOKING_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    member_id: str
+    instance_id: str
+    client_id: str
+    rack: str
+    member_epoch: int
+    state: str
+    topics: _containers.RepeatedScalarFieldContainer[str]
+    pattern: str
+    assigned: _containers.RepeatedCompositeFieldContainer[AssignedTopic]
+    revoking: _containers.RepeatedCompositeFieldContainer[AssignedTopic]
+    target: _containers.RepeatedCompositeFieldContainer[AssignedTopic]
+    def __init__(self, member_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., client_id: _Optional[str] = ..., rack: _Optional[str] = ..., member_epoch: _Optional[int] = ..., state: _Optional[str] = ..., topics: _Optional[_Iterable[str]] = ..., pattern: _Optional[str] = ..., assigned: _Optional[_Iterable[_Union[AssignedTopic, _Mapping]]] = ..., revoking: _Optional[_Iterable[_Union[AssignedTopic, _Mapping]]] = ..., target: _Optional[_Iterable[_Union[AssignedTopic, _Mapping]]] = ...) -> None: ...
 
 class GroupOffset(_message.Message):
     __slots__ = ("offset", "committed_ms", "member_id")

@@ -98,6 +98,11 @@ class CoordinatorStub(object):
                 request_serializer=oncelog_dot_v1_dot_coordinator__pb2.SendOffsetsRequest.SerializeToString,
                 response_deserializer=oncelog_dot_v1_dot_coordinator__pb2.SendOffsetsReply.FromString,
                 _registered_method=True)
+        self.GroupHeartbeat = channel.unary_unary(
+                '/oncelog.v1.Coordinator/GroupHeartbeat',
+                request_serializer=oncelog_dot_v1_dot_coordinator__pb2.GroupHeartbeatRequest.SerializeToString,
+                response_deserializer=oncelog_dot_v1_dot_coordinator__pb2.GroupHeartbeatReply.FromString,
+                _registered_method=True)
         self.WriteGroupMarkers = channel.unary_unary(
                 '/oncelog.v1.Coordinator/WriteGroupMarkers',
                 request_serializer=oncelog_dot_v1_dot_coordinator__pb2.WriteGroupMarkersRequest.SerializeToString,
@@ -235,6 +240,13 @@ class CoordinatorServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GroupHeartbeat(self, request, context):
+        """A member of a group says that it is there: it joins, learns what it reads, says what it let go, and leaves.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def WriteGroupMarkers(self, request, context):
         """Marker for a group shard: the shard's owner is the participant. Inter-service only.
         """
@@ -358,6 +370,11 @@ def add_CoordinatorServicer_to_server(servicer, server):
                     servicer.SendOffsets,
                     request_deserializer=oncelog_dot_v1_dot_coordinator__pb2.SendOffsetsRequest.FromString,
                     response_serializer=oncelog_dot_v1_dot_coordinator__pb2.SendOffsetsReply.SerializeToString,
+            ),
+            'GroupHeartbeat': grpc.unary_unary_rpc_method_handler(
+                    servicer.GroupHeartbeat,
+                    request_deserializer=oncelog_dot_v1_dot_coordinator__pb2.GroupHeartbeatRequest.FromString,
+                    response_serializer=oncelog_dot_v1_dot_coordinator__pb2.GroupHeartbeatReply.SerializeToString,
             ),
             'WriteGroupMarkers': grpc.unary_unary_rpc_method_handler(
                     servicer.WriteGroupMarkers,
@@ -732,6 +749,33 @@ class Coordinator(object):
             '/oncelog.v1.Coordinator/SendOffsets',
             oncelog_dot_v1_dot_coordinator__pb2.SendOffsetsRequest.SerializeToString,
             oncelog_dot_v1_dot_coordinator__pb2.SendOffsetsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GroupHeartbeat(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/oncelog.v1.Coordinator/GroupHeartbeat',
+            oncelog_dot_v1_dot_coordinator__pb2.GroupHeartbeatRequest.SerializeToString,
+            oncelog_dot_v1_dot_coordinator__pb2.GroupHeartbeatReply.FromString,
             options,
             channel_credentials,
             insecure,

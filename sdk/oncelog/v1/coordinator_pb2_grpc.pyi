@@ -67,6 +67,7 @@ class CoordinatorStub:
     CommitOffsets: _Call[coordinator_pb2.CommitOffsetsRequest, coordinator_pb2.CommitOffsetsReply]
     FetchOffsets: _Call[coordinator_pb2.FetchOffsetsRequest, coordinator_pb2.FetchOffsetsReply]
     SendOffsets: _Call[coordinator_pb2.SendOffsetsRequest, coordinator_pb2.SendOffsetsReply]
+    GroupHeartbeat: _Call[coordinator_pb2.GroupHeartbeatRequest, coordinator_pb2.GroupHeartbeatReply]
     WriteGroupMarkers: _Call[coordinator_pb2.WriteGroupMarkersRequest, coordinator_pb2.WriteGroupMarkersReply]
     ListTransactions: _Call[coordinator_pb2.ListTransactionsRequest, coordinator_pb2.ListTransactionsReply]
     DescribeTransaction: _Call[coordinator_pb2.DescribeTransactionRequest, coordinator_pb2.DescribeTransactionReply]
@@ -91,6 +92,7 @@ class CoordinatorAsyncStub:
     CommitOffsets: _AsyncCall[coordinator_pb2.CommitOffsetsRequest, coordinator_pb2.CommitOffsetsReply]
     FetchOffsets: _AsyncCall[coordinator_pb2.FetchOffsetsRequest, coordinator_pb2.FetchOffsetsReply]
     SendOffsets: _AsyncCall[coordinator_pb2.SendOffsetsRequest, coordinator_pb2.SendOffsetsReply]
+    GroupHeartbeat: _AsyncCall[coordinator_pb2.GroupHeartbeatRequest, coordinator_pb2.GroupHeartbeatReply]
     WriteGroupMarkers: _AsyncCall[coordinator_pb2.WriteGroupMarkersRequest, coordinator_pb2.WriteGroupMarkersReply]
     ListTransactions: _AsyncCall[coordinator_pb2.ListTransactionsRequest, coordinator_pb2.ListTransactionsReply]
     DescribeTransaction: _AsyncCall[coordinator_pb2.DescribeTransactionRequest, coordinator_pb2.DescribeTransactionReply]
@@ -114,6 +116,7 @@ class CoordinatorServicer:
     def CommitOffsets(self, request: coordinator_pb2.CommitOffsetsRequest, context: Any) -> Any: ...
     def FetchOffsets(self, request: coordinator_pb2.FetchOffsetsRequest, context: Any) -> Any: ...
     def SendOffsets(self, request: coordinator_pb2.SendOffsetsRequest, context: Any) -> Any: ...
+    def GroupHeartbeat(self, request: coordinator_pb2.GroupHeartbeatRequest, context: Any) -> Any: ...
     def WriteGroupMarkers(self, request: coordinator_pb2.WriteGroupMarkersRequest, context: Any) -> Any: ...
     def ListTransactions(self, request: coordinator_pb2.ListTransactionsRequest, context: Any) -> Any: ...
     def DescribeTransaction(self, request: coordinator_pb2.DescribeTransactionRequest, context: Any) -> Any: ...

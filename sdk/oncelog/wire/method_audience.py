@@ -57,6 +57,7 @@ CLIENT: Final[frozenset[str]] = frozenset(
         methods.COMMIT_OFFSETS,
         methods.FETCH_OFFSETS,
         methods.SEND_OFFSETS,
+        methods.GROUP_HEARTBEAT,
         methods.LIST_TRANSACTIONS,
         methods.DESCRIBE_TRANSACTION,
         methods.FORCE_ABORT,

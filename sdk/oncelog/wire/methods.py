@@ -117,6 +117,7 @@ RESOLVE_TRANSACTION: Final = _coordinator(
 COMMIT_OFFSETS: Final = _coordinator("CommitOffsets", co.CommitOffsetsRequest, co.CommitOffsetsReply)
 FETCH_OFFSETS: Final = _coordinator("FetchOffsets", co.FetchOffsetsRequest, co.FetchOffsetsReply)
 SEND_OFFSETS: Final = _coordinator("SendOffsets", co.SendOffsetsRequest, co.SendOffsetsReply)
+GROUP_HEARTBEAT: Final = _coordinator("GroupHeartbeat", co.GroupHeartbeatRequest, co.GroupHeartbeatReply)
 WRITE_GROUP_MARKERS: Final = _coordinator("WriteGroupMarkers", co.WriteGroupMarkersRequest, co.WriteGroupMarkersReply)
 LIST_TRANSACTIONS: Final = _coordinator("ListTransactions", co.ListTransactionsRequest, co.ListTransactionsReply)
 DESCRIBE_TRANSACTION: Final = _coordinator(

@@ -57,6 +57,12 @@ class CoordinatorConfig(ServingConfig):
     )
     kept_outcomes: int = setting(100, "outcomes kept per transactional id after completion")
     group_resolve_after_ms: int = setting(15_000, "pending transactional offsets older than this are asked about")
+    group_session_timeout_ms: int = setting(45_000, "a group member that is not heard of for this long has left")
+    group_heartbeat_interval_ms: int = setting(3_000, "how often group members are asked to send a heartbeat")
+    group_max_size: int = setting(1_000, "members of one group; one more is refused")
+    group_retention_ms: int = setting(
+        7 * 86_400_000, "a group that had members and has none is removed after this, with its offsets"
+    )
     producer_ids_prefetch: int = setting(100, "producer ids kept in stock, 1 to 1000")
     marker_timeout_ms: int = setting(5_000, "one try to write markers")
     visible_wait_max_ms: int = setting(30_000, "longest wait of a call with wait=VISIBLE")
@@ -79,7 +85,16 @@ class CoordinatorConfig(ServingConfig):
             raise ConfigError("producer_ids_prefetch must be 1 to 1000", name="producer_ids_prefetch")
         if self.append_deadline_ms < self.append_timeout_ms:
             raise ConfigError("append_deadline_ms must not be below append_timeout_ms", name="append_deadline_ms")
+        self._check_groups()
         self.limits()
+
+    def _check_groups(self) -> None:
+        self.check("group_max_size", self.group_max_size <= 1_000, "1000 at most: one append holds all members")
+        self.check(
+            "group_session_timeout_ms",
+            self.group_session_timeout_ms >= max(2 * self.group_heartbeat_interval_ms, 6_000),
+            "two heartbeat intervals and 6000 at least: a deposed owner may answer members for 2000",
+        )
 
     def limits(self) -> Limits:
         """Builds the bounds of the cores. Raises `ConfigError`."""
@@ -90,6 +105,10 @@ class CoordinatorConfig(ServingConfig):
                 transactional_id_retention_ms=self.transactional_id_retention_ms,
                 kept_outcomes=self.kept_outcomes,
                 group_resolve_after_ms=self.group_resolve_after_ms,
+                group_session_timeout_ms=self.group_session_timeout_ms,
+                group_heartbeat_interval_ms=self.group_heartbeat_interval_ms,
+                group_max_size=self.group_max_size,
+                group_retention_ms=self.group_retention_ms,
             )
         except ValueError as error:
             raise ConfigError(str(error)) from error

@@ -9,12 +9,15 @@ from functools import partial
 
 from oncelog.wire import methods
 from oncelog_coordinator.config import CoordinatorConfig
-from oncelog_coordinator.core.offsets.offset_table import OffsetTable
+from oncelog_coordinator.core.groups.shard_table import GroupShardTable
 from oncelog_coordinator.core.transactions.transaction_table import TransactionTable
 from oncelog_coordinator.effects.group_effects import GroupEffects
+from oncelog_coordinator.effects.heartbeat_waits import HeartbeatWaits
 from oncelog_coordinator.effects.known_topics import KnownTopics
 from oncelog_coordinator.effects.lag_watch import LagWatch
 from oncelog_coordinator.effects.markers import MarkerSender
+from oncelog_coordinator.effects.topic_watch import TopicWatch
+from oncelog_coordinator.rpc.group_service import GroupService
 from oncelog_coordinator.rpc.offset_service import OffsetService
 from oncelog_coordinator.rpc.shard_registry import NodeShards
 from oncelog_coordinator.rpc.transaction_service import TransactionService, register
@@ -99,6 +102,9 @@ class CoordinatorNode:
         )
         service.register(ports.server)
         OffsetService(self.shards, ports.transport, self.view, config.marker_timeout_ms, tokens).register(ports.server)
+        self._waits = HeartbeatWaits()
+        self._topic_watch = TopicWatch(self.view, owned)
+        GroupService(self.shards, self._waits, self._limits).register(ports.server)
 
     async def start(self) -> None:
         """Listens and begins to take shards; afterwards `address` is what other processes connect to."""
@@ -187,7 +193,7 @@ class CoordinatorNode:
         return TransactionTable(self._limits)
 
     def _make_offsets(self) -> Table:
-        return OffsetTable(self._limits)
+        return GroupShardTable(self._limits)
 
     def _open_log(self, kind: str, number: int, epoch: int) -> LogPort:
         return ShardLog(self._ports.transport, self.view, kind, number, epoch, self._shard_config, self._clock)
@@ -195,7 +201,7 @@ class CoordinatorNode:
     def _make_runner(self, shard: Shard, life: ShardLife) -> EffectRunner:
         transport, timeout_ms = self._ports.transport, self._config.marker_timeout_ms
         if shard.kind != KIND_TXN:
-            return GroupEffects(life, shard.number, transport, self.view, timeout_ms)
+            return GroupEffects(life, shard.number, transport, self.view, timeout_ms, self._waits)
         sender = MarkerSender(
             life,
             shard.number,
@@ -215,6 +221,7 @@ class CoordinatorNode:
             if self.view.allocators:
                 self._producer_ids.prefetch()
             self._look_at_health()
+            self._topic_watch.look()
             for shard in list(self._owned.values()):
                 shard.look_at_clock()
 

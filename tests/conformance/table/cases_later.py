@@ -1,7 +1,6 @@
 """Cases E to K: durable state, replication, the log, offsets, and Spark from end to end; most are unit or integration tests.
 
-Numbers that are in no table belong to what does not exist here: compaction, groups that assign partitions, fetch sessions,
-share groups.
+Numbers that are in no table belong to what does not exist here: compaction, fetch sessions, share groups.
 """
 
 from __future__ import annotations
@@ -20,6 +19,8 @@ _EPOCHS: Final = f"{_LEADER}core/log/test_leader_epochs.py::"
 _QUEUE: Final = f"{_LEADER}partition/test_leadership.py::"
 _LOG: Final = f"{_LEADER}log/test_partition_log.py::"
 _OFFSETS: Final = "unit/coordinator/core/offsets/test_offset_table.py::"
+_MEMBERS: Final = "unit/coordinator/core/groups/test_membership.py::"
+_GROUPS: Final = "unit/coordinator/core/groups/test_group_table.py::"
 _PARTICIPANTS: Final = "unit/coordinator/core/transactions/test_participant_decisions.py::"
 _SINK: Final = "integration/test_spark_sink.py::"
 _SIMULATION: Final = "simulation/test_coordinator.py::"
@@ -100,7 +101,46 @@ LATER: Final[dict[str, Case]] = {
         "test_149_a_segment_ends_by_size_age_index_and_distance",
         "test_149_each_batch_of_a_group_is_judged_as_if_those_before_it_were_in",
     ),
-    # ---- H: offsets
+    # ---- H: groups and offsets
+    "H156": Case(
+        "a first join without a member id",
+        reason="the client makes the id of each membership itself, so there is no join without one to be sent back",
+    ),
+    "H157": _in(_MEMBERS, "a heartbeat of an unknown member", "test_an_unknown_member_is_refused"),
+    "H158": _in(
+        _MEMBERS,
+        "a heartbeat while partitions move",
+        "test_a_partition_moves_when_its_owner_has_let_go_and_not_before",
+        "test_a_member_that_keeps_a_partition_never_stops_owning_it",
+    ),
+    "H159": _in(
+        _MEMBERS,
+        "a static member that comes back",
+        "test_a_static_member_comes_back_to_its_partitions_without_a_new_epoch",
+        "test_an_instance_id_that_is_in_use_is_not_released",
+    ),
+    "H160": _in(_MEMBERS, "a group that is full", "test_a_full_group_takes_nobody_and_goes_on"),
+    "H162": _in(
+        _MEMBERS,
+        "a member epoch that is too high or too old",
+        "test_a_wrong_epoch_is_fenced_and_a_new_membership_goes_on",
+        "test_an_epoch_that_is_too_old_is_fenced",
+    ),
+    "H163": _in(
+        _MEMBERS,
+        "a partition that moves",
+        "test_a_partition_moves_when_its_owner_has_let_go_and_not_before",
+        "test_a_partition_moves_when_the_session_of_its_owner_has_ended",
+    ),
+    "H164": _in(
+        _GROUPS, "commits of a group with and without members", "test_164_only_members_commit_while_there_are_some"
+    ),
+    "H165": _in(
+        _GROUPS,
+        "commits while partitions move",
+        "test_165_an_offset_in_a_transaction_is_fenced_like_a_plain_one",
+        "test_a_member_commits_what_it_lets_go_until_it_says_so",
+    ),
     "H167": _in(_OFFSETS, "offsets of an open transaction", "test_167_pending_until_the_marker"),
     "H168": _in(_OFFSETS, "a plain commit beside a transaction", "test_168_the_newest_record_wins_not_the_last_marker"),
     "H170": _in(
@@ -108,6 +148,15 @@ LATER: Final[dict[str, Case]] = {
         "offsets that are refused or cannot be deleted",
         "test_170_bad_values_are_refused_one_by_one",
         "test_an_offset_that_an_open_transaction_holds_is_not_deleted",
+        "unit/coordinator/core/groups/test_shard_table.py::"
+        "test_170_offsets_are_not_deleted_under_the_members_that_read_them",
+    ),
+    "H171": _in(
+        _GROUPS,
+        "the epochs in which a commit counts",
+        "test_171_a_commit_counts_from_the_partitions_epoch_to_the_members",
+        "test_171_a_commit_for_a_partition_that_was_handed_over_is_refused",
+        "test_171_a_partition_that_comes_back_has_a_new_epoch",
     ),
     # ---- K: end to end with Spark
     "K177": _in(

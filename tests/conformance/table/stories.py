@@ -306,7 +306,30 @@ STORIES: Final[dict[str, str]] = {
         "Retention by time, size or start offset. Whole segments go, oldest first, and never what is not committed."
     ),
     "G149": "A segment ends by size, age, a full index, or when an offset is too far from its base.",
-    # ---- H: offsets
+    # ---- H: groups and offsets
+    "H157": "A heartbeat names a member that the group does not know, or one of another group. It is refused.",
+    "H158": (
+        "Partitions move between members. Heartbeats of all of them are answered as always, and who keeps a partition "
+        "reads on: there is no time in which the group stands still."
+    ),
+    "H159": (
+        "A static member leaves for a while and comes back under a new member id. It has its partitions again and no "
+        "other member moves; the old id is fenced. While the old one has not left, the new one is asked to wait."
+    ),
+    "H160": "A group is full. One more member is refused, and those that are there go on.",
+    "H162": "A heartbeat has an epoch that is too high or too old. It is fenced; a new membership of the same client goes on.",
+    "H163": (
+        "A partition moves from one member to another. The new owner gets it when the old one has said that it let go, "
+        "or when the session of the old one has ended, and not before."
+    ),
+    "H164": (
+        "While a group has members, only they commit its offsets. A commit without a member makes a simple group where "
+        "there are none; a commit by an unknown member is refused."
+    ),
+    "H165": (
+        "Offsets are committed while partitions move, plainly and in a transaction. They count for what the member owns, "
+        "also for what it has to let go and has not yet."
+    ),
     "H167": (
         "Offsets belong to an open transaction. A fetch that requires stable offsets is refused until the marker; "
         "then it gets the new or the old ones."
@@ -317,7 +340,11 @@ STORIES: Final[dict[str, str]] = {
     ),
     "H170": (
         "Offsets with metadata that is too long are refused one by one. An offset that an open transaction holds "
-        "is not deleted."
+        "is not deleted, nor is one of a topic that members of the group read."
+    ),
+    "H171": (
+        "A commit counts for a partition from the epoch in which the member got it to the member's own epoch. After the "
+        "partition was handed over it is refused."
     ),
     # ---- K: end to end with Spark
     "K177": "A task attempt fails after it has written rows, and runs again. The batch holds each row once.",

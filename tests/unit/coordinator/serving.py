@@ -12,12 +12,15 @@ from oncelog.v1 import partition_pb2 as pa
 from oncelog.v1 import pid_allocator_pb2 as al
 from oncelog.wire import methods
 from oncelog_coordinator.config import ShardConfig
+from oncelog_coordinator.core.groups.shard_table import GroupShardTable
 from oncelog_coordinator.core.limits import Limits
-from oncelog_coordinator.core.offsets.offset_table import OffsetTable
 from oncelog_coordinator.core.transactions.transaction_table import TransactionTable
 from oncelog_coordinator.effects.group_effects import GroupEffects
+from oncelog_coordinator.effects.heartbeat_waits import HeartbeatWaits
 from oncelog_coordinator.effects.known_topics import KnownTopics
 from oncelog_coordinator.effects.markers import MarkerSender
+from oncelog_coordinator.effects.topic_watch import TopicWatch
+from oncelog_coordinator.rpc.group_service import GroupService
 from oncelog_coordinator.rpc.offset_service import OffsetService
 from oncelog_coordinator.rpc.shard_registry import NodeShards
 from oncelog_coordinator.rpc.transaction_service import TransactionService
@@ -66,6 +69,9 @@ class Serving:
             self.shards, self.ids, visible_wait_ms, self.topics, 4, self.tokens, self.quotas
         )
         self.offsets = OffsetService(self.shards, self.transport, self.view, 1_000, self.tokens)
+        self.waits = HeartbeatWaits()
+        self.members = GroupService(self.shards, self.waits, Limits())
+        self.topic_watch = TopicWatch(self.view, self.owned)
 
     async def own(self, kind: str, number: int, epoch: int = 1) -> Shard:
         """Takes a shard, and waits until it serves."""
@@ -112,13 +118,13 @@ class Serving:
     def _table_of(kind: str) -> Callable[[], Table]:
         def make() -> Table:
             limits = Limits()
-            return TransactionTable(limits) if kind == KIND_TXN else OffsetTable(limits)
+            return TransactionTable(limits) if kind == KIND_TXN else GroupShardTable(limits)
 
         return make
 
     def _runner(self, shard: Shard, life: ShardLife) -> EffectRunner:
         if shard.kind == KIND_GROUP:
-            return GroupEffects(life, shard.number, self.transport, self.view, 1_000)
+            return GroupEffects(life, shard.number, self.transport, self.view, 1_000, self.waits)
         sender = MarkerSender(life, shard.number, self.transport, self.view, self.topics, 1_000)
         return self.shards.follow(life, sender)
 

@@ -71,6 +71,37 @@ class Limits:
     max_offsets_bytes: int = 4 << 20
     """Log bytes of one commit's offsets, or of one group's offsets in a transaction; above: InvalidRequestError."""
     member_id_max_bytes: int = 256
+    group_max_size: int = 1_000
+    """Members of one group; one more is refused with GroupMaxSizeReachedError."""
+    max_groups: int = 100_000
+    """Groups with members of one shard; above: ResourceExhaustedError."""
+    max_subscribed_topics: int = 1_000
+    """Topics by name in one subscription; above: PolicyViolationError, as for the next three."""
+    max_group_bytes: int = 2 << 20
+    """Bytes of the subscriptions of a group's members."""
+    max_group_patterns: int = 10
+    """Different patterns of a group's members: each is matched with every topic."""
+    group_max_partitions: int = 20_000
+    """Partitions that the members of one group read, when a member joins or changes its subscription."""
+    group_session_timeout_ms: int = 45_000
+    """A member that is not heard of for this long has left."""
+    group_heartbeat_interval_ms: int = 3_000
+    """How often members are asked to send a heartbeat; below half of the session."""
+    default_rebalance_timeout_ms: int = 300_000
+    max_rebalance_timeout_ms: int = 3_600_000
+    """Longest time that a member may take to let partitions go; above: InvalidRequestError."""
+    group_assignment_interval_ms: int = 200
+    """An assignment is computed at most this often, so that many joins at once cost a few."""
+    metadata_lag_max_ms: int = 10_000
+    """For this long after a replay, topics that are older than those of an assignment are not believed."""
+    group_confirm_ms: int = 2_000
+    """A shard whose members only say that they are there appends a record this often, to learn that it is still owned."""
+    group_forget_member_ms: int = 600_000
+    """The id of an ended membership is refused for this long, so that a late copy of its join cannot revive it."""
+    max_left_members: int = 1_000
+    """Ids of ended memberships that a group keeps; beyond it the oldest go early."""
+    group_retention_ms: int = 7 * 86_400_000
+    """A group that had members and has none is removed after this, with its offsets, unless offsets were committed since."""
     group_resolve_after_ms: int = 15_000
     """When transactional offsets are pending for longer, the group shard asks the transaction shard for the outcome."""
 

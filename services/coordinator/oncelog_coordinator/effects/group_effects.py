@@ -1,5 +1,5 @@
 """Runs the effects of a group shard: asks for the outcome of transactions whose offsets are pending for too long (hole
-14).
+14), and brings news to members whose heartbeats wait for it.
 
 Rule: an answer with a lower epoch than is known of that transaction shard is refused (hole 6); the core checks it
 again.
@@ -15,7 +15,9 @@ from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import types_pb2
 from oncelog.wire import methods
 from oncelog_coordinator.core.decision import Effect
+from oncelog_coordinator.core.groups.group_commands import GroupNews
 from oncelog_coordinator.core.offsets.offset_commands import AskOutcome, GroupMarker
+from oncelog_coordinator.effects.heartbeat_waits import HeartbeatWaits
 from oncelog_coordinator.effects.markers import shard_owner_address
 from oncelog_coordinator.shard.shard_runtime import ShardLife
 from oncelog_runtime.metadata.cluster_keys import KIND_TXN
@@ -26,9 +28,18 @@ _log = logging.getLogger(__name__)
 
 
 class GroupEffects:
-    """Runs `AskOutcome` for one epoch of a group shard."""
+    """Runs `AskOutcome` and `GroupNews` for one epoch of a group shard."""
 
-    def __init__(self, life: ShardLife, shard: int, transport: Transport, view: ClusterView, timeout_ms: int) -> None:
+    def __init__(
+        self,
+        life: ShardLife,
+        shard: int,
+        transport: Transport,
+        view: ClusterView,
+        timeout_ms: int,
+        waits: HeartbeatWaits | None = None,
+    ) -> None:
+        self._waits = HeartbeatWaits() if waits is None else waits
         self._life = life
         self._shard = shard
         self._transport = transport
@@ -39,6 +50,9 @@ class GroupEffects:
 
     def run(self, effect: Effect) -> None:
         """See `EffectRunner.run`."""
+        if isinstance(effect, GroupNews):
+            self._waits.tell(effect)
+            return
         assert isinstance(effect, AskOutcome), f"unknown effect {effect!r}"
         if effect not in self._asking:
             self._asking[effect] = None
@@ -82,4 +96,5 @@ class GroupEffects:
 
     async def close(self) -> None:
         """See `EffectRunner.close`."""
+        self._waits.close(self._shard)
         await self._tasks.stop()

@@ -22,8 +22,8 @@ from oncelog.types import PartitionId
 from oncelog.v1 import partition_pb2 as pa
 from oncelog.v1 import types_pb2
 from oncelog.wire import methods
+from oncelog_coordinator.core.groups.shard_table import GroupShardTable
 from oncelog_coordinator.core.offsets.lag import LagTable
-from oncelog_coordinator.core.offsets.offset_table import OffsetTable
 from oncelog_coordinator.shard.monotonic_wall_clock import SteadyClock
 from oncelog_coordinator.shard.shard import Shard
 from oncelog_runtime.metadata.cluster_view import ClusterView, ShardKey
@@ -105,9 +105,9 @@ class LagWatch:
     def _committed(self) -> Iterator[tuple[str, str, PartitionId, int]]:
         """Yields (group, topic, partition, committed offset) for every group here whose topic still exists."""
         for shard in list(self._shards.values()):
-            if not shard.is_serving or not isinstance(shard.life.table, OffsetTable):
+            if not shard.is_serving or not isinstance(shard.life.table, GroupShardTable):
                 continue
-            for group_id, group in shard.life.table.groups.items():
+            for group_id, group in shard.life.table.offsets.groups.items():
                 for partition, committed in group.offsets.items():
                     topic = self._view.topic_by_id(partition.topic_id)
                     if topic is not None:

@@ -15,7 +15,7 @@ from oncelog.wire import methods
 from oncelog.wire.wire_errors import to_detail
 from oncelog_coordinator.core.offsets import offset_commands as cmd
 from oncelog_coordinator.effects.markers import shard_owner_address
-from oncelog_coordinator.rpc import wire
+from oncelog_coordinator.rpc import group_wire, wire
 from oncelog_coordinator.rpc.shard_registry import NodeShards
 from oncelog_coordinator.rpc.transaction_service import register
 from oncelog_runtime.metadata.cluster_keys import KIND_GROUP, KIND_TXN
@@ -133,11 +133,14 @@ class OffsetService:
         """Describes one group; the description of an unknown group is empty."""
         shard = self._shards.group_shard(check_group_id(request.group_id))
         view = await shard.ask(cmd.DescribeGroup(request.group_id))
-        return co.DescribeGroupReply(
+        reply = co.DescribeGroupReply(
             group=wire.group_listing(view, self._shards.address, shard.number),
             offsets=map(wire.group_offset, view.offsets),
             pending=map(wire.pending_offsets, view.pending),
         )
+        if view.membership is not None:
+            group_wire.describe(reply, view.membership, self._shards.topic_names)
+        return reply
 
     async def delete_offsets(self, request: co.DeleteOffsetsRequest) -> co.DeleteOffsetsReply:
         """Removes offsets. Raises `UnstableOffsetCommitError` while an open transaction holds one of them."""

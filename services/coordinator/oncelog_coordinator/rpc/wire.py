@@ -9,6 +9,7 @@ from oncelog.errors import InvalidRequestError
 from oncelog.types import PartitionId
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import types_pb2
+from oncelog_coordinator.core.groups.group_commands import Membership
 from oncelog_coordinator.core.offsets.offset_commands import GroupView, Member
 from oncelog_coordinator.core.offsets.offset_records import CommittedOffset, OffsetValue, PendingOffsets
 from oncelog_coordinator.core.transactions import commands as cmd
@@ -111,13 +112,15 @@ def offset_entry(value: OffsetValue) -> co.OffsetEntry:
 
 def group_listing(view: GroupView, coordinator: str, shard: int) -> co.GroupListing:
     """Returns a group as shown in listings."""
+    membership = view.membership or Membership()
     return co.GroupListing(
         group_id=view.group_id,
         group_shard=shard,
-        state="EMPTY",
+        state=membership.state.value,
         offsets=len(view.offsets),
         open_transactions=len(view.pending),
         coordinator=coordinator,
+        members=len(membership.members),
     )
 
 

@@ -62,6 +62,7 @@ PLACES: Final[tuple[tuple[MethodSpec[Any, Any], Callable[[Any], Place]], ...]] =
     (methods.COMMIT_OFFSETS, _member),
     (methods.SEND_OFFSETS, _member),
     (methods.FETCH_OFFSETS, _group),
+    (methods.GROUP_HEARTBEAT, _group),
     (methods.DESCRIBE_GROUP, _group),
     (methods.DELETE_OFFSETS, _group),
 )

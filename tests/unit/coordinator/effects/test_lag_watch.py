@@ -13,8 +13,9 @@ from oncelog.types import Buffer, PartitionId
 from oncelog.v1 import partition_pb2 as pa
 from oncelog.wire import methods
 from oncelog.wire.wire_errors import to_detail
+from oncelog_coordinator.core.groups.shard_table import GroupShardTable
 from oncelog_coordinator.core.offsets.offset_records import CommittedOffset, OffsetValue
-from oncelog_coordinator.core.offsets.offset_table import Group, OffsetTable
+from oncelog_coordinator.core.offsets.offset_table import Group
 from oncelog_coordinator.effects.lag_watch import LagWatch
 from oncelog_runtime.metadata.cluster_keys import KIND_GROUP
 from oncelog_runtime.observability.metrics import Histogram
@@ -30,7 +31,7 @@ class World:
         self.now_ms = 1_000_000
         self.ends: dict[int, tuple[int, int]] = {}
         """Partition -> (last stable offset, end of data)."""
-        self.table = OffsetTable()
+        self.table = GroupShardTable()
         self.shard = SimpleNamespace(is_serving=True, life=SimpleNamespace(table=self.table))
         for address in (BROKER, OTHER_BROKER):
             self.transport.serve(address, methods.LIST_OFFSETS, self._list_offsets)
@@ -55,7 +56,7 @@ class World:
 
     def commit(self, group_id: str, partition: int, offset: int, topic_id: str = USER_TOPIC_ID) -> None:
         value = OffsetValue(topic_id, "user", partition, offset)
-        group = self.table.groups.setdefault(group_id, Group())
+        group = self.table.offsets.groups.setdefault(group_id, Group())
         group.offsets[PartitionId(topic_id, partition)] = CommittedOffset(group_id, value, 1)
 
     def look(self) -> None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from oncelog.errors import OncelogError
 from oncelog.types import PartitionId
 from oncelog_coordinator.core.decision import Command, Effect
+from oncelog_coordinator.core.groups.group_commands import Membership
 from oncelog_coordinator.core.offsets.offset_records import CommittedOffset, OffsetValue, PendingOffsets
 from oncelog_coordinator.core.transactions.commands import Tick, TxnName
 
@@ -98,6 +99,8 @@ class GroupView:
     group_id: str
     offsets: tuple[CommittedOffset, ...]
     pending: tuple[PendingOffsets, ...]
+    membership: Membership | None = None
+    """The members, as `core/groups` shows them; None from a table of offsets alone."""
 
 
 GroupCommand = (

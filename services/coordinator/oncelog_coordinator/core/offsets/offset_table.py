@@ -12,14 +12,14 @@ Late copies are refused by these rules (hole 13):
   commit wins.
 - commits of a transaction: the sequence per transaction and group; and every commit after the marker.
 
-Membership, assignment and heartbeats belong to the group core (not built yet); `require_member` is the hook for its
-check.
+Membership, assignment and heartbeats belong to `core/groups`; it says by `Members` who may commit what.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from oncelog.core.names import TOPIC_NAMES, is_partition_id, is_topic_name
 from oncelog.errors import (
@@ -30,6 +30,7 @@ from oncelog.errors import (
     OffsetMetadataTooLargeError,
     OncelogError,
     ProducerFencedError,
+    StaleMemberEpochError,
     TxnEndedError,
     UnstableOffsetCommitError,
 )
@@ -89,17 +90,37 @@ class Asked(Note):
     now_ms: int
 
 
-def _anybody(_: Member) -> None:
-    """Accepts every member, until groups have members."""
+class Members(Protocol):
+    """The interface of the core that knows the members of groups."""
+
+    def require_member(self, member: Member) -> None:
+        """Raises the named error unless this member may commit offsets of its group."""
+        ...
+
+    def refusal(self, member: Member, partition: PartitionId) -> OncelogError | None:
+        """Returns why a member that may commit may not commit for this partition; None = it may."""
+        ...
+
+
+class AnyMember:
+    """Accepts every member: for a table of offsets alone."""
+
+    def require_member(self, member: Member) -> None:
+        """Accepts it."""
+
+    def refusal(self, member: Member, partition: PartitionId) -> OncelogError | None:
+        """Finds nothing to refuse."""
+        del member, partition
+        return None
 
 
 class OffsetTable:
     """Holds all groups of one shard."""
 
-    def __init__(self, limits: Limits | None = None, require_member: Callable[[Member], None] = _anybody) -> None:
+    def __init__(self, limits: Limits | None = None, members: Members | None = None) -> None:
         self.limits = limits or Limits()
         self.groups: dict[str, Group] = {}
-        self._require_member = require_member
+        self._members = members or AnyMember()
         self._waiting: dict[str, PendingOffsets] = {}
         self._known_epochs: dict[int, int] = {}
         self._deadlines = Deadlines()
@@ -121,10 +142,10 @@ class OffsetTable:
             return self._delete(command)
         if isinstance(command, ListGroups):
             return Decision(
-                reply=tuple(self._view(group_id) for group_id in sorted(self.groups) if self._used(group_id))
+                reply=tuple(map(self.view, self.used())),
             )
         if isinstance(command, DescribeGroup):
-            return Decision(reply=self._view(command.group_id), confirm=True)
+            return Decision(reply=self.view(command.group_id), confirm=True)
         assert isinstance(command, Tick)
         return self._tick(now_ms)
 
@@ -154,10 +175,11 @@ class OffsetTable:
         for value in command.offsets:
             try:
                 self._check_value(value)
+                self._require_owner(command.member, value)
                 if not _is_repeat(group.offsets.get(value.id), value, writer):
                     records.append(CommittedOffset(command.member.group_id, value, order, writer, now_ms))
                     order += 1
-            except (OffsetMetadataTooLargeError, InvalidRequestError) as error:
+            except (OffsetMetadataTooLargeError, InvalidRequestError, StaleMemberEpochError) as error:
                 if command.all_or_nothing:
                     raise
                 failed.append(OffsetError(value, error))
@@ -182,7 +204,12 @@ class OffsetTable:
             raise InvalidRequestError("a member id is too long", limit=self.limits.member_id_max_bytes)
         if bool(member.member_id) != (member.member_epoch >= 0):
             raise InvalidRequestError("a simple group has no member id and epoch -1; a member has both")
-        self._require_member(member)
+        self._members.require_member(member)
+
+    def _require_owner(self, member: Member, value: OffsetValue) -> None:
+        refusal = self._members.refusal(member, value.id)
+        if refusal is not None:
+            raise refusal
 
     def _check_value(self, value: OffsetValue) -> None:
         if value.offset < 0 or not is_partition_id(value.topic_id, value.partition):
@@ -201,6 +228,7 @@ class OffsetTable:
         self._check_request(member, command.offsets)
         for value in command.offsets:
             self._check_value(value)
+            self._require_owner(member, value)
         if command.sequence < 1 or name.txn_no < 1:
             raise InvalidRequestError("transaction numbers and commit sequences begin at 1")
         group = self.groups.get(member.group_id, Group())
@@ -267,11 +295,21 @@ class OffsetTable:
         records = tuple(Tombstone(offset_key(command.group_id, partition)) for partition in gone)
         return Decision(reply=len(gone), records=records, confirm=True)
 
-    def _used(self, group_id: str) -> bool:
-        group = self.groups[group_id]
-        return bool(group.offsets or group.pending)
+    def used(self) -> list[str]:
+        """Returns the ids of all groups with an offset, committed or pending."""
+        return sorted(group_id for group_id, group in self.groups.items() if group.offsets or group.pending)
 
-    def _view(self, group_id: str) -> GroupView:
+    def expiry_of(self, group_id: str, before_ms: int) -> tuple[LogRecord, ...] | None:
+        """Returns the records that remove every offset of a group; None while a transaction holds one, or one was
+        committed after `before_ms`.
+        """
+        group = self.groups.get(group_id, Group())
+        if group.pending or any(offset.committed_ms > before_ms for offset in group.offsets.values()):
+            return None
+        return tuple(Tombstone(offset_key(group_id, partition)) for partition in sorted(group.offsets))
+
+    def view(self, group_id: str) -> GroupView:
+        """Returns a group as shown to operators."""
         group = self.groups.get(group_id, Group())
         return GroupView(
             group_id,

@@ -38,6 +38,8 @@ _BY_STATUS: Final[dict[grpc.StatusCode, tuple[C, ...]]] = {
         C.INVALID_TRANSACTION_TIMEOUT,
         C.UNSUPPORTED_COMPRESSION,
         C.INVALID_RECORD,
+        C.UNSUPPORTED_ASSIGNOR,
+        C.INVALID_REGULAR_EXPRESSION,
         C.MISDIRECTED_BATCH,
     ),
     grpc.StatusCode.FAILED_PRECONDITION: (
@@ -59,6 +61,10 @@ _BY_STATUS: Final[dict[grpc.StatusCode, tuple[C, ...]]] = {
         C.PRODUCER_FENCED,
         C.INELIGIBLE_REPLICA,
         C.FENCED_MEMBER_EPOCH,
+        C.FENCED_INSTANCE_ID,
+        C.STALE_MEMBER_EPOCH,
+        C.NON_EMPTY_GROUP,
+        C.GROUP_SUBSCRIBED_TO_TOPIC,
         C.TXN_ENDED,
         C.UNKNOWN_PARTICIPANT,
         C.WRONG_CLUSTER,
@@ -78,6 +84,7 @@ _BY_STATUS: Final[dict[grpc.StatusCode, tuple[C, ...]]] = {
         C.STORAGE_ERROR,
         C.OFFSET_NOT_AVAILABLE,
         C.UNSTABLE_OFFSET_COMMIT,
+        C.UNRELEASED_INSTANCE_ID,
         C.METADATA_UNAVAILABLE,
         C.NETWORK_ERROR,
         C.CLUSTER_UNREACHABLE,
@@ -98,6 +105,7 @@ _BY_STATUS: Final[dict[grpc.StatusCode, tuple[C, ...]]] = {
     grpc.StatusCode.DEADLINE_EXCEEDED: (C.REQUEST_TIMED_OUT, C.DELIVERY_TIMED_OUT),
     grpc.StatusCode.RESOURCE_EXHAUSTED: (
         *(C.RESOURCE_EXHAUSTED, C.ID_SPACE_EXHAUSTED, C.BUFFER_EXHAUSTED, C.THROTTLING_QUOTA_EXCEEDED),
+        C.GROUP_MAX_SIZE_REACHED,
     ),
     grpc.StatusCode.PERMISSION_DENIED: (
         C.TOPIC_AUTHORIZATION_FAILED,

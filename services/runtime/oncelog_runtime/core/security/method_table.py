@@ -198,6 +198,12 @@ def _send_offsets(request: Any) -> Iterator[Alternatives]:
         yield _one(_O.READ, _R.TOPIC, item.topic_id, by_id=True)
 
 
+def _group_heartbeat(request: Any) -> Iterator[Alternatives]:
+    yield _one(_O.READ, _R.GROUP, request.group_id)
+    for topic in request.subscription.topics:
+        yield _one(_O.DESCRIBE, _R.TOPIC, topic)
+
+
 def _delete_offsets(request: Any) -> Iterator[Alternatives]:
     yield _one(_O.DELETE, _R.GROUP, request.group_id)
     for item in request.partitions:
@@ -250,6 +256,14 @@ def _described_group(_request: Any, reply: Any, access: Access) -> None:
     _keep(reply.offsets, lambda item: _sees_topic(access, item.offset.topic_id))
     for pending in reply.pending:
         _keep(pending.offsets, lambda item: _sees_topic(access, item.topic_id))
+    for member in reply.members:
+        for topics in (member.assigned, member.revoking, member.target):
+            _keep(topics, lambda item: _sees_topic(access, item.topic_id))
+        _keep(member.topics, lambda topic: access.allows(_O.DESCRIBE, _R.TOPIC, topic))
+
+
+def _assignment(_request: Any, reply: Any, access: Access) -> None:
+    _keep(reply.assignment.topics, lambda item: _sees_topic(access, item.topic_id))
 
 
 def _transactions(_request: Any, reply: Any, access: Access) -> None:
@@ -334,6 +348,7 @@ TABLE: Final[dict[str, Row]] = {
     "Coordinator.CommitOffsets": Row(_commit_offsets, Each("offsets", _O.READ, "errors", errors_only=True)),
     "Coordinator.FetchOffsets": Row(_group(_O.DESCRIBE), hides=_fetched_offsets),
     "Coordinator.SendOffsets": Row(_send_offsets),
+    "Coordinator.GroupHeartbeat": Row(_group_heartbeat, hides=_assignment),
     "Coordinator.WriteGroupMarkers": _SERVICES,
     "Coordinator.ListTransactions": Row(hides=_transactions),
     "Coordinator.DescribeTransaction": Row(_transactional_id(_O.DESCRIBE), hides=_described_transaction),

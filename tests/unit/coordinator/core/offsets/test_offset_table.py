@@ -22,7 +22,7 @@ from oncelog_coordinator.core.offsets.offset_commands import (
     SendOffsets,
 )
 from oncelog_coordinator.core.offsets.offset_records import OffsetValue
-from oncelog_coordinator.core.offsets.offset_table import OffsetTable
+from oncelog_coordinator.core.offsets.offset_table import AnyMember, OffsetTable
 from oncelog_coordinator.core.transactions.commands import Tick, TxnName
 
 TOPIC = "b" * 32
@@ -183,10 +183,11 @@ def test_too_many_offsets_at_once() -> None:
 
 
 def test_groups_ask_somebody_who_is_a_member() -> None:
-    def nobody(member: Member) -> None:
-        raise errors.UnknownMemberError(member_id=member.member_id)
+    class Nobody(AnyMember):
+        def require_member(self, member: Member) -> None:
+            raise errors.UnknownMemberError(member_id=member.member_id)
 
-    table = OffsetTable(require_member=nobody)
+    table = OffsetTable(members=Nobody())
     with pytest.raises(errors.UnknownMemberError):
         table.decide(CommitOffsets(Member("g", "m", 1), 1, (value(0, 1),)), 0)
 

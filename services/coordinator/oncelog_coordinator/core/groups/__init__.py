@@ -1,0 +1,1 @@
+"""Membership of consumer groups: who is in a group, and which member reads which partition. Pure."""

@@ -1,0 +1,130 @@
+"""The commands and answers about members of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from oncelog.types import PartitionId
+from oncelog_coordinator.core.decision import Command, Effect, Note
+from oncelog_coordinator.core.groups.group_records import GroupRecord, Identity, MemberRecord, Subscription
+from oncelog_coordinator.core.groups.states import GroupState
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """The cluster's topics, as this process last saw them. `metadata`: (restored at, revision); see `is_older_than`."""
+
+    metadata: tuple[int, int]
+    topic_ids: Mapping[str, str]
+    """Name -> topic id; topics of the cluster itself are left out."""
+    partitions: Mapping[str, int]
+    """Topic id -> number of partitions."""
+    racks: Mapping[PartitionId, frozenset[str]] = field(default_factory=dict)
+
+    def is_older_than(self, metadata: tuple[int, int]) -> bool:
+        """True when a group was assigned from newer metadata. After a restore of etcd, revisions begin again."""
+        return self.metadata[0] == metadata[0] and self.metadata[1] < metadata[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """The first subscription of a member, or a changed one; `identity` counts only with the join."""
+
+    subscription: Subscription
+    identity: Identity = field(default_factory=Identity)
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat(Command["HeartbeatReply"]):
+    """A member joins (epoch 0), goes on, or leaves (-1; static members may be away with -2)."""
+
+    group_id: str
+    member_id: str
+    epoch: int
+    received: int = 0
+    applied: int = 0
+    join: Join | None = None
+
+
+class HeartbeatReply(NamedTuple):
+    """The answer to a heartbeat. `assigned` None: the assignment that the member has received still holds.
+
+    `is_settled`: there is nothing for the member to do, so the answer may wait for news.
+    """
+
+    epoch: int
+    number: int = 0
+    assigned: tuple[PartitionId, ...] | None = None
+    is_settled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SeeTopics(Command[None]):
+    """Tells the shard which topics there are."""
+
+    topology: Topology
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsSeen(Note):
+    """Note: the topics of the cluster."""
+
+    topology: Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Heard(Note):
+    """Note: a heartbeat of this member came at `now_ms`."""
+
+    group_id: str
+    member_id: str
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned(Note):
+    """Note: the assignment of this group was computed at `now_ms`, from the topics that were known then."""
+
+    group_id: str
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compared(Note):
+    """Note: the group was compared with the topics that are known now, and they are those of its assignment."""
+
+    group_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class LookedAtGroups(Note):
+    """Note: a `Tick` looked at these groups at `now_ms`."""
+
+    group_ids: tuple[str, ...]
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed(Note):
+    """Note: an append that proves the ownership was begun at `now_ms`."""
+
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupNews(Effect):
+    """Effect: heartbeats of these members that wait for news are looked at again; None = of all members."""
+
+    group_id: str
+    member_ids: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """The members of a group, as shown to operators."""
+
+    state: GroupState = GroupState.EMPTY
+    record: GroupRecord = field(default_factory=lambda: GroupRecord(""))
+    members: tuple[MemberRecord, ...] = ()

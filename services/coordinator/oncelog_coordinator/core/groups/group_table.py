@@ -1,0 +1,420 @@
+"""The members of all groups of one shard: a pure core of the same shape as `transactions.transaction_table`.
+
+Rule 1: group epoch >= assignment epoch >= member epoch. The group's epoch rises when members, subscriptions or topics
+        change; the assignment is computed for it, at most once per `group_assignment_interval_ms`; each member comes to it
+        on its own (`reconcile`).
+Rule 2: when a member was last heard of is volatile. After a fail-over every session begins again, so a new owner ends no
+        membership that its predecessor's clock would not have ended.
+Rule 3: a heartbeat that changes nothing is answered without an append, but for one in `group_confirm_ms`: so a deposed owner,
+        whose appends are refused, keeps no member for longer than that, which is less than a session.
+Rule 4: an assignment is computed only from metadata as new as that of the one before: a new owner of the shard whose view of
+        the cluster lags behind takes no topic from its readers.
+Rule 5: an offset is committed for a partition by the member that owns it, in an epoch from the partition's own to the member's
+        (KIP-1251). While a group has members, only they commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Final
+
+from oncelog.errors import (
+    CoordinatorLoadInProgressError,
+    FencedMemberEpochError,
+    NonEmptyGroupError,
+    OncelogError,
+    PolicyViolationError,
+    ResourceExhaustedError,
+    StaleMemberEpochError,
+)
+from oncelog.types import PartitionId
+from oncelog_coordinator.core.decision import Decision, Effect, LogRecord, Note
+from oncelog_coordinator.core.groups import assignment, membership
+from oncelog_coordinator.core.groups.group import Draft, Group
+from oncelog_coordinator.core.groups.group_commands import (
+    Assigned,
+    Compared,
+    Confirmed,
+    GroupNews,
+    Heard,
+    Heartbeat,
+    HeartbeatReply,
+    LookedAtGroups,
+    Membership,
+    SeeTopics,
+    TopicsSeen,
+)
+from oncelog_coordinator.core.groups.group_records import (
+    GroupRecord,
+    MemberRecord,
+    MembershipRecord,
+    decode_membership_record,
+    parse_membership_key,
+)
+from oncelog_coordinator.core.groups.reconcile import Shown, reconciled
+from oncelog_coordinator.core.groups.states import MemberState
+from oncelog_coordinator.core.groups.subscriptions import Meanings
+from oncelog_coordinator.core.groups.timeouts import ended_by_time, ends_ms, forgotten_by_time, next_due_ms
+from oncelog_coordinator.core.limits import Limits
+from oncelog_coordinator.core.offsets.offset_commands import Member
+from oncelog_coordinator.core.transactions.commands import Tick
+from oncelog_coordinator.core.transactions.records import Tombstone
+from oncelog_coordinator.core.transactions.timeouts import Deadlines
+
+_TICK_BYTES: Final = 1 << 20
+"""A `Tick` looks at no further groups once its records are about this large."""
+Expire = Callable[[str, int], tuple[LogRecord, ...] | None]
+"""`expire(group_id, before_ms)`: the records that remove the group's offsets; None while they have to stay."""
+
+
+def _no_offsets(_group_id: str, _before_ms: int) -> tuple[LogRecord, ...]:
+    return ()
+
+
+class GroupTable:
+    """Holds the members of all groups of one shard."""
+
+    def __init__(self, limits: Limits | None = None, expire: Expire = _no_offsets) -> None:
+        self.limits = limits or Limits()
+        self.groups: dict[str, Group] = {}
+        self._expire = expire
+        self._meanings: Meanings | None = None
+        self._deadlines = Deadlines()
+        self._confirmed_ms = 0
+        self._believes_from_ms = 0
+
+    # ------------------------------------------------------------ reading
+
+    def decide(self, command: Heartbeat | SeeTopics | Tick, now_ms: int) -> Decision:
+        """Decides about a command. Raises `OncelogError` to refuse it."""
+        if isinstance(command, Heartbeat):
+            return self._heartbeat(command, now_ms)
+        if isinstance(command, SeeTopics):
+            return Decision(notes=(TopicsSeen(command.topology),))
+        return self._tick(now_ms)
+
+    def pending(self, now_ms: int) -> tuple[Effect, ...]:
+        """Returns no effects: members come by themselves, and a `Tick` ends the sessions of those that do not."""
+        del now_ms
+        return ()
+
+    def next_deadline_ms(self) -> int | None:
+        """Returns the earliest time at which a `Tick` may find something to do; None = never."""
+        return self._deadlines.next_ms
+
+    def has_members(self, group_id: str) -> bool:
+        """True while the group has members, also static ones that are away."""
+        group = self.groups.get(group_id)
+        return group is not None and bool(group.members)
+
+    def reads_topic(self, group_id: str, topic_id: str) -> bool:
+        """True while a member of the group subscribes to the topic."""
+        group = self.groups.get(group_id)
+        return group is not None and bool(group.members) and topic_id in group.record.topics
+
+    def view(self, group_id: str) -> Membership:
+        """Returns the members as shown to operators."""
+        group = self.groups.get(group_id)
+        if group is None:
+            return Membership()
+        members = tuple(sorted(group.members.values(), key=lambda member: member.order))
+        return Membership(group.state(), group.record, members)
+
+    # ------------------------------------------------------------ fences of commits
+
+    def require_member(self, member: Member) -> None:
+        """Raises the named error unless this member may commit offsets of the group (rule 5)."""
+        group = self.groups.get(member.group_id)
+        if not member.member_id:
+            if group is not None and group.members:
+                raise NonEmptyGroupError(
+                    "the group has members, and only they commit its offsets: stop them first, or use another group id",
+                    group=member.group_id,
+                    members=len(group.members),
+                )
+            return
+        found = membership.require_member(Draft(group or Group(GroupRecord(member.group_id))), member.member_id)
+        if found.is_away or member.member_epoch > found.epoch:
+            raise FencedMemberEpochError(
+                "the member's epoch is not the one that the group knows: nothing was committed",
+                member_epoch=member.member_epoch,
+                current_epoch=found.epoch,
+            )
+
+    def refusal(self, member: Member, partition: PartitionId) -> OncelogError | None:
+        """Returns why a member that may commit may not commit for this partition; None = it may."""
+        if not member.member_id:
+            return None
+        found = self.groups[member.group_id].members[member.member_id]
+        owned_since = found.assigned.get(partition, found.revoking.get(partition))
+        if owned_since is not None and owned_since <= member.member_epoch:
+            return None
+        return StaleMemberEpochError(
+            "the member does not own this partition (in this epoch): its new owner goes on from the offset that was "
+            "committed before, so leave it alone",
+            topic_id=partition.topic_id,
+            partition=partition.partition,
+            member_epoch=member.member_epoch,
+            owned_since_epoch=-1 if owned_since is None else owned_since,
+        )
+
+    # ------------------------------------------------------------ heartbeats
+
+    def _heartbeat(self, command: Heartbeat, now_ms: int) -> Decision:
+        draft = Draft(self._group(command.group_id, command.epoch == 0))
+        membership.take(draft, command, now_ms, self.limits)
+        notes = self._assigned(draft, now_ms)
+        member = draft.find(command.member_id)
+        if member is None or member.is_away:
+            draft.record = _emptied(draft, now_ms)
+            return self._decided(draft, now_ms, HeartbeatReply(command.epoch), notes)
+        if command.join is not None:
+            self._require_room(draft)
+        shown = Shown(command.epoch, command.applied) if command.epoch > 0 else Shown()
+        member = reconciled(member, draft.record.assignment_epoch, shown, self._is_free(draft, member))
+        draft.put(member)
+        notes += (Heard(command.group_id, command.member_id, now_ms),)
+        return self._decided(draft, now_ms, self._reply(command, member), notes)
+
+    def _group(self, group_id: str, is_join: bool) -> Group:
+        group = self.groups.get(group_id)
+        if is_join and self._meanings is None:
+            raise CoordinatorLoadInProgressError("the shard does not know the topics yet", retry_after_ms=100)
+        if is_join and group is None and len(self.groups) >= self.limits.max_groups:
+            raise ResourceExhaustedError("too many groups with members in this shard", limit=self.limits.max_groups)
+        return group or Group(GroupRecord(group_id))
+
+    @staticmethod
+    def _is_free(draft: Draft, member: MemberRecord) -> Callable[[PartitionId], bool]:
+        return lambda partition: draft.owner(partition) in ("", member.member_id)
+
+    @staticmethod
+    def _reply(command: Heartbeat, member: MemberRecord) -> HeartbeatReply:
+        if command.epoch > 0 and command.received == member.number:
+            return HeartbeatReply(member.epoch, member.number, None, is_settled=command.epoch == member.epoch)
+        return HeartbeatReply(member.epoch, member.number, tuple(sorted(member.assigned)))
+
+    def _assigned(self, draft: Draft, now_ms: int) -> tuple[Note, ...]:
+        """Computes the assignment when it is due; the note says so."""
+        if self._meanings is None or not draft.has_members() or self._lags(draft, now_ms):
+            return ()
+        assignment.notice_topics(draft, self._meanings)
+        group_id = draft.record.group_id
+        if not assignment.is_due(draft, now_ms, self.limits.group_assignment_interval_ms):
+            new = (
+                draft.group.seen is not self._meanings.topology and draft.record.epoch == draft.record.assignment_epoch
+            )
+            return (Compared(group_id),) if new else ()
+        assignment.compute(draft, self._meanings)
+        for member in draft.members():
+            if member.is_away:
+                draft.put(reconciled(member, draft.record.assignment_epoch, Shown(), lambda _: False))
+        return (Assigned(group_id, now_ms),)
+
+    def _lags(self, draft: Draft, now_ms: int) -> bool:
+        """True while this process knows older topics than the last assignment was made from; not for long (rule 4)."""
+        assert self._meanings is not None
+        return now_ms < self._believes_from_ms and self._meanings.topology.is_older_than(draft.record.metadata)
+
+    def _require_room(self, draft: Draft) -> None:
+        """Raises when the subscribed topics have more partitions than an assignment may have."""
+        assert self._meanings is not None
+        wanted = sum(self._meanings.partitions_of(draft.members()).values())
+        if wanted > self.limits.group_max_partitions:
+            raise PolicyViolationError(
+                "the group would read too many partitions: subscribe to fewer topics",
+                partitions=wanted,
+                limit=self.limits.group_max_partitions,
+            )
+
+    def _decided(self, draft: Draft, now_ms: int, reply: HeartbeatReply, notes: tuple[Note, ...] = ()) -> Decision:
+        records = draft.records()
+        confirm = not records and now_ms - self._confirmed_ms >= self.limits.group_confirm_ms
+        if confirm or records:
+            notes += (Confirmed(now_ms),)
+        return Decision(reply=reply, records=records, notes=notes, effects=tuple(_news(draft)), confirm=confirm)
+
+    # ------------------------------------------------------------ time
+
+    def _tick(self, now_ms: int) -> Decision:
+        """Looks at the groups that are due; what one append cannot hold waits for the next `Tick`."""
+        looked: list[str] = []
+        records: list[LogRecord] = []
+        notes: list[Note] = []
+        effects: list[Effect] = []
+        size = 0
+        for group_id in self._deadlines.due(now_ms, self.limits.expire_per_tick):
+            decision = self._look_at(group_id, now_ms)
+            records += decision.records
+            notes += decision.notes
+            effects += decision.effects
+            looked.append(group_id)
+            size += sum(map(_bytes, decision.records))
+            if size > _TICK_BYTES:
+                break
+        notes.append(LookedAtGroups(tuple(looked), now_ms))
+        return Decision(records=tuple(records), notes=tuple(notes), effects=tuple(effects))
+
+    def _look_at(self, group_id: str, now_ms: int) -> Decision:
+        group = self.groups.get(group_id)
+        if group is None:
+            return Decision()
+        draft = Draft(group)
+        for member in ended_by_time(group, now_ms, self.limits):
+            draft.end(member, now_ms)
+            draft.raise_epoch()
+        for member in forgotten_by_time(group, now_ms, self.limits):
+            draft.forget(member)
+        draft.record = _emptied(draft, now_ms)
+        gone = self._expired(draft, now_ms)
+        if gone is not None:
+            return Decision(records=gone)
+        notes = self._assigned(draft, now_ms)
+        return Decision(records=draft.records(), notes=notes, effects=tuple(_news(draft)))
+
+    def _expired(self, draft: Draft, now_ms: int) -> tuple[LogRecord, ...] | None:
+        """Returns the records that remove the group, its ids and its offsets; None while it has to stay."""
+        emptied_ms, retention_ms = draft.record.emptied_ms, self.limits.group_retention_ms
+        if not emptied_ms or now_ms - emptied_ms < retention_ms:
+            return None
+        offsets = self._expire(draft.record.group_id, now_ms - retention_ms)
+        if offsets is None:
+            return None
+        group = draft.group
+        ids = [Tombstone(member.key) for member in (*group.members.values(), *group.left.values())]
+        return (*offsets, *ids, Tombstone(group.record.key))
+
+    # ------------------------------------------------------------ writing
+
+    @staticmethod
+    def knows_key(key: str) -> bool:
+        """True for the key of a record of this core."""
+        return parse_membership_key(key) is not None
+
+    @staticmethod
+    def decode(key: str, value: bytes | None) -> MembershipRecord:
+        """Decodes a record of the log, for `apply`."""
+        return decode_membership_record(key, value)
+
+    def loaded(self, now_ms: int) -> None:
+        """Begins every session again when the replay is complete."""
+        self._believes_from_ms = now_ms + self.limits.metadata_lag_max_ms
+        for group_id, group in self.groups.items():
+            for member_id in group.members:
+                group.heard(member_id, now_ms)
+            self._watch(group_id)
+
+    def apply(self, record: LogRecord | Note) -> None:
+        """Applies a record, from `decide` or from the log, or a note."""
+        if isinstance(record, GroupRecord):
+            self._known(record.group_id).record = record
+            self._watch_group(record)
+        elif isinstance(record, MemberRecord):
+            self._apply_member(record)
+        elif isinstance(record, Tombstone):
+            self._apply_tombstone(record.key)
+        elif isinstance(record, TopicsSeen):
+            self._meanings = Meanings(record.topology)
+            self._notice_topics()
+        else:
+            self._apply_note(record)
+
+    def _apply_note(self, note: LogRecord | Note) -> None:
+        if isinstance(note, Heard):
+            group = self._known(note.group_id)
+            group.heard(note.member_id, note.now_ms)
+            if (member := group.members.get(note.member_id)) is not None:
+                self._deadlines.watch(note.group_id, ends_ms(group, member, self.limits))
+        elif isinstance(note, Assigned):
+            assert self._meanings is not None, "an assignment needs topics"
+            group = self._known(note.group_id)
+            group.assigned_ms, group.seen = note.now_ms, self._meanings.topology
+        elif isinstance(note, Compared):
+            assert self._meanings is not None, "topics were compared with"
+            self._known(note.group_id).seen = self._meanings.topology
+        elif isinstance(note, Confirmed):
+            self._confirmed_ms = note.now_ms
+        else:
+            assert isinstance(note, LookedAtGroups), f"unknown note {note!r}"
+            self._deadlines.looked(note.group_ids, note.now_ms)
+            for group_id in note.group_ids:
+                self._watch(group_id, since_ms=note.now_ms)
+
+    def _apply_member(self, record: MemberRecord) -> None:
+        group = self._known(record.group_id)
+        group.put(record)
+        if record.state is MemberState.LEFT:
+            crowded = len(group.left) > self.limits.max_left_members
+            due_ms = 0 if crowded else record.left_ms + self.limits.group_forget_member_ms
+            self._deadlines.watch(record.group_id, due_ms)
+
+    def _apply_tombstone(self, key: str) -> None:
+        parsed = parse_membership_key(key)
+        assert parsed is not None, f"{key} is another core's"
+        slot, group_id = parsed
+        group = self._known(group_id)
+        group.drop(slot)
+        if group.is_gone:
+            del self.groups[group_id]
+
+    def _notice_topics(self) -> None:
+        """Has a `Tick` look at every group that has members: its topics may have changed."""
+        for group_id, group in self.groups.items():
+            if group.members:
+                self._deadlines.watch(group_id, 0)
+
+    def _known(self, group_id: str) -> Group:
+        return self.groups.setdefault(group_id, Group(GroupRecord(group_id)))
+
+    def _watch(self, group_id: str, since_ms: int = -1) -> None:
+        """Notes when to look at the group; after a look at `since_ms` that is not at once."""
+        group = self.groups.get(group_id)
+        due_ms = None if group is None else next_due_ms(group, self.limits)
+        if due_ms is not None:
+            pause_ms = self.limits.group_assignment_interval_ms
+            self._deadlines.watch(group_id, max(due_ms, since_ms + pause_ms) if since_ms >= 0 else due_ms)
+
+    def _watch_group(self, record: GroupRecord) -> None:
+        if record.epoch > record.assignment_epoch:
+            due_ms = self._known(record.group_id).assigned_ms + self.limits.group_assignment_interval_ms
+            self._deadlines.watch(record.group_id, due_ms)
+        if record.emptied_ms:
+            self._deadlines.watch(record.group_id, record.emptied_ms + self.limits.group_retention_ms)
+
+    # ------------------------------------------------------------ checking
+
+    def check(self) -> None:
+        """Asserts every invariant."""
+        for group_id, group in self.groups.items():
+            assert group.record.group_id == group_id
+            group.check()
+        if any(group.members for group in self.groups.values()):
+            assert self._deadlines.next_ms is not None, "members are there, and no time-out is"
+
+
+def _bytes(record: LogRecord) -> int:
+    """Returns about how many bytes a record has."""
+    if not isinstance(record, MemberRecord):
+        return 200
+    return record.size() + 40 * (len(record.assigned) + len(record.revoking) + len(record.target))
+
+
+def _emptied(draft: Draft, now_ms: int) -> GroupRecord:
+    """Returns the group's record with the time at which the last member left."""
+    if draft.record.slots == 0 or any(draft.members()) or draft.record.emptied_ms:
+        return draft.record
+    return replace(draft.record, emptied_ms=max(now_ms, 1), assignment_epoch=draft.record.epoch, topics={})
+
+
+def _news(draft: Draft) -> Iterator[GroupNews]:
+    """Yields whom the decision concerns, besides the member whose heartbeat it was."""
+    group_id = draft.record.group_id
+    if draft.record.assignment_epoch != draft.group.record.assignment_epoch:
+        yield GroupNews(group_id)
+        return
+    freed = draft.freed()
+    if freed:
+        waiting = tuple(m.member_id for m in draft.members() if freed & m.target)
+        if waiting:
+            yield GroupNews(group_id, waiting)

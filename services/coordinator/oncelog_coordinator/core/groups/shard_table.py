@@ -1,0 +1,128 @@
+"""The core of a group shard: the members of its groups and their committed offsets, with one log and one clock.
+
+Rule 1: while a group has members, only its members commit, each for the partitions that it owns. Without members the group
+        is a simple one, and the last commit counts.
+Rule 2: offsets are not deleted under members that read them.
+Rule 3: a group that had members and has none is removed with its offsets after `group_retention_ms`, unless an offset was
+        committed since or an open transaction holds one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from oncelog.errors import GroupSubscribedToTopicError, NonEmptyGroupError
+from oncelog_coordinator.core.decision import Decision, Effect, LogRecord, Note
+from oncelog_coordinator.core.groups.group_commands import (
+    Assigned,
+    Compared,
+    Confirmed,
+    Heard,
+    Heartbeat,
+    LookedAtGroups,
+    SeeTopics,
+    TopicsSeen,
+)
+from oncelog_coordinator.core.groups.group_records import GroupRecord, MemberRecord, MembershipRecord
+from oncelog_coordinator.core.groups.group_table import GroupTable
+from oncelog_coordinator.core.limits import Limits
+from oncelog_coordinator.core.offsets.offset_commands import DeleteOffsets, DescribeGroup, GroupCommand, ListGroups
+from oncelog_coordinator.core.offsets.offset_records import GroupLogRecord
+from oncelog_coordinator.core.offsets.offset_table import OffsetTable
+from oncelog_coordinator.core.transactions.commands import Tick
+from oncelog_coordinator.core.transactions.records import Tombstone
+
+_MEMBERSHIP = (GroupRecord, MemberRecord, TopicsSeen, Heard, Assigned, Compared, Confirmed, LookedAtGroups)
+
+
+class GroupShardTable:
+    """Holds all groups of one shard."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.limits = limits or Limits()
+        self.groups = GroupTable(self.limits, self._expire)
+        self.offsets = OffsetTable(self.limits, self.groups)
+
+    # ------------------------------------------------------------ reading
+
+    def decide(self, command: GroupCommand | Heartbeat | SeeTopics, now_ms: int) -> Decision:
+        """Decides about a command. Raises `OncelogError` to refuse it."""
+        if isinstance(command, Heartbeat | SeeTopics):
+            return self.groups.decide(command, now_ms)
+        if isinstance(command, Tick):
+            return self._tick(command, now_ms)
+        if isinstance(command, ListGroups):
+            return self._list()
+        if isinstance(command, DescribeGroup):
+            view = self.offsets.view(command.group_id)
+            return Decision(reply=replace(view, membership=self.groups.view(command.group_id)), confirm=True)
+        if isinstance(command, DeleteOffsets):
+            self._require_deletable(command)
+        return self.offsets.decide(command, now_ms)
+
+    def pending(self, now_ms: int) -> tuple[Effect, ...]:
+        """Returns the effects to resume after a replay."""
+        return (*self.offsets.pending(now_ms), *self.groups.pending(now_ms))
+
+    def next_deadline_ms(self) -> int | None:
+        """Returns the earliest time at which a `Tick` may find something to do; None = never."""
+        due = (self.offsets.next_deadline_ms(), self.groups.next_deadline_ms())
+        return min((one for one in due if one is not None), default=None)
+
+    def _tick(self, command: Tick, now_ms: int) -> Decision:
+        first, second = self.offsets.decide(command, now_ms), self.groups.decide(command, now_ms)
+        return Decision(
+            records=(*first.records, *second.records),
+            notes=(*first.notes, *second.notes),
+            effects=(*first.effects, *second.effects),
+        )
+
+    def _list(self) -> Decision:
+        """Lists the groups with members or offsets."""
+        ids = {*self.offsets.used(), *(name for name, group in self.groups.groups.items() if group.record.slots)}
+        views = (replace(self.offsets.view(name), membership=self.groups.view(name)) for name in sorted(ids))
+        return Decision(reply=tuple(views))
+
+    def _require_deletable(self, command: DeleteOffsets) -> None:
+        if not self.groups.has_members(command.group_id):
+            return
+        if command.partitions is None:
+            raise NonEmptyGroupError(
+                "the group has members that read on from these offsets: stop them first", group=command.group_id
+            )
+        for partition in command.partitions:
+            if self.groups.reads_topic(command.group_id, partition.topic_id):
+                raise GroupSubscribedToTopicError(
+                    "members of the group read this topic: stop them first, or have them subscribe to others",
+                    group=command.group_id,
+                    topic_id=partition.topic_id,
+                )
+
+    def _expire(self, group_id: str, before_ms: int) -> tuple[LogRecord, ...] | None:
+        return self.offsets.expiry_of(group_id, before_ms)
+
+    # ------------------------------------------------------------ writing
+
+    def decode(self, key: str, value: bytes | None) -> GroupLogRecord | MembershipRecord:
+        """Decodes a record of the log, for `apply`."""
+        return self.groups.decode(key, value) if self.groups.knows_key(key) else self.offsets.decode(key, value)
+
+    def loaded(self, now_ms: int) -> None:
+        """Sets the deadlines when the replay is complete."""
+        self.offsets.loaded(now_ms)
+        self.groups.loaded(now_ms)
+
+    def apply(self, record: LogRecord | Note) -> None:
+        """Applies a record, from `decide` or from the log, or a note."""
+        of_groups = isinstance(record, _MEMBERSHIP) or (
+            isinstance(record, Tombstone) and self.groups.knows_key(record.key)
+        )
+        if of_groups:
+            self.groups.apply(record)
+        else:
+            self.offsets.apply(record)
+
+    def check(self) -> None:
+        """Asserts every invariant."""
+        self.offsets.check()
+        self.groups.check()

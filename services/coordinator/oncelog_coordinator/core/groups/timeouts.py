@@ -1,0 +1,55 @@
+"""Decides when a membership, or a group without members, runs out of time.
+
+Rule 1: a member that was not heard of for `group_session_timeout_ms` has left, and so has one that takes longer than its
+        rebalance time-out to let partitions go: the others wait no longer.
+Rule 2: these clocks are volatile, so a fail-over begins them again: a time-out may come late, and never early.
+Rule 3: the id of an ended membership is kept for `group_forget_member_ms`, longer than any copy of its join can be under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from oncelog_coordinator.core.groups.group import Group
+from oncelog_coordinator.core.groups.group_records import MemberRecord
+from oncelog_coordinator.core.limits import Limits
+
+
+def ends_ms(group: Group, member: MemberRecord, limits: Limits) -> int:
+    """Returns when the membership ends unless something is heard or let go."""
+    silent_ms = group.heard_ms.get(member.member_id, 0) + limits.group_session_timeout_ms
+    since_ms = group.revoking_since_ms.get(member.member_id)
+    if since_ms is None:
+        return silent_ms
+    timeout_ms = member.subscription.rebalance_timeout_ms or limits.default_rebalance_timeout_ms
+    return min(silent_ms, since_ms + timeout_ms)
+
+
+def ended_by_time(group: Group, now_ms: int, limits: Limits) -> Iterator[MemberRecord]:
+    """Yields the members whose time is up."""
+    for member in group.members.values():
+        if ends_ms(group, member, limits) <= now_ms:
+            yield member
+
+
+def forgotten_by_time(group: Group, now_ms: int, limits: Limits) -> Iterator[MemberRecord]:
+    """Yields the ended memberships whose ids need not be kept; of very many, also the oldest ones."""
+    oldest_first = sorted(group.left.values(), key=lambda member: (member.left_ms, member.slot))
+    too_many = len(oldest_first) - limits.max_left_members
+    for at, member in enumerate(oldest_first):
+        if at < too_many or now_ms - member.left_ms >= limits.group_forget_member_ms:
+            yield member
+
+
+def next_due_ms(group: Group, limits: Limits) -> int | None:
+    """Returns when something of the group is due; None = never."""
+    due = [ends_ms(group, member, limits) for member in group.members.values()]
+    if group.left:
+        oldest_ms = min(member.left_ms for member in group.left.values())
+        due.append(oldest_ms + (0 if len(group.left) > limits.max_left_members else limits.group_forget_member_ms))
+    record = group.record
+    if group.members and record.epoch > record.assignment_epoch:
+        due.append(group.assigned_ms + limits.group_assignment_interval_ms)
+    if record.emptied_ms:
+        due.append(record.emptied_ms + limits.group_retention_ms)
+    return min(due, default=None)

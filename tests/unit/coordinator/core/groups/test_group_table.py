@@ -1,0 +1,368 @@
+"""The members of a shard's groups: epochs, fences of commits, news, and a fail-over that nobody notices."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oncelog import errors
+from oncelog.types import PartitionId
+from oncelog_coordinator.core.groups.group_commands import GroupNews, Heartbeat, Join
+from oncelog_coordinator.core.groups.group_records import Subscription
+from oncelog_coordinator.core.groups.states import GroupState
+from oncelog_coordinator.core.limits import Limits
+from oncelog_coordinator.core.offsets.offset_commands import CommitOffsets, FetchOffsets, Member, SendOffsets
+from oncelog_coordinator.core.offsets.offset_records import OffsetValue
+from oncelog_coordinator.core.transactions.commands import TxnName
+from tests.unit.coordinator.group_driver import GROUP, Groups, Reader, part, settle
+
+ALL = {part("t", number) for number in range(4)}
+
+
+def value(partition: PartitionId, offset: int) -> OffsetValue:
+    return OffsetValue(partition.topic_id, "t", partition.partition, offset)
+
+
+def commit(reader: Reader, partition: PartitionId, offset: int, epoch: int | None = None) -> None:
+    """One offset, by a member in its epoch; raises what is refused."""
+    member = Member(GROUP, reader.member_id, reader.epoch if epoch is None else epoch)
+    for failed in reader.groups.do(CommitOffsets(member, 0, (value(partition, offset),))):
+        raise failed.error
+
+
+def committed(groups: Groups, partition: PartitionId) -> int:
+    (found,) = groups.do(FetchOffsets(GROUP, (partition,)))
+    return int(found.offset)
+
+
+def pair(groups: Groups) -> tuple[Reader, Reader]:
+    a, b = Reader(groups, "a"), Reader(groups, "b")
+    a.join()
+    b.join()
+    settle(groups, a, b)
+    return a, b
+
+
+# ---------------------------------------------------------------- fences of commits
+
+
+def test_171_a_commit_counts_from_the_partitions_epoch_to_the_members() -> None:
+    groups = Groups()
+    a, b = pair(groups)
+    mine = min(a.reading)
+    early = a.epoch
+    commit(a, mine, 5)
+    for name in ("c", "d"):
+        other = Reader(groups, name)
+        other.join()
+        settle(groups, a, b, other)
+    assert mine in a.reading
+    commit(a, mine, 6, epoch=early)  # the member has moved on, and still owns it
+    with pytest.raises(errors.FencedMemberEpochError):
+        commit(a, mine, 7, epoch=a.epoch + 1)
+    assert committed(groups, mine) == 6
+
+
+def test_171_a_commit_for_a_partition_that_was_handed_over_is_refused() -> None:
+    groups = Groups()
+    a = Reader(groups, "a")
+    a.join()
+    groups.wait(1_000)
+    b = Reader(groups, "b")
+    b.join()
+    settle(groups, a, b)
+    gone = min(b.reading)
+    commit(b, gone, 9)
+    with pytest.raises(errors.StaleMemberEpochError, match="does not own"):
+        commit(a, gone, 5)
+    assert committed(groups, gone) == 9
+
+
+def test_171_a_partition_that_comes_back_has_a_new_epoch() -> None:
+    groups = Groups(t=1)
+    a = Reader(groups, "a")
+    a.join()
+    early = a.epoch
+    b = Reader(groups, "b")
+    b.join()
+    settle(groups, a, b)
+    groups.see(t=3)
+    settle(groups, a, b)
+    b.leave()
+    settle(groups, a)
+    late = max(a.reading, key=lambda partition: groups.member("a").assigned[partition])
+    with pytest.raises(errors.StaleMemberEpochError):
+        commit(a, late, 1, epoch=early)
+    commit(a, late, 1)
+
+
+def test_a_member_commits_what_it_lets_go_until_it_says_so() -> None:
+    groups = Groups()
+    a, b = Reader(groups, "a", holds=True), Reader(groups, "b")
+    a.join()
+    a.let_go()
+    groups.wait(1_000)
+    b.join()
+    kept = set(a.beat().assigned or ())
+    gone = min(ALL - kept)
+    commit(a, gone, 3)
+    a.let_go()
+    a.beat()
+    with pytest.raises(errors.StaleMemberEpochError):
+        commit(a, gone, 4)
+
+
+def test_164_only_members_commit_while_there_are_some() -> None:
+    groups = Groups()
+    simple = CommitOffsets(Member(GROUP), 0, (value(part("t", 0), 1),))
+    groups.do(simple)
+    a, b = pair(groups)
+    with pytest.raises(errors.NonEmptyGroupError, match="stop them first"):
+        groups.do(simple)
+    with pytest.raises(errors.UnknownMemberError):
+        groups.do(CommitOffsets(Member(GROUP, "x", 1), 0, (value(part("t", 0), 1),)))
+    with pytest.raises(errors.UnknownMemberError):
+        groups.do(CommitOffsets(Member("nobody", "x", 1), 0, (value(part("t", 0), 1),)))
+    a.leave()
+    with pytest.raises(errors.FencedMemberEpochError):
+        commit(a, min(a.reading, default=part("t", 0)), 1)
+    b.leave()
+    groups.do(simple)
+
+
+def test_165_an_offset_in_a_transaction_is_fenced_like_a_plain_one() -> None:
+    groups = Groups()
+    a, b = Reader(groups, "a"), Reader(groups, "b")
+    a.join()
+    b.join()
+    groups.wait(1_000)
+
+    def send(member: Member, partition: PartitionId) -> None:
+        groups.do(SendOffsets(TxnName("x", 1, 1, 0), 0, member, 1, (value(partition, 1),)))
+
+    send(Member(GROUP, "a", a.epoch), part("t", 0))  # the group has not settled
+    settle(groups, a, b)
+    theirs = min(b.reading)
+    with pytest.raises(errors.StaleMemberEpochError):
+        send(Member(GROUP, "a", a.epoch), theirs)
+    with pytest.raises(errors.NonEmptyGroupError):
+        send(Member(GROUP), theirs)
+
+
+def test_one_partition_that_is_not_owned_does_not_fail_the_others() -> None:
+    groups = Groups()
+    a, b = pair(groups)
+    mine, theirs = min(a.reading), min(b.reading)
+    both = (value(mine, 1), value(theirs, 1))
+    member = Member(GROUP, "a", a.epoch)
+    (failed,) = groups.do(CommitOffsets(member, 0, both))
+    assert failed.value.id == theirs
+    with pytest.raises(errors.StaleMemberEpochError):
+        groups.do(CommitOffsets(member, 0, (value(mine, 2), value(theirs, 2)), all_or_nothing=True))
+    assert committed(groups, mine) == 1
+
+
+# ---------------------------------------------------------------- news and proofs of ownership
+
+
+def test_the_answer_to_an_idle_heartbeat_costs_an_append_now_and_then() -> None:
+    groups = Groups()
+    a, _ = pair(groups)
+    confirms = 0
+    for _ in range(20):
+        groups.wait(500)
+        a.beat()
+        assert not groups.last.records
+        confirms += groups.last.confirm
+    assert 4 <= confirms <= 6
+
+
+def test_members_that_wait_are_told_of_an_assignment_and_of_what_was_let_go() -> None:
+    groups = Groups()
+    a, b = Reader(groups, "a", holds=True), Reader(groups, "b")
+    a.join()
+    groups.wait(1_000)
+    groups.effects.clear()
+    b.join()
+    assert groups.effects == [GroupNews(GROUP)]
+    a.beat()
+    a.let_go()
+    groups.effects.clear()
+    a.beat()
+    assert groups.effects == [GroupNews(GROUP, ("b",))]
+    settle(groups, a, b)
+    groups.effects.clear()
+    assert b.beat().is_settled
+    assert not groups.effects
+
+
+def test_a_shard_has_a_bound_of_groups() -> None:
+    groups = Groups(Limits(max_groups=1))
+    Reader(groups, "a").join()
+    with pytest.raises(errors.ResourceExhaustedError):
+        Reader(groups, "a", group_id="other").join()
+
+
+def test_a_group_that_fails_over_goes_on_in_every_state() -> None:
+    groups = Groups()
+    a, b = Reader(groups, "a", holds=True), Reader(groups, "b")
+    a.join()
+    groups.wait(1_000)
+    groups.fail_over()
+    b.join()
+    groups.fail_over()
+    a.beat()
+    groups.fail_over()
+    assert b.reading == set()
+    a.let_go()
+    groups.fail_over()
+    a.beat()
+    groups.fail_over()
+    b.beat()
+    assert a.reading | b.reading == ALL
+    assert not a.reading & b.reading
+
+
+# ---------------------------------------------------------------- whatever happens
+
+
+class World:
+    """Members that come, freeze and go, in any order, with a shard that fails over."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.groups = Groups(t=self.random.randint(1, 6), u=self.random.randint(1, 4))
+        self.readers: dict[str, Reader] = {}
+        self.made = 0
+        self.offsets: dict[PartitionId, int] = {}
+        self.epochs: dict[tuple[PartitionId, int], str] = {}
+
+    def step(self) -> None:
+        """One event, and what must hold after it."""
+        choices = [
+            self.join,
+            self.beat,
+            self.beat,
+            self.beat,
+            self.commit,
+            self.leave,
+            self.wait,
+            self.fail_over,
+            self.change,
+        ]
+        self.random.choice(choices)()
+        for member_id, member in self.groups.table.groups.groups[GROUP].members.items() if self.made else ():
+            for partition, epoch in member.assigned.items():
+                assert self.epochs.setdefault((partition, epoch), member_id) == member_id or member.identity.instance_id
+        readers = [reader for reader in self.readers.values() if reader.member_id in self.alive()]
+        read = [partition for reader in readers for partition in reader.reading]
+        assert len(read) == len(set(read)), "a partition is read twice"
+
+    def alive(self) -> set[str]:
+        groups = self.groups.table.groups.groups
+        return set(groups[GROUP].members) if GROUP in groups else set()
+
+    def some(self) -> Reader | None:
+        return self.random.choice(list(self.readers.values())) if self.readers else None
+
+    def join(self) -> None:
+        if len(self.readers) < 5:
+            self.made += 1
+            name = f"m{self.made}"
+            topics = self.random.choice([("t",), ("u",), ("t", "u")])
+            reader = Reader(self.groups, name, topics, holds=self.random.random() < 0.5)
+            self.readers[name] = reader
+            reader.join(rebalance_timeout_ms=self.random.choice([0, 10_000]))
+
+    def beat(self) -> None:
+        reader = self.some()
+        if reader is None:
+            return
+        try:
+            if reader.holds and self.random.random() < 0.5 and reader.received != reader.applied:
+                reader.let_go()
+            reader.beat()
+        except (errors.FencedMemberEpochError, errors.UnknownMemberError):
+            del self.readers[reader.member_id]
+
+    def commit(self) -> None:
+        reader = self.some()
+        if reader is None or not reader.reading:
+            return
+        partition = self.random.choice(sorted(reader.reading))
+        offset = self.offsets.get(partition, 0) + 1
+        try:
+            commit(reader, partition, offset)
+        except errors.OncelogError:
+            assert reader.member_id not in self.alive() or partition not in reader.reading
+        else:
+            self.offsets[partition] = offset
+
+    def leave(self) -> None:
+        reader = self.some()
+        if reader is not None and self.random.random() < 0.3 and reader.member_id in self.alive():
+            reader.leave()
+            del self.readers[reader.member_id]
+
+    def wait(self) -> None:
+        self.groups.wait(self.random.choice([100, 1_000, 5_000, 30_000]))
+
+    def fail_over(self) -> None:
+        self.groups.fail_over(sees_topics=self.random.random() < 0.8)
+        self.groups.see(**self.groups.topics)
+
+    def change(self) -> None:
+        if self.random.random() < 0.3:
+            self.groups.see(t=self.random.randint(1, 6), u=self.random.randint(1, 4))
+        elif self.readers:
+            reader = self.some()
+            assert reader is not None
+            if reader.member_id in self.alive() and reader.epoch > 0:
+                reader.version += 1
+                topics = self.random.choice([("t",), ("u",), ("t", "u")])
+                try:
+                    reader.beat(Join(Subscription(reader.version, topics)))
+                except errors.FencedMemberEpochError:
+                    del self.readers[reader.member_id]
+
+    def calm(self) -> None:
+        """Who is there goes on; after a while everything that is subscribed to has a reader."""
+        for reader in self.readers.values():
+            reader.holds = False
+        for _ in range(60):
+            self.groups.wait(1_000)
+            for reader in list(self.readers.values()):
+                try:
+                    reader.beat()
+                    if reader.received != reader.applied:
+                        reader.let_go()
+                except (errors.FencedMemberEpochError, errors.UnknownMemberError):
+                    del self.readers[reader.member_id]
+        view = self.groups.table.groups.view(GROUP)
+        assert view.state in (GroupState.STABLE, GroupState.EMPTY)
+        read = {partition for reader in self.readers.values() for partition in reader.reading}
+        wanted = {part(t, n) for t in ("t", "u") for n in range(self.groups.topics[t])}
+        assert read == {
+            p for p in wanted if any(part(t, 0)[0] == p.topic_id for r in view.members for t in r.subscription.topics)
+        }
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**9))
+def test_whatever_happens_nothing_is_owned_twice_and_nobody_starves(seed: int) -> None:
+    world = World(seed)
+    for _ in range(80):
+        world.step()
+    world.calm()
+
+
+def test_a_late_copy_of_an_idle_heartbeat_changes_nothing() -> None:
+    groups = Groups()
+    a, _ = pair(groups)
+    before = groups.durable()
+    groups.do(Heartbeat(GROUP, "a", a.epoch, a.received, a.applied))
+    groups.do(Heartbeat(GROUP, "a", groups.member("a").previous_epoch or a.epoch, 0, 0))
+    assert groups.durable() == before

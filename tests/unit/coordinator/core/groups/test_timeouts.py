@@ -1,0 +1,115 @@
+"""Sessions, the time to let go, ids that are kept for a while, and groups that nobody uses."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog import errors
+from oncelog_coordinator.core.groups.states import MemberState
+from oncelog_coordinator.core.limits import Limits
+from oncelog_coordinator.core.offsets.offset_commands import CommitOffsets, Member, SendOffsets
+from oncelog_coordinator.core.offsets.offset_records import OffsetValue
+from oncelog_coordinator.core.transactions.commands import TxnName
+from tests.unit.coordinator.group_driver import GROUP, Groups, Reader, part, settle, topic_id
+
+OFFSET = OffsetValue(topic_id("t"), "t", 0, 5)
+DAY_MS = 86_400_000
+
+
+def test_a_session_ends_without_a_sign_of_life() -> None:
+    groups = Groups()
+    a = Reader(groups, "a")
+    a.join()
+    groups.wait(44_000)
+    a.beat()
+    groups.wait(44_000)
+    assert groups.member("a").state is MemberState.STABLE
+    groups.wait(2_000)
+    with pytest.raises(errors.FencedMemberEpochError):
+        a.beat()
+
+
+def test_a_fail_over_begins_sessions_again() -> None:
+    groups = Groups()
+    a = Reader(groups, "a")
+    a.join()
+    groups.wait(44_000)
+    groups.fail_over()
+    groups.wait(44_000)
+    a.beat()
+
+
+@pytest.mark.parametrize(("given_ms", "held_ms"), [(0, 300_000), (10_000, 10_000)])
+def test_who_takes_too_long_to_let_go_is_out(given_ms: int, held_ms: int) -> None:
+    groups = Groups()
+    a, b = Reader(groups, "a", holds=True), Reader(groups, "b")
+    a.join(rebalance_timeout_ms=given_ms)
+    groups.wait(1_000)
+    b.join()
+    a.beat()
+    for _ in range(held_ms // 1_000 - 1):
+        groups.wait(1_000)
+        a.beat()
+        b.beat()
+    assert groups.member("a").state is MemberState.UNREVOKED
+    groups.wait(2_000)
+    b.beat()
+    assert len(b.reading) == 4
+    with pytest.raises(errors.FencedMemberEpochError):
+        a.beat()
+
+
+def test_ids_of_ended_memberships_are_kept_in_bounds() -> None:
+    groups = Groups(Limits(max_left_members=3))
+    keeper = Reader(groups, "keeper")
+    keeper.join()
+    for n in range(6):
+        one = Reader(groups, f"m{n}")
+        one.join()
+        one.leave()
+        groups.wait(500)
+        keeper.beat()
+    assert list(groups.table.groups.groups[GROUP].left) == ["m3", "m4", "m5"]
+    groups.fail_over()
+
+
+def test_a_group_without_members_is_removed_with_its_offsets_after_its_time() -> None:
+    groups = Groups()
+    a = Reader(groups, "a")
+    a.join()
+    groups.do(CommitOffsets(Member(GROUP, "a", a.epoch), 0, (OFFSET,)))
+    a.leave()
+    groups.wait(6 * DAY_MS)
+    assert GROUP in groups.table.groups.groups
+    groups.wait(2 * DAY_MS)
+    assert GROUP not in groups.table.groups.groups
+    assert GROUP not in groups.table.offsets.groups
+    groups.fail_over()
+    assert GROUP not in groups.table.groups.groups
+
+
+def test_a_group_stays_while_its_offsets_are_used() -> None:
+    groups = Groups()
+    a = Reader(groups, "a")
+    a.join()
+    a.leave()
+    groups.wait(5 * DAY_MS)
+    groups.do(CommitOffsets(Member(GROUP), 0, (OFFSET,)))
+    groups.wait(3 * DAY_MS)
+    assert GROUP in groups.table.offsets.groups
+    groups.do(SendOffsets(TxnName("x", 1, 1, 0), 0, Member(GROUP), 1, (OFFSET,)))
+    assert groups.table.offsets.expiry_of(GROUP, groups.now_ms) is None
+    b = Reader(groups, "b")
+    b.join()
+    settle(groups, b)
+    for _ in range(3):
+        groups.wait(40_000)
+        b.beat()
+    assert b.reading == {part("t", n) for n in range(4)}
+
+
+def test_offsets_of_a_group_that_never_had_members_do_not_expire() -> None:
+    groups = Groups()
+    groups.do(CommitOffsets(Member("simple"), 0, (OFFSET,)))
+    groups.wait(30 * DAY_MS)
+    assert "simple" in groups.table.offsets.groups
