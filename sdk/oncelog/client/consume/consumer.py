@@ -153,9 +153,8 @@ class Consumer(StaysHere, Generic[K, V]):
     ) -> None:
         """Shares the partitions of these topics with the other members of the group; the next read joins it.
 
-        `pattern`: also all topics whose whole name matches, those included that are created later; `*` stands for any
-        characters, `?` for one, `[a-z]` for one of these, `{a,b}` for one of the words. A repeated call replaces topics,
-        pattern and callbacks.
+        `pattern`: also all topics whose whole name this regular expression matches, those included that are created later
+        (no counts, look-around or back references). A repeated call replaces topics, pattern and callbacks.
 
         The callbacks get a list of (topic, partition); they are functions or coroutine functions, and run in a read.
         `on_assigned`: these are read from now on; seek here. `on_revoked`: these go to another member when this returns;
