@@ -76,9 +76,17 @@ def by_next(table: Mapping[Enum, Iterable[Enum]]) -> Iterator[Step]:
         yield from ((old, new, "") for new in news)
 
 
+def by_incident(table: Mapping[Enum, Mapping[Enum, Enum]]) -> Iterator[Step]:
+    """Of a table from -> incident -> to; incidents that stay are left out."""
+    for old, moves in table.items():
+        for new in dict.fromkeys(state for state in moves.values() if state is not old):
+            yield old, new, "; ".join(str(incident.value) for incident, state in moves.items() if state is new)
+
+
 TABLES: Final = (
     Table("transaction-number", "oncelog_coordinator.core.transactions.states", "TRANSITIONS", by_pair),
     Table("group-member", "oncelog_coordinator.core.groups.states", "TRANSITIONS", by_pair),
+    Table("group-member-client", "oncelog.core.consume.member_states", "MEMBER_TRANSITIONS", by_incident),
     Table("producer-transaction", "oncelog.core.produce.transaction", "_VALID_PREVIOUS", by_previous),
 )
 

@@ -16,7 +16,7 @@ from typing import Any, Generic, Self, TypeVar
 from oncelog.client.client import Client as AsyncClient
 from oncelog.client.consume.consumer import Consumer as AsyncConsumer
 from oncelog.client.consume.fetched_records import ConsumerRecord
-from oncelog.client.consume.group_reading import OnPartitions
+from oncelog.client.consume.group_reading import OnPartitions as AsyncOnPartitions
 from oncelog.client.made_by_client import refuse_direct
 from oncelog.client.produce.delivery import BatchDelivery as AsyncBatchDelivery
 from oncelog.client.produce.delivery import Delivery as AsyncDelivery
@@ -30,7 +30,7 @@ from oncelog.sync.loop import LoopThread, Wrapper, shared_thread
 from oncelog.types import TopicPartition
 from oncelog.value_types import NULL, K, Key, V, Value
 
-SyncOnPartitions = Callable[[list[TopicPartition]], None]
+OnPartitions = Callable[[list[TopicPartition]], None]
 """A callback of `Consumer.subscribe`."""
 _POLL_MS = 1_000
 """How long a `for` loop waits in the event loop's thread at a time."""
@@ -44,7 +44,7 @@ async def _next(rows: AsyncIterator[Any]) -> Any:
     return await anext(rows)
 
 
-def in_thread(callback: SyncOnPartitions | None) -> OnPartitions | None:
+def in_thread(callback: OnPartitions | None) -> AsyncOnPartitions | None:
     """The callback for the event loop: it runs in another thread, where it may wait for calls of its own."""
     if callback is None:
         return None
@@ -184,9 +184,9 @@ class ConsumerBase(Wrapper[AsyncConsumer[K, V]], Generic[K, V]):
         self,
         *topics: str,
         pattern: str = "",
-        on_assigned: SyncOnPartitions | None = None,
-        on_revoked: SyncOnPartitions | None = None,
-        on_lost: SyncOnPartitions | None = None,
+        on_assigned: OnPartitions | None = None,
+        on_revoked: OnPartitions | None = None,
+        on_lost: OnPartitions | None = None,
     ) -> None:
         """Shares the partitions of these topics with the other members of the group. See `oncelog.Consumer.subscribe`.
 

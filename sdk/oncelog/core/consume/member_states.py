@@ -54,7 +54,7 @@ class MemberIncident(StrEnum):
 
 _S, _I = MemberState, MemberIncident
 
-MEMBER_MOVES: Final[Mapping[MemberState, Mapping[MemberIncident, MemberState]]] = {
+MEMBER_TRANSITIONS: Final[Mapping[MemberState, Mapping[MemberIncident, MemberState]]] = {
     _S.OUTSIDE: {
         _I.READ: _S.JOINING,
         _I.LEAVE: _S.OVER,

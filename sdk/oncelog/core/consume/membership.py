@@ -45,7 +45,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from oncelog.core.consume.member_states import MEMBER_MOVES, MemberIncident, MemberState
+from oncelog.core.consume.member_states import MEMBER_TRANSITIONS, MemberIncident, MemberState
 from oncelog.errors import FencedMemberEpochError, OncelogError, UnknownMemberError
 from oncelog.types import PartitionId, TopicPartition
 
@@ -364,6 +364,6 @@ class Membership:
             self._move(MemberIncident.LEFT)
 
     def _move(self, incident: MemberIncident) -> None:
-        moves = MEMBER_MOVES[self.state]
+        moves = MEMBER_TRANSITIONS[self.state]
         assert incident in moves, f"{incident} in {self.state}"
         self.state = moves[incident]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from random import Random
 from typing import Any
 
 import pytest
 
-from oncelog import sync
+from oncelog import errors, sync
 from oncelog.client.defaults import SystemClock
 from oncelog.sync import by_hand
+from oncelog.types import TopicPartition
+from tests.unit.sdk.client.consume.scripted_group import ScriptedGroup
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, FakeCluster
+from tests.unit.sdk.client.reading import append
 
 
 @pytest.fixture
@@ -69,3 +73,37 @@ def test_a_participant_knows_what_its_join_found(client: sync.Client) -> None:
     client.commit_transaction("t", "run", "app", 1, result.txn_no, [result])
     with client.join_transaction("t", "run", "app", 1) as again:
         assert (again.already_committed, again.committed_rows) == (True, 1)
+
+
+def test_a_callback_of_subscribe_runs_in_a_thread_and_may_call_the_consumer() -> None:
+    cluster = FakeCluster(partitions=1)
+    append(cluster, [b"0", b"1"])
+    ScriptedGroup(cluster, 0)
+    with sync.Client(BROKERS, transport=cluster, clock=SystemClock(), random=Random(1)) as client:
+        with client.consumer(group_id="g", auto_offset_reset="earliest") as consumer:
+            told: list[tuple[str, bool]] = []
+
+            def on_assigned(given: list[TopicPartition]) -> None:
+                told.append(("assigned", threading.current_thread() is threading.main_thread()))
+                consumer.seek(given[0], 1)
+
+            def on_revoked(given: list[TopicPartition]) -> None:
+                told.append(("revoked", threading.current_thread() is threading.main_thread()))
+                consumer.commit()
+
+            consumer.subscribe(TOPIC, on_assigned=on_assigned, on_revoked=on_revoked)
+            assert next(iter(consumer)).value == b"1"
+        assert told == [("assigned", False), ("revoked", False)]
+    assert list(cluster.offsets.values()) == [2]
+
+
+def test_a_callback_that_reads_is_refused_and_does_not_hang() -> None:
+    cluster = FakeCluster(partitions=1)
+    ScriptedGroup(cluster, 0)
+    with (
+        sync.Client(BROKERS, transport=cluster, clock=SystemClock(), random=Random(1)) as client,
+        client.consumer(group_id="g") as consumer,
+    ):
+        consumer.subscribe(TOPIC, on_assigned=lambda given: consumer.getmany(timeout_ms=10))
+        with pytest.raises(errors.IllegalStateError, match="may not read"):
+            consumer.getmany(timeout_ms=5_000)

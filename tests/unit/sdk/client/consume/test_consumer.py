@@ -122,11 +122,11 @@ def test_iteration_follows_a_seek_a_pause_and_the_end(cluster: FakeCluster) -> N
     cluster.run(work)
 
 
-def test_what_is_not_there_yet_says_so(cluster: FakeCluster) -> None:
+def test_what_needs_a_group_or_a_partition_says_so(cluster: FakeCluster) -> None:
 
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client, client.consumer() as consumer:
-            with pytest.raises(errors.IllegalStateError, match="use assign"):
+            with pytest.raises(errors.ConfigError, match="give the consumer a group_id"):
                 consumer.subscribe(TOPIC)
             with pytest.raises(errors.IllegalStateError, match="group_id"):
                 await consumer.commit()
