@@ -13,7 +13,7 @@ import pytest
 
 from oncelog.core.batch.batch import decode_batch, iter_batches
 from oncelog_coordinator.config import CoordinatorConfig
-from oncelog_coordinator.core.offsets.offset_table import OffsetTable
+from oncelog_coordinator.core.groups.shard_table import GroupShardTable
 from oncelog_coordinator.core.transactions.transaction_table import TransactionTable
 from oncelog_partition_leader.log.log_config import LogConfig
 from oncelog_partition_leader.log.partition_log import PartitionLog
@@ -130,7 +130,7 @@ def test_the_coordinators_records(logs: Path) -> None:
     known = [table.index.find("golden-txn") for table, _ in transactions]
     (record,) = [found for found in known if found is not None]
     assert record.last_txn_no >= 5
-    groups = list(tables(logs, cluster_keys.OFFSETS_TOPIC, lambda: OffsetTable(limits)))
+    groups = list(tables(logs, cluster_keys.OFFSETS_TOPIC, lambda: GroupShardTable(limits)))
     assert sum(taken for _, taken in groups) > 0
 
 
