@@ -268,7 +268,7 @@ class SimNetwork:
             link.server_end.arrive(data)
 
     def _connected(self, link: SimLink) -> bool:
-        """False when nobody listens at the address, and the link breaks."""
+        """False when no server listens at the address, and the link breaks."""
         if link.server_end is None:
             server = self._listeners.get(link.address)
             if server is None:

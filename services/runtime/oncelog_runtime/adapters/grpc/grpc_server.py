@@ -33,8 +33,10 @@ from oncelog.wire import methods
 from oncelog_runtime.adapters.grpc import grpc_status
 from oncelog_runtime.adapters.grpc.grpc_tracing import ServerTracing
 from oncelog_runtime.adapters.grpc.half_messages import LOOK_S, HalfMessages, connection_of
-from oncelog_runtime.adapters.grpc.link_host import LinkHost
-from oncelog_runtime.adapters.grpc.server_link import SMALL_BYTES, ServerLink, unexpected
+from oncelog_runtime.adapters.grpc.link.handler_faults import unexpected
+from oncelog_runtime.adapters.grpc.link.link_host import LinkHost
+from oncelog_runtime.adapters.grpc.link.link_observer import link_observer
+from oncelog_runtime.adapters.grpc.link.server_link import SMALL_BYTES, ServerLink
 from oncelog_runtime.config.startup_error import AddressInUseError
 from oncelog_runtime.core import listeners
 from oncelog_runtime.core.arriving import ArrivingLimits
@@ -159,6 +161,7 @@ class GrpcServer:
         self._unary_calls_of: Counter[tuple[str, str]] = Counter()
         self._servers: list[grpc.aio.Server] = []
         self._listening: dict[str, str] = {}
+        self._tracer = tracer
         self._host = LinkHost(
             handlers={},
             software=o.software,
@@ -172,7 +175,7 @@ class GrpcServer:
             shares=Shares(o.memory_limits()),
             half_messages=HalfMessages(o.arriving_limits()) if o.message_timeout_ms else None,
             default_timeout_ms=o.default_timeout_ms,
-            tracer=tracer,
+            observer=link_observer(tracer),
             authentication=authentication,
         )
 
@@ -215,7 +218,7 @@ class GrpcServer:
     @property
     def links_refused(self) -> Counter[str]:
         """The number of refused links, by the error's code."""
-        return self._host.refused
+        return self._host.metrics.refused
 
     def budgets(self) -> dict[str, tuple[int, int, int]]:
         """Returns (bytes taken, limit in bytes, times refused) of each budget."""
@@ -283,7 +286,7 @@ class GrpcServer:
 
     def _make_server(self, listener: Listener, reflection: Reflection | None) -> grpc.aio.Server:
         """Makes a gRPC server for one listener, because a call does not know its port."""
-        interceptors = [] if self._host.tracer is None else [ServerTracing(self._host.tracer)]
+        interceptors = [] if self._tracer is None else [ServerTracing(self._tracer)]
         server = grpc.aio.server(interceptors=interceptors, options=self._channel_options())
         services: dict[str, dict[str, grpc.RpcMethodHandler]] = {}
         for name, handler in self._host.handlers.items():
@@ -384,7 +387,7 @@ class GrpcServer:
             del data
             CALL.set(caller)
             ADMISSION.set(call.admission)
-            if self._host.tracer is None:  # else the interceptor has set it
+            if self._tracer is None:  # else the interceptor has set it
                 TRACEPARENT.set(str(dict(context.invocation_metadata() or ()).get("traceparent", "")))
             work = self._run_unary(spec, handler, header, payload, call.quota)
             task = asyncio.get_running_loop().create_task(work)

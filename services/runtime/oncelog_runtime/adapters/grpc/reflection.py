@@ -25,7 +25,7 @@ from grpc_reflection.v1alpha._async import ReflectionServicer
 from oncelog import errors
 from oncelog_runtime.adapters.grpc import grpc_status
 from oncelog_runtime.adapters.grpc.half_messages import connection_of
-from oncelog_runtime.adapters.grpc.link_host import LinkHost
+from oncelog_runtime.adapters.grpc.link.link_host import LinkHost
 from oncelog_runtime.serving.call_context import CallInfo
 from oncelog_runtime.serving.peer_key import peer_of
 
