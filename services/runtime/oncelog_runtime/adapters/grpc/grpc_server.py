@@ -37,6 +37,7 @@ from oncelog_runtime.adapters.grpc.link.handler_faults import unexpected
 from oncelog_runtime.adapters.grpc.link.link_host import LinkHost
 from oncelog_runtime.adapters.grpc.link.link_observer import link_observer
 from oncelog_runtime.adapters.grpc.link.server_link import SMALL_BYTES, ServerLink
+from oncelog_runtime.adapters.grpc.server_context import ServerContext
 from oncelog_runtime.config.startup_error import AddressInUseError
 from oncelog_runtime.core import listeners
 from oncelog_runtime.core.arriving import ArrivingLimits
@@ -57,6 +58,7 @@ log = logging.getLogger(__name__)
 _THROTTLE: Final = "oncelog-throttle-ms"
 """Trailing metadata of an answer: the same as `throttle_ms` of a frame."""
 _UNARY_PATIENCE_MS: Final = 2_000
+AnyMethod = methods.MethodSpec[Any, Any]
 _PACKAGE: Final = "oncelog.v1."
 _HANG_UP_S: Final = 0.5
 _CANCEL_S: Final = 1.0
@@ -359,8 +361,8 @@ class GrpcServer:
 
     # ------------------------------------------------------------ links
 
-    def _connect(self, service: str, listener: Listener) -> Callable[[Any, Any], Awaitable[None]]:
-        async def connect(_requests: Any, context: Any) -> None:
+    def _connect(self, service: str, listener: Listener) -> Callable[[object, ServerContext], Awaitable[None]]:
+        async def connect(_requests: object, context: ServerContext) -> None:
             await ServerLink(self._host, service, context, _caller(context, listener)).run()
 
         return connect
@@ -368,9 +370,9 @@ class GrpcServer:
     # ------------------------------------------------------------ unary
 
     def _unary(
-        self, spec: methods.MethodSpec[Any, Any], handler: Handler, listener: Listener
-    ) -> Callable[[bytes, Any], Awaitable[bytes]]:
-        async def unary(data: bytes, context: Any) -> bytes:
+        self, spec: AnyMethod, handler: Handler, listener: Listener
+    ) -> Callable[[bytes, ServerContext], Awaitable[bytes]]:
+        async def unary(data: bytes, context: ServerContext) -> bytes:
             caller = _caller(context, listener)
             meter = self._host.meter(connection_of(caller.peer))
             meter.messages += 1
@@ -422,7 +424,7 @@ class GrpcServer:
         return call
 
     async def _run_unary(
-        self, spec: methods.MethodSpec[Any, Any], handler: Handler, header: bytes, payload: Buffer, quota: Pass | None
+        self, spec: AnyMethod, handler: Handler, header: bytes, payload: Buffer, quota: Pass | None
     ) -> bytes | errors.OncelogError:
         if quota is not None and quota.delay_ms > 0:
             await asyncio.sleep(quota.delay_ms / 1000)
@@ -441,7 +443,7 @@ class GrpcServer:
                 return errors.RequestTimedOutError("the call took too long", method=spec.name, limit_s=_UNARY_MAX_S)
             return unexpected(error, spec.name)
 
-    def _unary_done(self, task: asyncio.Task[Any], call: _UnaryCall) -> None:
+    def _unary_done(self, task: asyncio.Task[bytes | errors.OncelogError], call: _UnaryCall) -> None:
         answer = None if task.cancelled() else task.result()
         call.handled(len(answer) if isinstance(answer, bytes) else 0)
         self._unary_calls -= 1
@@ -457,7 +459,7 @@ class _Arrivals(grpc.GenericRpcHandler):  # type: ignore[misc]
     def __init__(self, host: LinkHost) -> None:
         self._host = host
 
-    def service(self, handler_call_details: Any) -> None:
+    def service(self, handler_call_details: object) -> None:
         """Called by gRPC first for each call."""
         if self._host.half_messages is not None:
             self._host.half_messages.something_new = True
@@ -511,7 +513,7 @@ class _UnaryCall:
         self._shares.leave(self.key[1], self._connection, is_internal=self.key[0] == listeners.INTERNAL)
 
 
-def _caller(context: Any, listener: Listener) -> CallInfo:
+def _caller(context: ServerContext, listener: Listener) -> CallInfo:
     principals: tuple[str, ...] = ()
     if listener.credentials is not None:
         names = context.auth_context().get("x509_subject_alternative_name", ())
@@ -519,7 +521,7 @@ def _caller(context: Any, listener: Listener) -> CallInfo:
     return CallInfo(context.peer(), principals, listener.name)
 
 
-def split_bulk(spec: methods.MethodSpec[Any, Any], data: bytes) -> tuple[bytes, bytes]:
+def split_bulk(spec: AnyMethod, data: bytes) -> tuple[bytes, bytes]:
     """Splits a whole request message into (message without its bulk field, bulk bytes). Raises `InvalidRequestError`."""
     if not spec.request_bulk:
         return data, b""
@@ -532,7 +534,7 @@ def split_bulk(spec: methods.MethodSpec[Any, Any], data: bytes) -> tuple[bytes, 
     return request.SerializeToString(), payload
 
 
-def join_bulk(spec: methods.MethodSpec[Any, Any], header: bytes, payload: Buffer) -> bytes:
+def join_bulk(spec: AnyMethod, header: bytes, payload: Buffer) -> bytes:
     """Joins (reply without its bulk field, bulk bytes) into the whole message: protobuf merges concatenated messages."""
     if not spec.reply_bulk or not payload:
         return header

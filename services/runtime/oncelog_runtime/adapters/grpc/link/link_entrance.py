@@ -7,7 +7,7 @@ Rule 2: a refused peer gets the reason, and hangs up itself.
 from __future__ import annotations
 
 import asyncio
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, TypeVar
 
 import grpc
 import grpc.aio
@@ -17,6 +17,7 @@ from oncelog.link.link_states import LinkState
 from oncelog.link.server_core import Breached, OpenRequest, Proved, ServerCore, ServerEvent
 from oncelog.v1 import link_pb2
 from oncelog_runtime.adapters.grpc.link.link_host import LinkHost, Visitor
+from oncelog_runtime.adapters.grpc.server_context import ServerContext
 from oncelog_runtime.core.listeners import INTERNAL
 from oncelog_runtime.core.shares import Share
 from oncelog_runtime.serving.call_context import CallInfo
@@ -31,27 +32,11 @@ TOO_MANY: Final = (
 )
 
 
-class LinkStream(Protocol):
-    """The stream of gRPC below a link: its `ServicerContext`."""
-
-    async def read(self) -> bytes:
-        """The next message, or `grpc.aio.EOF`."""
-        ...
-
-    async def write(self, message: bytes) -> None:
-        """Sends a message."""
-        ...
-
-    async def abort(self, code: grpc.StatusCode, details: str) -> None:
-        """Ends the stream with an error, and raises."""
-        ...
-
-
 class Entrance(Generic[R]):
     """See the module. One per link."""
 
     def __init__(
-        self, host: LinkHost, core: ServerCore[R], stream: LinkStream, caller: CallInfo, visitor: Visitor
+        self, host: LinkHost, core: ServerCore[R], stream: ServerContext, caller: CallInfo, visitor: Visitor
     ) -> None:
         self._host = host
         self._core = core

@@ -45,9 +45,10 @@ from oncelog.trace.trace_context import TRACEPARENT
 from oncelog_runtime.adapters.grpc.half_messages import connection_of
 from oncelog_runtime.adapters.grpc.link.delayed_starts import DelayedStarts
 from oncelog_runtime.adapters.grpc.link.handler_faults import unexpected
-from oncelog_runtime.adapters.grpc.link.link_entrance import LINGER_S, TOO_MANY, Entrance, LinkStream
+from oncelog_runtime.adapters.grpc.link.link_entrance import LINGER_S, TOO_MANY, Entrance
 from oncelog_runtime.adapters.grpc.link.link_host import LinkHost, Visitor
 from oncelog_runtime.adapters.grpc.link.link_observer import UNOBSERVED
+from oncelog_runtime.adapters.grpc.server_context import ServerContext
 from oncelog_runtime.serving.admission import ADMISSION, Admission
 from oncelog_runtime.serving.audience import refusal_of
 from oncelog_runtime.serving.call_context import CALL, CallInfo
@@ -90,7 +91,7 @@ class _Request(OpenRequest):
 class ServerLink:
     """Serves one `Connect` stream of one service."""
 
-    def __init__(self, host: LinkHost, service: str, stream: LinkStream, caller: CallInfo) -> None:
+    def __init__(self, host: LinkHost, service: str, stream: ServerContext, caller: CallInfo) -> None:
         self._host = host
         self._observer = host.observer
         self._prefix = service + "."
