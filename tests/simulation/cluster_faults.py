@@ -19,7 +19,8 @@ from typing import Final
 from oncelog.wire import methods
 from oncelog_runtime.metadata.cluster_keys import PARTITIONS, Partition
 from oncelog_runtime.metadata.cluster_view import partition_of
-from oncelog_runtime.sim.faults import FaultDriver, FaultPlan
+from oncelog_runtime.sim.fault_driver import FaultDriver
+from oncelog_runtime.sim.faults import FaultPlan
 from oncelog_runtime.sim.node import SimNode
 from tests.simulation.cluster import SimCluster
 from tests.simulation.hard_plan import HardPlan

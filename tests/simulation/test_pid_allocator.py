@@ -12,7 +12,8 @@ from oncelog.wire import methods
 from oncelog_pid_allocator.config import PidAllocatorConfig
 from oncelog_pid_allocator.service import PidAllocator
 from oncelog_runtime.node_ports import NodePorts
-from oncelog_runtime.sim.faults import FaultDriver, FaultPlan
+from oncelog_runtime.sim.fault_driver import FaultDriver
+from oncelog_runtime.sim.faults import FaultPlan
 from oncelog_runtime.sim.world import SimWorld
 
 INSTANCES = 3

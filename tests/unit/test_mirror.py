@@ -40,7 +40,7 @@ COVERED: Final[dict[str, str]] = {
     "sdk/oncelog/errors/fatal.py": "tests/unit/sdk/errors/test_errors_package.py::test_a_file_holds_one_family",
     "sdk/oncelog/link/client_link.py": "tests/integration/runtime/test_grpc_link.py",
     "sdk/oncelog/link/grpc_transport.py": "tests/contracts/test_transport.py",
-    "services/runtime/oncelog_runtime/adapters/grpc/server_link.py": "tests/integration/runtime/test_grpc_link_ends.py",
+    "services/runtime/oncelog_runtime/adapters/grpc/link/server_link.py": "tests/integration/runtime/test_grpc_link_ends.py",
     "sdk/oncelog/ports.py": "tests/contracts/transport_suite.py",
     "sdk/oncelog/types.py": "tests/unit/sdk/client/test_stays_here.py::test_plain_values_travel",
     f"{_COORDINATOR}/__main__.py": _ALL_SERVICES,

@@ -12,7 +12,6 @@ Rule 2: configuration has the names that Kafka users type; what `Client` takes m
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -50,8 +49,6 @@ if TYPE_CHECKING:
     from oncelog.value_types import ReadKey, ReadValue, SentKey, SentValue
 
 M = TypeVar("M", Producer, Consumer, Participant)
-_FLUSH_MS = 1_000
-"""How long `close` waits for whoever takes traces."""
 _SHARED = frozenset(item.name for item in dataclasses.fields(ClientConfig))
 
 
@@ -140,8 +137,7 @@ class Client(StaysHere):
                 await self._metadata.close()
             finally:
                 await self._context.transport.close()
-            if self._context.tracer is not None and self._context.tracer.exports:
-                await asyncio.to_thread(self._context.tracer.flush, _FLUSH_MS)
+            await _flush(self._context.tracer)
 
     async def _close_made(self) -> None:
         """Each of them, also when another one fails, and what is made meanwhile. Raises the first failure."""
@@ -335,6 +331,12 @@ class Client(StaysHere):
             types_pb2.TRANSACTION_OUTCOME_NOT_BEGUN: "not_begun",
         }
         return TransactionOutcome(names.get(reply.outcome, "ongoing"), reply.visible)
+
+
+async def _flush(tracer: Tracer | None) -> None:
+    from oncelog.client.defaults import flush_traces
+
+    await flush_traces(tracer)
 
 
 def _context(

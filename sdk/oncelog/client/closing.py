@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
 
 from oncelog.client.home import Home
 
@@ -33,7 +32,7 @@ class Closing:
         """There is nothing left to do or to wait for."""
         return self._ended is not None and self._ended.done()
 
-    async def once(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def once(self, work: Callable[[], Coroutine[object, None, None]]) -> None:
         """Does the work, or waits for the one who does. Raises what it raised, to the one who did it.
 
         Raises as `Home.check` before; not in a client that is closed: there this waits for the last of the work.

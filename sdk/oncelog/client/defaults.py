@@ -7,12 +7,13 @@ Rule 2: a client belongs to the process that made it: a forked child has a copy 
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import sys
 import time
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from oncelog.config import PLAINTEXT, ClientConfig
 from oncelog.core.throttles import Throttles
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from oncelog.link.grpc_tls import ClientTls
     from oncelog.link.grpc_transport import GrpcTransport
     from oncelog.trace.tracing import Tracer
+
+_FLUSH_MS: Final = 1_000
 
 
 class SystemClock:
@@ -126,6 +129,12 @@ def client_tracer(config: ClientConfig) -> Tracer | None:
     instance = f"{socket.gethostname()}-{os.getpid()}"
     sampler, ratio = _sampler(config)
     return otlp_tracer(endpoint, service, instance, sampler=sampler, ratio=ratio)
+
+
+async def flush_traces(tracer: Tracer | None) -> None:
+    """Sends the last spans of a client that is closed, and waits for that a second at most."""
+    if tracer is not None and tracer.exports:
+        await asyncio.to_thread(tracer.flush, _FLUSH_MS)
 
 
 def _sampler(config: ClientConfig) -> tuple[str, float]:

@@ -6,11 +6,10 @@ Rule: of what was given only topics and addresses are repeated; anything else ma
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 
 def refuse_direct(
-    first: type[object], client: str, method: str, given: Sequence[Any], options: Mapping[str, Any]
+    first: type[object], client: str, method: str, given: Sequence[object], options: Mapping[str, object]
 ) -> None:
     """Raises `TypeError` unless the first thing given is what a client gives to what it makes."""
     if given and isinstance(given[0], first):

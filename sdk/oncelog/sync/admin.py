@@ -6,7 +6,6 @@ Written by scripts/gen_sync.py from the asynchronous classes; not to be edited.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from oncelog.client.admin.admin import Admin as AsyncAdmin
 from oncelog.client.admin.descriptions import (
@@ -31,10 +30,11 @@ from oncelog.client.admin.operations_admin import BrokerLoad
 from oncelog.client.admin.quota_admin import Quota, QuotaDescription
 from oncelog.client.admin.security_admin import AccessDecision, AccessRule, AccessRules, Role, RoleBinding, UserListing
 from oncelog.client.admin.transaction_admin import HANGING_AGE_MS
+from oncelog.client.consume.offsets import OffsetAndMetadata
 from oncelog.client.routing.offset_lookup import FoundOffset
 from oncelog.config import READ_COMMITTED
 from oncelog.sync.loop import Wrapper
-from oncelog.types import PartitionId
+from oncelog.types import PartitionId, TopicPartition
 
 
 class Admin(Wrapper[AsyncAdmin]):
@@ -185,7 +185,9 @@ class Admin(Wrapper[AsyncAdmin]):
         """
         self._run(self._inner.elect_unclean(topic, partition, broker_id, leader_epoch=leader_epoch))
 
-    def reassign_partitions(self, targets: Mapping[Any, Sequence[int]]) -> list[RefusedMove]:
+    def reassign_partitions(
+        self, targets: Mapping[TopicPartition, Sequence[int]] | Mapping[tuple[str, int], Sequence[int]]
+    ) -> list[RefusedMove]:
         """(topic, partition) -> broker ids, the preferred leader first; none of them = cancel the move.
 
         Returns when the moves are durably wanted; `list_reassignments` says how far they are. What was refused is in the
@@ -260,7 +262,11 @@ class Admin(Wrapper[AsyncAdmin]):
         """A group's offsets, and those that wait for open transactions. A group that nobody used has none."""
         return self._run(self._inner.describe_group(group_id))
 
-    def set_group_offsets(self, group_id: str, offsets: Mapping[Any, Any]) -> None:
+    def set_group_offsets(
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | Mapping[tuple[str, int], OffsetAndMetadata | int],
+    ) -> None:
         """Commits offsets, (topic, partition) -> offset, in the name of a group. Raises the first refusal.
 
         Raises `UnknownTopicError` for an offset with the id of a topic that was created again since: then none is committed.

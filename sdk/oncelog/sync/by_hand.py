@@ -10,7 +10,7 @@ Rule 3: a name that stands in a class here is not generated for the class that i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from typing import Any, Generic, Self, TypeVar
 
 from oncelog.client.client import Client as AsyncClient
@@ -30,17 +30,18 @@ from oncelog.sync.loop import LoopThread, Wrapper, shared_thread
 from oncelog.types import TopicPartition
 from oncelog.value_types import NULL, K, Key, V, Value
 
+T = TypeVar("T")
 OnPartitions = Callable[[list[TopicPartition]], None]
 """A callback of `Consumer.subscribe`."""
 _POLL_MS = 1_000
 """How long a `for` loop waits in the event loop's thread at a time."""
 
 
-async def _await(item: Any) -> Any:
+async def _await(item: Awaitable[T]) -> T:
     return await item
 
 
-async def _next(rows: AsyncIterator[Any]) -> Any:
+async def _next(rows: AsyncIterator[T]) -> T:
     return await anext(rows)
 
 
@@ -71,8 +72,7 @@ class Delivery(Wrapper[AsyncDelivery]):
         """Waits for the acknowledgement. Raises why the record was refused."""
         if self._inner.done():
             return self._inner.result()  # also in a callback, where nothing may wait
-        metadata: RecordMetadata = self._run(_await(self._inner))
-        return metadata
+        return self._run(_await(self._inner))
 
     def done(self) -> bool:
         """True when the outcome is known."""
@@ -95,8 +95,7 @@ class BatchDelivery(Wrapper[AsyncBatchDelivery]):
         """Waits for all acknowledgements. Raises the first failure."""
         if self._inner.done():
             return self._inner.result()
-        ranges: list[WrittenRange] = self._run(_await(self._inner))
-        return ranges
+        return self._run(_await(self._inner))
 
     def done(self) -> bool:
         """True when every outcome is known."""
@@ -148,7 +147,7 @@ class Writes(Wrapper[A], Generic[A, Key, Value]):
 class ProducerBase(Writes[AsyncProducer[Key, Value], Key, Value]):
     """How a producer is made, and that it is not forgotten at the interpreter's end."""
 
-    def __new__(cls, *given: Any, **options: Any) -> Self:
+    def __new__(cls, *given: object, **options: object) -> Self:
         """Raises `TypeError` that says how it is made."""
         refuse_direct(AsyncProducer, "oncelog.SyncClient", "producer", given, options)
         return super().__new__(cls)
@@ -175,7 +174,7 @@ class ParticipantBase(Writes[AsyncParticipant[Key, Value], Key, Value]):
 class ConsumerBase(Wrapper[AsyncConsumer[K, V]], Generic[K, V]):
     """How a consumer is made, and what loops over it take."""
 
-    def __new__(cls, *given: Any, **options: Any) -> Self:
+    def __new__(cls, *given: object, **options: object) -> Self:
         """Raises `TypeError` that says how it is made."""
         refuse_direct(AsyncConsumer, "oncelog.SyncClient", "consumer", given, options)
         return super().__new__(cls)
@@ -209,7 +208,7 @@ class ConsumerBase(Wrapper[AsyncConsumer[K, V]], Generic[K, V]):
                 self._check_process()
                 record = None if handout is None else handout.next()
 
-    def _each(self, rows: AsyncIterator[Any]) -> Iterator[Any]:
+    def _each(self, rows: AsyncIterator[T]) -> Iterator[T]:
         """What is left open when the caller stops is closed by the loop: to wait for that could outlive the loop."""
         while True:
             try:

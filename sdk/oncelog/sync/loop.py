@@ -12,7 +12,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from oncelog.client.produce.unclosed import EXIT_FLUSH_MS, rescue
 from oncelog.client.stays_here import StaysHere
@@ -59,7 +59,7 @@ class LoopThread:
         """Calls it on the loop, before any work that is given to `run` later."""
         self._loop.call_soon_threadsafe(function)
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
+    def run(self, work: Coroutine[object, None, T]) -> T:
         """The work's result. A `KeyboardInterrupt` here cancels it there."""
         if threading.current_thread() is self._thread:
             work.close()
@@ -115,7 +115,7 @@ class Wrapper(StaysHere, Generic[T]):
         if not self._thread.is_here:
             raise ForkedClientError.inherited()
 
-    def _run(self, work: Coroutine[Any, Any, R]) -> R:
+    def _run(self, work: Coroutine[object, None, R]) -> R:
         try:
             self._check_process()
         except ForkedClientError:
@@ -123,10 +123,10 @@ class Wrapper(StaysHere, Generic[T]):
             raise
         return self._thread.run(work)
 
-    def _call(self, function: Any, *args: Any, **options: Any) -> Any:
+    def _call(self, function: Callable[..., R], *args: object, **options: object) -> R:
         """Runs something that does not wait, but belongs to the loop's thread."""
 
-        async def on_loop() -> Any:
+        async def on_loop() -> R:
             return function(*args, **options)
 
         return self._run(on_loop())

@@ -24,8 +24,8 @@ from oncelog.link.grpc_transport import GrpcTransport
 from oncelog.link.tls_files import TlsFiles
 from oncelog.types import Buffer
 from oncelog_cli.laptop.local_cluster import free_ports
-from oncelog_runtime.adapters.grpc import server_link
 from oncelog_runtime.adapters.grpc.grpc_server import GrpcServer, Listener
+from oncelog_runtime.adapters.grpc.link import server_link
 from oncelog_runtime.adapters.grpc.tls import load_tls
 from oncelog_runtime.adapters.system import SystemClock, build_ports, close_ports
 from oncelog_runtime.config.serving_config import ServingConfig

@@ -19,7 +19,7 @@ from oncelog.link.link_codec import Frame
 from oncelog.ports import Handler
 from oncelog.types import Buffer
 from oncelog_runtime.adapters.grpc.grpc_server import GrpcServer, ServerOptions
-from oncelog_runtime.adapters.grpc.link_host import MAX_LINKS_PER_CONNECTION
+from oncelog_runtime.adapters.grpc.link.link_host import MAX_LINKS_PER_CONNECTION
 from oncelog_runtime.core.security.access import Policy
 from oncelog_runtime.core.security.acl import ANONYMOUS
 from oncelog_runtime.serving.admission import ADMISSION

@@ -8,8 +8,8 @@ import pytest
 
 from oncelog import errors
 from oncelog.types import Buffer
-from oncelog_runtime.adapters.grpc import server_link
 from oncelog_runtime.adapters.grpc.grpc_server import GrpcServer, Listener
+from oncelog_runtime.adapters.grpc.link import handler_faults
 from oncelog_runtime.config.startup_error import AddressInUseError
 from tests.contracts.transport_suite import FETCH, LONG_MS, PING, Gate, echo
 from tests.integration.runtime.links import Loop, client, serving
@@ -18,7 +18,7 @@ from tests.integration.runtime.links import Loop, client, serving
 def test_a_fault_of_the_server_tells_the_caller_nothing_but_its_name(
     run: Loop, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_link, "_reported", {})  # a process reports a kind of fault once a minute
+    monkeypatch.setattr(handler_faults, "_reported", {})  # a process reports a kind of fault once a minute
 
     async def fail(_header: bytes, _payload: Buffer) -> tuple[bytes, Buffer]:
         raise KeyError("/secret/path")

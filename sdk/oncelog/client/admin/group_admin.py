@@ -7,15 +7,14 @@ group overwrites them with its next commit: stop it first.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from oncelog.client.admin.admin_base import AdminBase
 from oncelog.client.admin.descriptions import GroupDescription, GroupListing, GroupOffset, PendingOffsets
 from oncelog.client.admin.shard_listing import ShardListing
-from oncelog.client.consume.offsets import GroupMetadata, offset_entries
+from oncelog.client.consume.offsets import GroupMetadata, OffsetAndMetadata, offset_entries
 from oncelog.client.routing.metadata import created_again
 from oncelog.core.names import check_group_id
-from oncelog.types import PartitionId
+from oncelog.types import PartitionId, TopicPartition
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import types_pb2
 from oncelog.wire import methods
@@ -54,7 +53,11 @@ class GroupAdmin(AdminBase):
             ),
         )
 
-    async def set_group_offsets(self, group_id: str, offsets: Mapping[Any, Any]) -> None:
+    async def set_group_offsets(
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | Mapping[tuple[str, int], OffsetAndMetadata | int],
+    ) -> None:
         """Commits offsets, (topic, partition) -> offset, in the name of a group. Raises the first refusal.
 
         Raises `UnknownTopicError` for an offset with the id of a topic that was created again since: then none is committed.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from oncelog.client.admin.admin_base import AdminBase
 from oncelog.client.admin.descriptions import Reassignment, RefusedMove, ReplicaSurvey, SurveyedReplica
 from oncelog.client.consume.offsets import as_partition
 from oncelog.errors import UnknownTopicError
-from oncelog.types import PartitionId
+from oncelog.types import PartitionId, TopicPartition
 from oncelog.v1 import placement_pb2 as pl
 from oncelog.wire import methods
 from oncelog.wire.wire_errors import from_detail
@@ -24,7 +24,7 @@ _STANDINGS: Final = {
 class PlacementAdmin(AdminBase):
     """See the module."""
 
-    async def _id_of(self, partition: Any) -> PartitionId:
+    async def _id_of(self, partition: tuple[str, int]) -> PartitionId:
         """Raises `UnknownTopicError`."""
         where = as_partition(partition)
         found = await self._metadata.topic(where.topic, self._context.deadline_ms())
@@ -75,16 +75,19 @@ class PlacementAdmin(AdminBase):
         )
         await self._caller.to_controller(methods.ELECT_UNCLEAN, request)
 
-    async def reassign_partitions(self, targets: Mapping[Any, Sequence[int]]) -> list[RefusedMove]:
+    async def reassign_partitions(
+        self, targets: Mapping[TopicPartition, Sequence[int]] | Mapping[tuple[str, int], Sequence[int]]
+    ) -> list[RefusedMove]:
         """(topic, partition) -> broker ids, the preferred leader first; none of them = cancel the move.
 
         Returns when the moves are durably wanted; `list_reassignments` says how far they are. What was refused is in the
         answer, the others go on. Raises `UnknownTopicError`.
         """
-        names = {await self._id_of(partition): as_partition(partition) for partition in targets}
+        replicas = {as_partition(partition): brokers for partition, brokers in targets.items()}
+        names = {await self._id_of(partition): partition for partition in replicas}
         request = pl.ReassignPartitionsRequest()
         for where, name in names.items():
-            request.partitions.add(topic_id=where.topic_id, partition=where.partition, replicas=targets[name])
+            request.partitions.add(topic_id=where.topic_id, partition=where.partition, replicas=replicas[name])
         reply = await self._caller.to_controller(methods.REASSIGN_PARTITIONS, request, once=True)
         refused = []
         for item in reply.errors:

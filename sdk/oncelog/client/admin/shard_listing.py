@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
+
+from google.protobuf.message import Message
 
 from oncelog import errors
 from oncelog.client.context import Context
 from oncelog.client.routing.metadata import Metadata
+from oncelog.v1 import coordinator_pb2 as co
 from oncelog.wire.methods import MethodSpec
 
 _ATTEMPT_MS: Final = 5_000
 T = TypeVar("T")
+Req = TypeVar("Req", bound=Message)
+Rep = TypeVar("Rep", co.ListTransactionsReply, co.ListGroupsReply)
 
 
 class ShardListing:
@@ -30,9 +35,9 @@ class ShardListing:
     async def collect(
         self,
         kind: str,
-        spec: MethodSpec[Any, Any],
-        request: Callable[[list[int]], Any],
-        items: Callable[[Any], Iterable[tuple[int, T]]],
+        spec: MethodSpec[Req, Rep],
+        request: Callable[[list[int]], Req],
+        items: Callable[[Rep], Iterable[tuple[int, T]]],
     ) -> list[T]:
         """Items of all shards of `kind` ("transaction" or "group"). `items(reply)` gives (shard, item)."""
         deadline_ms = self._context.deadline_ms()
@@ -54,9 +59,9 @@ class ShardListing:
         self,
         missing: list[int],
         owners: dict[int, tuple[str, int]],
-        spec: MethodSpec[Any, Any],
-        request: Callable[[list[int]], Any],
-        items: Callable[[Any], Iterable[tuple[int, T]]],
+        spec: MethodSpec[Req, Rep],
+        request: Callable[[list[int]], Req],
+        items: Callable[[Rep], Iterable[tuple[int, T]]],
         found: dict[int, list[T]],
         deadline_ms: int,
     ) -> None:
@@ -74,7 +79,7 @@ class ShardListing:
                 if shard in answered:
                     found[shard].append(item)
 
-    async def _ask(self, address: str, spec: MethodSpec[Any, Any], request: Any, deadline_ms: int) -> Any:
+    async def _ask(self, address: str, spec: MethodSpec[Req, Rep], request: Req, deadline_ms: int) -> Rep | None:
         """One try; None when it may go better the next time."""
         timeout_ms = min(_ATTEMPT_MS, self._context.call_timeout_ms(deadline_ms))
         try:

@@ -1,36 +1,31 @@
 """Where things are: brokers, leaders, shard owners, as the cluster last told us.
 
-Rule 1: any broker answers; bootstrap addresses are asked first and again whenever the known brokers are silent.
-Rule 2: nobody goes back: per partition and shard the entry with the highest epoch stays, whoever answers last.
-Rule 3: concurrent refreshes share one call; a refresh that begins after you asked is the one you wait for.
-Rule 4: TLS that both sides cannot agree on at any bootstrap address is said at once: waiting does not mend it. Later,
+Rule 1: nobody goes back: per partition and shard the entry with the highest epoch stays, whoever answers last.
+Rule 2: concurrent refreshes share one call; a refresh that begins after you asked is the one you wait for.
+Rule 3: TLS that both sides cannot agree on at any bootstrap address is said at once: waiting does not mend it. Later,
         with a cluster that was known once, it may be a renewal under way, and is tried again like any other failure.
-Rule 5: an answer with addresses, partitions or shards that cannot be is no answer: nothing of it is used, the next is asked.
-Rule 6: a client that has never reached its cluster says so after `bootstrap_timeout_ms`: most likely an address is wrong.
-Rule 7: when nobody answers within the deadline, the error names each address and what happened there.
+Rule 4: a client that has never reached its cluster says so after `bootstrap_timeout_ms`: most likely an address is wrong.
+
+Whom a refresh asks, and what it believes of an answer, is `AnyBroker`'s.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from oncelog import errors
 from oncelog.client.context import Context, now_ms
+from oncelog.client.routing.any_broker import AnyBroker
 from oncelog.core.batch.hashing import shard_for
 from oncelog.core.names import check_topic_name
-from oncelog.core.told_metadata import check_address, check_partitions, check_shards
 from oncelog.types import PartitionId
 from oncelog.v1 import partition_pb2 as pb
-from oncelog.wire import methods
 
 _UNKNOWN_TOPIC_GRACE_MS = 1_000
 """A broker may hear of a new topic a little later than its creator."""
-
-_NO_ANSWER = "no answer yet"
-_HEDGE_AFTER_MS = 250
-"""A broker that has not answered for so long is not waited for alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +51,6 @@ class Metadata:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._bootstrap = context.config.bootstrap_servers
         self._brokers: dict[int, str] = {}
         self._topics: dict[str, Topic] = {}
         self._names: dict[str, str] = {}
@@ -68,9 +62,7 @@ class Metadata:
         self._revision = 0
         self._refresh: asyncio.Task[None] | None = None
         self._next_refresh: asyncio.Task[None] | None = None
-        self._next_address = 0
-        self._happened: dict[str, str] = {}
-        self._tls_refused: set[str] = set()
+        self._any_broker = AnyBroker(context)
         self.changes = 0
         """Grows when a topic comes, goes, or gets partitions."""
         self.cluster_id = ""
@@ -102,7 +94,7 @@ class Metadata:
             self._wanted[check_topic_name(name)] = None  # all refreshes to come name it: None would fail each of them
             await self.refresh(deadline_ms)
             if self.known_topic(name) is None:
-                self._next_address += 1  # the broker that answered may see changes late: ask another one
+                self._any_broker.ask_another()  # the broker that answered may see changes late: ask another one
                 attempt += 1
                 if not await self._context.pause(attempt, grace_ms):
                     self._wanted.pop(name, None)
@@ -125,7 +117,7 @@ class Metadata:
             if partition < 0 or (attempt and not await self._context.pause(attempt, grace_ms)):
                 raise no_partition(topic, partition)
             attempt += 1
-            self._next_address += 1  # the broker that answered last may see changes late: ask another one
+            self._any_broker.ask_another()  # the broker that answered last may see changes late: ask another one
             await self.refresh(deadline_ms)
             topic = await self.topic(name, deadline_ms)
         return topic
@@ -142,7 +134,7 @@ class Metadata:
             if attempt and not await self._context.pause(attempt, grace_ms):
                 break
             attempt += 1
-            self._next_address += 1  # the broker that answered last may see changes late: ask another one
+            self._any_broker.ask_another()  # the broker that answered last may see changes late: ask another one
             await self.refresh(deadline_ms)
             topic = await self.topic(name, deadline_ms)
         return topic
@@ -259,73 +251,24 @@ class Metadata:
         deadline_ms = now_ms() + (patience_ms if self.cluster_id else config.bootstrap_timeout_ms)
         attempt = 0
         while True:
-            reply = await self._ask_anybody(deadline_ms)
+            request = pb.GetMetadataRequest(topics=list(self._wanted))
+            reply = await self._any_broker.ask(request, self._brokers, self._shard_counts, deadline_ms)
             if reply is not None:
                 self._learn(reply)
                 return
             attempt += 1
-            if not self.cluster_id and self._tls_refused.issuperset(self._addresses()):
+            if not self.cluster_id and self._any_broker.is_refused_by_tls(self._brokers):
                 raise errors.ClusterUnreachableError(f"no broker can be spoken to: {self._story()}")
             if not await self._context.pause(attempt, deadline_ms):
                 raise errors.ClusterUnreachableError(f"no broker answered: {self._story()}")
 
-    async def _ask_anybody(self, deadline_ms: int) -> pb.GetMetadataReply | None:
-        """One round over all addresses: a silent one does not keep us from asking the next."""
-        request = pb.GetMetadataRequest(topics=list(self._wanted))
-        addresses = self._addresses()
-        first, self._next_address = self._next_address, 0
-        running: dict[asyncio.Task[pb.GetMetadataReply | None], int] = {}
-        i = 0
-        try:
-            while i < len(addresses) or running:
-                if i < len(addresses):
-                    number = (first + i) % len(addresses)
-                    task = asyncio.get_running_loop().create_task(self._ask(addresses[number], request, deadline_ms))
-                    running[task] = number
-                    i += 1
-                patience_s = _HEDGE_AFTER_MS / 1000 if i < len(addresses) else None
-                await asyncio.wait(running, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
-                for task in [task for task in running if task.done()]:
-                    number = running.pop(task)
-                    reply = task.result()
-                    if reply is not None:
-                        self._next_address = number
-                        return reply
-        finally:
-            for task in running:
-                task.cancel()
-        return None
-
-    async def _ask(self, address: str, request: pb.GetMetadataRequest, deadline_ms: int) -> pb.GetMetadataReply | None:
-        timeout_ms = max(1, min(deadline_ms - now_ms(), self._context.config.metadata_attempt_timeout_ms))
-        self._happened.setdefault(address, _NO_ANSWER)  # an earlier refusal says more
-        self._tls_refused.discard(address)
-        try:
-            reply, _ = await methods.GET_METADATA.call(self._context.transport, address, request, timeout_ms)
-            self._check(reply)
-        except errors.OncelogError as error:
-            if not error.retriable:
-                raise
-            self._note(address, error, timeout_ms)
-            if error.context.get("tls") == "refused":
-                self._tls_refused.add(address)
-            return None
-        self._happened.pop(address, None)
-        return reply
-
-    def _note(self, address: str, error: errors.OncelogError, timeout_ms: int) -> None:
-        """What happened there; that no connection came about says less than why none did the last time."""
-        is_vague = isinstance(error, errors.RequestTimedOutError) and error.context.get("unsent") == "true"
-        if not is_vague or self._happened.get(address, _NO_ANSWER) == _NO_ANSWER:
-            self._happened[address] = _what_happened(error, timeout_ms)
-
     def _story(self) -> str:
-        """What happened at each address."""
-        return "; ".join(f"{address}: {self._happened.get(address, 'not asked yet')}" for address in self._addresses())
+        return self._any_broker.story(self._brokers)
 
-    def _addresses(self) -> list[str]:
-        """Known brokers first, then the bootstrap addresses; each once."""
-        return list(dict.fromkeys([*self._brokers.values(), *self._bootstrap]))
+    @property
+    def _shard_counts(self) -> tuple[int, int]:
+        """How many transaction and group shards there are; 0 = not known yet."""
+        return self.txn_shards, self.group_shards
 
     async def close(self) -> None:
         """Ends refreshes that run."""
@@ -336,20 +279,6 @@ class Metadata:
             await asyncio.wait(tasks)
 
     # ------------------------------------------------------------ learning
-
-    def _check(self, reply: pb.GetMetadataReply) -> None:
-        """Raises `InvalidResponseError` before anything of it is used."""
-        for info in reply.brokers:
-            check_address(info.address)
-        for kind, known, count, owners in (
-            ("transaction", self.txn_shards, reply.transaction_shard_count, reply.transaction_shards),
-            ("group", self.group_shards, reply.group_shard_count, reply.group_shards),
-        ):
-            check_shards(kind, known, count, [owner.shard for owner in owners])
-            for owner in owners:
-                check_address(owner.address)
-        for topic in reply.topics:
-            check_partitions(topic.name, [info.partition for info in topic.partitions])
 
     def _learn(self, reply: pb.GetMetadataReply) -> None:
         if self.cluster_id and reply.cluster_id != self.cluster_id:
@@ -399,8 +328,8 @@ class Metadata:
             self._leaders[key] = Leader(address, item.leader_epoch)
 
     @staticmethod
-    def _learn_owners(known: dict[int, tuple[str, int]], owners: object) -> None:
-        for owner in owners:  # type: ignore[attr-defined]
+    def _learn_owners(known: dict[int, tuple[str, int]], owners: Iterable[pb.ShardOwner]) -> None:
+        for owner in owners:
             if owner.epoch >= known.get(owner.shard, ("", -1))[1]:
                 known[owner.shard] = (owner.address, owner.epoch)
 
@@ -429,16 +358,6 @@ def _owner(owners: dict[int, tuple[str, int]], shard: int, kind: str) -> str:
     if found is None:
         raise errors.CoordinatorNotAvailableError(f"nobody owns the {kind} shard", shard=shard)
     return found[0]
-
-
-def _what_happened(error: errors.OncelogError, timeout_ms: int) -> str:
-    if isinstance(error, errors.RequestTimedOutError):
-        return f"no {'connection' if error.context.get('unsent') == 'true' else 'answer'} within {timeout_ms} ms"
-    if isinstance(error, errors.NetworkError) and error.context.get("refused") == "true":
-        return "connection refused"
-    if "tls" in error.context or "connect" in error.context:
-        return error.message
-    return str(error)
 
 
 def _retrieved(task: asyncio.Task[None]) -> None:

@@ -7,7 +7,8 @@ world.run(scenario(world))               # node.crash(), node.pause(ms), world.n
 
 from oncelog_runtime.sim.clock import SimClock
 from oncelog_runtime.sim.disk import SimDisk
-from oncelog_runtime.sim.faults import FaultDriver, FaultPlan
+from oncelog_runtime.sim.fault_driver import FaultDriver
+from oncelog_runtime.sim.faults import FaultPlan
 from oncelog_runtime.sim.loop import Life, SimLoop, SimStuckError, SimTaskError
 from oncelog_runtime.sim.metadata import SimMetadata, Snapshot
 from oncelog_runtime.sim.network import SimNetwork

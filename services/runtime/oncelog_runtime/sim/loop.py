@@ -28,6 +28,9 @@ from typing import Any, Final, TypeVar
 from zlib import crc32
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+Work = Coroutine[object, None, T] | Generator[asyncio.Future[object] | None, None, T]
+"""A coroutine, of either kind that asyncio takes."""
 
 LIFE: Final[contextvars.ContextVar[Life | None]] = contextvars.ContextVar("sim_life", default=None)
 """The simulated process for which code runs; None = the world (network, etcd, the test)."""
@@ -61,7 +64,7 @@ class Life:
         self.context.run(LIFE.set, self)
         self._loop = loop
         self._held: list[SimHandle] = []
-        self._tasks: list[weakref.ref[SimTask[Any]]] = []
+        self._tasks: list[weakref.ref[SimTask[object]]] = []
         self._watermark = 64
 
     def pause(self) -> None:
@@ -85,12 +88,12 @@ class Life:
         for task in self.tasks():
             task.cancel()
 
-    def tasks(self) -> list[SimTask[Any]]:
+    def tasks(self) -> list[SimTask[object]]:
         """Returns the tasks that are not done, oldest first."""
         found = (ref() for ref in self._tasks)
         return [task for task in found if task is not None and not task.done()]
 
-    def adopt(self, task: SimTask[Any]) -> None:
+    def adopt(self, task: SimTask[object]) -> None:
         """Called by the loop for each task that this process's code creates."""
         self._tasks.append(weakref.ref(task))
         if self.dead:
@@ -118,7 +121,7 @@ class SimHandle:
     def __init__(
         self,
         callback: Callable[..., object],
-        args: tuple[Any, ...],
+        args: tuple[object, ...],
         context: contextvars.Context,
         number: int,
         due: float = _AT_ONCE,
@@ -165,12 +168,12 @@ class SimFuture(asyncio.Future[T]):
         return self.number
 
 
-class SimTask(asyncio.Task[T]):
+class SimTask(asyncio.Task[T_co]):
     """A task that hashes by its creation number."""
 
     def __init__(
         self,
-        coro: Coroutine[Any, Any, T] | Generator[Any, None, T],
+        coro: Work[T_co],
         loop: SimLoop,
         number: int,
         name: str,
@@ -207,7 +210,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._running = False
         self._closed = False
         self._instant = 0  # number of steps when time moved last
-        self._tasks: list[weakref.ref[SimTask[Any]]] = []
+        self._tasks: list[weakref.ref[SimTask[object]]] = []
         self._tasks_watermark = 256
 
     # ------------------------------------------------------------ for tests
@@ -233,7 +236,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         """Adds a hook that is called after every step; an exception in it ends the run at once. For invariants."""
         self._hooks = (*self._hooks, hook)
 
-    def run(self, coro: Coroutine[Any, Any, T]) -> T:
+    def run(self, coro: Coroutine[object, None, T]) -> T:
         """Runs until the coroutine ends, and returns its value; then raises errors of other tasks.
 
         Raises `SimStuckError` when nothing can happen any more.
@@ -343,7 +346,7 @@ class SimLoop(asyncio.AbstractEventLoop):
             if collects:
                 gc.enable()
 
-    def _finish_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
+    def _finish_generator(self, generator: AsyncGenerator[object, None]) -> None:
         if not self._closed:
             self.create_task(generator.aclose(), name="aclose")
 
@@ -354,7 +357,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         return self._now
 
     def call_soon(  # type: ignore[override]
-        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+        self, callback: Callable[..., object], *args: object, context: contextvars.Context | None = None
     ) -> SimHandle:
         """Runs the callback in some later step of this instant."""
         self._numbers = number = self._numbers + 1
@@ -363,7 +366,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         return handle
 
     def call_at(  # type: ignore[override]
-        self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+        self, when: float, callback: Callable[..., object], *args: object, context: contextvars.Context | None = None
     ) -> SimHandle:
         """Runs the callback at a virtual time in seconds."""
         self._numbers = number = self._numbers + 1
@@ -373,7 +376,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         return handle
 
     def call_later(  # type: ignore[override]
-        self, delay: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+        self, delay: float, callback: Callable[..., object], *args: object, context: contextvars.Context | None = None
     ) -> SimHandle:
         """Runs the callback after a virtual delay in seconds."""
         return self.call_at(self._now + delay, callback, *args, context=context)
@@ -385,7 +388,7 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def create_task(
         self,
-        coro: Coroutine[Any, Any, T] | Generator[Any, None, T],
+        coro: Work[T],
         *,
         name: str | None = None,
         context: contextvars.Context | None = None,
@@ -405,14 +408,14 @@ class SimLoop(asyncio.AbstractEventLoop):
         """Makes handles ready that were held back."""
         self._ready.extend(handles)
 
-    def run_until_complete(self, future: Coroutine[Any, Any, T]) -> T:  # type: ignore[override]
+    def run_until_complete(self, future: Coroutine[object, None, T]) -> T:  # type: ignore[override]
         """Does the same as `run`, for code that expects asyncio's name."""
         return self.run(future)
 
-    def call_exception_handler(self, context: dict[str, Any]) -> None:
+    def call_exception_handler(self, context: dict[str, object]) -> None:
         """Collects reports of asyncio: exceptions of tasks that were never awaited."""
         error = context.get("exception")
-        if error is None:
+        if not isinstance(error, BaseException):
             error = RuntimeError(str(context.get("message")))
         self._note(error, context.get("task") or context.get("future"))
 
@@ -421,7 +424,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         if life is None or not life.dead:  # exceptions of a dead process are ignored
             self.errors.append(error)
 
-    def _live_tasks(self) -> list[SimTask[Any]]:
+    def _live_tasks(self) -> list[SimTask[object]]:
         found = (ref() for ref in self._tasks)
         return [task for task in found if task is not None]
 

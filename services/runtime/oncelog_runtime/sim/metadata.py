@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 from zlib import crc32
 
 from oncelog.errors import MetadataUnavailableError
@@ -372,7 +372,7 @@ class SimMetadataClient:
         """Writes all or nothing. Raises `MetadataUnavailableError`, with unknown="true" when it may have happened."""
         check_commit(compares, puts, deletes)
         frozen = (tuple(compares), tuple(puts), tuple(deletes))
-        return await self._call(lambda: self.store.commit(*frozen), unknown="true")
+        return await self._call(lambda: self.store.commit(*frozen), is_unknown=True)
 
     def watch(self, prefix: str) -> AsyncIterator[Listing | Change]:
         """See `MetadataStore.watch`."""
@@ -402,14 +402,14 @@ class SimMetadataClient:
             watch.close()
         self._watches.clear()
 
-    async def _call(self, work: Callable[[], T], **context: Any) -> T:
+    async def _call(self, work: Callable[[], T], *, is_unknown: bool = False) -> T:
         """Simulates request, effect and answer, each of which may be late or lost."""
         if self.life is not None and self.life.dead:
             raise asyncio.CancelledError
         store = self.store
         loop = store.loop
         if store.is_cut(self.name) or self._hits("lose_metadata_request"):
-            await self._no_answer(context)
+            await self._no_answer(is_unknown)
         answer: SimFuture[T] = loop.create_future()
         loop.call_later(self._delay(), self._execute, answer, work, context=loop.world)
         lost = self._hits("lose_metadata_answer")
@@ -418,15 +418,15 @@ class SimMetadataClient:
                 result = await answer
                 await asyncio.sleep(self._delay())
         except TimeoutError:
-            raise MetadataUnavailableError("no answer in time", **context) from None
+            raise _unavailable("no answer in time", is_unknown) from None
         if lost or store.is_cut(self.name):
-            await self._no_answer(context)
+            await self._no_answer(is_unknown)
         return result
 
-    async def _no_answer(self, context: dict[str, Any]) -> None:
+    async def _no_answer(self, is_unknown: bool) -> None:
         wait = DEADLINE_MS if self.store.random.random() < 0.5 else 1
         await asyncio.sleep(wait / 1000)
-        raise MetadataUnavailableError("the metadata store does not answer", **context)
+        raise _unavailable("the metadata store does not answer", is_unknown)
 
     def _execute(self, answer: SimFuture[T], work: Callable[[], T]) -> None:
         """Runs at the store, in the world's time: a paused or dying caller does not stop it."""
@@ -448,3 +448,10 @@ class SimMetadataClient:
 
     def _hits(self, name: str) -> bool:
         return self.store.hits(name)
+
+
+def _unavailable(message: str, is_unknown: bool) -> MetadataUnavailableError:
+    """The error of a call without an answer; `is_unknown`: the call may have changed something."""
+    if is_unknown:
+        return MetadataUnavailableError(message, unknown="true")
+    return MetadataUnavailableError(message)

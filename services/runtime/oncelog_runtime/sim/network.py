@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
-from typing import Any
 from zlib import crc32
 
 from oncelog import errors
@@ -28,7 +27,7 @@ from oncelog.link.link_codec import Frame
 from oncelog.v1 import link_pb2
 from oncelog_runtime.config.startup_error import AddressInUseError
 from oncelog_runtime.sim.faults import FaultPlan
-from oncelog_runtime.sim.loop import Life, SimLoop
+from oncelog_runtime.sim.loop import Life, SimFuture, SimLoop
 from oncelog_runtime.sim.server import Served, ServerEnd, SimServer
 from oncelog_runtime.sim.transport import ClientEnd, Reply, SimCall, SimTransport
 
@@ -66,6 +65,7 @@ class SimLink:
     """A connection from one process to one service at one address."""
 
     def __init__(self, network: SimNetwork, client: SimTransport, address: str, service: str) -> None:
+        self._network = network
         self.client = client
         self.address = address
         self.service = service
@@ -77,6 +77,38 @@ class SimLink:
         """The methods in each envelope that still arrives after the link broke."""
         self.server_end: ServerEnd | None = None
         self.client_end = ClientEnd(client, self, network)
+
+    # ------------------------------------------------------------ for the caller's end
+
+    def request(self, call: SimCall) -> None:
+        """Takes a call."""
+        self.client_end.request(call)
+
+    def carry_up(self, data: bytes) -> None:
+        """Sends an envelope to the server."""
+        self._network.carry_up(self, data)
+
+    def take_down(self) -> bytes | None:
+        """The next envelope of the server; None when it was lost."""
+        return self.down.take()
+
+    def forget(self) -> None:
+        """It takes no more calls."""
+        self._network.forget_link(self)
+
+    def hang_up(self) -> None:
+        """The caller is done with it."""
+        self._network.hang_up(self)
+
+    # ------------------------------------------------------------ for the server's end
+
+    def carry_down(self, data: bytes) -> None:
+        """Sends an envelope to the caller."""
+        self._network.carry_down(self, data)
+
+    def future_of(self, correlation_id: int) -> SimFuture[Reply]:
+        """The caller's future of a request; a cancelled one when the caller has given up."""
+        return self.client_end.future_of(correlation_id)
 
 
 class SimNetwork:
@@ -183,10 +215,10 @@ class SimNetwork:
         key = (address, call.method.partition(".")[0])
         link = client.links.get(key)
         if link is None:
-            client.links[key] = link = SimLink(self, client, *key)
-            self._links[link] = None
+            client.links[key] = link = opened = SimLink(self, client, *key)
+            self._links[opened] = None
         call.link = link
-        link.client_end.request(call)
+        link.request(call)
         self._copy(address, call)
 
     def forget(self, call: SimCall) -> None:
@@ -194,6 +226,7 @@ class SimNetwork:
         link, call.link = call.link, None
         if link is None or call.on_link is None:
             return
+        assert isinstance(link, SimLink)  # `send` has put the call on it
         if link.server_end is not None and not call.on_link.is_over:
             self._cancel_handler(link.server_end.core.requests.get(call.on_link.correlation_id))
         link.client_end.abandon(call)
@@ -235,7 +268,7 @@ class SimNetwork:
             link.server_end.arrive(data)
 
     def _connected(self, link: SimLink) -> bool:
-        """False when nobody listens at the address, and the link breaks."""
+        """False when no server listens at the address, and the link breaks."""
         if link.server_end is None:
             server = self._listeners.get(link.address)
             if server is None:
@@ -397,5 +430,5 @@ class SimNetwork:
         self.loop.note_fault(name)
         return True
 
-    def _later(self, delay: float, callback: Callable[..., object], *args: Any) -> None:
+    def _later(self, delay: float, callback: Callable[..., object], *args: object) -> None:
         self.loop.call_later(delay, callback, *args, context=self.loop.world)

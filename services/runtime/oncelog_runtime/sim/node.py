@@ -13,21 +13,30 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from random import Random
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Protocol, TypeVar
 
 from oncelog_runtime.node_ports import NodePorts
 from oncelog_runtime.sim.clock import SimClock
 from oncelog_runtime.sim.disk import SimDisk
-from oncelog_runtime.sim.loop import Life, SimTask
-from oncelog_runtime.sim.metadata import SimMetadataClient
+from oncelog_runtime.sim.faults import FaultPlan
+from oncelog_runtime.sim.loop import Life, SimLoop, SimTask
+from oncelog_runtime.sim.metadata import SimMetadata, SimMetadataClient
+from oncelog_runtime.sim.network import SimNetwork
 from oncelog_runtime.sim.server import SimServer
 from oncelog_runtime.sim.transport import SimTransport
 
-if TYPE_CHECKING:
-    from oncelog_runtime.sim.world import SimWorld
-
 T = TypeVar("T")
 Main = Callable[[NodePorts], Awaitable[object]]
+
+
+class Surroundings(Protocol):
+    """All that a node has around it; a `SimWorld` is one."""
+
+    seed: int | str
+    plan: FaultPlan
+    loop: SimLoop
+    network: SimNetwork
+    metadata: SimMetadata
 
 
 class SimNode:
@@ -37,7 +46,7 @@ class SimNode:
 
     def __init__(
         self,
-        world: SimWorld,
+        world: Surroundings,
         name: str,
         main: Main | None = None,
         port: int = 9092,
@@ -70,7 +79,7 @@ class SimNode:
         """True while a process runs and is not paused."""
         return not self.life.dead and not self.paused
 
-    def spawn(self, coro: Coroutine[Any, Any, T], name: str | None = None) -> SimTask[T]:
+    def spawn(self, coro: Coroutine[object, None, T], name: str | None = None) -> SimTask[T]:
         """Runs a coroutine as code of the current process."""
         return self._world.loop.create_task(
             coro, name=f"{self.name}:{name or 'task'}", context=self.life.context.copy()

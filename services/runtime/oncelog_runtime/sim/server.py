@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Protocol
 from zlib import crc32
 
 from oncelog import errors
 from oncelog.link import link_codec
+from oncelog.link.client_core import ClientBounds
 from oncelog.link.link_codec import Frame
 from oncelog.link.link_core import NEVER_MS
 from oncelog.link.link_states import LinkState
@@ -27,16 +28,63 @@ from oncelog_runtime.serving.admission import ADMISSION, Admission
 from oncelog_runtime.serving.audience import refusal
 from oncelog_runtime.serving.call_context import CALL, CallInfo
 from oncelog_runtime.serving.quotas import Quotas, subject_of
-from oncelog_runtime.sim.loop import Life, SimFuture, SimHandle, SimTask
+from oncelog_runtime.sim.loop import Life, SimFuture, SimHandle, SimLoop, SimTask
 from oncelog_runtime.sim.transport import Reply, SimPassword, checked
-
-if TYPE_CHECKING:
-    from oncelog_runtime.sim.network import SimLink, SimNetwork
 
 _PATIENCE_MS = 2_000
 _ANSWER_BYTES = 64 << 20
 _HANG_UP_S = 0.5
 """How long a server that stops waits until its callers have hung up."""
+
+
+class Link(Protocol):
+    """The wire below the server's end of a link."""
+
+    @property
+    def is_open(self) -> bool:
+        """False once it broke or was closed."""
+        ...
+
+    def carry_down(self, data: bytes) -> None:
+        """Sends an envelope to the caller."""
+        ...
+
+    def future_of(self, correlation_id: int) -> SimFuture[Reply]:
+        """The caller's future of a request; a cancelled one when the caller has given up."""
+        ...
+
+
+class Network(Protocol):
+    """The network below a server."""
+
+    principal_of: Callable[[str], str]
+    """Makes a principal of a client's host."""
+
+    @property
+    def loop(self) -> SimLoop:
+        """The loop of the world."""
+        ...
+
+    @property
+    def bounds(self) -> ClientBounds:
+        """The bounds of each link."""
+        ...
+
+    def listen(self, server: SimServer) -> None:
+        """Raises `AddressInUseError` when the address is taken."""
+        ...
+
+    def unlisten(self, server: SimServer, *, refuse: bool) -> None:
+        """Ends listening; `refuse`: links to the server break at once, else they fall silent."""
+        ...
+
+    def damaged(self, method: str, payload: bytes) -> bytes:
+        """A request's payload as it arrives."""
+        ...
+
+    def answer(self, server: SimServer, request: Served, result: Reply | errors.OncelogError) -> None:
+        """Takes the result of a handler."""
+        ...
 
 
 class Served(OpenRequest):
@@ -55,7 +103,7 @@ class Served(OpenRequest):
         self.throttle_ms = 0  # what the answer says about the caller's quota
 
     @property
-    def link(self) -> SimLink | None:
+    def link(self) -> Link | None:
         """None for a copy, whose answer nobody awaits."""
         return self.end.link
 
@@ -63,7 +111,7 @@ class Served(OpenRequest):
     def future(self) -> SimFuture[Reply]:
         """The caller's."""
         assert self.end.link is not None
-        return self.end.link.client_end.future_of(self.correlation_id)
+        return self.end.link.future_of(self.correlation_id)
 
 
 class ServerEnd:
@@ -74,7 +122,7 @@ class ServerEnd:
 
     is_stranger = False
 
-    def __init__(self, server: SimServer, network: SimNetwork, address: str, host: str, link: SimLink | None) -> None:
+    def __init__(self, server: SimServer, network: Network, address: str, host: str, link: Link | None) -> None:
         self.server = server
         self.link = link
         self.address = address
@@ -222,7 +270,7 @@ class ServerEnd:
         self._is_writing = False
         while not self.server.is_dead and (data := self.core.data_to_send()):
             if self.link is not None:
-                self._network.carry_down(self.link, data)
+                self.link.carry_down(data)
             self.core.sent()
 
     def _tick(self) -> None:
@@ -236,7 +284,7 @@ class ServerEnd:
 class SimServer:
     """Implements `oncelog_runtime.ports.RpcServer` for one life of one node; `listening` as it will be after `start`."""
 
-    def __init__(self, network: SimNetwork, address: str, life: Life | None, more: Mapping[str, str]) -> None:
+    def __init__(self, network: Network, address: str, life: Life | None, more: Mapping[str, str]) -> None:
         self._network = network
         self._loop = network.loop
         self.address = address
@@ -313,7 +361,8 @@ class SimServer:
     async def _serve(self, request: Served, listener: str, on_started: Callable[[], None]) -> None:
         on_started()
         CALL.set(self._caller(request.end.host, listener))
-        task: Any = asyncio.current_task()
+        task = asyncio.current_task()
+        assert isinstance(task, SimTask)
         request.task = task  # from here on it may be cancelled: its first step is taken
         self._running[task] = None
         try:

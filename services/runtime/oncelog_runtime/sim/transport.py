@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from oncelog import errors
 from oncelog.core.throttles import Throttles
@@ -16,6 +16,7 @@ from oncelog.link.client_core import (
     Answered,
     Call,
     Challenged,
+    ClientBounds,
     ClientCore,
     ClientEvent,
     Ended,
@@ -27,12 +28,64 @@ from oncelog.link.link_core import NEVER_MS
 from oncelog.link.link_states import LinkState
 from oncelog.link.protocol import KnownCluster
 from oncelog.types import Buffer
-from oncelog_runtime.sim.loop import Life, SimFuture, SimHandle
-
-if TYPE_CHECKING:
-    from oncelog_runtime.sim.network import SimLink, SimNetwork
+from oncelog_runtime.sim.loop import Life, SimFuture, SimHandle, SimLoop
 
 Reply = tuple[bytes, Buffer]
+
+
+class Link(Protocol):
+    """The wire below the caller's end of a link, which takes calls and carries envelopes."""
+
+    @property
+    def address(self) -> str:
+        """The address that the link goes to."""
+        ...
+
+    def request(self, call: SimCall) -> None:
+        """Takes a call."""
+        ...
+
+    def carry_up(self, data: bytes) -> None:
+        """Sends an envelope to the server."""
+        ...
+
+    def take_down(self) -> bytes | None:
+        """The next envelope of the server; None when it was lost."""
+        ...
+
+    def forget(self) -> None:
+        """It takes no more calls."""
+        ...
+
+    def hang_up(self) -> None:
+        """The caller is done with it."""
+        ...
+
+
+class Network(Protocol):
+    """The network below a transport."""
+
+    @property
+    def loop(self) -> SimLoop:
+        """The loop of the world."""
+        ...
+
+    @property
+    def bounds(self) -> ClientBounds:
+        """The bounds of each link."""
+        ...
+
+    def send(self, client: SimTransport, address: str, call: SimCall) -> None:
+        """Puts a request on its link."""
+        ...
+
+    def forget(self, call: SimCall) -> None:
+        """The caller has its answer, or waits no more."""
+        ...
+
+    def hang_up_all(self, client: SimTransport) -> None:
+        """The caller's process closes its transport."""
+        ...
 
 
 class SimCall:
@@ -47,21 +100,21 @@ class SimCall:
         self.payload = payload
         self.deadline_s = deadline_s
         self.future: SimFuture[Reply]
-        self.link: SimLink | None = None
+        self.link: Link | None = None
         self.on_link: Call[SimFuture[Reply]] | None = None
 
 
 class SimTransport:
     """Implements `oncelog.ports.Transport` for one life of one node."""
 
-    def __init__(self, network: SimNetwork, host: str, life: Life | None) -> None:
+    def __init__(self, network: Network, host: str, life: Life | None) -> None:
         self._network = network
         self._loop = network.loop
         self.host = host
         self.life = life
         self.context = life.context if life is not None else network.loop.world
         self.cluster = KnownCluster()
-        self.links: dict[tuple[str, str], SimLink] = {}
+        self.links: dict[tuple[str, str], Link] = {}
         """By address and service: those that take calls."""
         self.throttles = Throttles()
         self._closed = False
@@ -125,10 +178,9 @@ class SimPassword:
 class ClientEnd:
     """The caller's end of one link."""
 
-    def __init__(self, client: SimTransport, link: SimLink, network: SimNetwork) -> None:
+    def __init__(self, client: SimTransport, link: Link, network: Network) -> None:
         self.client = client
         self._link = link
-        self._network = network
         self._loop = network.loop
         self.core: ClientCore[SimFuture[Reply]] = ClientCore(link.address, client.cluster, network.bounds)
         self._is_writing = False
@@ -153,7 +205,7 @@ class ClientEnd:
 
     def hear(self) -> None:
         """The next envelope of the server is here."""
-        data = self._link.down.take()
+        data = self._link.take_down()
         if data is not None:
             self._do(self.core.receive(data))
 
@@ -184,7 +236,7 @@ class ClientEnd:
             elif isinstance(event, Challenged):
                 self.core.prove(SimPassword.proof(event.message))
             elif isinstance(event, Left):
-                self._network.forget_link(self._link)
+                self._link.forget()
             elif isinstance(event, Ended):
                 self._hang_up()
         self._after_a_step()
@@ -192,7 +244,7 @@ class ClientEnd:
     def _hang_up(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._network.hang_up(self._link)
+        self._link.hang_up()
 
     def _after_a_step(self) -> None:
         """Has what waits written in a later step of this instant, and sets the timer."""
@@ -211,7 +263,7 @@ class ClientEnd:
         if self.client.life is not None and self.client.life.dead:
             return
         while data := self.core.data_to_send():
-            self._network.carry_up(self._link, data)
+            self._link.carry_up(data)
 
     def _tick(self) -> None:
         self._timer, self._timer_ms = None, NEVER_MS

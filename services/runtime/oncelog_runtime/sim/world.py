@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping
 from random import Random
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from oncelog_runtime.sim.faults import FaultPlan
 from oncelog_runtime.sim.loop import SimLoop, SimTask
@@ -51,11 +51,11 @@ class SimWorld:
         """Returns a metadata handle for the test itself."""
         return self.metadata.client(name)
 
-    def spawn(self, coro: Coroutine[Any, Any, T], name: str | None = None) -> SimTask[T]:
+    def spawn(self, coro: Coroutine[object, None, T], name: str | None = None) -> SimTask[T]:
         """Starts a task of the world, which belongs to no node."""
         return self.loop.create_task(coro, name=name, context=self.loop.world.copy())
 
-    def run(self, coro: Coroutine[Any, Any, T]) -> T:
+    def run(self, coro: Coroutine[object, None, T]) -> T:
         """Runs until the coroutine ends; raises errors of any task."""
         return self.loop.run(coro)
 

@@ -18,7 +18,8 @@ from oncelog_runtime.metadata import cluster_keys
 from oncelog_runtime.metadata.cluster_view import ClusterView
 from oncelog_runtime.node_ports import NodePorts
 from oncelog_runtime.ports import Put
-from oncelog_runtime.sim.faults import FaultDriver, FaultPlan
+from oncelog_runtime.sim.fault_driver import FaultDriver
+from oncelog_runtime.sim.faults import FaultPlan
 from oncelog_runtime.sim.world import SimWorld
 
 SHARDS = 4

@@ -15,14 +15,15 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from oncelog import errors
 from oncelog.core.scram import ITERATIONS, MECHANISM, ScramServer, decoy_salt
 from oncelog.ports import WallClock
+from oncelog_runtime.adapters.grpc.server_context import Metadata, ServerContext
 from oncelog_runtime.core.listeners import INTERNAL
 from oncelog_runtime.core.security.acl import ANONYMOUS, USER
 from oncelog_runtime.core.security.certificate_rules import (
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 _BEARER: Final = "bearer "
 _EARLY_MS: Final = 10_000
-Exchange = Callable[[bytes], Any]
+Exchange = Callable[[bytes], Awaitable[bytes]]
 """Sends the server's first message of a password exchange; returns (awaitable) the caller's final one."""
 
 
@@ -65,7 +66,7 @@ class Authentication:
 
     # ------------------------------------------------------------ tokens and certificates
 
-    async def caller(self, context: Any, call: CallInfo) -> CallInfo:
+    async def caller(self, context: ServerContext, call: CallInfo) -> CallInfo:
         """Returns the call with its principal, by token or certificate. Raises `AuthenticationError`, or
         `TokenExpiredError`.
         """
@@ -80,7 +81,7 @@ class Authentication:
         if audit is not None:
             audit.unauthenticated(peer=call.peer, listener=call.listener, code=error.code.name, reason=error.message)
 
-    async def _caller(self, context: Any, call: CallInfo) -> CallInfo:
+    async def _caller(self, context: ServerContext, call: CallInfo) -> CallInfo:
         if call.listener == INTERNAL:
             return self._service(context, call)
         if self._authorizer is None:
@@ -93,7 +94,7 @@ class Authentication:
         principal = ANONYMOUS if facts is None else principal_of(facts, self._principal_rules)
         return replace(call, access=self._authorizer.access(principal, host_of(call.peer)))
 
-    def _service(self, context: Any, call: CallInfo) -> CallInfo:
+    def _service(self, context: ServerContext, call: CallInfo) -> CallInfo:
         access_of = self._authorizer.access if self._authorizer is not None else None
         methods = service_methods(_facts(context), self._service_rules) if self._service_rules else None
         return replace(call, access_of=access_of, methods=methods)
@@ -164,7 +165,7 @@ class Authentication:
             await asyncio.sleep(min(left_ms, 60_000) / 1000)
 
 
-def _facts(context: Any) -> CertificateFacts | None:
+def _facts(context: ServerContext) -> CertificateFacts | None:
     """Returns the facts of the peer's verified certificate; None without one."""
     pem = context.auth_context().get("x509_pem_cert", ())
     if not pem:
@@ -174,7 +175,7 @@ def _facts(context: Any) -> CertificateFacts | None:
     return facts_of(pem[0])
 
 
-def bearer_of(metadata: Any) -> str | None:
+def bearer_of(metadata: Metadata) -> str | None:
     """Returns the bearer token; None without the header. Raises `AuthenticationError` for two headers, or another scheme."""
     found = [value for key, value in metadata if key.lower() == "authorization"]
     if not found:

@@ -33,8 +33,11 @@ from oncelog.wire import methods
 from oncelog_runtime.adapters.grpc import grpc_status
 from oncelog_runtime.adapters.grpc.grpc_tracing import ServerTracing
 from oncelog_runtime.adapters.grpc.half_messages import LOOK_S, HalfMessages, connection_of
-from oncelog_runtime.adapters.grpc.link_host import LinkHost
-from oncelog_runtime.adapters.grpc.server_link import SMALL_BYTES, ServerLink, unexpected
+from oncelog_runtime.adapters.grpc.link.handler_faults import unexpected
+from oncelog_runtime.adapters.grpc.link.link_host import LinkHost
+from oncelog_runtime.adapters.grpc.link.link_observer import link_observer
+from oncelog_runtime.adapters.grpc.link.server_link import SMALL_BYTES, ServerLink
+from oncelog_runtime.adapters.grpc.server_context import ServerContext
 from oncelog_runtime.config.startup_error import AddressInUseError
 from oncelog_runtime.core import listeners
 from oncelog_runtime.core.arriving import ArrivingLimits
@@ -55,6 +58,7 @@ log = logging.getLogger(__name__)
 _THROTTLE: Final = "oncelog-throttle-ms"
 """Trailing metadata of an answer: the same as `throttle_ms` of a frame."""
 _UNARY_PATIENCE_MS: Final = 2_000
+AnyMethod = methods.MethodSpec[Any, Any]
 _PACKAGE: Final = "oncelog.v1."
 _HANG_UP_S: Final = 0.5
 _CANCEL_S: Final = 1.0
@@ -159,6 +163,7 @@ class GrpcServer:
         self._unary_calls_of: Counter[tuple[str, str]] = Counter()
         self._servers: list[grpc.aio.Server] = []
         self._listening: dict[str, str] = {}
+        self._tracer = tracer
         self._host = LinkHost(
             handlers={},
             software=o.software,
@@ -172,7 +177,7 @@ class GrpcServer:
             shares=Shares(o.memory_limits()),
             half_messages=HalfMessages(o.arriving_limits()) if o.message_timeout_ms else None,
             default_timeout_ms=o.default_timeout_ms,
-            tracer=tracer,
+            observer=link_observer(tracer),
             authentication=authentication,
         )
 
@@ -215,7 +220,7 @@ class GrpcServer:
     @property
     def links_refused(self) -> Counter[str]:
         """The number of refused links, by the error's code."""
-        return self._host.refused
+        return self._host.metrics.refused
 
     def budgets(self) -> dict[str, tuple[int, int, int]]:
         """Returns (bytes taken, limit in bytes, times refused) of each budget."""
@@ -283,7 +288,7 @@ class GrpcServer:
 
     def _make_server(self, listener: Listener, reflection: Reflection | None) -> grpc.aio.Server:
         """Makes a gRPC server for one listener, because a call does not know its port."""
-        interceptors = [] if self._host.tracer is None else [ServerTracing(self._host.tracer)]
+        interceptors = [] if self._tracer is None else [ServerTracing(self._tracer)]
         server = grpc.aio.server(interceptors=interceptors, options=self._channel_options())
         services: dict[str, dict[str, grpc.RpcMethodHandler]] = {}
         for name, handler in self._host.handlers.items():
@@ -356,8 +361,8 @@ class GrpcServer:
 
     # ------------------------------------------------------------ links
 
-    def _connect(self, service: str, listener: Listener) -> Callable[[Any, Any], Awaitable[None]]:
-        async def connect(_requests: Any, context: Any) -> None:
+    def _connect(self, service: str, listener: Listener) -> Callable[[object, ServerContext], Awaitable[None]]:
+        async def connect(_requests: object, context: ServerContext) -> None:
             await ServerLink(self._host, service, context, _caller(context, listener)).run()
 
         return connect
@@ -365,9 +370,9 @@ class GrpcServer:
     # ------------------------------------------------------------ unary
 
     def _unary(
-        self, spec: methods.MethodSpec[Any, Any], handler: Handler, listener: Listener
-    ) -> Callable[[bytes, Any], Awaitable[bytes]]:
-        async def unary(data: bytes, context: Any) -> bytes:
+        self, spec: AnyMethod, handler: Handler, listener: Listener
+    ) -> Callable[[bytes, ServerContext], Awaitable[bytes]]:
+        async def unary(data: bytes, context: ServerContext) -> bytes:
             caller = _caller(context, listener)
             meter = self._host.meter(connection_of(caller.peer))
             meter.messages += 1
@@ -384,7 +389,7 @@ class GrpcServer:
             del data
             CALL.set(caller)
             ADMISSION.set(call.admission)
-            if self._host.tracer is None:  # else the interceptor has set it
+            if self._tracer is None:  # else the interceptor has set it
                 TRACEPARENT.set(str(dict(context.invocation_metadata() or ()).get("traceparent", "")))
             work = self._run_unary(spec, handler, header, payload, call.quota)
             task = asyncio.get_running_loop().create_task(work)
@@ -419,7 +424,7 @@ class GrpcServer:
         return call
 
     async def _run_unary(
-        self, spec: methods.MethodSpec[Any, Any], handler: Handler, header: bytes, payload: Buffer, quota: Pass | None
+        self, spec: AnyMethod, handler: Handler, header: bytes, payload: Buffer, quota: Pass | None
     ) -> bytes | errors.OncelogError:
         if quota is not None and quota.delay_ms > 0:
             await asyncio.sleep(quota.delay_ms / 1000)
@@ -438,7 +443,7 @@ class GrpcServer:
                 return errors.RequestTimedOutError("the call took too long", method=spec.name, limit_s=_UNARY_MAX_S)
             return unexpected(error, spec.name)
 
-    def _unary_done(self, task: asyncio.Task[Any], call: _UnaryCall) -> None:
+    def _unary_done(self, task: asyncio.Task[bytes | errors.OncelogError], call: _UnaryCall) -> None:
         answer = None if task.cancelled() else task.result()
         call.handled(len(answer) if isinstance(answer, bytes) else 0)
         self._unary_calls -= 1
@@ -454,7 +459,7 @@ class _Arrivals(grpc.GenericRpcHandler):  # type: ignore[misc]
     def __init__(self, host: LinkHost) -> None:
         self._host = host
 
-    def service(self, handler_call_details: Any) -> None:
+    def service(self, handler_call_details: object) -> None:
         """Called by gRPC first for each call."""
         if self._host.half_messages is not None:
             self._host.half_messages.something_new = True
@@ -508,7 +513,7 @@ class _UnaryCall:
         self._shares.leave(self.key[1], self._connection, is_internal=self.key[0] == listeners.INTERNAL)
 
 
-def _caller(context: Any, listener: Listener) -> CallInfo:
+def _caller(context: ServerContext, listener: Listener) -> CallInfo:
     principals: tuple[str, ...] = ()
     if listener.credentials is not None:
         names = context.auth_context().get("x509_subject_alternative_name", ())
@@ -516,7 +521,7 @@ def _caller(context: Any, listener: Listener) -> CallInfo:
     return CallInfo(context.peer(), principals, listener.name)
 
 
-def split_bulk(spec: methods.MethodSpec[Any, Any], data: bytes) -> tuple[bytes, bytes]:
+def split_bulk(spec: AnyMethod, data: bytes) -> tuple[bytes, bytes]:
     """Splits a whole request message into (message without its bulk field, bulk bytes). Raises `InvalidRequestError`."""
     if not spec.request_bulk:
         return data, b""
@@ -529,7 +534,7 @@ def split_bulk(spec: methods.MethodSpec[Any, Any], data: bytes) -> tuple[bytes, 
     return request.SerializeToString(), payload
 
 
-def join_bulk(spec: methods.MethodSpec[Any, Any], header: bytes, payload: Buffer) -> bytes:
+def join_bulk(spec: AnyMethod, header: bytes, payload: Buffer) -> bytes:
     """Joins (reply without its bulk field, bulk bytes) into the whole message: protobuf merges concatenated messages."""
     if not spec.reply_bulk or not payload:
         return header

@@ -7,7 +7,7 @@ Rule 2: the status is for proxies, dashboards and callers without our SDK. Our o
 
 from __future__ import annotations
 
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 import grpc
 
@@ -15,6 +15,7 @@ from oncelog.errors import ErrorCode as C
 from oncelog.errors import OncelogError
 from oncelog.trace.tracing import Span, end_server_call
 from oncelog.wire.wire_errors import to_detail
+from oncelog_runtime.adapters.grpc.server_context import ServerContext
 
 ERROR_TRAILER: Final = "oncelog-error-bin"
 
@@ -131,7 +132,7 @@ def end_call_span(span: Span, error: OncelogError | None) -> None:
         end_server_call(span, status.name, error.code.name, error.message)
 
 
-async def abort(context: Any, error: OncelogError) -> NoReturn:
+async def abort(context: ServerContext, error: OncelogError) -> NoReturn:
     """Ends a unary call with the error's status and its detail in the trailer. Tools show only the text of the status."""
     trailer = (ERROR_TRAILER, to_detail(error).SerializeToString())
     status = STATUS.get(error.code, grpc.StatusCode.UNKNOWN)

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
 import grpc
 import grpc.aio
 
 from oncelog.trace import span_names, tracing
 from oncelog.trace.trace_context import TRACEPARENT
+from oncelog_runtime.adapters.grpc.server_context import CallDetails, ServerContext
+
+Serve = Callable[[object, ServerContext], Awaitable[object]]
 
 _METHOD_PREFIX: Final = "/oncelog.v1."
 _DEADLINE_SLACK_S: Final = 0.005
@@ -30,7 +33,7 @@ class ServerTracing(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         self._tracer = tracer
 
     async def intercept_service(
-        self, continuation: Callable[[Any], Awaitable[grpc.RpcMethodHandler]], details: Any
+        self, continuation: Callable[[CallDetails], Awaitable[grpc.RpcMethodHandler]], details: CallDetails
     ) -> grpc.RpcMethodHandler:
         """See `grpc.aio.ServerInterceptor`."""
         handler = await continuation(details)
@@ -44,10 +47,8 @@ class ServerTracing(grpc.aio.ServerInterceptor):  # type: ignore[misc]
             response_serializer=handler.response_serializer,
         )
 
-    def _wrapped(
-        self, serve: Callable[[Any, Any], Awaitable[Any]], method: str, parent: str
-    ) -> Callable[[Any, Any], Awaitable[Any]]:
-        async def traced(request: Any, context: Any) -> Any:
+    def _wrapped(self, serve: Serve, method: str, parent: str) -> Serve:
+        async def traced(request: object, context: ServerContext) -> object:
             span, traceparent = tracing.start_server_call(self._tracer, method, parent)
             TRACEPARENT.set(traceparent)
             if span is None:
@@ -63,7 +64,7 @@ class ServerTracing(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         return traced
 
 
-def _end_failed(span: tracing.Span, context: Any, error: BaseException) -> None:
+def _end_failed(span: tracing.Span, context: ServerContext, error: BaseException) -> None:
     if isinstance(error, asyncio.CancelledError):
         left_s = context.time_remaining()
         late = left_s is not None and left_s <= _DEADLINE_SLACK_S
@@ -77,7 +78,7 @@ def _end_failed(span: tracing.Span, context: Any, error: BaseException) -> None:
         tracing.end_server_call(span, "UNKNOWN", type(error).__qualname__, str(error))
 
 
-def _status(context: Any) -> str:
+def _status(context: ServerContext) -> str:
     """Returns the status that the handler has set; empty = none."""
     code = context.code()
     if isinstance(code, int):

@@ -8,13 +8,14 @@ The empty service name answers as `readiness`. `Watch` is not served (probes pol
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import grpc
 import grpc.aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from oncelog_runtime.adapters.grpc.grpc_server import explain_bind_failure
+from oncelog_runtime.adapters.grpc.server_context import ServerContext
 from oncelog_runtime.observability import health
 
 _MAX_CHECKS: Final = 64
@@ -24,14 +25,16 @@ class _Servicer(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
     def __init__(self, state: health.HealthState) -> None:
         self._state = state
 
-    async def Check(self, request: Any, context: Any) -> Any:
+    async def Check(
+        self, request: health_pb2.HealthCheckRequest, context: ServerContext
+    ) -> health_pb2.HealthCheckResponse:
         name = request.service or health.READINESS
         if name not in health.NAMES:
             await context.abort(grpc.StatusCode.NOT_FOUND, "the services are startup, liveness, readiness")
         return _answer(self._state.serving(name))
 
 
-def _answer(serving: bool) -> Any:
+def _answer(serving: bool) -> health_pb2.HealthCheckResponse:
     statuses = health_pb2.HealthCheckResponse
     return statuses(status=statuses.SERVING if serving else statuses.NOT_SERVING)
 

@@ -13,11 +13,12 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Any, Final
+from typing import Final, TypeVar
 
 import grpc
 import grpc.aio
 from google.protobuf import descriptor_pool
+from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.message import DecodeError
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 from grpc_reflection.v1alpha._async import ReflectionServicer
@@ -25,9 +26,12 @@ from grpc_reflection.v1alpha._async import ReflectionServicer
 from oncelog import errors
 from oncelog_runtime.adapters.grpc import grpc_status
 from oncelog_runtime.adapters.grpc.half_messages import connection_of
-from oncelog_runtime.adapters.grpc.link_host import LinkHost
+from oncelog_runtime.adapters.grpc.link.link_host import LinkHost
+from oncelog_runtime.adapters.grpc.server_context import ServerContext
 from oncelog_runtime.serving.call_context import CallInfo
 from oncelog_runtime.serving.peer_key import peer_of
+
+T = TypeVar("T")
 
 SERVICES: Final = (reflection.SERVICE_NAME, "grpc.reflection.v1.ServerReflection")
 _CALLERS_MAX: Final = 32
@@ -47,10 +51,10 @@ class Reflection:
         self._callers: Counter[str] = Counter()
         """Calls in progress, by peer."""
 
-    def handlers(self, caller_of: Callable[[Any], CallInfo]) -> list[grpc.GenericRpcHandler]:
+    def handlers(self, caller_of: Callable[[ServerContext], CallInfo]) -> list[grpc.GenericRpcHandler]:
         """Returns the handlers for one listener, whose callers `caller_of(context)` identifies."""
 
-        async def serve(_requests: Any, context: Any) -> None:
+        async def serve(_requests: object, context: ServerContext) -> None:
             caller = caller_of(context)
             try:
                 await self._serve(context, caller, await self._admit(context, caller))
@@ -60,7 +64,7 @@ class Reflection:
         table = {"ServerReflectionInfo": grpc.stream_stream_rpc_method_handler(serve)}
         return [grpc.method_handlers_generic_handler(name, table) for name in SERVICES]
 
-    async def _admit(self, context: Any, caller: CallInfo) -> str:
+    async def _admit(self, context: ServerContext, caller: CallInfo) -> str:
         """Returns the peer to count the call under. Raises the refusal."""
         if self._host.stopping:
             raise errors.ShuttingDownError()
@@ -81,7 +85,7 @@ class Reflection:
             )
         return peer
 
-    async def _serve(self, context: Any, caller: CallInfo, peer: str) -> None:
+    async def _serve(self, context: ServerContext, caller: CallInfo, peer: str) -> None:
         meter = self._host.meter(connection_of(caller.peer))
         self._callers[peer] += 1
         try:
@@ -104,7 +108,7 @@ class Reflection:
             self._callers += Counter()  # drops peers with no call left
 
 
-def _question(data: bytes) -> Any:
+def _question(data: bytes) -> reflection_pb2.ServerReflectionRequest:
     """Parses a question. Raises `InvalidRequestError`, also for a long one, since the answer repeats it."""
     if len(data) > _QUESTION_BYTES_MAX:
         raise errors.InvalidRequestError("no name is so long", bytes=len(data), limit=_QUESTION_BYTES_MAX)
@@ -114,7 +118,7 @@ def _question(data: bytes) -> Any:
         raise errors.InvalidRequestError("the question cannot be parsed") from error
 
 
-async def _only(question: Any) -> AsyncIterator[Any]:
+async def _only(question: T) -> AsyncIterator[T]:
     yield question
 
 
@@ -123,7 +127,7 @@ def _pool(services: Iterable[str]) -> descriptor_pool.DescriptorPool:
     known, pool = descriptor_pool.Default(), descriptor_pool.DescriptorPool()
     added: set[str] = set()
 
-    def add(file: Any) -> None:
+    def add(file: FileDescriptor) -> None:
         if file.name not in added:
             added.add(file.name)
             for dependency in file.dependencies:

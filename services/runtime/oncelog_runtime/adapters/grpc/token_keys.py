@@ -18,7 +18,7 @@ import ssl
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 import jwt
@@ -39,7 +39,7 @@ _KINDS: Final = ("RSA", "EC", "OKP")
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_args: Any, **_more: Any) -> None:
+    def redirect_request(self, *_args: object, **_more: object) -> None:
         """Refuses a redirect: the answer would come from a host that is not configured."""
         return
 

@@ -38,7 +38,7 @@ def test_what_metadata_has_learnt_is_not_taken_back_either(cluster: FakeCluster)
             cluster.fall_behind(BROKERS[1])
             new_id = cluster.create_again()
             while client._metadata.revision < cluster.revision:
-                client._metadata._next_address += 1
+                client._metadata._any_broker.ask_another()
                 await client._metadata.refresh(client._context.deadline_ms())
             for _ in range(MANY):
                 assert (await client.admin.describe_topic(TOPIC)).topic_id == new_id

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from oncelog.error_codes import ErrorCode
+from oncelog.errors import OncelogError
 from oncelog.ports import Handler
-from oncelog.trace import tracing
 from oncelog_runtime.adapters.grpc.half_messages import HalfMessages
+from oncelog_runtime.adapters.grpc.link.link_observer import LinkMetrics, LinkObserver
 from oncelog_runtime.core.arriving import Meter
 from oncelog_runtime.core.listeners import CLIENT, EXTERNAL
 from oncelog_runtime.core.shares import Shares
@@ -18,12 +19,24 @@ from oncelog_runtime.serving.quotas import Quotas
 
 if TYPE_CHECKING:
     from oncelog_runtime.adapters.grpc.authentication import Authentication
-    from oncelog_runtime.adapters.grpc.server_link import ServerLink
 
 MAX_LINKS_PER_CONNECTION: Final = 8
 """A client needs one for each service of the process; ours has one on each connection."""
 MAX_GREETING_PER_PEER: Final = 128
 """Links of one address that have not been let in yet. Further ones are told to come back."""
+
+
+@dataclass(slots=True, eq=False)
+class Visitor:
+    """The peer of one link, as the counts know it. The link changes `peer` and `is_let_in` when the peer says who it is."""
+
+    listener: str
+    """Where it came in."""
+    connection: str
+    peer: str
+    say_goodbye: Callable[[OncelogError], None]
+    """Asks the peer to use another link."""
+    is_let_in: bool = False
 
 
 @dataclass(slots=True)
@@ -41,11 +54,13 @@ class LinkHost:
     shares: Shares
     max_links_per_peer: int
     quotas: Quotas
-    tracer: tracing.Tracer | None = None
+    observer: LinkObserver = field(default_factory=LinkObserver)
+    """Follows each request of each link."""
+    metrics: LinkMetrics = field(default_factory=LinkMetrics)
     authentication: Authentication | None = None
     """None: nobody is asked who he is."""
     stopping: bool = False
-    links: dict[int, ServerLink] = field(default_factory=dict)
+    links: dict[int, Visitor] = field(default_factory=dict)
     links_at: Counter[str] = field(default_factory=Counter)
     """By listener: a crowd of clients must not keep the other services out."""
     links_of: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -54,8 +69,6 @@ class LinkHost:
     """The same, of those whose hello was accepted: streams without a hello take no place of theirs."""
     links_on: Counter[str] = field(default_factory=Counter)
     """By connection."""
-    refused: Counter[str] = field(default_factory=lambda: Counter({ErrorCode.RESOURCE_EXHAUSTED.name: 0}))
-    """Links that were not let in, by the error's code; the first refusal is to be seen as a change, so it begins at 0."""
     half_messages: HalfMessages | None = None
     running: set[asyncio.Task[None]] = field(default_factory=set)
     no_links: asyncio.Event = field(default_factory=asyncio.Event)
@@ -67,7 +80,7 @@ class LinkHost:
         """Where to count each whole message and each answer of a connection."""
         return self.half_messages.meter(connection) if self.half_messages is not None else Meter()
 
-    def add(self, link: ServerLink) -> None:
+    def add(self, link: Visitor) -> None:
         """A link begins."""
         self.links[id(link)] = link
         self.links_at[link.listener] += 1
@@ -75,7 +88,7 @@ class LinkHost:
         self.links_on[link.connection] += 1
         self.no_links.clear()
 
-    def is_crowd(self, link: ServerLink) -> bool:
+    def is_crowd(self, link: Visitor) -> bool:
         """Whether a link that begins is one too many to wait for its hello.
 
         Streams that all end at once are taken leave of one after the other, while everybody else waits: a connection, and an
@@ -88,13 +101,13 @@ class LinkHost:
             or links > 2 * self.max_links_per_peer
         )
 
-    def rename(self, link: ServerLink, peer: str) -> None:
+    def rename(self, link: Visitor, peer: str) -> None:
         """The peer of a link said who it is: it counts for that one, and no more for its address."""
         self._forget_peer(link)
         link.peer = peer
         self.links_of[link.listener, peer] += 1
 
-    def remove(self, link: ServerLink) -> None:
+    def remove(self, link: Visitor) -> None:
         """A link has ended."""
         del self.links[id(link)]
         self.links_at[link.listener] -= 1
@@ -109,7 +122,7 @@ class LinkHost:
         """Of a client, at all doors for clients."""
         return sum(self.let_in[name, peer] for name in (CLIENT, EXTERNAL))
 
-    def _forget_peer(self, link: ServerLink) -> None:
+    def _forget_peer(self, link: Visitor) -> None:
         key = (link.listener, link.peer)
         self.links_of[key] -= 1
         if link.is_let_in:

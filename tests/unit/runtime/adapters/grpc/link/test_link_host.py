@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any, cast
-
 import pytest
 
 from oncelog_runtime.adapters.grpc.grpc_server import ServerOptions
-from oncelog_runtime.adapters.grpc.link_host import MAX_GREETING_PER_PEER, MAX_LINKS_PER_CONNECTION, LinkHost
-from oncelog_runtime.adapters.grpc.server_link import ServerLink
+from oncelog_runtime.adapters.grpc.link.link_host import (
+    MAX_GREETING_PER_PEER,
+    MAX_LINKS_PER_CONNECTION,
+    LinkHost,
+    Visitor,
+)
 from oncelog_runtime.core.shares import Shares
 from oncelog_runtime.serving.quotas import Quotas
 
@@ -32,9 +33,9 @@ def host() -> LinkHost:
     )
 
 
-def add(host: LinkHost, connection: str, peer: str = "10.0.0.7", *, let_in: bool = False) -> Any:
-    link = SimpleNamespace(listener="client", peer=peer, connection=connection, is_let_in=let_in)
-    host.add(cast(ServerLink, link))
+def add(host: LinkHost, connection: str, peer: str = "10.0.0.7", *, let_in: bool = False) -> Visitor:
+    link = Visitor("client", connection, peer, lambda error: None, is_let_in=let_in)
+    host.add(link)
     host.let_in["client", peer] += let_in
     return link
 

@@ -1,0 +1,1 @@
+"""Mirrors services/runtime/oncelog_runtime/adapters/grpc."""
