@@ -35,6 +35,8 @@ from oncelog_partition_leader.log.topic_config import TopicConfig
 from oncelog_partition_leader.partition.append_observer import AppendObserver
 from oncelog_runtime.process.bugs import Bugs
 
+Batches = Sequence[tuple[BatchHeader, Buffer]]
+
 
 class Led(Protocol):
     """The leadership whose step it is."""
@@ -83,7 +85,7 @@ class AppendStep:
                 continue
             try:
                 if group.touches(command):  # its decision needs the state after the group
-                    self._append(group.commands, group.batches)
+                    self._append(group.commands, group.batches, facts.now_ms)
                     group = AppendGroup()
                 found = self._decide(command, facts)
             except OncelogError as error:
@@ -94,7 +96,7 @@ class AppendStep:
                 continue
             if found is not None:
                 group.add(command, found.header, found.data)
-        self._append(group.commands, group.batches)
+        self._append(group.commands, group.batches, facts.now_ms)
 
     def _facts(self) -> Facts:
         led = self._led
@@ -143,9 +145,9 @@ class AppendStep:
             enrolments.withdraw(question)
             raise
 
-    def _append(self, commands: Sequence[Command], batches: Sequence[tuple[BatchHeader, Buffer]]) -> None:
+    def _append(self, commands: Sequence[Command], batches: Batches, now_ms: int) -> None:
         """Writes a group, in parts if the log took only a part of it, and answers it. It raises nothing."""
-        led, now_ms = self._led, self._clock.now_ms()
+        led = self._led
         while commands:
             if (ended := led.ended) is not None:
                 self._refuse(commands, ended)
@@ -159,7 +161,7 @@ class AppendStep:
                     self._carry_out([AppendFailed(error)])
                 return
             except Exception as error:  # before the write too: after it all are `StorageError`
-                self._append_alone(commands, batches, error)
+                self._append_alone(commands, batches, now_ms, error)
                 return
             try:
                 self._carry_out(self._appended(commands[: len(appended)], appended, now_ms))
@@ -168,15 +170,13 @@ class AppendStep:
                 return
             commands, batches = commands[len(appended) :], batches[len(appended) :]
 
-    def _append_alone(
-        self, commands: Sequence[Command], batches: Sequence[tuple[BatchHeader, Buffer]], error: Exception
-    ) -> None:
+    def _append_alone(self, commands: Sequence[Command], batches: Batches, now_ms: int, error: Exception) -> None:
         """Appends each batch by itself: one of the group cannot be written, and it is unknown which."""
         if len(commands) == 1:
             self._refuse(commands, self._bugs.met("append", error))
             return
         for command, batch in zip(commands, batches, strict=True):
-            self._append([command], [batch])
+            self._append([command], [batch], now_ms)
 
     def _appended(self, commands: Sequence[Command], appended: Sequence[Appended], now_ms: int) -> list[Effect]:
         """Answers batches that are in the log, at once or when followers and disk have them."""

@@ -122,7 +122,7 @@ class Leadership:
         self.log = log
         self.topic_config = topic_config
         self.replicas = replicas
-        self.queue = CommandQueue()
+        self.queue = CommandQueue(Bounds(host.config.inbox_batches_max, host.config.inbox_bytes_max))
         self.answers = Answers(replicas, needs_disk=topic_config.fsync)
         self.confirming = Confirming(replicas, host.gone)
         self.ended: OncelogError | None = None
@@ -154,8 +154,7 @@ class Leadership:
             raise self.ended
         if self.answers.needs_disk:
             self._host.disk_watch.require_answering()
-        config = self._host.config
-        self.queue.add(command, size, len(self.answers), Bounds(config.inbox_batches_max, config.inbox_bytes_max))
+        self.queue.add(command, size, len(self.answers))
         self.observer.queued(command)
         self._schedule()
 
@@ -236,8 +235,8 @@ class Leadership:
         """Notes that a follower holds everything below `end`."""
         if self.ended is not None:
             return
-        moved = self.replicas.acknowledge(ref, session, end, self._host.clock.monotonic_ms())
-        self._carry_out(self.answers.moved(moved))
+        if self.replicas.acknowledge(ref, session, end, self._host.clock.monotonic_ms()):
+            self._carry_out(self.answers.committed())
         if ref not in self.replicas.committed and not self.updating_isr:
             self._carry_out([LookAtIsr()])
 

@@ -77,6 +77,10 @@ class LeadershipEffects:
         """Carries out effects, in their order."""
         for effect in effects:
             match effect:
+                case SendToFollowers():
+                    self._host.appended(leadership)
+                case Committed():
+                    self._committed(leadership, effect)
                 case Finish(command):
                     command.finish()
                 case Fail(command, error):
@@ -84,8 +88,6 @@ class LeadershipEffects:
                 case Refuse(command, error):
                     leadership.observer.failed(command, error)
                     command.fail(error)
-                case Committed():
-                    self._committed(leadership, effect)
                 case _:
                     self._tell(leadership, effect)
 
@@ -100,11 +102,9 @@ class LeadershipEffects:
     def _tell(
         self,
         leadership: Leadership,
-        effect: SyncLog | SendToFollowers | LookAtIsr | RestartSession | Enrol | AppendFailed | Broken,
+        effect: SyncLog | LookAtIsr | RestartSession | Enrol | AppendFailed | Broken,
     ) -> None:
         match effect:
-            case SendToFollowers():
-                self._host.appended(leadership)
             case SyncLog():
                 self._partition.sync.request()
             case LookAtIsr():

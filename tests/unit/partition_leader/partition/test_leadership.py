@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,6 +27,7 @@ from oncelog.errors import (
 from oncelog.trace.tracing import Tracer
 from oncelog.types import BrokerRef, PartitionId
 from oncelog_partition_leader.config import BrokerConfig
+from oncelog_partition_leader.core.appends.command_queue import Bounds
 from oncelog_partition_leader.core.appends.commands import AppendBatch, AppendMarkerCommand, SettleCommand, Written
 from oncelog_partition_leader.core.producers.transactions import TxnName, TxnSession
 from oncelog_partition_leader.core.replication.replica_set import Ends, Registered, ReplicaSet
@@ -336,7 +336,7 @@ def test_a_transaction_opens_on_the_coordinators_answer_and_holds_back_nobody_el
 def test_batches_that_wait_for_their_enrolment_count_in_the_bytes_that_may_wait(run: Run) -> None:
     async def scenario(leading: Leading) -> None:
         size = len(batch(7, 0, txn_no=1))
-        leading.host.config = replace(leading.host.config, inbox_bytes_max=2 * size)
+        leading.leadership.queue.bounds = Bounds(batches=100, bytes=2 * size)
         first = leading.produce(batch(7, 0, txn_no=1))
         await turn()
         second = leading.produce(batch(7, 1, txn_no=1))

@@ -50,20 +50,18 @@ class Answers:
         """Takes over the log's ends, after an append or a sync."""
         # After a change to fsync the unsynced records that counted before still count: an end never goes back.
         own_end = max(synced_end, self._replicas.own_end) if self.needs_disk else log_end
-        effects = self.moved(self._replicas.wrote(log_end, own_end, now_ms))
+        effects = self.committed() if self._replicas.wrote(log_end, own_end, now_ms) else []
         effects += map(Finish, self._for_disk.advance(synced_end))
         return effects
 
-    def moved(self, has_moved: bool) -> list[Effect]:
+    def committed(self) -> list[Effect]:
         """Answers what a move of the high watermark has committed."""
-        if not has_moved:
-            return []
         high_watermark = self._replicas.high_watermark
         return [Committed(self._for_commit.advance(high_watermark), high_watermark)]
 
     def isr_changed(self, has_moved: bool) -> list[Effect]:
         """Answers what a change of the ISR, or of its minimum, has committed, or has made unknown."""
-        effects = self.moved(has_moved)
+        effects = self.committed() if has_moved else []
         if not self._replicas.enough_in_sync:
             isr = len(self._replicas.committed)
             effects += (

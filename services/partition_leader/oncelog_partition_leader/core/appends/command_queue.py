@@ -27,9 +27,10 @@ class Bounds(NamedTuple):
 class CommandQueue:
     """One leadership's queue."""
 
-    __slots__ = ("_bytes", "_inbox", "enrolments", "is_scheduled")
+    __slots__ = ("_bytes", "_inbox", "bounds", "enrolments", "is_scheduled")
 
-    def __init__(self) -> None:
+    def __init__(self, bounds: Bounds) -> None:
+        self.bounds = bounds
         self.enrolments = Enrolments()
         self.is_scheduled = False
         """True while a step is going to take the commands."""
@@ -40,13 +41,15 @@ class CommandQueue:
         """Number of commands that are not in the log yet."""
         return len(self._inbox) + len(self.enrolments)
 
-    def add(self, command: Command, size: int, appended: int, bounds: Bounds) -> None:
+    def add(self, command: Command, size: int, appended: int) -> None:
         """Adds a command of `size` bytes; `appended` commands wait for followers.
 
         Raises `ResourceExhaustedError` when too much waits.
         """
-        waiting_bytes = self._bytes + self.enrolments.bytes
-        if len(self) + appended >= bounds.batches or waiting_bytes + size > bounds.bytes:
+        batches, held = len(self._inbox) + appended, self.enrolments
+        if held.bytes:
+            batches += len(held)
+        if batches >= self.bounds.batches or self._bytes + held.bytes + size > self.bounds.bytes:
             raise ResourceExhaustedError("too much waits on this partition", retry_after_ms=_BUSY_RETRY_MS)
         self._inbox.append(command)
         self._bytes += size

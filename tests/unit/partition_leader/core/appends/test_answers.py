@@ -31,7 +31,7 @@ class Led:
         self.replicas.start_session(B, 1, 0)
 
     def acknowledged(self, end: int) -> list[Effect]:
-        return self.answers.moved(self.replicas.acknowledge(B, 1, end, 0))
+        return self.answers.committed() if self.replicas.acknowledge(B, 1, end, 0) else []
 
 
 def waiting(led: Led, *, acks: int = -1, end: int = 5) -> Command:
