@@ -43,7 +43,7 @@ PLANTS = [
         "a decided transaction is unstable until its marker is committed",
         edit(Transactions, "unstable_from", ("in self.decided:\n", "in ():\n")),
         "unit/partition_leader/core/producers/test_transactions.py::test_stability_needs_every_marker_below_the_high_watermark",
-        "unit/partition_leader/log/test_partition_log.py::test_the_last_stable_offset_waits_for_the_marker_to_be_committed",
+        "unit/partition_leader/log/test_log_reads.py::test_the_last_stable_offset_waits_for_the_marker_to_be_committed",
     ),
     without(
         "lso-second-open",
