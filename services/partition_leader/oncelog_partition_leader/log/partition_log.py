@@ -176,9 +176,8 @@ class PartitionLog(TruncatableLog):
         self, buffers: Sequence[Buffer], headers: Sequence[BatchHeader], controls: Sequence[Control | None]
     ) -> None:
         """Writes batches that fit into the last segment, and applies them to every part of the log. Raises `StorageError`."""
+        self._assert_follows(buffers, headers)
         last = self._segments[-1]
-        assert headers[0].base_offset == self._log_end == last.next_offset, "batches are written at the log end"
-        assert last.file.size == last.index.size, "and at the end of the file"
         written = False
         try:
             last.file.append(buffers)
@@ -195,6 +194,19 @@ class PartitionLog(TruncatableLog):
             broken = StorageError("what was written could not be applied", reason="bug", cause=repr(error))
             self._fail(broken)
             raise broken from error
+
+    def _assert_follows(self, buffers: Sequence[Buffer], headers: Sequence[BatchHeader]) -> None:
+        """Asserts before a write what each read checks after it (docs/internals/storage.md#pairs-of-assertions)."""
+        offset, epoch, length = self._log_end, self.epochs.last_epoch, 0
+        for header in headers:
+            assert header.base_offset == offset, "batches are written at the log end, one after the other"
+            assert header.leader_epoch >= epoch, "epochs never fall in a log"
+            assert header.partition_tag == self._tag, "a log holds batches of its own partition"
+            offset, epoch, length = header.next_offset, header.leader_epoch, length + header.batch_length
+        assert length == sum(map(len, buffers)), "the headers describe exactly the bytes that are written"
+        last = self._segments[-1]
+        assert last.next_offset == self._log_end, "the last segment ends with the log"
+        assert last.file.size == last.index.size, "and at the end of the file"
 
     def _apply(self, header: BatchHeader, control: Control | None) -> None:
         """Applies a written batch to index, epochs, producer state and aborted index: the only place that does (rule 2)."""

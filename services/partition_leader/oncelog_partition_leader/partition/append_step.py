@@ -153,6 +153,7 @@ class AppendStep:
                 self._refuse(commands, ended)
                 return
             self._observer.writing()
+            start = led.log.log_end_offset
             try:
                 appended = led.log.append_as_leader(batches, led.epoch, now_ms)
             except OncelogError as error:
@@ -164,6 +165,7 @@ class AppendStep:
                 self._append_alone(commands, batches, now_ms, error)
                 return
             try:
+                assert appended[0].base_offset == start, "a group begins where the log ended"
                 self._carry_out(self._appended(commands[: len(appended)], appended, now_ms))
             except Exception as error:
                 self._break(commands, error)

@@ -23,6 +23,7 @@ from oncelog_runtime.sim.disk import SimDisk
 from tests.unit.partition_leader.log_helpers import (
     DIRECTORY,
     NOW_MS,
+    TAG,
     batch,
     contents,
     marker,
@@ -166,6 +167,49 @@ def test_an_append_to_a_log_whose_parts_disagree_writes_nothing() -> None:
         assert last.file.size == before, "nothing was written"
         write(log, batch(1, 3, 2))
         log.check()
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"base_offset": 7}, "at the log end"),
+        ({"leader_epoch": 3}, "epochs never fall"),
+        ({"partition_tag": TAG + 1}, "its own partition"),
+        ({"batch_length": 300}, "exactly the bytes"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_a_batch_that_a_read_would_refuse_is_not_written(wrong: dict[str, int], why: str) -> None:
+    """The reads' half of each pair is in `test_log_reads.py`."""
+
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk)
+        (first,) = write(log, batch(1, 0), epoch=4)
+        size = log.size_bytes
+        headers = [first.header._replace(base_offset=1), first.header._replace(base_offset=2)]
+        for number in range(2):
+            broken = list(headers)
+            broken[number] = broken[number]._replace(**wrong)
+            with pytest.raises(AssertionError, match=why):
+                log._write([first.data, first.data], broken, [None, None])
+        assert (log.size_bytes, log._segments[-1].file.size, log.failed) == (size, size, None)
+        write(log, batch(1, 1), epoch=4)
+        log.check()
+
+    run(test)
+
+
+def test_a_checkpoint_is_of_the_state_at_the_log_end() -> None:
+    """The other half is `test_recovery.py`: a snapshot that ends elsewhere than its name says is passed over."""
+
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk)
+        write(log, batch(1, 0))
+        log.producers.end_offset += 1
+        with pytest.raises(AssertionError, match="the offset that names it"):
+            log._checkpoint(log._segments[-1:])
 
     run(test)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from oncelog.errors import InternalServerError, NotLeaderError, StorageError
+from oncelog.errors import InternalServerError, NotLeaderError, StorageError, UnknownServerError
 from oncelog_partition_leader.core.producers.transactions import TxnSession
 from tests.unit.partition_leader.partition.test_leadership import Leading, Run, batch, run, turn
 from tests.unit.partition_leader.test_contained_faults import PoisonedError, take_report
@@ -85,5 +85,28 @@ def test_a_step_after_the_end_appends_nothing(run: Run) -> None:
         leading.leadership._step.run(leading.leadership.queue.take())
         assert isinstance(answer.exception(), NotLeaderError)
         assert leading.log.log_end_offset == 0
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("wrong", ["base_offset", "next_offset"])
+def test_an_append_that_came_out_elsewhere_is_unknown_and_fails_the_log(
+    run: Run, monkeypatch: pytest.MonkeyPatch, wrong: str
+) -> None:
+    """The assertion ends neither the broker nor the wait of a handler."""
+
+    async def scenario(leading: Leading) -> None:
+        healthy = leading.log.append_as_leader
+
+        def elsewhere(*arguments: Any) -> Any:
+            (appended,) = healthy(*arguments)
+            return [appended._replace(**{wrong: getattr(appended, wrong) + 1})]
+
+        monkeypatch.setattr(leading.log, "append_as_leader", elsewhere)
+        answer = leading.produce(batch(1, 0))
+        await turn()
+        assert isinstance(answer.exception(), UnknownServerError)
+        assert leading.host.told[-1] == "broken"
+        assert isinstance(take_report(asyncio.get_running_loop()), AssertionError)
 
     run(scenario)
