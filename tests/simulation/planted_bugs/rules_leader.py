@@ -22,7 +22,7 @@ PLANTS = [
         "marker-epoch",
         "a leader takes no marker of an older coordinator than it has heard of",
         edit(ProducerStates, "decide_marker", ("if marker.coordinator_epoch < newest:", "if False:")),
-        "unit/partition_leader/core/producers/test_producer_state.py::test_96_a_deposed_coordinator_is_fenced_also_for_nothing_and_after_reload",
+        "unit/partition_leader/core/producers/test_producer_state.py::test_a_deposed_coordinator_is_fenced_also_for_nothing_and_after_reload",
     ),
     without(
         "ack-below-min-isr",
@@ -49,7 +49,7 @@ PLANTS = [
         "lso-second-open",
         "the stable offset ends before the oldest of all open transactions",
         edit(Transactions, "first_open_offset", ("in self.open.values():", "in reversed(self.open.values()):")),
-        "unit/partition_leader/core/producers/test_producer_state.py::test_95_the_oldest_open_one_holds_the_rest",
+        "unit/partition_leader/core/producers/test_producer_state.py::test_the_oldest_open_one_holds_the_rest",
     ),
     without(
         "old-incarnation-ack",

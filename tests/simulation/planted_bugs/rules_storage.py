@@ -120,7 +120,7 @@ PLANTS = [
             ("_COUNT.pack(len(transactions.open))", "_COUNT.pack(0)"),
             ("in transactions.open.values():", "in ():"),
         ),
-        "unit/partition_leader/core/producers/test_producer_state.py::test_121_an_open_transaction_survives_a_snapshot",
+        "unit/partition_leader/core/producers/test_producer_state.py::test_an_open_transaction_survives_a_snapshot",
     ),
     without(
         "snapshot-without-decided",

@@ -251,7 +251,7 @@ def test_an_epoch_record_whose_answer_was_lost_is_sent_again(world: SimWorld) ->
     run(world, scenario)
 
 
-def test_76_a_newer_owner_fences_this_one(world: SimWorld) -> None:
+def test_a_newer_owner_fences_this_one(world: SimWorld) -> None:
     async def scenario(place: Place) -> None:
         old = await place.begin(1)
         new = await place.begin(2)

@@ -139,7 +139,7 @@ def test_a_deposed_leader_cannot_append() -> None:
     run(test)
 
 
-def test_13_offsets_do_not_wrap() -> None:
+def test_offsets_do_not_wrap() -> None:
     async def test(disk: SimDisk) -> None:
         log = await open_log(disk)
         await log.reset_to((1 << 63) - 3, None)
@@ -288,7 +288,7 @@ def test_a_closed_log_refuses_everything() -> None:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_41_producers_outlive_their_segments(clean: bool) -> None:
+def test_producers_outlive_their_segments(clean: bool) -> None:
     async def test(disk: SimDisk) -> None:
         log = await open_log(disk, replace(SMALL, retention_bytes=0))
         write(log, batch(1, 0, 5), batch(7, 0, txn=(7, 3)), marker((7, 3)))

@@ -76,7 +76,8 @@ def test_a_cut_at_the_end_is_nothing_and_below_the_log_is_refused() -> None:
     run(test)
 
 
-def test_hole_23_a_follower_that_begins_above_takes_the_leaders_state() -> None:
+@pytest.mark.case("hole 23")
+def test_a_follower_that_begins_above_takes_the_leaders_state() -> None:
     async def test(disk: SimDisk) -> None:
         leader = await open_log(disk)
         write_scripted(leader)
