@@ -1,5 +1,6 @@
 """What all tests share: no test is judged by how long it takes, since a busy machine is no bug; and each test has the markers
-of the cases that it shows (`pytest -m case_B30`), from the tables of `tests/conformance/table`.
+of the cases that it shows (`pytest -m case_B30`): from the tables of `tests/conformance/table`, and from its own
+`@pytest.mark.case("B30", "hole 7", "S12")`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.conformance.table.everything import ALL, markers_by_test, markers_of
+from tests.conformance.table.everything import ALL, STORAGE_FAULTS, markers_by_test, markers_of
 
 settings.register_profile("oncelog", deadline=None)
 settings.load_profile("oncelog")
@@ -19,16 +20,28 @@ _TESTS = Path(__file__).parent
 
 def pytest_configure(config: pytest.Config) -> None:
     """Makes the markers known."""
+    config.addinivalue_line("markers", "case(*numbers): the cases that the test shows, beside those of the tables")
+    for fault in STORAGE_FAULTS:
+        config.addinivalue_line("markers", f"case_{fault}: docs/internals/storage.md#{fault.lower()}")
     for number, case in ALL:
         for marker in markers_of(number):
             config.addinivalue_line("markers", f"{marker}: {case.title}")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests that a table names."""
+    """Marks the tests that a table names, or that name a case. An unknown case is an error, as an unknown marker is."""
     markers = markers_by_test()
     for item in items:
         if isinstance(item, pytest.Function) and item.path.is_relative_to(_TESTS):
             test = f"{item.path.relative_to(_TESTS).as_posix()}::{item.originalname}"
-            for marker in markers.get(test, ()):
+            for marker in (*markers.get(test, ()), *_own_markers(item)):
                 item.add_marker(marker)
+
+
+def _own_markers(item: pytest.Function) -> list[str]:
+    """The markers of the cases that the test itself names."""
+    numbers = [number for mark in item.iter_markers("case") for number in mark.args]
+    for number in numbers:
+        if not markers_of(number):
+            raise pytest.UsageError(f"{item.nodeid}: {number!r} is no case: write B30, S12 or hole 7")
+    return [marker for number in numbers for marker in markers_of(number)]

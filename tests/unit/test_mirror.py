@@ -49,8 +49,8 @@ COVERED: Final[dict[str, str]] = {
     f"{_COORDINATOR}/core/offsets/offset_commands.py": "tests/unit/coordinator/core/offsets/test_offset_table.py",
     f"{_COORDINATOR}/core/transactions/commands.py": "tests/unit/coordinator/core/transactions/test_client_decisions.py",
     f"{_BROKER}/__main__.py": "tests/integration/test_command_line.py::test_a_taken_port_is_explained",
+    f"{_BROKER}/core/appends/effects.py": "tests/unit/partition_leader/partition/test_leadership_effects.py",
     f"{_BROKER}/core/producers/decisions.py": "tests/unit/partition_leader/core/producers/test_producer_state.py",
-    f"{_BROKER}/partition/commands.py": "tests/unit/partition_leader/partition/test_leadership.py",
     "services/pid_allocator/oncelog_pid_allocator/__main__.py": _ALL_SERVICES,
 }
 """Module -> the test that covers it, `tests/...py::name` or a whole file."""

@@ -136,13 +136,13 @@ HOLES: Final[dict[int, Case]] = {
         "for ever, with a bounded list",
         "test_below_the_list_the_answer_is_forgotten",
         "test_a_fenced_session_cannot_use_the_next_number",
-        _TIMEOUTS + "test_77_an_idle_id_expires_and_keeps_what_must_stay",
+        _TIMEOUTS + "test_an_idle_id_expires_and_keeps_what_must_stay",
     ),
     16: _coordinator(
         "the token",
         "test_the_token_is_the_last_committed_one_of_each_app",
         "test_a_token_is_told_only_when_it_is_committed",
-        _PARTICIPANTS + "test_16_tokens_are_per_app_and_outlive_other_apps_aborts_and_expiry",
+        _PARTICIPANTS + "test_tokens_are_per_app_and_outlive_other_apps_aborts_and_expiry",
     ),
     17: _replicas(
         "a lost etcd answer",
@@ -192,8 +192,8 @@ HOLES: Final[dict[int, Case]] = {
         "conformance/replication/test_replica_failures.py::test_a_killed_member_does_not_hold_the_watermark",
         "conformance/replication/test_replica_failures.py::test_followers_of_an_idle_partition_learn_the_last_watermark",
         "conformance/replication/test_replica_failures.py::test_a_flipped_bit_in_the_leaders_fields_is_found",
-        _PARTICIPANTS + "test_25_the_33rd_zombie_does_not_own_again",
-        _TIMEOUTS + "test_180_a_lease_is_renewed_by_any_participant_and_ends_what_nobody_finishes",
+        _PARTICIPANTS + "test_the_33rd_zombie_does_not_own_again",
+        _TIMEOUTS + "test_a_lease_is_renewed_by_any_participant_and_ends_what_nobody_finishes",
     ),
 }
 
@@ -202,7 +202,7 @@ CASES: Final[dict[str, Case]] = {
     "A1": Case(
         "blocks of two allocators are disjoint and grow",
         (
-            _BLOCKS + "test_a1_blocks_follow_each_other_without_overlap",
+            _BLOCKS + "test_blocks_follow_each_other_without_overlap",
             "simulation/test_pid_allocator.py::test_no_id_is_handed_out_twice",
         ),
     ),
@@ -211,15 +211,15 @@ CASES: Final[dict[str, Case]] = {
     "A4": Case(
         "an illegal range is refused, the current block serves on",
         (
-            _BLOCKS + "test_a4_a_block_that_is_not_above_is_refused_and_the_current_one_still_serves",
-            _BLOCKS + "test_a4_an_illegal_block_in_etcd_is_refused",
+            _BLOCKS + "test_a_block_that_is_not_above_is_refused_and_the_current_one_still_serves",
+            _BLOCKS + "test_an_illegal_block_in_etcd_is_refused",
         ),
     ),
     "A5": _ids("back-off of block requests", "test_a_failed_request_for_a_block_is_not_repeated_at_once"),
     "A6": _ids("a burnt block", "test_a_block_of_a_dead_allocator_is_never_handed_out_again"),
     "A8": Case(
         "a counter restored from a backup",
-        (_BLOCKS + "test_a8_a_rewound_counter_still_yields_ids_above_all_that_were_handed_out",),
+        (_BLOCKS + "test_a_rewound_counter_still_yields_ids_above_all_that_were_handed_out",),
     ),
     "A9": _ids("no transactional id", "test_without_a_transactional_id_every_session_is_another_producer"),
     "A10": _ids("an empty transactional id", "test_an_empty_transactional_id_takes_no_transaction"),
@@ -249,22 +249,22 @@ CASES: Final[dict[str, Case]] = {
     "B29": _append("a batch over the wrap", "test_a_batch_may_straddle_the_wrap"),
     "B30": _append("a repeat", "test_a_repeat_gets_the_offset_of_its_first_copy"),
     "B32": _append("a partial overlap", "test_a_partial_overlap_is_refused"),
-    "B33": Case("a duplicate by replication", (_STATE + "test_33_34_35_what_a_leader_wrote_is_taken_as_it_is",)),
-    "B34": Case("a replica without state", (_STATE + "test_33_34_35_what_a_leader_wrote_is_taken_as_it_is",)),
-    "B35": Case("a gap by replication", (_STATE + "test_33_34_35_what_a_leader_wrote_is_taken_as_it_is",)),
+    "B33": Case("a duplicate by replication", (_STATE + "test_what_a_leader_wrote_is_taken_as_it_is",)),
+    "B34": Case("a replica without state", (_STATE + "test_what_a_leader_wrote_is_taken_as_it_is",)),
+    "B35": Case("a gap by replication", (_STATE + "test_what_a_leader_wrote_is_taken_as_it_is",)),
     "B36": _append("a new epoch", "test_a_new_epoch_begins_at_zero"),
     "B38": _append("no state", "test_without_state_only_zero_is_taken"),
     "B39": Case(
         "an expired producer (its state is kept, so it may go on)",
-        (_ENTRY + "test_39_an_expired_producer_is_still_known_exactly",),
+        (_ENTRY + "test_an_expired_producer_is_still_known_exactly",),
     ),
     "B40": Case(
         "a transaction older than the expiry",
-        (_ENTRY + "test_40_a_producer_of_an_open_transaction_does_not_expire",),
+        (_ENTRY + "test_a_producer_of_an_open_transaction_does_not_expire",),
     ),
     "B41": Case(
         "the last data deleted",
-        ("unit/partition_leader/log/test_partition_log.py::test_41_producers_outlive_their_segments",),
+        ("unit/partition_leader/log/test_partition_log.py::test_producers_outlive_their_segments",),
     ),
     "B42": _append("an append that fails", "test_a_refused_append_leaves_no_trace"),
     "B43": _append("several producers in one request", "test_one_batch_per_partition_and_request"),
@@ -274,7 +274,7 @@ CASES: Final[dict[str, Case]] = {
     "B48": _append(
         "five batches and a restart",
         "test_all_five_are_known_after_a_restart",
-        _STATE + "test_48_all_five_are_duplicates_after_a_snapshot",
+        _STATE + "test_all_five_are_duplicates_after_a_snapshot",
     ),
     "B49": _append("other content", "test_other_content_under_the_same_sequence_is_a_bug"),
     "B50": _append("a misdirected batch", "test_a_batch_for_another_partition_is_refused"),
@@ -294,7 +294,7 @@ CASES: Final[dict[str, Case]] = {
     "C59": _coordinator(
         "END of an empty transaction: closed with the outcome asked for",
         "test_a_transaction_that_enrolled_nothing_is_closed_for_ever",
-        _CLIENT + "test_59_hole_20_an_empty_transaction_is_closed_for_ever",
+        _CLIENT + "test_an_empty_transaction_is_closed_for_ever",
     ),
     "C60": _txn("a repeated commit", "test_a_repeated_end_gets_the_first_outcome"),
     "C61": _txn("a repeated abort", "test_a_repeated_end_gets_the_first_outcome"),
@@ -318,20 +318,20 @@ CASES: Final[dict[str, Case]] = {
     "C75": _txn(
         "a log without enough replicas",
         "test_without_enough_replicas_the_coordinator_is_not_available",
-        _SHARD + "test_75_while_the_log_refuses_nobody_is_served_and_then_everybody_is",
+        _SHARD + "test_while_the_log_refuses_nobody_is_served_and_then_everybody_is",
     ),
     "C76": _coordinator(
         "an append after the epoch changed",
         "test_an_append_of_a_deposed_coordinator_never_lands",
-        "unit/coordinator/shard/test_shard_log.py::test_76_a_newer_owner_fences_this_one",
+        "unit/coordinator/shard/test_shard_log.py::test_a_newer_owner_fences_this_one",
     ),
     "C77": _txn(
         "id expiry",
         "test_an_expired_id_begins_again_with_the_next_number",
-        _TIMEOUTS + "test_77_ids_with_work_do_not_expire",
+        _TIMEOUTS + "test_ids_with_work_do_not_expire",
     ),
-    "C79": Case("very many expired ids", (_TIMEOUTS + "test_79_many_time_outs_are_decided_in_portions",)),
-    "C80": Case("a log that cannot be read", (_SHARD + "test_80_a_log_that_cannot_be_read_keeps_the_shard_away",)),
+    "C79": Case("very many expired ids", (_TIMEOUTS + "test_many_time_outs_are_decided_in_portions",)),
+    "C80": Case("a log that cannot be read", (_SHARD + "test_a_log_that_cannot_be_read_keeps_the_shard_away",)),
     "C81": _txn("a send under an expired id", "test_an_expired_id_begins_again_with_the_next_number"),
     "C82": _txn(
         "an expired id that leaders still know",
@@ -349,8 +349,8 @@ CASES: Final[dict[str, Case]] = {
     "C92": Case(
         "a partition that the coordinator does not see",
         (
-            _COURIER + "test_92_a_partition_that_is_not_seen_keeps_its_marker",
-            _COURIER + "test_13_only_proof_of_deletion_ends_a_marker",
+            _COURIER + "test_a_partition_that_is_not_seen_keeps_its_marker",
+            _COURIER + "test_only_proof_of_deletion_ends_a_marker",
         ),
     ),
     "C93": _txn(
@@ -371,7 +371,7 @@ CASES: Final[dict[str, Case]] = {
         "(unit/partition_leader/core/producers/test_producer_state.py::test_a_marker_raises_the_session)",
     ),
     "D99": _marker("a plain batch in a transaction", "test_no_plain_batch_while_the_producers_transaction_is_open"),
-    "D100": Case("empty transactions", (_STATE + "test_100_empty_transactions_leave_no_entries",)),
+    "D100": Case("empty transactions", (_STATE + "test_empty_transactions_leave_no_entries",)),
     "D101": _marker("aborts under a reader", "test_a_reader_never_sees_what_is_aborted"),
     "D102": Case(
         "the write of the aborted index fails",
@@ -382,7 +382,7 @@ CASES: Final[dict[str, Case]] = {
     "D105": Case(
         "marker offsets grow, truncation removes entries",
         (
-            "unit/partition_leader/core/log/test_aborted_index.py::test_105_marker_offsets_grow",
+            "unit/partition_leader/core/log/test_aborted_index.py::test_marker_offsets_grow",
             "unit/partition_leader/core/log/test_aborted_index.py::test_truncation_and_bytes",
         ),
     ),

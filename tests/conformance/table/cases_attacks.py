@@ -122,7 +122,7 @@ ATTACKS: Final[dict[str, Case]] = {
         "left the partition without a leader after a restart, beside two sound replicas",
         (
             _FAILED + "test_a_flipped_digit_in_the_identity_of_one_replica_costs_no_partition_its_leader",
-            _STORAGE + "test_26_whatever_byte_of_an_identity_is_flipped_the_log_is_kept",
+            _STORAGE + "test_whatever_byte_of_an_identity_is_flipped_the_log_is_kept",
         ),
     ),
     "one topic with 10,000 partitions": Case(

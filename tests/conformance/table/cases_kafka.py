@@ -48,7 +48,7 @@ WEAKNESSES: Final[dict[str, Case]] = {
     "W13": _as(
         "a marker that is skipped because metadata does not show its partition",
         "C92",
-        tests=(_COURIER + "test_13_only_proof_of_deletion_ends_a_marker",),
+        tests=(_COURIER + "test_only_proof_of_deletion_ends_a_marker",),
     ),
     "W14": Case(
         "one slow transaction holds back every read_committed reader of its partitions",

@@ -32,8 +32,8 @@ def _in(prefix: str, title: str, *names: str) -> Case:
 
 LATER: Final[dict[str, Case]] = {
     # ---- E: durable state
-    "E121": _in(_STATE, "an open transaction in a snapshot", "test_121_an_open_transaction_survives_a_snapshot"),
-    "E122": _in(_STATE, "a damaged snapshot", "test_122_a_damaged_snapshot_is_refused"),
+    "E121": _in(_STATE, "an open transaction in a snapshot", "test_an_open_transaction_survives_a_snapshot"),
+    "E122": _in(_STATE, "a damaged snapshot", "test_a_damaged_snapshot_is_refused"),
     "E127": _in(
         f"{_LEADER}log/test_storage_crashes.py::",
         "a crash after every step of the disk",
@@ -59,7 +59,7 @@ LATER: Final[dict[str, Case]] = {
         "an older incarnation of a follower",
         "test_acknowledgements_of_an_older_session_or_incarnation_do_not_count",
     ),
-    "F135": _in(_EPOCHS, "where two logs part", "test_135_end_of_the_largest_epoch_at_or_below"),
+    "F135": _in(_EPOCHS, "where two logs part", "test_end_of_the_largest_epoch_at_or_below"),
     "F136": _in(
         _EPOCHS,
         "the table of leader epochs",
@@ -92,14 +92,14 @@ LATER: Final[dict[str, Case]] = {
     "G145": _in(
         _LOG,
         "retention by time, size and start",
-        _SEGMENTS + "test_145_whole_segments_go_by_time_size_and_start",
+        _SEGMENTS + "test_whole_segments_go_by_time_size_and_start",
         f"{_LEADER}core/log/test_retention.py::test_whole_segments_oldest_first",
     ),
     "G149": _in(
         f"{_LEADER}core/log/test_segment.py::",
         "where a segment ends",
-        "test_149_a_segment_ends_by_size_age_index_and_distance",
-        "test_149_each_batch_of_a_group_is_judged_as_if_those_before_it_were_in",
+        "test_a_segment_ends_by_size_age_index_and_distance",
+        "test_each_batch_of_a_group_is_judged_as_if_those_before_it_were_in",
     ),
     # ---- H: groups and offsets
     "H156": Case(
@@ -141,12 +141,14 @@ LATER: Final[dict[str, Case]] = {
         "test_165_an_offset_in_a_transaction_is_fenced_like_a_plain_one",
         "test_a_member_commits_what_it_lets_go_until_it_says_so",
     ),
-    "H167": _in(_OFFSETS, "offsets of an open transaction", "test_167_pending_until_the_marker"),
-    "H168": _in(_OFFSETS, "a plain commit beside a transaction", "test_168_the_newest_record_wins_not_the_last_marker"),
+    "H167": _in(
+        _OFFSETS, "offsets of an open transaction", "test_offsets_of_a_transaction_are_pending_until_its_marker"
+    ),
+    "H168": _in(_OFFSETS, "a plain commit beside a transaction", "test_the_newest_record_wins_not_the_last_marker"),
     "H170": _in(
         _OFFSETS,
         "offsets that are refused or cannot be deleted",
-        "test_170_bad_values_are_refused_one_by_one",
+        "test_bad_values_are_refused_one_by_one",
         "test_an_offset_that_an_open_transaction_holds_is_not_deleted",
         "unit/coordinator/core/groups/test_shard_table.py::"
         "test_170_offsets_are_not_deleted_under_the_members_that_read_them",
@@ -168,20 +170,20 @@ LATER: Final[dict[str, Case]] = {
     "K178": _in(
         _PARTICIPANTS,
         "a second attempt that also finishes",
-        "test_178_only_the_winners_commit_and_the_marker_names_them",
+        "test_only_the_winners_commit_and_the_marker_names_them",
         f"{_SIMULATION}test_178_179_many_writers_through_a_fail_over",
     ),
     "K179": _in(
         _PARTICIPANTS,
         "a driver that dies after its commit",
-        "test_179_a_replayed_batch_is_already_committed_for_anyone",
+        "test_a_replayed_batch_is_already_committed_for_anyone",
         f"{_SINK}test_a_replayed_micro_batch_changes_nothing",
         "integration/test_spark_crash.py::test_a_driver_that_dies_in_mid_commit_writes_each_row_once",
     ),
     "K180": _in(
         _PARTICIPANTS,
         "a driver that dies before its commit",
-        _TIMEOUTS + "test_180_a_lease_is_renewed_by_any_participant_and_ends_what_nobody_finishes",
+        _TIMEOUTS + "test_a_lease_is_renewed_by_any_participant_and_ends_what_nobody_finishes",
         f"{_SIMULATION}test_111_180_what_nobody_ends_is_aborted_and_readers_go_on",
     ),
     "K182": _in(

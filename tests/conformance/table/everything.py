@@ -28,6 +28,9 @@ ALL: Final[list[tuple[str, Case]]] = [
     *ATTACKS.items(),
 ]
 
+STORAGE_FAULTS: Final = tuple(f"S{number}" for number in range(1, 33))
+"""The faults of docs/internals/storage.md. Each is a parameter of `test_storage_case`; other tests that show one are marked."""
+
 
 def markers_of(number: str) -> list[str]:
     """The markers of a case, several for a range; none for a case that has a title and no number."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from functools import cache
@@ -87,3 +88,14 @@ def test_the_tests_of_a_case_are_found_by_its_marker() -> None:
     wanted = {test.rpartition("::")[2] for number, case in ALL if number == "B30" for test in case.tests}
     assert found
     assert set(found) <= wanted
+
+
+def test_no_unit_test_is_named_by_a_number() -> None:
+    numbered = re.compile(r"def (test_(?:hole_\d|[a-z]?\d+_)\w*)")
+    files = sorted((_TESTS / "unit").rglob("test_*.py"))
+    assert [name for file in files for name in numbered.findall(file.read_text())] == []
+
+
+@pytest.mark.case("B30", "hole 7", "S12")
+def test_a_test_outside_of_the_tables_names_its_cases_itself(request: pytest.FixtureRequest) -> None:
+    assert {"case_B30", "hole_7", "case_S12"} <= {marker.name for marker in request.node.iter_markers()}

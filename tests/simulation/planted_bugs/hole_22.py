@@ -6,20 +6,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from oncelog_partition_leader.partition.leadership import Leadership
+from oncelog_partition_leader.core.appends import verdicts
 from tests.simulation.planted_bugs import plant, replaced
 
 
 @contextmanager
 def _planted() -> Iterator[None]:
     def without_fence(original: Any) -> Any:
-        def decide_settle(self: Any, command: Any) -> Any:
+        def on_settle(command: Any, facts: Any) -> Any:
             command.settle = False
-            return original(self, command)
+            return original(command, facts)
 
-        return decide_settle
+        return on_settle
 
-    with replaced(Leadership, "_decide_settle", without_fence):
+    with replaced(verdicts, "_on_settle", without_fence):
         yield
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from oncelog_partition_leader.core.producers.producer_state import ProducerStates
-from oncelog_partition_leader.log.partition_log import PartitionLog
+from oncelog_partition_leader.log.log_reads import ReadableLog
 from tests.simulation.planted_bugs import plant, replaced
 
 
@@ -21,7 +21,7 @@ def _planted() -> Iterator[None]:
 
         return producer_snapshot_at
 
-    with replaced(PartitionLog, "producer_snapshot_at", empty):
+    with replaced(ReadableLog, "producer_snapshot_at", empty):
         yield
 
 

@@ -94,7 +94,7 @@ PLANTS = [
                 TransactionTable, "_remove", ("_assert_may_go(record, self.index.removed)", "pass")
             ),  # it asserts just this
         ],
-        "unit/coordinator/core/transactions/test_removed_ids.py::test_16_an_id_with_a_token_is_never_removed",
+        "unit/coordinator/core/transactions/test_removed_ids.py::test_an_id_with_a_token_is_never_removed",
         "conformance/transactions/test_removed_ids.py::test_an_id_with_a_token_stays_and_one_whose_token_expires_goes",
     ),
     without(
@@ -104,7 +104,7 @@ PLANTS = [
             edit(transaction_state, "with_token", ("and (before is None or before.expires)", "")),
             edit(transaction_table, "_assert_legal", ("assert token.expires or not after.expires", "assert True")),
         ],  # it asserts just this
-        "unit/coordinator/core/transactions/test_removed_ids.py::test_16_a_token_that_must_last_still_does_when_a_later_batch_of_its_app_may_expire",
+        "unit/coordinator/core/transactions/test_removed_ids.py::test_a_token_that_must_last_still_does_when_a_later_batch_of_its_app_may_expire",
     ),
     without(
         "numbers-begin-again",
@@ -133,7 +133,7 @@ PLANTS = [
         "offset-order",
         "a transaction's offset gives way to a plain commit that came after it",
         edit(offset_table, "_winning", ("elif known.order < item.order:", "else:")),
-        "unit/coordinator/core/offsets/test_offset_table.py::test_168_the_newest_record_wins_not_the_last_marker",
+        "unit/coordinator/core/offsets/test_offset_table.py::test_the_newest_record_wins_not_the_last_marker",
     ),
     without(
         "burnt-block-used",

@@ -22,7 +22,7 @@ PLANTS = [
         "marker-epoch",
         "a leader takes no marker of an older coordinator than it has heard of",
         edit(ProducerStates, "decide_marker", ("if marker.coordinator_epoch < newest:", "if False:")),
-        "unit/partition_leader/core/producers/test_producer_state.py::test_96_a_deposed_coordinator_is_fenced_also_for_nothing_and_after_reload",
+        "unit/partition_leader/core/producers/test_producer_state.py::test_a_deposed_coordinator_is_fenced_also_for_nothing_and_after_reload",
     ),
     without(
         "ack-below-min-isr",
@@ -43,13 +43,13 @@ PLANTS = [
         "a decided transaction is unstable until its marker is committed",
         edit(Transactions, "unstable_from", ("in self.decided:\n", "in ():\n")),
         "unit/partition_leader/core/producers/test_transactions.py::test_stability_needs_every_marker_below_the_high_watermark",
-        "unit/partition_leader/log/test_partition_log.py::test_the_last_stable_offset_waits_for_the_marker_to_be_committed",
+        "unit/partition_leader/log/test_log_reads.py::test_the_last_stable_offset_waits_for_the_marker_to_be_committed",
     ),
     without(
         "lso-second-open",
         "the stable offset ends before the oldest of all open transactions",
         edit(Transactions, "first_open_offset", ("in self.open.values():", "in reversed(self.open.values()):")),
-        "unit/partition_leader/core/producers/test_producer_state.py::test_95_the_oldest_open_one_holds_the_rest",
+        "unit/partition_leader/core/producers/test_producer_state.py::test_the_oldest_open_one_holds_the_rest",
     ),
     without(
         "old-incarnation-ack",

@@ -74,7 +74,7 @@ PLANTS = [
     unguarded(
         "stale-verified",
         "an enrolment opens a transaction once, when its answer comes; and never after its marker",
-        edit(Leadership, "_drain", ("self._verified.clear()", "pass")),
+        edit(Leadership, "_drain", ("self.queue.enrolments.verified.clear()", "pass")),
         edit(
             ProducerStates,
             "_decide_transactional",

@@ -102,7 +102,7 @@ def test_a_batch_that_cannot_be_appended_is_refused_alone(run: Run, monkeypatch:
     "step",
     [
         "oncelog_partition_leader.core.replication.replica_set.ReplicaSet.wrote",
-        "oncelog_partition_leader.partition.leadership._Group.add",
+        "oncelog_partition_leader.core.appends.append_group.AppendGroup.add",
     ],
     ids=["after the append", "of the queue itself"],
 )

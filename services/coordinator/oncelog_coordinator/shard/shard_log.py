@@ -16,19 +16,20 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
-from oncelog.core.batch.batch import decode_batch, encode_batch, iter_batches
+from oncelog.core.batch.batch import encode_batch
+from oncelog.core.batch.header import read_header
 from oncelog.core.causes import told_of
 from oncelog.errors import ErrorCode, LeaderNotAvailableError, NotLeaderError, OncelogError, UnknownTopicError
 from oncelog.ports import Transport
-from oncelog.types import Buffer, PartitionId
+from oncelog.types import PartitionId
 from oncelog.v1 import partition_pb2 as pa
 from oncelog.v1 import types_pb2
 from oncelog.wire import methods
 from oncelog.wire.wire_errors import from_detail
 from oncelog_coordinator.config import ShardConfig
-from oncelog_coordinator.core.transactions.records import EPOCH_KEY
 from oncelog_coordinator.shard.log_port import LogItem, LogLostError
 from oncelog_coordinator.shard.monotonic_wall_clock import SteadyClock
+from oncelog_coordinator.shard.replayed_log import ReplayedLog
 from oncelog_runtime.metadata.cluster_keys import KIND_TXN, OFFSETS_TOPIC, TRANSACTION_TOPIC, shard_writer_id
 from oncelog_runtime.metadata.cluster_view import ClusterView
 from oncelog_runtime.process.tasks import TaskOwner
@@ -69,6 +70,7 @@ class ShardLog:
         self._writer_id = shard_writer_id(kind, shard)
         self._config = config
         self._clock = clock
+        self._replayed = ReplayedLog(self._writer_id, epoch)
         self._next_sequence = 0
         self._last: asyncio.Future[None] | None = None
         self._lost: LogLostError | None = None
@@ -157,7 +159,7 @@ class ShardLog:
     def _encode(self, items: list[LogItem], sequence: int) -> bytes:
         partition = self._partition()
         now_ms = self._clock.now_ms()
-        return encode_batch(
+        batch = encode_batch(
             [key.encode() for key, _ in items],
             [value for _, value in items],
             timestamps_ms=[now_ms] * len(items),
@@ -167,6 +169,11 @@ class ShardLog:
             topic_id=partition.topic_id,
             partition=partition.partition,
         )
+        header = read_header(batch)
+        named = (header.producer_id, header.producer_epoch, header.base_sequence)
+        assert named == (self._writer_id, self._epoch, sequence), "a batch names its writer, its epoch and its sequence"
+        assert header.record_count == len(items), "and the next sequence is the one behind its last record"
+        return batch
 
     async def _produce(self, batch: bytes) -> int:
         """Sends the batch and returns its base offset; -1: the leader knows it as a duplicate, too old to know its offset."""
@@ -189,6 +196,7 @@ class ShardLog:
 
     async def replay(self) -> AsyncIterator[list[LogItem]]:
         """See `LogPort.replay`."""
+        self._replayed = ReplayedLog(self._writer_id, self._epoch)
         offset = 0
         deadline_ms = self._clock.now_ms() + self._config.load_stall_ms
         backoff_ms = self._config.retry_backoff_ms
@@ -203,8 +211,6 @@ class ShardLog:
                 backoff_ms = min(2 * backoff_ms, self._config.retry_backoff_max_ms)
                 continue
             self.trouble = ""
-            if complete:
-                assert [key for key, _ in items[-1:]] == [EPOCH_KEY], "the first batch of an epoch is its epoch record"
             if items:
                 deadline_ms = self._clock.now_ms() + self._config.load_stall_ms
                 yield items
@@ -239,23 +245,8 @@ class ShardLog:
             if answer.error.code == int(ErrorCode.OFFSET_OUT_OF_RANGE) and answer.log_start_offset > offset:
                 return answer.log_start_offset, [], False
             raise from_detail(answer.error)
-        items, complete = self._decode(payload, offset)
+        items, complete = self._replayed.take(payload, offset, partition)
         return max(offset, answer.next_offset), items, complete
-
-    def _decode(self, payload: Buffer, offset: int) -> tuple[list[LogItem], bool]:
-        items: list[LogItem] = []
-        for header, data in iter_batches(payload):
-            if header.is_control or header.next_offset <= offset:
-                continue
-            for record in decode_batch(data, header):
-                if record.offset < offset or record.key is None:
-                    continue
-                items.append((record.key.decode(), record.value))
-            # The first record of an epoch is its epoch record, so the first batch of this epoch is where the replay
-            # ends.
-            if header.producer_id == self._writer_id and header.producer_epoch == self._epoch:
-                return items, True
-        return items, False
 
     # ------------------------------------------------------------ routing
 

@@ -7,10 +7,9 @@ Rule 2: log end, indexes, epochs, producer state and aborted index move together
         leader, follower, recovery, truncation.
 Rule 3: everything below the synced end is on disk with its directory entry; nothing else is claimed to be.
 Rule 4: one task writes a log (ARCHITECTURE.md); nothing here takes a lock. `sync` may run beside appends and reads.
-Rule 5: bytes from a file are checked before they are handed out; rot ends the log (`StorageError`, reason rot), and the
-        file stays where it is (S11, S12, S31).
 
-Its segments as files (when one is rolled, made durable, deleted) are in `segments`.
+Its segments as files (when one is rolled, made durable, deleted) are in `segments`, its reads in `log_reads`, its cuts in
+`truncation`.
 
 The caller owns group commit. In `replicated` flush mode it should still call `sync` when `wants_sync` says so: rolled
 segments, indexes and snapshots become durable there.
@@ -18,37 +17,27 @@ segments, indexes and snapshots become durable there.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Final
 
 from oncelog.core.batch.control import Control, control_of
 from oncelog.core.batch.header import BatchHeader
 from oncelog.errors import (
     FencedLeaderEpochError,
-    OffsetOutOfRangeError,
-    OncelogError,
     StorageError,
 )
 from oncelog.types import Buffer
-from oncelog_partition_leader.core.log.aborted_index import AbortedEntry
 from oncelog_partition_leader.core.log.segment import run_that_fits
-from oncelog_partition_leader.core.producers.producer_state import ProducerStates
 from oncelog_partition_leader.log.batch_stamping import Appended, check_chunk, stamp
 from oncelog_partition_leader.log.checkpoints import (
     CLEAN_SHUTDOWN,
-    encoded,
     pack_clean,
-    snapshot_offsets,
-    snapshot_path,
 )
 from oncelog_partition_leader.log.log_config import LogConfig
 from oncelog_partition_leader.log.reached_epoch import ReachedEpoch
-from oncelog_partition_leader.log.reader import first_at, locate, read_batches, scrub_piece, segment_of
-from oncelog_partition_leader.log.recovery import Recovered, begin_anew, recover, replay_states, states_from
-from oncelog_partition_leader.log.segment_file import INDEX_SUFFIX, LOG_SUFFIX, TXN_INDEX_SUFFIX, Segment
-from oncelog_partition_leader.log.segments import SegmentedLog
-from oncelog_partition_leader.log.tail_cache import TailCache
+from oncelog_partition_leader.log.recovery import Recovered, recover
+from oncelog_partition_leader.log.segment_file import LOG_SUFFIX
+from oncelog_partition_leader.log.truncation import TruncatableLog
 from oncelog_runtime.ports import Disk
 
 __all__ = ["Appended", "LogConfig", "PartitionLog"]
@@ -57,14 +46,15 @@ _HARMLESS: Final = ("full", "short")
 """Reasons of a failed append after which the file is as before and the log stays usable."""
 
 
-class PartitionLog(SegmentedLog):
-    """A partition's log. Make one with `open`."""
+class PartitionLog(TruncatableLog):
+    """A partition's log. Make one with `open`.
+
+    Its parts are `SegmentedLog` (files), `ReadableLog` (reads) and `TruncatableLog` (cuts); it opens, appends and closes.
+    """
 
     def __init__(self, disk: Disk, directory: str, config: LogConfig, state: Recovered, reached: ReachedEpoch) -> None:
         super().__init__(disk, directory, config, state, reached)
         self._limits = config.segment_limits
-        self._tag = state.tag
-        self._tail = TailCache(config.tail_cache_bytes)
         self.lost_tail = state.lost_tail
         """True when recovery had to cut off the end of the log: a torn write, or data that the disk has lost."""
 
@@ -109,11 +99,6 @@ class PartitionLog(SegmentedLog):
     def config(self) -> LogConfig:
         """The options in force; `reconfigure` replaces them."""
         return self._config
-
-    @property
-    def tag(self) -> int:
-        """The partition tag that every batch here carries."""
-        return self._tag
 
     @property
     def failed(self) -> StorageError | None:
@@ -191,9 +176,8 @@ class PartitionLog(SegmentedLog):
         self, buffers: Sequence[Buffer], headers: Sequence[BatchHeader], controls: Sequence[Control | None]
     ) -> None:
         """Writes batches that fit into the last segment, and applies them to every part of the log. Raises `StorageError`."""
+        self._assert_follows(buffers, headers)
         last = self._segments[-1]
-        assert headers[0].base_offset == self._log_end == last.next_offset, "batches are written at the log end"
-        assert last.file.size == last.index.size, "and at the end of the file"
         written = False
         try:
             last.file.append(buffers)
@@ -211,6 +195,19 @@ class PartitionLog(SegmentedLog):
             self._fail(broken)
             raise broken from error
 
+    def _assert_follows(self, buffers: Sequence[Buffer], headers: Sequence[BatchHeader]) -> None:
+        """Asserts before a write what each read checks after it (docs/internals/storage.md#pairs-of-assertions)."""
+        offset, epoch, length = self._log_end, self.epochs.last_epoch, 0
+        for header in headers:
+            assert header.base_offset == offset, "batches are written at the log end, one after the other"
+            assert header.leader_epoch >= epoch, "epochs never fall in a log"
+            assert header.partition_tag == self._tag, "a log holds batches of its own partition"
+            offset, epoch, length = header.next_offset, header.leader_epoch, length + header.batch_length
+        assert length == sum(map(len, buffers)), "the headers describe exactly the bytes that are written"
+        last = self._segments[-1]
+        assert last.next_offset == self._log_end, "the last segment ends with the log"
+        assert last.file.size == last.index.size, "and at the end of the file"
+
     def _apply(self, header: BatchHeader, control: Control | None) -> None:
         """Applies a written batch to index, epochs, producer state and aborted index: the only place that does (rule 2)."""
         self._segments[-1].index.add(header, self._config.index_interval_bytes)
@@ -220,214 +217,6 @@ class PartitionLog(SegmentedLog):
             self.aborted.add(entry)
         self._log_end = header.next_offset
         self._since_checkpoint += header.batch_length
-
-    # ------------------------------------------------------------ reads
-
-    def read(self, offset: int, max_bytes: int, end_offset: int, room: int | None = None) -> Buffer:
-        """Returns whole batches, from the one that contains `offset` on, none that reaches above `end_offset`.
-
-        As many as fit into `max_bytes` (of one segment when they come from the file), but at least one batch if there is
-        any. Empty at `end_offset`. Raises `OffsetOutOfRangeError` outside [log start, log end], `NoRoomError` when
-        the first batch is longer than `room`, and `StorageError` (rot: the log has failed).
-        """
-        self._usable()
-        if not self.log_start_offset <= offset <= self._log_end:
-            raise OffsetOutOfRangeError(
-                offset=offset, log_start_offset=self.log_start_offset, log_end_offset=self._log_end
-            )
-        if offset >= min(end_offset, self._log_end):
-            return b""
-        if self._tail.holds(offset):
-            return self._tail.read(offset, max_bytes, end_offset, room)
-        try:
-            segment = segment_of(self._segments, offset)
-            return read_batches(segment, offset, max_bytes, end_offset, self._tag, room)
-        except OncelogError as error:
-            raise self._rotten(error) from error
-
-    def is_cached(self, offset: int) -> bool:
-        """Returns True when `read` of this offset needs no file."""
-        return self._tail.holds(offset)
-
-    async def scrub(self) -> AsyncIterator[int]:
-        """Reads and checks every batch of the log, a piece of a segment at a time; yields each piece's checked bytes (S32).
-
-        The caller paces it. It may run beside everything else: parts that are truncated or deleted meanwhile are skipped.
-        Raises `StorageError` (rot): the log has failed.
-        """
-        for segment in list(self._segments):
-            position, generation = 0, self._generation
-            while segment in self._segments and self._generation == generation:
-                self._usable()
-                size = segment.index.size
-                if position >= size:
-                    break
-                try:
-                    end = await self._disk.run(partial(scrub_piece, segment, position, size, self._tag))
-                except OncelogError as error:
-                    if segment in self._segments and self._generation == generation:
-                        raise self._rotten(error) from error
-                    segment.close()  # the piece may have opened again a file that was removed
-                    break
-                yield end - position
-                position = end
-
-    # ------------------------------------------------------------ times
-
-    def offset_for_timestamp(self, timestamp_ms: int) -> tuple[int, int] | None:
-        """Finds the first data batch with a record at or after this time: (its first offset, its time); None = none.
-
-        Precise to the batch, whose records the broker does not decode: a reader that starts there misses nothing. The
-        time is the batch's first when that is late enough, else its largest.
-        """
-        self._usable()
-        try:
-            return first_at(self._segments, timestamp_ms, self.log_start_offset, self._tag)
-        except OncelogError as error:
-            raise self._rotten(error) from error
-
-    def max_timestamp(self) -> tuple[int, int] | None:
-        """Returns (offset, time) of the last record of the batch with the largest time; None without data."""
-        newest = max(self._segments, key=lambda segment: segment.index.max_timestamp_ms).index
-        return None if newest.max_timestamp_ms < 0 else (newest.max_timestamp_offset, newest.max_timestamp_ms)
-
-    # ------------------------------------------------------------ transactions
-
-    def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """Returns the first offset of a transaction that is open, or whose marker is not below the high watermark."""
-        first = self.producers.first_unstable_offset(high_watermark)
-        return None if first is None else max(first, self.log_start_offset)
-
-    def last_stable_offset(self, high_watermark: int) -> int:
-        """Returns the end for read_committed readers, at most the high watermark (docs/internals/protocol.md#visibility)."""
-        first = self.first_unstable_offset(high_watermark)
-        return high_watermark if first is None else min(first, high_watermark)
-
-    def aborted_between(self, from_offset: int, to_offset: int) -> list[AbortedEntry]:
-        """Returns the transactions that a read_committed reader of [from_offset, to_offset) must skip."""
-        return self.aborted.between(from_offset, to_offset)
-
-    async def producer_snapshot_at(self, offset: int) -> bytes:
-        """Returns the producer state at `offset`, a batch's beginning or the log end. Raises `StorageError`."""
-        self._usable()
-        if offset == self._log_end:
-            return await encoded(self.producers.begin_snapshot())
-        segments, config = list(self._segments), self._config
-        try:
-            return await self._disk.run(
-                lambda: replay_states(self._disk, self.directory, config, segments, self._tag, offset).snapshot()
-            )
-        except OncelogError as error:
-            raise self._rotten(error) from error
-
-    # ------------------------------------------------------------ cuts
-
-    async def truncate_to(self, offset: int) -> None:
-        """Truncates the log to `offset`, or to the start of the batch that contains it, and all derived state with it.
-
-        Raises `OffsetOutOfRangeError` below the first segment, and `StorageError`.
-        """
-        self._usable()
-        if offset >= self._log_end:
-            return
-        if offset < self._segments[0].base_offset:
-            raise OffsetOutOfRangeError(offset=offset, first_offset=self._segments[0].base_offset)
-        segment = segment_of(self._segments, offset)
-        try:
-            cut_offset, position = locate(segment, offset, self._tag)
-        except OncelogError as error:
-            raise self._rotten(error) from error
-        assert cut_offset <= offset < self._log_end, "a truncation only removes"
-        self._generation += 1
-        try:
-            await self._cut(segment, cut_offset, position)
-            assert self._log_end == self.producers.end_offset == cut_offset, "all parts of the log end at the cut"
-            assert self._synced_end <= self._log_end, "nothing that was removed counts as synced"
-        except StorageError as error:
-            self._fail(error)
-            raise
-
-    async def _cut(self, segment: Segment, offset: int, position: int) -> None:
-        await self._reached.forget_above(offset)
-        self._tail.clear()
-        self._checkpoints.clear()
-        self._synced_end = min(self._synced_end, offset)
-        log_start = min(self.log_start_offset, offset)
-        await self._point.store(min(self._point.end_offset, offset), log_start)
-        for end_offset in snapshot_offsets(self._disk, self.directory):
-            if end_offset > offset:
-                self._disk.remove(snapshot_path(self.directory, end_offset))
-        keep = self._segments.index(segment) + 1
-        for later in reversed(self._segments[keep:]):
-            later.remove()
-        segment.remove((INDEX_SUFFIX, TXN_INDEX_SUFFIX))
-        await self._disk.sync_dir(self.directory)
-        del self._segments[keep:]
-        self._unsynced = [old for old in self._unsynced if old in self._segments]
-        segment.file.truncate(position)
-        await self._restore_at(segment, offset, position)
-        await segment.file.sync()
-        self._begin_file(segment)
-        await self._disk.sync_dir(self.directory)
-
-    def _begin_file(self, cut: Segment) -> None:
-        """Starts a new segment file after a truncation: the bytes removed from the old one may come back after a crash."""
-        if not cut.index.size:
-            cut.remove()
-            self._segments.remove(cut)
-        fresh = Segment(self._disk, self.directory, self._log_end)
-        fresh.open_new()
-        self._segments.append(fresh)
-
-    async def _restore_at(self, segment: Segment, offset: int, position: int) -> None:
-        """Rebuilds the state derived from the log, which now ends at `offset`, perhaps in the middle of `segment`."""
-        self.epochs.truncate_tail(offset)
-        self.aborted.truncate_tail(offset)
-        self._log_end = offset
-        index = segment.index
-        segment.index = type(index)(segment.base_offset)
-
-        def rebuild() -> ProducerStates:
-            for batch in segment.walk(0, position, self._tag, bodies=True):
-                segment.index.add(batch.header, self._config.index_interval_bytes)
-            return replay_states(self._disk, self.directory, self._config, self._segments, self._tag, offset)
-
-        try:
-            self.producers = await self._disk.run(rebuild)
-        except OncelogError as error:  # of any kind: a turned bit may also be an unknown magic byte
-            raise self._rotten(error) from error
-        self.producers.log_start_offset = self.log_start_offset
-
-    async def reset_to(self, offset: int, snapshot: bytes | None) -> None:
-        """Drops everything and starts an empty log at `offset`, with the leader's producer state there.
-
-        For a follower whose log ends below the leader's log start, and for a log that is fetched again. A crash in the middle
-        leaves an empty log at 0. Raises `CorruptMessageError` for a bad snapshot (nothing changed), and `StorageError`.
-        """
-        self._usable()
-        config = self._config
-        states = await self._disk.run(lambda: states_from(snapshot, offset, config))
-        self._generation += 1
-        try:
-            await self._replace_all(offset, states)
-        except StorageError as error:
-            self._fail(error)
-            raise
-
-    async def _replace_all(self, offset: int, states: ProducerStates) -> None:
-        await self._reached.forget_above(-1)
-        fresh = await begin_anew(self._disk, self.directory, self._point, self._segments, states)
-        self._segments[:] = [fresh]
-        self._unsynced.clear()
-        self._checkpoints.clear()
-        self._tail.clear()
-        self.producers = states
-        states.log_start_offset = offset
-        self.epochs.reset(offset)
-        self.aborted.truncate_tail(-1)
-        self._log_end = self._synced_end = offset
-        self._since_checkpoint = 0
-        assert fresh.next_offset == self.producers.end_offset == offset, "an empty log and its state begin together"
 
     # ------------------------------------------------------------ ends
 
@@ -455,13 +244,6 @@ class PartitionLog(SegmentedLog):
         assert self._synced_end == self._log_end, "a clean stop claims only what is on disk"
         marker = pack_clean(self._log_end, self._segments[-1].index.size)
         await self._disk.write_atomic(f"{self.directory}/{CLEAN_SHUTDOWN}", marker)
-
-    def _rotten(self, error: OncelogError) -> StorageError:
-        """Fails the log after a failed read: I/O errors keep their reason, every mismatch is rot."""
-        reason = error.context.get("reason", "io") if isinstance(error, StorageError) else "rot"
-        failure = StorageError("a part of this log cannot be read", reason=reason, cause=error.message)
-        self._fail(failure)
-        return failure
 
     def check(self) -> None:
         """Asserts every invariant."""

@@ -58,6 +58,8 @@ def read_batches(
     present = segment.index.size - start
     data = segment.file.read(start, min(present, max(max_bytes, _READ_BYTES)))
     header = read_header(data, 0, present)
+    if not header.base_offset <= offset < header.next_offset:
+        raise CorruptMessageError("the batch that was found does not hold the offset", base_offset=header.base_offset)
     length = header.batch_length
     if room is not None and length > room and header.next_offset <= end_offset:
         raise NoRoomError(length)
@@ -72,7 +74,7 @@ def read_batches(
 
 def _whole_batches(data: bytes, offset: int, present: int, max_bytes: int, end_offset: int, tag: int) -> int:
     """Counts the bytes of `data` that are whole batches within the bounds."""
-    position = 0
+    position, epoch = 0, -1
     while len(data) - position >= HEADER_BYTES:
         header = read_header(data, position, present - position)
         after = position + header.batch_length
@@ -81,9 +83,11 @@ def _whole_batches(data: bytes, offset: int, present: int, max_bytes: int, end_o
         check_whole(data, header, position, tag)
         if header.base_offset != offset:
             raise CorruptMessageError("a batch lies at another offset", base_offset=header.base_offset)
+        if header.leader_epoch < epoch:
+            raise CorruptMessageError("the leader epoch falls", leader_epoch=header.leader_epoch, last_epoch=epoch)
         if header.next_offset > end_offset:
             break
-        offset, position = header.next_offset, after
+        offset, epoch, position = header.next_offset, header.leader_epoch, after
     return position
 
 

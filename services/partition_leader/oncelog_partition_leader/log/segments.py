@@ -107,6 +107,7 @@ class SegmentedLog:
         if generation != self._generation:
             return self._synced_end
         self._unsynced = [segment for segment in self._unsynced if segment not in sealed]
+        assert end <= self._log_end, "a recovery point is never above the log end"
         if end > self._synced_end:
             self._synced_end = end
             self._point.note(end)
@@ -129,6 +130,7 @@ class SegmentedLog:
 
     def _checkpoint(self, segments: Sequence[Segment]) -> Checkpoint:
         """Takes a checkpoint of the present state, which spares a recovery the scan; `segments` end at the log end."""
+        assert self.producers.end_offset == self._log_end, "a snapshot is of the offset that names it"
         checkpoint = Checkpoint(self._log_end, self.producers.begin_snapshot())
         files = checkpoint.files
         files[f"{self.directory}/{LEADER_EPOCHS}"] = self.epochs.dump()

@@ -5,10 +5,13 @@ Rule: a count is an addition on an object that is at hand: nothing here looks up
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from oncelog.errors import InvalidProducerEpochError, OncelogError, ProducerFencedError
+from oncelog_partition_leader.core.appends.commands import AppendBatch, Command
 from oncelog_partition_leader.core.replication.replica_set import Isr
+from oncelog_partition_leader.log.partition_log import Appended
 from oncelog_runtime.observability import metric_names as names
 from oncelog_runtime.observability.metrics import NodeMetrics
 
@@ -59,3 +62,49 @@ class BrokerMetrics:
         self._metrics.counter(names.APPEND_ERRORS, error.code.name).inc()
         if isinstance(error, _FENCED):
             self._fenced.inc()
+
+
+class AppendMetrics:
+    """Implements `AppendObserver`: counts what the leadership of one partition appends, and times its phases."""
+
+    __slots__ = ("_metrics", "_started_s", "_traffic")
+
+    def __init__(self, metrics: BrokerMetrics, topic: str) -> None:
+        self._metrics = metrics
+        self._traffic = metrics.traffic_of(topic)
+        self._started_s = 0.0
+
+    def queued(self, command: Command) -> None:
+        """Notes when the command began to wait."""
+        command.since_s = self._metrics.now_s()
+
+    def writing(self) -> None:
+        """Notes when the group's write began."""
+        self._started_s = self._metrics.now_s()
+
+    def appended(self, commands: Sequence[Command], batches: Sequence[Appended]) -> None:
+        """Counts clients' batches that are in the log, and the time that they took to get there."""
+        metrics, traffic = self._metrics, self._traffic
+        started_s, written_s = self._started_s, metrics.now_s()
+        for command in commands:
+            if isinstance(command, AppendBatch):
+                traffic.records_in += command.header.record_count
+                traffic.bytes_in += command.header.batch_length
+                metrics.queue.observe(started_s - command.since_s)
+                metrics.append.observe(written_s - started_s)
+                command.since_s = written_s
+
+    def committed(self, commands: Sequence[Command], high_watermark: int) -> None:
+        """Counts the time until the followers had these commands' batches."""
+        committed_s = self._metrics.now_s()
+        for command in commands:
+            if isinstance(command, AppendBatch):
+                self._metrics.replicate.observe(committed_s - command.since_s)
+
+    def failed(self, command: Command, error: OncelogError) -> None:
+        """Counts a refusal by its code."""
+        self._metrics.refused(error)
+
+    def context_of(self, command: Command) -> str:
+        """Returns nothing: metrics have no traces."""
+        return ""

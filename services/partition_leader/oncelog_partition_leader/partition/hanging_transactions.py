@@ -19,8 +19,8 @@ from oncelog.errors import ErrorCode, OncelogError
 from oncelog.ports import WallClock
 from oncelog.types import PartitionId
 from oncelog_partition_leader.config import BrokerConfig
+from oncelog_partition_leader.core.appends.commands import AppendMarkerCommand, Written
 from oncelog_partition_leader.core.producers.transactions import OpenTransaction, TxnName
-from oncelog_partition_leader.partition.commands import AppendMarkerCommand, Written
 from oncelog_partition_leader.partition.coordinator_client import Coordinators
 from oncelog_partition_leader.partition.leadership import Leadership
 from oncelog_partition_leader.partition.partition import LocalPartition

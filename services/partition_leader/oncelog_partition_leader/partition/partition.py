@@ -31,6 +31,7 @@ from oncelog_partition_leader.log.group_commit import GroupSync
 from oncelog_partition_leader.log.partition_log import PartitionLog
 from oncelog_partition_leader.log.topic_config import TopicConfig
 from oncelog_partition_leader.partition.leadership import Host, Leadership, PartitionName
+from oncelog_partition_leader.partition.leadership_effects import EffectHost, LeadershipEffects
 from oncelog_partition_leader.partition.long_poll import Ear
 from oncelog_runtime.metadata.cluster_keys import Partition
 from oncelog_runtime.process.tasks import TaskOwner
@@ -42,7 +43,7 @@ Session = tuple[int, int]
 _log = logging.getLogger(__name__)
 
 
-class PartitionHost(Host, Protocol):
+class PartitionHost(Host, EffectHost, Protocol):
     """The services of the broker that a partition uses."""
 
     @property
@@ -85,6 +86,7 @@ class LocalPartition:
         self.exclusive = asyncio.Lock()
         self.watchers: dict[Ear, None] = {}
         self._host = host
+        self._effects = LeadershipEffects(host, self)
         self._follower_watermark = log.log_start_offset
         self._session: Session = (-1, 0)
         self._session_has_data = False
@@ -198,8 +200,10 @@ class LocalPartition:
             self.topic_config,
             state.leader_epoch,
             replicas,
-            self.sync.request,
+            self._effects.carry_out,
         )
+        if fsync and self.log.synced_end_offset < self.log.log_end_offset:
+            self.sync.request()
         self.wake_watchers()
         return self.leadership
 

@@ -166,9 +166,6 @@ class ReplicaManager:
 
     def watermark_moved(self, leadership: Leadership) -> None:
         self._replicator.watermark_moved(leadership)
-        partition = self.partitions.get(leadership.partition)
-        if partition is not None:
-            partition.wake_watchers()
 
     def gone(self, brokers: Iterable[int]) -> Collection[int]:
         live = self._view.live()
@@ -197,11 +194,8 @@ class ReplicaManager:
     def unreachable(self, ref: BrokerRef, error: OncelogError) -> None:
         self._unreachable(ref, error)
 
-    def append_failed(self, leadership: Leadership, error: OncelogError) -> None:
-        partition = self.partitions.get(leadership.partition)
-        if partition is not None and partition.log.failed is not None:
-            partition.fail(error)
-        elif self.hand_over.is_due(leadership.partition):  # a full disk loses nothing: let another one write
+    def hand_over_full(self, leadership: Leadership) -> None:
+        if self.hand_over.is_due(leadership.partition):
             self._tasks.spawn(self.hand_over.give_away([leadership], leaves=True), "hand-over")
 
     def _disk_stalled(self, stalled: bool) -> None:

@@ -30,7 +30,7 @@ from oncelog.v1 import types_pb2
 from oncelog.wire import methods
 from oncelog.wire.wire_errors import from_detail
 from oncelog_partition_leader.config import BrokerConfig
-from oncelog_partition_leader.partition.commands import ACKS_ALL
+from oncelog_partition_leader.core.appends.commands import ACKS_ALL
 from oncelog_partition_leader.rpc.service import BrokerService
 from oncelog_runtime.metadata.cluster_keys import INTERNAL_TOPICS, Topic
 from oncelog_runtime.metadata.cluster_view import ClusterView

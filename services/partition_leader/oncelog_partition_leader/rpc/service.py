@@ -35,20 +35,18 @@ from oncelog.wire.wire_errors import to_detail
 from oncelog_partition_leader.cluster.cluster_context import ClusterContext
 from oncelog_partition_leader.cluster.controller import Controller
 from oncelog_partition_leader.config import BrokerConfig
-from oncelog_partition_leader.core.log.batch_check import BatchLimits, check_question, read_client_batch
-from oncelog_partition_leader.core.log.payload_check import check_payload
-from oncelog_partition_leader.core.producers.transactions import TxnName
-from oncelog_partition_leader.partition.append_trace import AppendTrace
-from oncelog_partition_leader.partition.commands import (
+from oncelog_partition_leader.core.appends.commands import (
     ACKS_ALL,
     AppendBatch,
     AppendMarkerCommand,
     SettleCommand,
     Written,
 )
+from oncelog_partition_leader.core.log.batch_check import BatchLimits, check_question, read_client_batch
+from oncelog_partition_leader.core.log.payload_check import check_payload
+from oncelog_partition_leader.core.producers.transactions import TxnName
 from oncelog_partition_leader.partition.coordinator_client import Coordinators
 from oncelog_partition_leader.partition.disk_confirmation import DiskConfirmation, sync_replica
-from oncelog_partition_leader.partition.partition import LocalPartition
 from oncelog_partition_leader.replication.follower import Follower
 from oncelog_partition_leader.replication.replica_manager import ReplicaManager
 from oncelog_partition_leader.rpc.describe import producers_reply
@@ -205,9 +203,6 @@ class BrokerService:
         done: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
         command = AppendBatch(done, deadline_ms, acks, header=header, data=data, transactional_id=item.transactional_id)
         leadership.submit(command, len(data))
-        if self._tracer is not None and tracing.is_sampled(TRACEPARENT.get()):
-            # Only now: the future of a refused batch is never resolved, and its span would stay open.
-            command.trace = self._trace(self._tracer, partition, done, {span_names.APPEND_BYTES: len(data)})
         return done
 
     def _check_identity(self, header: BatchHeader, item: pb.ProducePartition, now_ms: int) -> None:
@@ -298,22 +293,7 @@ class BrokerService:
             marker=marker,
         )
         partition.require_leadership().submit(command)
-        if self._tracer is not None and tracing.is_sampled(TRACEPARENT.get()):  # as above
-            number = {span_names.TXN_NO: str(item.txn_no), span_names.PRODUCER_ID: str(item.txn_producer_id)}
-            command.trace = self._trace(self._tracer, partition, done, number)
         return done
-
-    def _trace(
-        self,
-        tracer: tracing.Tracer,
-        partition: LocalPartition,
-        done: asyncio.Future[Written],
-        attributes: tracing.Attributes,
-    ) -> AppendTrace:
-        """Starts the spans of a command whose call is recorded."""
-        trace = AppendTrace(tracer, TRACEPARENT.get(), partition.topic, partition.id, attributes)
-        done.add_done_callback(trace.done)
-        return trace
 
     async def replicate(self, request: pb.ReplicateRequest, payload: Buffer) -> tuple[pb.ReplicateReply, Buffer]:
         """See `Follower`."""

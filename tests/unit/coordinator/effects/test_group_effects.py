@@ -37,7 +37,8 @@ def world() -> Iterator[SimWorld]:
         (types_pb2.TRANSACTION_OUTCOME_COMMITTED, 5, []),
     ],
 )
-def test_14_a_group_shard_asks_and_believes_no_older_coordinator(
+@pytest.mark.case("hole 14")
+def test_a_group_shard_asks_and_believes_no_older_coordinator(
     world: SimWorld, outcome: Any, epoch: int, told: list[Any]
 ) -> None:
     life = Life()

@@ -32,7 +32,8 @@ def world() -> Iterator[SimWorld]:
         yield one
 
 
-def test_108_one_call_per_leader_with_everything_in_it(world: SimWorld) -> None:
+@pytest.mark.case("D108")
+def test_one_call_per_leader_with_everything_in_it(world: SimWorld) -> None:
     async def scenario(place: Place) -> None:
         place.cluster.lead("user", USER_TOPIC_ID, 2, 1)
         place.sender.run(send(0, 1, 2, winners=(4, 6)))
@@ -124,7 +125,7 @@ def test_a_new_life_takes_thousands_of_markers_in_one_call(world: SimWorld) -> N
     assert [len(request.markers) for _, _, request in place.transport.calls if not request.on_disk] == [900]
 
 
-def test_92_a_partition_that_is_not_seen_keeps_its_marker(world: SimWorld) -> None:
+def test_a_partition_that_is_not_seen_keeps_its_marker(world: SimWorld) -> None:
     async def scenario(place: Place) -> None:
         key = cluster_keys.partition_key(USER_TOPIC_ID, 1)
         place.cluster.view.change(deleted(key, place.cluster.revision + 1))
@@ -141,7 +142,7 @@ def test_92_a_partition_that_is_not_seen_keeps_its_marker(world: SimWorld) -> No
 
 
 @pytest.mark.parametrize("proof", ["topic deleted", "no such partition"])
-def test_13_only_proof_of_deletion_ends_a_marker(world: SimWorld, proof: str) -> None:
+def test_only_proof_of_deletion_ends_a_marker(world: SimWorld, proof: str) -> None:
     async def scenario(place: Place) -> None:
         place.answer = {0: errors.UnknownTopicError()}
         if proof == "topic deleted":

@@ -146,7 +146,8 @@ async def elsewhere(here: Serving) -> co.TransactionName:
     return name
 
 
-def test_14_the_group_is_enrolled_once_before_its_offsets_are_taken() -> None:
+@pytest.mark.case("hole 14")
+def test_the_group_is_enrolled_once_before_its_offsets_are_taken() -> None:
     async def scenario(here: Serving) -> None:
         name = await elsewhere(here)
         other = Enrolments(here)
@@ -161,7 +162,8 @@ def test_14_the_group_is_enrolled_once_before_its_offsets_are_taken() -> None:
 
 
 @pytest.mark.parametrize("failure", ["refused", "older owner", "nobody"])
-def test_14_offsets_are_not_taken_when_the_group_is_not_enrolled(failure: str) -> None:
+@pytest.mark.case("hole 14")
+def test_offsets_are_not_taken_when_the_group_is_not_enrolled(failure: str) -> None:
     async def scenario(here: Serving) -> None:
         name = await elsewhere(here)
         if failure != "nobody":
@@ -175,7 +177,8 @@ def test_14_offsets_are_not_taken_when_the_group_is_not_enrolled(failure: str) -
     serve(scenario)
 
 
-def test_6_a_marker_of_an_older_coordinator_is_refused() -> None:
+@pytest.mark.case("hole 6")
+def test_a_marker_of_an_older_coordinator_is_refused() -> None:
     async def scenario(here: Serving) -> None:
         name = await elsewhere(here)
         Enrolments(here)

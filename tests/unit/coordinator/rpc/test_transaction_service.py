@@ -353,7 +353,8 @@ def test_a_leader_is_told_the_outcome_with_the_epoch_that_vouches_for_it() -> No
     serve(scenario)
 
 
-def test_6_who_knows_a_newer_owner_is_not_answered_by_an_older_one() -> None:
+@pytest.mark.case("hole 6")
+def test_who_knows_a_newer_owner_is_not_answered_by_an_older_one() -> None:
     async def scenario(here: Serving) -> None:
         name = await enrolled(here, 0)
         with pytest.raises(errors.NotCoordinatorError, match="newer owner"):

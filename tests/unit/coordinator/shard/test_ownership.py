@@ -240,7 +240,8 @@ def test_a_clean_stop_hands_over_at_once(world: SimWorld) -> None:
     run(world, 2, scenario)
 
 
-def test_17_who_hears_nothing_from_etcd_drops_everything_before_somebody_else_can_own(world: SimWorld) -> None:
+@pytest.mark.case("hole 17")
+def test_who_hears_nothing_from_etcd_drops_everything_before_somebody_else_can_own(world: SimWorld) -> None:
     async def scenario(nodes: Cluster) -> None:
         await nodes.until(nodes.settled, "owners")
         world.metadata.cut("c0")

@@ -101,7 +101,8 @@ def test_another_allocator_serves_when_one_is_gone(world: SimWorld) -> None:
     run(world, scenario)
 
 
-def test_2_without_ids_the_answer_is_retriable_and_then_it_works(world: SimWorld) -> None:
+@pytest.mark.case("A2")
+def test_without_ids_the_answer_is_retriable_and_then_it_works(world: SimWorld) -> None:
     async def scenario(place: Place) -> None:
         with pytest.raises(errors.CoordinatorLoadInProgressError):
             await place.pool.take(1)

@@ -64,7 +64,8 @@ def test_lives_that_come_to_nothing_are_further_and_further_apart(world: SimWorl
 # ---------------------------------------------------------------- life after life
 
 
-def test_1_a_lost_answer_discards_the_core_and_the_next_life_sees_what_landed(world: SimWorld) -> None:
+@pytest.mark.case("hole 1")
+def test_a_lost_answer_discards_the_core_and_the_next_life_sees_what_landed(world: SimWorld) -> None:
     async def scenario(host: Host) -> None:
         session = await host.open_transaction()
         host.partition.lose_answers = True
@@ -80,7 +81,8 @@ def test_1_a_lost_answer_discards_the_core_and_the_next_life_sees_what_landed(wo
     run(world, scenario)
 
 
-def test_1_an_append_of_an_older_life_cannot_land_behind_the_replay(world: SimWorld) -> None:
+@pytest.mark.case("hole 1")
+def test_an_append_of_an_older_life_cannot_land_behind_the_replay(world: SimWorld) -> None:
     """C1's PREPARE_COMMIT is delayed; C2 takes over, sees ONGOING and aborts; then C1's append arrives."""
 
     async def scenario(old: Host) -> None:
@@ -105,7 +107,8 @@ def test_1_an_append_of_an_older_life_cannot_land_behind_the_replay(world: SimWo
     run(world, scenario)
 
 
-def test_6_a_frozen_owner_gives_no_answer_after_its_time(world: SimWorld) -> None:
+@pytest.mark.case("hole 6")
+def test_a_frozen_owner_gives_no_answer_after_its_time(world: SimWorld) -> None:
     async def scenario(old: Host) -> None:
         session = await old.open_transaction()
         new = await Host(world, old.partition, "b").begin(2)
@@ -118,7 +121,7 @@ def test_6_a_frozen_owner_gives_no_answer_after_its_time(world: SimWorld) -> Non
     run(world, scenario)
 
 
-def test_75_while_the_log_refuses_nobody_is_served_and_then_everybody_is(world: SimWorld) -> None:
+def test_while_the_log_refuses_nobody_is_served_and_then_everybody_is(world: SimWorld) -> None:
     async def scenario(host: Host) -> None:
         session = await host.open_transaction()
         host.partition.refuse = True
@@ -136,7 +139,7 @@ def test_75_while_the_log_refuses_nobody_is_served_and_then_everybody_is(world: 
     run(world, scenario)
 
 
-def test_80_a_log_that_cannot_be_read_keeps_the_shard_away(world: SimWorld) -> None:
+def test_a_log_that_cannot_be_read_keeps_the_shard_away(world: SimWorld) -> None:
     async def scenario(host: Host) -> None:
         session = await host.open_transaction()
         good = host.partition.batches

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
 from oncelog import errors
+from oncelog.core.batch.batch import encode_batch
 from oncelog.core.batch.header import read_header
 from oncelog.types import Buffer
 from oncelog.v1 import partition_pb2 as pa
 from oncelog.wire import methods
 from oncelog_coordinator.config import ShardConfig
 from oncelog_coordinator.core.transactions.records import EPOCH_KEY, EpochRecord
+from oncelog_coordinator.shard import shard_log
 from oncelog_coordinator.shard.log_port import LogItem, LogLostError
 from oncelog_coordinator.shard.monotonic_wall_clock import SteadyClock
 from oncelog_coordinator.shard.shard_log import ShardLog
@@ -92,12 +95,40 @@ def test_an_append_without_records_is_refused_since_the_next_one_would_have_its_
     run(world, scenario)
 
 
-def test_a_replay_that_does_not_end_with_the_epoch_record_is_a_broken_invariant(world: SimWorld) -> None:
+def test_a_log_whose_epoch_begins_without_its_epoch_record_is_not_replayed(world: SimWorld) -> None:
     async def scenario(place: Place) -> None:
         log = place.open(1)
         await log.append([("a", b"1")])
-        with pytest.raises(AssertionError, match="its epoch record"):
+        with pytest.raises(LogLostError, match="its epoch record"):
             await read(log)
+
+    run(world, scenario)
+
+
+def test_a_batch_that_is_not_what_was_asked_for_is_not_sent(world: SimWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other half of the pair is in `test_replayed_log.py`: what is read back is checked against the same fields."""
+
+    async def scenario(place: Place) -> None:
+        log = await place.begin(1)
+        other = partial(encode_batch)
+        for field, value in (("producer_epoch", 9), ("base_sequence", 7), ("producer_id", 5)):
+            with monkeypatch.context() as patch:
+                patch.setattr(
+                    shard_log, "encode_batch", lambda *a, _f=field, _v=value, **named: other(*a, **{**named, _f: _v})
+                )
+                with pytest.raises(AssertionError, match="names its writer"):
+                    log._encode([("a", b"1")], 1)
+            with monkeypatch.context() as patch:
+                patch.setattr(
+                    shard_log,
+                    "encode_batch",
+                    lambda keys, values, timestamps_ms, **named: other(
+                        keys * 2, values * 2, timestamps_ms=timestamps_ms * 2, **named
+                    ),
+                )
+                with pytest.raises(AssertionError, match="behind its last record"):
+                    log._encode([("a", b"1")], 1)
+        assert len(place.leader.batches) == 1, "only the epoch record is there"
 
     run(world, scenario)
 
@@ -220,7 +251,7 @@ def test_an_epoch_record_whose_answer_was_lost_is_sent_again(world: SimWorld) ->
     run(world, scenario)
 
 
-def test_76_a_newer_owner_fences_this_one(world: SimWorld) -> None:
+def test_a_newer_owner_fences_this_one(world: SimWorld) -> None:
     async def scenario(place: Place) -> None:
         old = await place.begin(1)
         new = await place.begin(2)

@@ -136,7 +136,8 @@ def test_a_holder_that_is_registered_anew_is_somebody_else() -> None:
     run(scenario, held_by=1)
 
 
-def test_17_a_lost_answer_is_read_back() -> None:
+@pytest.mark.case("hole 17")
+def test_a_lost_answer_is_read_back() -> None:
     async def scenario(running: Running) -> None:
         await running.place.until(lambda: running.registration.registered)
         running.place.metadata.lose = [MetadataUnavailableError("lost", unknown="true")] * 3
@@ -215,7 +216,8 @@ def test_the_cluster_is_founded_once_and_its_session_key_written_back_when_etcd_
     run(scenario)
 
 
-def test_18_a_deposed_controller_can_write_nothing() -> None:
+@pytest.mark.case("hole 18")
+def test_a_deposed_controller_can_write_nothing() -> None:
     async def scenario(running: Running) -> None:
         with pytest.raises(StaleControllerEpochError):
             await running.controller.commit([], [Put("x", b"")])

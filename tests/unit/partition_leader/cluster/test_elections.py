@@ -113,7 +113,8 @@ def test_only_what_has_changed_is_looked_at() -> None:
     run(scenario)
 
 
-def test_18_who_dies_before_the_commit_is_not_elected() -> None:
+@pytest.mark.case("hole 18")
+def test_who_dies_before_the_commit_is_not_elected() -> None:
     async def scenario(electing: Electing) -> None:
         await electing.place.leave(0)
 

@@ -113,7 +113,8 @@ def test_the_mark_of_a_clean_stop_says_what_the_log_was() -> None:
 
 
 @pytest.mark.parametrize("name", ["7.log", "x.log", "+0000000000000000007.log", "²0000000000000000007.log", "a.index"])
-def test_22_other_names_are_none_of_ours(name: str) -> None:
+@pytest.mark.case("S22")
+def test_other_names_are_none_of_ours(name: str) -> None:
     assert points.numbered([f"{12:020d}.log", name, f"{3:020d}.log"], ".log") == [3, 12]
 
 

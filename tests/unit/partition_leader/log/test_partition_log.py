@@ -17,13 +17,13 @@ from oncelog.errors import (
     PolicyViolationError,
     StorageError,
 )
-from oncelog_partition_leader.core.producers.producer_state import ProducerStates
 from oncelog_partition_leader.log.partition_log import LogConfig, PartitionLog
 from oncelog_partition_leader.log.tail_cache import TailCache
 from oncelog_runtime.sim.disk import SimDisk
 from tests.unit.partition_leader.log_helpers import (
     DIRECTORY,
     NOW_MS,
+    TAG,
     batch,
     contents,
     marker,
@@ -139,7 +139,7 @@ def test_a_deposed_leader_cannot_append() -> None:
     run(test)
 
 
-def test_13_offsets_do_not_wrap() -> None:
+def test_offsets_do_not_wrap() -> None:
     async def test(disk: SimDisk) -> None:
         log = await open_log(disk)
         await log.reset_to((1 << 63) - 3, None)
@@ -167,6 +167,49 @@ def test_an_append_to_a_log_whose_parts_disagree_writes_nothing() -> None:
         assert last.file.size == before, "nothing was written"
         write(log, batch(1, 3, 2))
         log.check()
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"base_offset": 7}, "at the log end"),
+        ({"leader_epoch": 3}, "epochs never fall"),
+        ({"partition_tag": TAG + 1}, "its own partition"),
+        ({"batch_length": 300}, "exactly the bytes"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_a_batch_that_a_read_would_refuse_is_not_written(wrong: dict[str, int], why: str) -> None:
+    """The reads' half of each pair is in `test_log_reads.py`."""
+
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk)
+        (first,) = write(log, batch(1, 0), epoch=4)
+        size = log.size_bytes
+        headers = [first.header._replace(base_offset=1), first.header._replace(base_offset=2)]
+        for number in range(2):
+            broken = list(headers)
+            broken[number] = broken[number]._replace(**wrong)
+            with pytest.raises(AssertionError, match=why):
+                log._write([first.data, first.data], broken, [None, None])
+        assert (log.size_bytes, log._segments[-1].file.size, log.failed) == (size, size, None)
+        write(log, batch(1, 1), epoch=4)
+        log.check()
+
+    run(test)
+
+
+def test_a_checkpoint_is_of_the_state_at_the_log_end() -> None:
+    """The other half is `test_recovery.py`: a snapshot that ends elsewhere than its name says is passed over."""
+
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk)
+        write(log, batch(1, 0))
+        log.producers.end_offset += 1
+        with pytest.raises(AssertionError, match="the offset that names it"):
+            log._checkpoint(log._segments[-1:])
 
     run(test)
 
@@ -200,21 +243,6 @@ def test_the_tail_cache_holds_one_run_of_offsets() -> None:
 
 
 # ---------------------------------------------------------------- stability
-
-
-def test_the_last_stable_offset_waits_for_the_marker_to_be_committed() -> None:
-    async def test(disk: SimDisk) -> None:
-        log = await open_log(disk)
-        write(log, plain(), batch(1, 0, 2, txn=(1, 1)), plain())
-        assert [log.last_stable_offset(hw) for hw in (0, 1, 4)] == [0, 1, 1]
-        write(log, marker((1, 1), commit=False))
-        assert (log.last_stable_offset(4), log.last_stable_offset(5)) == (1, 5)
-        (entry,) = log.aborted_between(0, 5)
-        assert (entry.first_offset, entry.marker_offset) == (1, 4)
-        assert log.aborted_between(0, 1) == []
-        assert log.aborted_between(5, 9) == []
-
-    run(test)
 
 
 # ---------------------------------------------------------------- opening
@@ -256,95 +284,11 @@ def test_a_closed_log_refuses_everything() -> None:
 # ---------------------------------------------------------------- cuts
 
 
-@pytest.mark.parametrize("offset", range(23))
-@pytest.mark.parametrize("synced", [True, False])
-def test_a_cut_log_is_as_if_it_had_never_been_longer(offset: int, synced: bool) -> None:
-    async def test(disk: SimDisk) -> None:
-        log = await open_log(disk, SMALL)
-        write_scripted(log)
-        if synced:
-            await log.sync()
-        chunks, boundary = [], 0
-        data = contents(log)
-        position = 0
-        while position < len(data):
-            header = read_header(data, position)
-            if header.next_offset > offset:
-                break
-            chunks.append(data[position : position + header.batch_length])
-            boundary, position = header.next_offset, position + header.batch_length
-        await log.truncate_to(offset)
-        log.check()
-        assert log.log_end_offset == boundary
-        expected = await open_log(disk, SMALL, DIRECTORY.replace("logs/", "logs/copy/"))
-        for chunk in chunks:
-            expected.append_as_follower(chunk, 9)
-        assert state_of(log) == state_of(expected)
-        write(log, plain(), epoch=9)
-        write(expected, plain(), epoch=9)
-        await log.close(clean=False)
-        again = await open_log(disk, SMALL)
-        assert state_of(again) == state_of(expected)
-
-    run(test)
-
-
-def test_a_cut_at_the_end_is_nothing_and_below_the_log_is_refused() -> None:
-    async def test(disk: SimDisk) -> None:
-        log = await open_log(disk)
-        await log.reset_to(10, None)
-        write(log, plain())
-        await log.truncate_to(11)
-        await log.truncate_to(99)
-        assert log.log_end_offset == 11
-        with pytest.raises(OffsetOutOfRangeError):
-            await log.truncate_to(9)
-        await log.truncate_to(10)
-        assert (log.log_start_offset, log.log_end_offset, log.last_epoch) == (10, 10, -1)
-
-    run(test)
-
-
-def test_hole_23_a_follower_that_begins_above_takes_the_leaders_state() -> None:
-    async def test(disk: SimDisk) -> None:
-        leader = await open_log(disk)
-        write_scripted(leader)
-        end = leader.log_end_offset
-        follower = await open_log(disk, directory=DIRECTORY.replace("logs/", "logs/copy/"))
-        write(follower, plain(), plain())
-        await follower.reset_to(end, leader.producers.snapshot())
-        assert (follower.log_start_offset, follower.log_end_offset, follower.synced_end_offset) == (end, end, end)
-        write(leader, batch(1, 4), epoch=5)
-        follower.append_as_follower(contents(leader, end), 5)
-        assert follower.producers.snapshot() == leader.producers.snapshot()
-        await follower.close(clean=False)
-        again = await open_log(disk, directory=DIRECTORY.replace("logs/", "logs/copy/"))
-        assert again.producers.snapshot() == leader.producers.snapshot()
-        assert again.log_start_offset == end
-
-    run(test)
-
-
-def test_a_bad_snapshot_changes_nothing() -> None:
-    async def test(disk: SimDisk) -> None:
-        log = await open_log(disk)
-        write(log, plain())
-        with pytest.raises(CorruptMessageError):
-            await log.reset_to(5, b"garbage")
-        states = ProducerStates()
-        states.end_offset = 9
-        with pytest.raises(CorruptMessageError):
-            await log.reset_to(5, states.snapshot())
-        assert log.log_end_offset == 1
-
-    run(test)
-
-
 # ---------------------------------------------------------------- retention
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_41_producers_outlive_their_segments(clean: bool) -> None:
+def test_producers_outlive_their_segments(clean: bool) -> None:
     async def test(disk: SimDisk) -> None:
         log = await open_log(disk, replace(SMALL, retention_bytes=0))
         write(log, batch(1, 0, 5), batch(7, 0, txn=(7, 3)), marker((7, 3)))

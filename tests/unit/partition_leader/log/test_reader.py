@@ -82,7 +82,7 @@ def test_lookup_by_time_is_precise_to_the_batch() -> None:
     run(test)
 
 
-def test_2_an_offset_inside_of_a_batch_gives_the_whole_batch() -> None:
+def test_an_offset_inside_of_a_batch_gives_the_whole_batch() -> None:
     async def test(disk: SimDisk) -> None:
         log = await open_log(disk, SMALL)
         data = [write(log, plain(count=5))[0].data for _ in range(3)]
@@ -91,7 +91,8 @@ def test_2_an_offset_inside_of_a_batch_gives_the_whole_batch() -> None:
     run(test)
 
 
-def test_11_a_batch_that_cannot_be_read_is_an_error_and_never_an_empty_answer() -> None:
+@pytest.mark.case("S11")
+def test_a_batch_that_cannot_be_read_is_an_error_and_never_an_empty_answer() -> None:
     async def test(disk: SimDisk) -> None:
         log = await open_log(disk, SMALL)
         write(log, plain(), plain())
@@ -155,7 +156,8 @@ def test_a_lookup_by_time_finds_nothing_below_the_log_start() -> None:
     run(test)
 
 
-def test_32_a_scrub_goes_on_where_it_stopped_and_meets_rot_that_nobody_has_read() -> None:
+@pytest.mark.case("S32")
+def test_a_scrub_goes_on_where_it_stopped_and_meets_rot_that_nobody_has_read() -> None:
     async def test(disk: SimDisk) -> None:
         log = await open_log(disk, replace(SMALL, segment_bytes=4 << 20, max_message_bytes=1 << 20))
         write(log, *[plain(b"x" * (600 << 10))] * 3)

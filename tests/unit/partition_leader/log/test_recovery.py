@@ -122,7 +122,8 @@ def test_rot_below_the_recovery_point_is_refused_and_the_files_stay() -> None:
     run(test)
 
 
-def test_9_after_an_unclean_stop_nothing_is_appended_to_an_old_file() -> None:
+@pytest.mark.case("S9")
+def test_after_an_unclean_stop_nothing_is_appended_to_an_old_file() -> None:
     async def test(disk: SimDisk) -> None:
         held = await stopped(disk, 1, clean=False)
         before = {name for name in disk.list(DIRECTORY) if name.endswith(".log")}

@@ -68,7 +68,8 @@ def flip(position: int) -> Callable[[SimDisk, Segment], None]:
 
 
 @pytest.mark.parametrize("position", [8, POSITIONS[1] + 9])
-def test_13_a_flipped_length_or_offset_is_found_without_reading_bodies(position: int) -> None:
+@pytest.mark.case("S13")
+def test_a_flipped_length_or_offset_is_found_without_reading_bodies(position: int) -> None:
     async def test(disk: SimDisk) -> None:
         one = segment(disk, *BATCHES)
         flip(position)(disk, one)
@@ -99,7 +100,8 @@ def test_a_marker_is_read_whole_also_by_who_reads_no_bodies() -> None:
     run(test)
 
 
-def test_31_a_batch_of_another_partition_is_found() -> None:
+@pytest.mark.case("S31")
+def test_a_batch_of_another_partition_is_found() -> None:
     async def test(disk: SimDisk) -> None:
         with pytest.raises(CorruptMessageError, match="another partition"):
             walked(segment(disk, *BATCHES), tag=TAG + 1)

@@ -76,7 +76,7 @@ def test_segments_roll_by_age_index_and_offset_distance(change: str) -> None:
     run(test)
 
 
-def test_145_whole_segments_go_by_time_size_and_start() -> None:
+def test_whole_segments_go_by_time_size_and_start() -> None:
     async def test(disk: SimDisk) -> None:
         log = await open_log(disk, replace(SMALL, retention_ms=1000, retention_bytes=-1))
         for n in range(12):
@@ -169,7 +169,8 @@ def test_delete_records_is_durable_and_bounded() -> None:
 # ---------------------------------------------------------------- syncs and checkpoints
 
 
-def test_9_a_failed_sync_is_final_and_nothing_more_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.case("S9")
+def test_a_failed_sync_is_final_and_nothing_more_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(disk: SimDisk) -> None:
         log = await open_log(disk)
         write(log, plain())
@@ -191,7 +192,8 @@ def test_9_a_failed_sync_is_final_and_nothing_more_is_claimed(monkeypatch: pytes
     run(test)
 
 
-def test_7_a_checkpoint_that_cannot_be_stored_harms_nothing_and_is_tried_again(
+@pytest.mark.case("S7")
+def test_a_checkpoint_that_cannot_be_stored_harms_nothing_and_is_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def test(disk: SimDisk) -> None:
@@ -226,7 +228,8 @@ def test_a_segment_ends_with_a_checkpoint_at_the_next_sync() -> None:
     run(test)
 
 
-def test_20_what_is_below_the_synced_end_outlives_a_power_cut_with_its_directory_entry() -> None:
+@pytest.mark.case("S20")
+def test_what_is_below_the_synced_end_outlives_a_power_cut_with_its_directory_entry() -> None:
     async def test(disk: SimDisk) -> None:
         log = await open_log(disk, SMALL)
         for _ in range(9):

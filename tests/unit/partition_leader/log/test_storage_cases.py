@@ -315,7 +315,8 @@ async def _s12(disk: SimDisk) -> None:
         disk.remove(follower.directory)
 
 
-def test_12_a_cut_that_meets_a_flipped_bit_fails_the_log_as_rot() -> None:
+@pytest.mark.case("S12")
+def test_a_cut_that_meets_a_flipped_bit_fails_the_log_as_rot() -> None:
     async def cut_above(position: int, disk: SimDisk) -> None:
         log = await _written(disk, config=replace(SMALL, segment_bytes=10_000), synced=4)
         disk.flip_bit(ACTIVE, position, position % 8)
@@ -498,7 +499,8 @@ async def _s26(disk: SimDisk) -> None:
 
 
 @pytest.mark.parametrize("old", [False, True], ids=["with a checksum", "of an older version"])
-def test_26_whatever_byte_of_an_identity_is_flipped_the_log_is_kept(old: bool) -> None:
+@pytest.mark.case("S26")
+def test_whatever_byte_of_an_identity_is_flipped_the_log_is_kept(old: bool) -> None:
     async def scenario(disk: SimDisk) -> None:
         log, facts = await _several(disk)
         await log.close()
@@ -521,7 +523,8 @@ def test_26_whatever_byte_of_an_identity_is_flipped_the_log_is_kept(old: bool) -
     run(scenario)
 
 
-def test_26_an_identity_that_nothing_speaks_for_is_rot() -> None:
+@pytest.mark.case("S26")
+def test_an_identity_that_nothing_speaks_for_is_rot() -> None:
     """The folder's name is one partition's, the batches are another's, and the file is damaged: not ours to guess."""
 
     async def scenario(disk: SimDisk) -> None:

@@ -10,8 +10,8 @@ from oncelog.errors import NotLeaderError
 from oncelog.trace import tracing
 from oncelog.types import PartitionId
 from oncelog.v1 import partition_pb2 as pb
+from oncelog_partition_leader.core.appends.commands import Written
 from oncelog_partition_leader.partition.append_trace import AppendTrace, TracedAppends
-from oncelog_partition_leader.partition.commands import Written
 from oncelog_partition_leader.replication.leader import _contexts
 from tests.spans import Recorder, error_type, recording_tracer
 

@@ -10,8 +10,8 @@ from oncelog.core.batch.control import Marker
 from oncelog.errors import InvalidTxnStateError, NotEnoughReplicasError, OncelogError, RequestTimedOutError
 from oncelog.types import PartitionId
 from oncelog_partition_leader.config import BrokerConfig
+from oncelog_partition_leader.core.appends.commands import AppendMarkerCommand, Written
 from oncelog_partition_leader.core.producers.transactions import OpenTransaction, TxnName
-from oncelog_partition_leader.partition.commands import AppendMarkerCommand, Written
 from oncelog_partition_leader.partition.hanging_transactions import Healer
 from oncelog_runtime.observability.metrics import NodeMetrics
 from oncelog_runtime.process.bugs import Bugs

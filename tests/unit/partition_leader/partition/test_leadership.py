@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable
-from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -23,17 +24,20 @@ from oncelog.errors import (
     ResourceExhaustedError,
     TxnEndedError,
 )
+from oncelog.trace.tracing import Tracer
 from oncelog.types import BrokerRef, PartitionId
 from oncelog_partition_leader.config import BrokerConfig
+from oncelog_partition_leader.core.appends.command_queue import Bounds
+from oncelog_partition_leader.core.appends.commands import AppendBatch, AppendMarkerCommand, SettleCommand, Written
 from oncelog_partition_leader.core.producers.transactions import TxnName, TxnSession
 from oncelog_partition_leader.core.replication.replica_set import Ends, Registered, ReplicaSet
 from oncelog_partition_leader.log.disk_watch import DiskWatch
 from oncelog_partition_leader.log.partition_log import PartitionLog
 from oncelog_partition_leader.log.topic_config import TopicConfig
 from oncelog_partition_leader.partition.broker_metrics import BrokerMetrics
-from oncelog_partition_leader.partition.commands import AppendBatch, AppendMarkerCommand, SettleCommand, Written
 from oncelog_partition_leader.partition.leadership import Leadership, PartitionName
 from oncelog_partition_leader.partition.leadership_confirmation import CONFIRM_MS
+from oncelog_partition_leader.partition.leadership_effects import LeadershipEffects
 from oncelog_runtime.metadata.cluster_keys import Partition
 from oncelog_runtime.observability.metrics import NodeMetrics
 from oncelog_runtime.process.bugs import Bugs
@@ -51,7 +55,7 @@ def named(*isr: BrokerRef) -> Partition:
 
 
 class FakeHost:
-    """The broker around a leadership: it remembers what it was told."""
+    """The broker and the partition around a leadership: they remember what they were told."""
 
     def __init__(self, clock: SimClock) -> None:
         self.clock = clock
@@ -60,6 +64,9 @@ class FakeHost:
         self.disk_watch = DiskWatch(clock, 1_000, lambda _stalled: None)
         self.node_metrics = NodeMetrics()
         self.bugs = Bugs(self.node_metrics, clock)
+        self.tracer: Tracer | None = None
+        self.sync: Any = SimpleNamespace(request=lambda: self.told.append("sync"))
+        self.leadership: Leadership | None = None
         self.told: list[str] = []
         self.ended: set[int] = set()
         self.enrolments: list[TxnSession] = []
@@ -82,12 +89,17 @@ class FakeHost:
     def enrol(self, leadership: Leadership, session: TxnSession, txn_shard: int, transactional_id: str) -> None:
         self.enrolments.append(session)
 
-    def append_failed(self, leadership: Leadership, error: OncelogError) -> None:
-        self.told.append("failed")
+    def hand_over_full(self, leadership: Leadership) -> None:
+        self.told.append("full")
 
-    def broken(self, leadership: Leadership) -> None:
-        self.told.append("broken")
-        leadership.end()
+    def wake_watchers(self) -> None:
+        self.told.append("readers")
+
+    def fail(self, error: OncelogError) -> None:
+        """As the partition does: a failed log is not led."""
+        self.told.append("broken" if error.context["reason"] == "bug" else "failed")
+        assert self.leadership is not None
+        self.leadership.end(error)
 
 
 class Leading:
@@ -104,14 +116,14 @@ class Leading:
             lag_max_ms=1_000,
             now_ms=0,
         )
-        self.leadership = Leadership(
+        self.leadership = host.leadership = Leadership(
             host,
             PartitionName(PartitionId(TOPIC_ID, 0), "t", partition_tag(TOPIC_ID, 0)),
             log,
             TopicConfig(min_insync_replicas=min_insync),
             3,
             replicas,
-            lambda: None,
+            LeadershipEffects(host, host).carry_out,
         )
         self.leadership.start_session(B, 1)
         self.acknowledge(0)
@@ -324,7 +336,7 @@ def test_a_transaction_opens_on_the_coordinators_answer_and_holds_back_nobody_el
 def test_batches_that_wait_for_their_enrolment_count_in_the_bytes_that_may_wait(run: Run) -> None:
     async def scenario(leading: Leading) -> None:
         size = len(batch(7, 0, txn_no=1))
-        leading.host.config = replace(leading.host.config, inbox_bytes_max=2 * size)
+        leading.leadership.queue.bounds = Bounds(batches=100, bytes=2 * size)
         first = leading.produce(batch(7, 0, txn_no=1))
         await turn()
         second = leading.produce(batch(7, 1, txn_no=1))

@@ -143,7 +143,8 @@ def test_a_follower_leaves_the_isr_without_an_election() -> None:
     run(scenario)
 
 
-def test_3_whose_log_is_lost_is_named_nowhere_afterwards() -> None:
+@pytest.mark.case("hole 3")
+def test_whose_log_is_lost_is_named_nowhere_afterwards() -> None:
     async def scenario(place: Place) -> None:
         await place.lead(isr=(1,), leader=1, eligible=place.refs(0))
         assert await hand_over(place).forget(P0)
@@ -154,7 +155,8 @@ def test_3_whose_log_is_lost_is_named_nowhere_afterwards() -> None:
     run(scenario)
 
 
-def test_3_the_last_one_is_not_forgotten() -> None:
+@pytest.mark.case("hole 3")
+def test_the_last_one_is_not_forgotten() -> None:
     async def scenario(place: Place) -> None:
         await place.lead(isr=(0,))
         assert not await hand_over(place).forget(P0)

@@ -240,7 +240,8 @@ def test_a_restart_remembers_that_a_log_was_set_aside() -> None:
     run(scenario)
 
 
-def test_32_rot_below_what_recovery_looks_at_is_found_by_a_rescan() -> None:
+@pytest.mark.case("S32")
+def test_rot_below_what_recovery_looks_at_is_found_by_a_rescan() -> None:
     async def scenario(place: Place) -> None:
         await (await place.written()).close()
         place.disk.flip_bit(LOG, 150, 1)

@@ -125,7 +125,8 @@ def test_it_opens_what_etcd_gives_it_and_leads_what_names_its_incarnation() -> N
     run(scenario)
 
 
-def test_2_an_entry_that_names_another_incarnation_gives_no_leadership() -> None:
+@pytest.mark.case("hole 2")
+def test_an_entry_that_names_another_incarnation_gives_no_leadership() -> None:
     async def scenario(managing: Managing) -> None:
         old = managing.place.me()
         await managing.register_anew()
@@ -141,7 +142,8 @@ async def _led_by(managing: Managing, ref: BrokerRef) -> Any:
     return replace(await managing.place.state(), leader=ref, isr=(ref, *managing.place.refs(1, 2)))
 
 
-def test_2_with_a_new_incarnation_every_leadership_of_the_old_one_ends_at_once() -> None:
+@pytest.mark.case("hole 2")
+def test_with_a_new_incarnation_every_leadership_of_the_old_one_ends_at_once() -> None:
     async def scenario(managing: Managing) -> None:
         await managing.place.lead(P0, epoch=4)
         partition = await managing.leading(4)
@@ -206,7 +208,8 @@ def test_who_asks_for_what_is_not_here_hears_where_it_is() -> None:
 # ---------------------------------------------------------------- logs that fail
 
 
-def test_3_a_failed_log_is_opened_anew_when_etcd_names_its_replica_nowhere() -> None:
+@pytest.mark.case("hole 3")
+def test_a_failed_log_is_opened_anew_when_etcd_names_its_replica_nowhere() -> None:
     async def scenario(managing: Managing) -> None:
         await managing.place.lead(P0, epoch=4)
         await managing.place.lead(P1, epoch=4)
@@ -222,7 +225,8 @@ def test_3_a_failed_log_is_opened_anew_when_etcd_names_its_replica_nowhere() -> 
     run(scenario)
 
 
-def test_3_a_failed_log_that_nobody_else_can_lead_takes_a_new_incarnation() -> None:
+@pytest.mark.case("hole 3")
+def test_a_failed_log_that_nobody_else_can_lead_takes_a_new_incarnation() -> None:
     async def scenario(managing: Managing) -> None:
         await managing.place.lead(P0, isr=(0,), epoch=4)
         failed = await managing.leading(4)

@@ -178,7 +178,7 @@ def test_nobody_writes_the_clusters_own_topics_by_this_method() -> None:
     run(scenario)
 
 
-def test_3_an_idempotent_callers_batch_is_the_same_batch_at_each_try() -> None:
+def test_an_idempotent_callers_batch_is_the_same_batch_at_each_try() -> None:
     async def scenario(serving: Serving) -> None:
         for _ in range(2):
             await serving.send(
@@ -210,7 +210,7 @@ def test_without_acknowledgement_no_offset_is_told() -> None:
     run(scenario)
 
 
-def test_2_what_another_broker_leads_goes_there_in_the_callers_name() -> None:
+def test_what_another_broker_leads_goes_there_in_the_callers_name() -> None:
     async def scenario(serving: Serving) -> None:
         CALL.set(CallInfo("ipv4:10.0.0.7:4", listener="client"))
         assert (await serving.send(record(), partition=1)).partition == 1
@@ -269,7 +269,7 @@ def test_what_was_aborted_is_left_out_but_for_the_winners() -> None:
     run(scenario)
 
 
-def test_1_as_many_batches_are_unpacked_as_fit_and_the_rest_comes_next() -> None:
+def test_as_many_batches_are_unpacked_as_fit_and_the_rest_comes_next() -> None:
     async def scenario(serving: Serving) -> None:
         for number in range(4):
             serving.holds(bytes([number]) * 20_000)
@@ -280,7 +280,7 @@ def test_1_as_many_batches_are_unpacked_as_fit_and_the_rest_comes_next() -> None
     run(scenario, fetch_records_unpacked_bytes=50_000)
 
 
-def test_1_a_batch_that_is_too_much_by_itself_is_named_with_a_way_past_it() -> None:
+def test_a_batch_that_is_too_much_by_itself_is_named_with_a_way_past_it() -> None:
     async def scenario(serving: Serving) -> None:
         serving.holds(b"x" * 60_000)
         with pytest.raises(errors.MessageTooLargeError) as refusal:
@@ -290,7 +290,7 @@ def test_1_a_batch_that_is_too_much_by_itself_is_named_with_a_way_past_it() -> N
     run(scenario, fetch_records_unpacked_bytes=50_000)
 
 
-def test_1_what_unpacking_takes_is_paid_for_before_it_is_unpacked() -> None:
+def test_what_unpacking_takes_is_paid_for_before_it_is_unpacked() -> None:
     async def scenario(serving: Serving) -> None:
         serving.holds(b"x" * 60_000)
         process = Budget("process", 100_000)

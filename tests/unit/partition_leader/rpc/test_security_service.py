@@ -209,7 +209,7 @@ async def users(serving: Serving) -> list[pb.ScramUser]:
     return list((await serving.service.list_users(pb.ListUsersRequest(), b""))[0].users)
 
 
-def test_4_a_users_keys_go_in_and_never_come_out() -> None:
+def test_a_users_keys_go_in_and_never_come_out() -> None:
     async def scenario(serving: Serving) -> None:
         for name in ("bert", "anna"):
             await alter(serving, user(name))

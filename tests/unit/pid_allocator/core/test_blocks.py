@@ -28,14 +28,15 @@ def test_the_value_in_etcd_is_the_documented_json() -> None:
     assert Block.decode(data) == Block(1000, 1999, "allocator-0")
 
 
-def test_a1_blocks_follow_each_other_without_overlap() -> None:
+def test_blocks_follow_each_other_without_overlap() -> None:
     first = next_block(None, START_MS, "a")
     second = next_block(first, START_MS, "b")
     assert (first.start, first.end) == (0, 999)
     assert (second.start, second.end) == (1000, 1999)
 
 
-def test_a2_an_empty_pool_gives_nothing_and_repeats_nothing() -> None:
+@pytest.mark.case("A2")
+def test_an_empty_pool_gives_nothing_and_repeats_nothing() -> None:
     pool = BlockPool()
     assert pool.take(1) is None
     pool.add(block(0))
@@ -45,7 +46,8 @@ def test_a2_an_empty_pool_gives_nothing_and_repeats_nothing() -> None:
     pool.check()
 
 
-def test_a3_a_block_is_wanted_when_ninety_percent_are_used() -> None:
+@pytest.mark.case("A3")
+def test_a_block_is_wanted_when_ninety_percent_are_used() -> None:
     pool = BlockPool()
     assert pool.wants_block()
     pool.add(block(0))
@@ -58,7 +60,7 @@ def test_a3_a_block_is_wanted_when_ninety_percent_are_used() -> None:
 
 
 @pytest.mark.parametrize("start", [0, 999, 1999])
-def test_a4_a_block_that_is_not_above_is_refused_and_the_current_one_still_serves(start: int) -> None:
+def test_a_block_that_is_not_above_is_refused_and_the_current_one_still_serves(start: int) -> None:
     pool = BlockPool()
     pool.add(block(1000))
     with pytest.raises(AllocatorRolledBackError):
@@ -68,7 +70,7 @@ def test_a4_a_block_that_is_not_above_is_refused_and_the_current_one_still_serve
 
 
 @pytest.mark.parametrize("bad", [Block(-5, 994, "x"), Block(10, 5, "x"), Block(LIMIT - 5, LIMIT + 994, "x")])
-def test_a4_an_illegal_block_in_etcd_is_refused(bad: Block) -> None:
+def test_an_illegal_block_in_etcd_is_refused(bad: Block) -> None:
     with pytest.raises(AllocatorRolledBackError):
         next_block(bad, START_MS, "a")
 
@@ -80,7 +82,7 @@ def test_the_space_ends_with_an_error_and_never_wraps() -> None:
         next_block(last, START_MS, "a")
 
 
-def test_a8_a_rewound_counter_still_yields_ids_above_all_that_were_handed_out() -> None:
+def test_a_rewound_counter_still_yields_ids_above_all_that_were_handed_out() -> None:
     backup = next_block(None, START_MS + 1_000, "a")
     handed_out = backup
     for passed_ms in range(1000):  # a thousand blocks within one second: just below the bound of the floor

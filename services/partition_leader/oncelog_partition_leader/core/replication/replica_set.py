@@ -116,6 +116,7 @@ class ReplicaSet:
         self._min_insync = min(min_insync_replicas, len(replicas))
         self._lag_max_ms = lag_max_ms
         self._began_ms = now_ms
+        self._sessions = 0
         self._followers: dict[int, Follower] = {
             broker: Follower(BrokerRef(broker, 0), caught_up_ms=now_ms, mark_end=log_end, mark_ms=now_ms)
             for broker in replicas
@@ -181,6 +182,11 @@ class ReplicaSet:
         self._log_end = log_end
         self._own_end = own_end
         return self._advance()
+
+    def next_session(self) -> int:
+        """Returns the next session number of this epoch."""
+        self._sessions += 1
+        return self._sessions
 
     def start_session(self, ref: BrokerRef, session: int, now_ms: int) -> None:
         """Begins a new session with a follower: acknowledgements of the last one do not count any more."""

@@ -39,7 +39,8 @@ def test_a_record_without_a_value_removes_its_key() -> None:
         (rec.offset_key("other", VALUE.id), COMMITTED.encode()),
     ],
 )
-def test_80_a_record_that_cannot_be_read_stops_the_load(key: str, value: bytes | None) -> None:
+@pytest.mark.case("C80")
+def test_a_record_that_cannot_be_read_stops_the_load(key: str, value: bytes | None) -> None:
     with pytest.raises(CorruptMessageError):
         rec.decode_group_record(key, value)
 

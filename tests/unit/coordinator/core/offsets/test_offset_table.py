@@ -124,7 +124,8 @@ def test_the_last_commit_of_a_simple_group_wins(offsets: Offsets) -> None:
     assert offsets.fetch() == {0: 3}, "another process begins with its own sequence"
 
 
-def test_13_a_late_copy_of_an_older_commit_is_refused(offsets: Offsets) -> None:
+@pytest.mark.case("hole 13")
+def test_a_late_copy_of_an_older_commit_is_refused(offsets: Offsets) -> None:
     member = Member("g", "m", 1)
     offsets.commit(5, 1, member)
     offsets.commit(9, 2, member)
@@ -149,7 +150,7 @@ def test_a_stale_part_refuses_the_whole_commit(offsets: Offsets) -> None:
     assert offsets.fetch() == {0: 9}
 
 
-def test_170_bad_values_are_refused_one_by_one(offsets: Offsets) -> None:
+def test_bad_values_are_refused_one_by_one(offsets: Offsets) -> None:
     failed = offsets.do(
         CommitOffsets(SIMPLE, 1, (value(0, 1), value(1, 1, "x" * 4097), value(2, -1), value(3, 1, "é" * 2048)))
     )
@@ -195,7 +196,7 @@ def test_groups_ask_somebody_who_is_a_member() -> None:
 # ---------------------------------------------------------------- transactions
 
 
-def test_167_pending_until_the_marker(offsets: Offsets) -> None:
+def test_offsets_of_a_transaction_are_pending_until_its_marker(offsets: Offsets) -> None:
     offsets.commit(5)
     offsets.send(9, 1)
     assert offsets.table.is_enrolled("g", 9, 1)
@@ -211,7 +212,8 @@ def test_167_pending_until_the_marker(offsets: Offsets) -> None:
     assert offsets.fetch(stable=True) == {0: 9}
 
 
-def test_13_a_late_copy_inside_a_transaction_is_refused(offsets: Offsets) -> None:
+@pytest.mark.case("hole 13")
+def test_a_late_copy_inside_a_transaction_is_refused(offsets: Offsets) -> None:
     offsets.send(100, 1)
     offsets.send(200, 2)
     with pytest.raises(errors.OffsetCommitStaleError):
@@ -224,7 +226,7 @@ def test_13_a_late_copy_inside_a_transaction_is_refused(offsets: Offsets) -> Non
     assert offsets.fetch() == {0: 200, 1: 50}
 
 
-def test_168_the_newest_record_wins_not_the_last_marker(offsets: Offsets) -> None:
+def test_the_newest_record_wins_not_the_last_marker(offsets: Offsets) -> None:
     offsets.send(10, 1)
     offsets.commit(11)
     offsets.marker(committed=True)
@@ -244,7 +246,8 @@ def test_markers_of_pipelined_transactions_may_come_in_any_order(offsets: Offset
     assert offsets.fetch(stable=True) == {0: 20}
 
 
-def test_12_after_its_marker_a_transaction_takes_nothing_for_ever(offsets: Offsets) -> None:
+@pytest.mark.case("hole 12")
+def test_after_its_marker_a_transaction_takes_nothing_for_ever(offsets: Offsets) -> None:
     offsets.marker(committed=False, n=4)
     for n in (1, 4):
         with pytest.raises(errors.TxnEndedError):
@@ -254,7 +257,8 @@ def test_12_after_its_marker_a_transaction_takes_nothing_for_ever(offsets: Offse
     assert offsets.log[-1][0].startswith("ended:"), "a marker always writes"
 
 
-def test_6_a_marker_of_an_older_coordinator_is_refused(offsets: Offsets) -> None:
+@pytest.mark.case("hole 6")
+def test_a_marker_of_an_older_coordinator_is_refused(offsets: Offsets) -> None:
     offsets.marker(committed=True, n=1, epoch=5)
     with pytest.raises(errors.CoordinatorFencedError):
         offsets.marker(committed=True, n=2, epoch=4)
@@ -281,7 +285,8 @@ def test_a_late_plain_commit_is_still_known_after_a_transaction(offsets: Offsets
 # ---------------------------------------------------------------- healing
 
 
-def test_14_what_waits_too_long_is_asked_about_again_and_again(offsets: Offsets) -> None:
+@pytest.mark.case("hole 14")
+def test_what_waits_too_long_is_asked_about_again_and_again(offsets: Offsets) -> None:
     offsets.marker(committed=True, n=1, pid=1, epoch=6)
     offsets.send(9, 1)
     assert offsets.table.next_deadline_ms() == offsets.now_ms + 1_000

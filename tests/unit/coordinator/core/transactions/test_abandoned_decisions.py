@@ -40,7 +40,8 @@ def test_ongoing_committed_aborted(driver: Driver) -> None:
     assert resolve(driver, session.producer_id, 2).committed is False
 
 
-def test_93_an_unknown_number_is_recorded_as_aborted_before_the_answer(driver: Driver) -> None:
+@pytest.mark.case("C93")
+def test_an_unknown_number_is_recorded_as_aborted_before_the_answer(driver: Driver) -> None:
     session = driver.init()
     records = len(driver.log)
     assert resolve(driver, session.producer_id, 1).committed is False

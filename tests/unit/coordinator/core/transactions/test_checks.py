@@ -129,7 +129,8 @@ def test_only_the_number_after_the_open_one_may_be_early() -> None:
     assert not checks.is_next(ongoing, 6)
 
 
-def test_15_of_an_expired_ids_number_nobody_says_that_a_new_session_is_enough() -> None:
+@pytest.mark.case("hole 15")
+def test_of_an_expired_ids_number_nobody_says_that_a_new_session_is_enough() -> None:
     expired = replace(RECORD, dead=True, outcomes="")
     for name in (cmd.TxnName("t", 7, 4, 3), cmd.TxnName("", 7, 4, 3)):
         with pytest.raises(errors.OutcomeForgottenError):
@@ -139,7 +140,8 @@ def test_15_of_an_expired_ids_number_nobody_says_that_a_new_session_is_enough() 
     checks.require_remembered(index_with(RECORD), cmd.TxnName("t", 7, 4, 3))
 
 
-def test_15_nor_of_a_number_that_a_removed_id_may_have_had() -> None:
+@pytest.mark.case("hole 15")
+def test_of_a_number_that_a_removed_id_may_have_had_nobody_says_that_a_new_session_is_enough() -> None:
     index = index_with(removed=RemovedIds(70, 4))
     with pytest.raises(errors.OutcomeForgottenError):
         checks.require_remembered(index, cmd.TxnName("t", 7, 4, 3))

@@ -21,25 +21,29 @@ def state(driver: Driver) -> TxnState:
 # ---------------------------------------------------------------- sessions
 
 
-def test_12_an_unknown_id_gets_a_producer_id_and_epoch_0(driver: Driver) -> None:
+@pytest.mark.case("A12")
+def test_an_unknown_id_gets_a_producer_id_and_epoch_0(driver: Driver) -> None:
     session = driver.init()
     assert (session.producer_id, session.producer_epoch, session.next_txn_no) == (1001, 0, 1)
     assert state(driver) is TxnState.EMPTY
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
-def test_11_a_bad_timeout_is_refused(driver: Driver, timeout_ms: int) -> None:
+@pytest.mark.case("A11")
+def test_a_bad_timeout_is_refused(driver: Driver, timeout_ms: int) -> None:
     with pytest.raises(errors.InvalidTransactionTimeoutError):
         driver.init(timeout_ms=timeout_ms)
     assert not driver.table.knows("t")
 
 
-def test_14_a_new_session_raises_the_epoch_and_keeps_the_producer_id(driver: Driver) -> None:
+@pytest.mark.case("A14")
+def test_a_new_session_raises_the_epoch_and_keeps_the_producer_id(driver: Driver) -> None:
     first, second = driver.init(), driver.init()
     assert (second.producer_id, second.producer_epoch) == (first.producer_id, 1)
 
 
-def test_15_the_same_nonce_gets_the_same_answer_also_after_later_sessions(driver: Driver) -> None:
+@pytest.mark.case("A15")
+def test_the_same_nonce_gets_the_same_answer_also_after_later_sessions(driver: Driver) -> None:
     first = driver.init(nonce="a")
     second = driver.init(nonce="b")
     records = len(driver.log)
@@ -48,7 +52,8 @@ def test_15_the_same_nonce_gets_the_same_answer_also_after_later_sessions(driver
     assert len(driver.log) == records
 
 
-def test_16_expected_session_must_be_the_current_one(driver: Driver) -> None:
+@pytest.mark.case("A16")
+def test_expected_session_must_be_the_current_one(driver: Driver) -> None:
     first = driver.init()
     second = driver.init(expected_producer_id=first.producer_id, expected_producer_epoch=0)
     assert second.producer_epoch == 1
@@ -58,7 +63,8 @@ def test_16_expected_session_must_be_the_current_one(driver: Driver) -> None:
         driver.init(expected_producer_id=77, expected_producer_epoch=1)
 
 
-def test_20_a_new_session_aborts_what_is_open_and_goes_on_at_once(driver: Driver) -> None:
+@pytest.mark.case("A20")
+def test_a_new_session_aborts_what_is_open_and_goes_on_at_once(driver: Driver) -> None:
     old = driver.init()
     driver.enrol(old, 1, P0)
     new = driver.init()
@@ -137,7 +143,8 @@ def test_no_transactional_id_gets_the_producer_id_0(driver: Driver, command: cmd
 # ---------------------------------------------------------------- enrolment
 
 
-def test_51_mapping_errors(driver: Driver) -> None:
+@pytest.mark.case("C51")
+def test_a_wrong_mapping_of_an_id_is_refused(driver: Driver) -> None:
     session = driver.init()
     with pytest.raises(errors.InvalidPidMappingError):
         driver.do(cmd.Enrol(cmd.TxnName("unknown", session.producer_id, 1, 0), (P0,)))
@@ -152,7 +159,8 @@ def test_a_leader_may_name_the_transaction_by_the_producer_id_alone(driver: Driv
 
 
 @pytest.mark.parametrize("epoch", [1, 3])
-def test_52_another_epoch_is_fenced(driver: Driver, epoch: int) -> None:
+@pytest.mark.case("C52")
+def test_enrolment_by_another_epoch_is_fenced(driver: Driver, epoch: int) -> None:
     driver.init()
     driver.init()
     session = driver.init()
@@ -160,7 +168,8 @@ def test_52_another_epoch_is_fenced(driver: Driver, epoch: int) -> None:
         driver.do(cmd.Enrol(cmd.TxnName("t", session.producer_id, 1, epoch), (P0,)))
 
 
-def test_54_the_same_partitions_again_write_nothing(driver: Driver) -> None:
+@pytest.mark.case("C54")
+def test_the_same_partitions_again_write_nothing(driver: Driver) -> None:
     session = driver.init()
     driver.enrol(session, 1, P0, P1)
     records = len(driver.log)
@@ -170,7 +179,8 @@ def test_54_the_same_partitions_again_write_nothing(driver: Driver) -> None:
     assert len(driver.log) == records + 1
 
 
-def test_53_n_plus_1_waits_for_the_decision_of_n(driver: Driver) -> None:
+@pytest.mark.case("C53")
+def test_n_plus_1_waits_for_the_decision_of_n(driver: Driver) -> None:
     session = driver.init()
     driver.enrol(session, 1, P0)
     with pytest.raises(errors.ConcurrentTransactionsError):
@@ -215,7 +225,8 @@ def test_too_many_ids_are_refused() -> None:
 # ---------------------------------------------------------------- end
 
 
-def test_57_58_commit_and_abort_write_one_record_and_send_markers(driver: Driver) -> None:
+@pytest.mark.case("C57", "C58")
+def test_commit_and_abort_write_one_record_and_send_markers(driver: Driver) -> None:
     session = driver.init()
     for n, commit in ((1, True), (2, False)):
         driver.enrol(session, n, P0, P1, groups=("g",))
@@ -266,7 +277,8 @@ def test_a_committed_marker_is_visible_and_only_one_on_disk_is_forgotten(driver:
     driver.do(cmd.MarkersCommitted("t", 1, (P0,)))
 
 
-def test_60_61_88_a_repeated_end_gets_the_first_outcome(driver: Driver) -> None:
+@pytest.mark.case("C60", "C61", "C88")
+def test_a_repeated_end_gets_the_first_outcome(driver: Driver) -> None:
     session = driver.init()
     driver.enrol(session, 1, P0)
     driver.end(session, 1)
@@ -281,7 +293,7 @@ def test_60_61_88_a_repeated_end_gets_the_first_outcome(driver: Driver) -> None:
         driver.end(session, 2, commit=True)
 
 
-def test_59_hole_20_an_empty_transaction_is_closed_for_ever(driver: Driver) -> None:
+def test_an_empty_transaction_is_closed_for_ever(driver: Driver) -> None:
     session = driver.init()
     records = len(driver.log)
     assert driver.end(session, 1, commit=False) == cmd.EndReply(False, True, 1)
@@ -292,14 +304,16 @@ def test_59_hole_20_an_empty_transaction_is_closed_for_ever(driver: Driver) -> N
     assert driver.outcome(2) == cmd.OutcomeReply(True, True)
 
 
-def test_63_end_by_another_epoch_is_fenced(driver: Driver) -> None:
+@pytest.mark.case("C63")
+def test_end_by_another_epoch_is_fenced(driver: Driver) -> None:
     session = driver.init()
     driver.enrol(session, 1, P0)
     with pytest.raises(errors.ProducerFencedError):
         driver.do(cmd.End(cmd.TxnName("t", session.producer_id, 1, 5), True))
 
 
-def test_19_counts_travel_with_the_markers(driver: Driver) -> None:
+@pytest.mark.case("hole 19")
+def test_counts_travel_with_the_markers(driver: Driver) -> None:
     session = driver.init()
     driver.enrol(session, 1, P0, P1)
     driver.end(session, 1, counts={P0: 7})

@@ -54,7 +54,8 @@ def test_a_new_session_settles_what_was_not_begun(driver: Driver) -> None:
     assert driver.outcome(2) == cmd.OutcomeReply(None, False, begun=False)
 
 
-def test_15_below_the_list_the_answer_is_forgotten_never_a_guess() -> None:
+@pytest.mark.case("hole 15")
+def test_below_the_list_the_answer_is_forgotten_never_a_guess() -> None:
     driver = Driver(Limits(kept_outcomes=3))
     session = driver.init()
     driver.enrol(session, 1, P0)

@@ -57,7 +57,7 @@ def test_a_new_run_takes_over_and_the_old_one_is_fenced_for_ever(driver: Driver)
     assert driver.replayed().table.index.find("t").owner.number == 2  # type: ignore[union-attr]
 
 
-def test_25_the_33rd_zombie_does_not_own_again() -> None:
+def test_the_33rd_zombie_does_not_own_again() -> None:
     driver = Driver(Limits(fenced_runs=3))
     for i in range(8):
         driver.join(run=f"r{i}", attempt=f"{i}")
@@ -93,7 +93,8 @@ def test_a_join_of_an_older_batch_is_refused(driver: Driver) -> None:
     assert driver.join(batch=6, attempt="6").txn_no == 2
 
 
-def test_11_a_task_that_comes_after_the_lease_hears_that_its_attempt_has_ended_also_after_fail_over(
+@pytest.mark.case("hole 11")
+def test_a_task_that_comes_after_the_lease_hears_that_its_attempt_has_ended_also_after_fail_over(
     driver: Driver,
 ) -> None:
     driver.join(lease_ms=1_000)
@@ -159,7 +160,7 @@ def test_a_participant_cannot_end_or_open_as_a_client_does(driver: Driver) -> No
 # ---------------------------------------------------------------- commit
 
 
-def test_178_only_the_winners_commit_and_the_marker_names_them(driver: Driver) -> None:
+def test_only_the_winners_commit_and_the_marker_names_them(driver: Driver) -> None:
     loser, w1, w2 = driver.join(), driver.join(), driver.join()
     enrol(driver, loser, P0, P1, P2)
     reply = driver.commit(1, winner(w2, 5, p0=3, p1=2), winner(w1, 4, p0=4))
@@ -169,7 +170,8 @@ def test_178_only_the_winners_commit_and_the_marker_names_them(driver: Driver) -
     assert markers.targets == (Target(*P0, 7), Target(*P1, 2), Target(*P2, 0))
 
 
-def test_5_winners_are_kept_until_complete(driver: Driver) -> None:
+@pytest.mark.case("hole 5")
+def test_winners_are_kept_until_complete(driver: Driver) -> None:
     joined = driver.join()
     enrol(driver, joined, P0)
     driver.commit(1, winner(joined, 1, p0=1))
@@ -221,7 +223,7 @@ def test_a_repeat_without_a_number_waits_for_every_commit_that_is_not_visible_ye
     assert driver.commit(0, app="a", batch=7).visible
 
 
-def test_179_a_replayed_batch_is_already_committed_for_anyone(driver: Driver) -> None:
+def test_a_replayed_batch_is_already_committed_for_anyone(driver: Driver) -> None:
     joined = driver.join(batch=7)
     driver.commit(1, winner(joined, 10), batch=7)
     again = driver.commit(1, winner(joined, 10), batch=7)
@@ -232,7 +234,7 @@ def test_179_a_replayed_batch_is_already_committed_for_anyone(driver: Driver) ->
     assert driver.commit(1, run="r1", batch=7).already_committed
 
 
-def test_16_tokens_are_per_app_and_outlive_other_apps_aborts_and_expiry(driver: Driver) -> None:
+def test_tokens_are_per_app_and_outlive_other_apps_aborts_and_expiry(driver: Driver) -> None:
     driver.commit(0, app="a", batch=57, attempt="1")
     driver.commit(0, app="b", batch=0, attempt="2")
     aborted = driver.join(app="a", batch=58, attempt="3")
@@ -264,7 +266,8 @@ def test_rolled_back_batches_are_refused_without_a_take_over(driver: Driver) -> 
     enrol(driver, open_now, P0)
 
 
-def test_11_a_commit_names_n(driver: Driver) -> None:
+@pytest.mark.case("hole 11")
+def test_a_commit_names_n(driver: Driver) -> None:
     first = driver.join(batch=0, attempt="1", lease_ms=100)
     driver.tick(100)
     second = driver.join(batch=0, attempt="2")
@@ -305,7 +308,8 @@ def test_after_fail_over_winners_that_memory_does_not_know_are_accepted(driver: 
     assert other.effects[-1].winners == (joined.producer_id,)
 
 
-def test_20_a_batch_without_rows_stores_its_token(driver: Driver) -> None:
+@pytest.mark.case("hole 20")
+def test_a_batch_without_rows_stores_its_token(driver: Driver) -> None:
     assert driver.commit(0, batch=3) == cmd.CommitReply(False, 0, 1, True)
     assert driver.join(batch=3).already_committed
     with pytest.raises(errors.InvalidRequestError):

@@ -28,7 +28,8 @@ from tests.unit.coordinator.driver import P0, P1, P2
         ("txn:other", rec.TransactionRecord("t", 1).encode()),
     ],
 )
-def test_80_a_record_that_cannot_be_read_stops_the_load(key: str, value: bytes) -> None:
+@pytest.mark.case("C80")
+def test_a_record_that_cannot_be_read_stops_the_load(key: str, value: bytes) -> None:
     with pytest.raises(CorruptMessageError):
         TransactionTable().decode(key, value)
 
@@ -50,7 +51,8 @@ def test_what_is_kept_of_removed_ids_is_read_back() -> None:
 
 
 @pytest.mark.parametrize("removed", [None, [], [1], [1, 2, 3], ["x", 1], {}])
-def test_80_what_is_kept_of_removed_ids_and_cannot_be_read_stops_the_load(removed: object) -> None:
+@pytest.mark.case("C80")
+def test_what_is_kept_of_removed_ids_and_cannot_be_read_stops_the_load(removed: object) -> None:
     value = json.dumps({"v": 1, "pid": 0, "aborted": [], "removed": removed}).encode()
     with pytest.raises(errors.CorruptMessageError):
         TransactionTable().decode("orphan:0", value)
@@ -168,7 +170,8 @@ def test_what_an_earlier_life_may_have_let_leaders_open_is_ongoing() -> None:
         (rec.TransactionRecord("t", 7, outcomes="A"), False),
     ],
 )
-def test_16_what_must_last_is_known_by_the_record(record: rec.TransactionRecord, lasts: bool) -> None:
+@pytest.mark.case("hole 16")
+def test_what_must_last_is_known_by_the_record(record: rec.TransactionRecord, lasts: bool) -> None:
     assert record.is_lasting is lasts
 
 

@@ -105,7 +105,8 @@ def test_from_no_other_state_is_an_id_removed_however_late_it_is(state: TxnState
         driver.table.apply(rec.Tombstone("txn:t"))
 
 
-def test_16_an_id_with_a_token_is_never_removed(driver: Driver) -> None:
+@pytest.mark.case("hole 16")
+def test_an_id_with_a_token_is_never_removed(driver: Driver) -> None:
     job(driver, "t", expires=False)
     pass_time(driver)
     driver.tick(1_000 * KEPT_MS)
@@ -114,7 +115,7 @@ def test_16_an_id_with_a_token_is_never_removed(driver: Driver) -> None:
     assert list(driver.table.index.lasting) == ["t"]
 
 
-def test_13_an_id_whose_tokens_expire_is_removed(driver: Driver) -> None:
+def test_an_id_whose_tokens_expire_is_removed(driver: Driver) -> None:
     for i in range(3):
         job(driver, f"spark-job-{i}", expires=True)
     pass_time(driver)
@@ -138,7 +139,8 @@ def test_a_token_lasts_when_a_later_commit_of_its_app_says_so(driver: Driver) ->
     assert is_known(driver)
 
 
-def test_16_a_token_that_must_last_still_does_when_a_later_batch_of_its_app_may_expire(driver: Driver) -> None:
+@pytest.mark.case("hole 16")
+def test_a_token_that_must_last_still_does_when_a_later_batch_of_its_app_may_expire(driver: Driver) -> None:
     """Else both go with the id, and a replay of the first batch is taken for new."""
     driver.do(cmd.Commit("t", "r1", 0, cmd.BatchName("a", 1, "1"), (), driver.fresh()))
     driver.do(cmd.Commit("t", "r1", 0, cmd.BatchName("a", 2, "2"), (), 0, True))

@@ -24,7 +24,8 @@ def state(driver: Driver) -> TxnState:
     return view.state
 
 
-def test_66_69_a_timeout_aborts_and_the_late_commit_hears_so(driver: Driver) -> None:
+@pytest.mark.case("C66", "C69")
+def test_a_timeout_aborts_and_the_late_commit_hears_so(driver: Driver) -> None:
     session = driver.init(timeout_ms=500)
     driver.enrol(session, 1, P0)
     driver.tick(499)
@@ -51,7 +52,8 @@ def test_a_timeout_of_an_earlier_life_ends_at_its_own_time_or_one_timeout_after_
     driver.now_ms += 100_000
 
 
-def test_77_an_idle_id_expires_and_keeps_what_must_stay(driver: Driver) -> None:
+@pytest.mark.case("C77")
+def test_an_idle_id_expires_and_keeps_what_must_stay(driver: Driver) -> None:
     session = driver.init(nonce="a")
     driver.end(session, 1)
     driver.tick(7 * 86_400_000 - 1)
@@ -67,7 +69,7 @@ def test_77_an_idle_id_expires_and_keeps_what_must_stay(driver: Driver) -> None:
     assert state(driver) is TxnState.COMPLETE_ABORT, "the expired session was given 2, and may have noted it"
 
 
-def test_77_ids_with_work_do_not_expire(driver: Driver) -> None:
+def test_ids_with_work_do_not_expire(driver: Driver) -> None:
     session = driver.init()
     driver.enrol(session, 1, P0)
     driver.end(session, 1)
@@ -78,7 +80,7 @@ def test_77_ids_with_work_do_not_expire(driver: Driver) -> None:
     assert state(driver) is TxnState.DEAD
 
 
-def test_79_many_time_outs_are_decided_in_portions() -> None:
+def test_many_time_outs_are_decided_in_portions() -> None:
     driver = Driver(Limits(expire_per_tick=10))
     for i in range(25):
         session = driver.init(tid=f"t{i}", timeout_ms=100)
@@ -100,7 +102,7 @@ def test_a_time_out_is_told_as_such(driver: Driver) -> None:
     assert list(driver.table.index.completing) == ["t"]
 
 
-def test_180_a_lease_is_renewed_by_any_participant_and_ends_what_nobody_finishes(driver: Driver) -> None:
+def test_a_lease_is_renewed_by_any_participant_and_ends_what_nobody_finishes(driver: Driver) -> None:
     joined = driver.join(lease_ms=1_000)
     for _ in range(3):
         driver.tick(900)

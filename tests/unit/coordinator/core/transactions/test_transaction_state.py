@@ -146,7 +146,8 @@ def test_an_abort_of_nothing_changes_nothing() -> None:
     assert state.abort_open(NEW, 9, LIMITS) is NEW
 
 
-def test_11_ended_attempts_that_no_longer_fit_by_name_are_known_by_the_largest() -> None:
+@pytest.mark.case("hole 11")
+def test_ended_attempts_that_no_longer_fit_by_name_are_known_by_the_largest() -> None:
     limits = Limits(ended_attempts=1)
     record = state.take_over(NEW, "run", 2, limits)
     for number, attempt in enumerate(["9", "3"], start=1):
@@ -183,7 +184,8 @@ def test_a_number_that_leaders_may_have_opened_is_open_with_all_that_they_heard(
 # ---------------------------------------------------------------- tokens, expiry
 
 
-def test_16_a_token_that_must_last_is_never_made_to_expire() -> None:
+@pytest.mark.case("hole 16")
+def test_a_token_that_must_last_is_never_made_to_expire() -> None:
     record = state.with_token(NEW, Token("b", 1, 1))
     record = state.with_token(record, Token("b", 2, 1, expires=True))
     record = state.with_token(record, Token("a", 1, 1, expires=True))

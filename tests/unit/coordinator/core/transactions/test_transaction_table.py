@@ -41,7 +41,8 @@ def test_an_illegal_step_is_a_broken_invariant() -> None:
         driver.table.apply(dataclasses.replace(record, last_txn_no=0, outcomes="", decided=()))
 
 
-def test_8_pipelining_survives_compaction(driver: Driver) -> None:
+@pytest.mark.case("hole 8")
+def test_pipelining_survives_compaction(driver: Driver) -> None:
     session = driver.init()
     driver.enrol(session, 1, P0, P1)
     driver.end(session, 1, counts={P0: 3})
@@ -62,7 +63,8 @@ KEPT_MS = 4_000
 LIMITS = Limits(transactional_id_expiration_ms=IDLE_MS, transactional_id_retention_ms=KEPT_MS)
 
 
-def test_16_to_let_a_lasting_token_expire_is_a_broken_invariant() -> None:
+@pytest.mark.case("hole 16")
+def test_to_let_a_lasting_token_expire_is_a_broken_invariant() -> None:
     driver = Driver(LIMITS)
     driver.do(cmd.Commit("t", "r1", 0, cmd.BatchName("a", 1, "1"), (), driver.fresh()))
     record = driver.table.index.find("t")

@@ -26,14 +26,15 @@ def _index(*entries: AbortedEntry) -> AbortedIndex:
 
 
 @pytest.mark.parametrize("marker", [9, 5])
-def test_105_marker_offsets_grow(marker: int) -> None:
+def test_marker_offsets_grow(marker: int) -> None:
     index = _index(_entry(1, 9))
     with pytest.raises(CorruptMessageError):
         index.add(_entry(1, marker))
     assert len(index) == 1
 
 
-def test_hole_7_overlapping_transactions_are_told_apart_by_name() -> None:
+@pytest.mark.case("hole 7")
+def test_overlapping_transactions_are_told_apart_by_name() -> None:
     aborted = _entry(10, 12, number=1)
     assert aborted.skips(5, 5, 1)
     assert not aborted.skips(5, 5, 2)

@@ -59,7 +59,7 @@ def test_good_batches_pass(data: bytes) -> None:
     assert _read(memoryview(data)).batch_length == len(data)
 
 
-def test_11_what_the_leader_writes_is_ignored() -> None:
+def test_what_the_leader_writes_is_ignored() -> None:
     for offset in (1 << 62, -1):
         assert _read(stamp_prefix(offset, 136, -5, -9) + batch()[36:]).base_offset == offset
 
@@ -138,13 +138,13 @@ def test_a_shard_writes_its_log_whatever_its_clock_says() -> None:
         )
 
 
-def test_50_another_topic_or_partition_refuses() -> None:
+def test_another_topic_or_partition_refuses() -> None:
     for topic_id, partition in ((TOPIC_ID, 4), ("f" * 32, 3)):
         with pytest.raises(MisdirectedBatchError):
             _read(batch(), topic_id=topic_id, partition=partition)
 
 
-def test_12_a_count_beside_its_offsets_is_refused() -> None:
+def test_a_count_beside_its_offsets_is_refused() -> None:
     from crc32c import crc32c
 
     data = bytearray(batch(count=4, payload=bytes(80)))
@@ -169,7 +169,7 @@ def test_typed_schemas_pass_once_they_are_registered() -> None:
 
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
 @pytest.mark.parametrize("count", [1, 2, 1000, 200_000])
-def test_8_no_real_batch_is_below_the_bounds(count: int, codec: int) -> None:
+def test_no_real_batch_is_below_the_bounds(count: int, codec: int) -> None:
     """The smallest records there are, which also compress best: no keys, no values, one time."""
     data = encode_batch(
         [None] * count,

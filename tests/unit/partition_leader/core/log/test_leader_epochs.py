@@ -39,7 +39,7 @@ def _five() -> LeaderEpochs:
         (-1, (-1, 0)),
     ],
 )
-def test_135_end_of_the_largest_epoch_at_or_below(asked: int, answer: tuple[int, int]) -> None:
+def test_end_of_the_largest_epoch_at_or_below(asked: int, answer: tuple[int, int]) -> None:
     assert _five().end_offset_for(asked) == answer
 
 

@@ -104,7 +104,7 @@ LIMITS = SegmentLimits(segment_bytes=1000, segment_ms=1000, index_bytes=1000)
         (128, 1, 51 + RELATIVE_OFFSET_MAX, {}, False),
     ],
 )
-def test_149_a_segment_ends_by_size_age_index_and_distance(
+def test_a_segment_ends_by_size_age_index_and_distance(
     length: int, append_ms: int, offset: int, changes: dict[str, int], fits: bool
 ) -> None:
     batch = _header(offset, append_ms=append_ms)._replace(batch_length=length)
@@ -113,7 +113,7 @@ def test_149_a_segment_ends_by_size_age_index_and_distance(
     assert run_that_fits(SegmentIndex(50), [batch], limits) == 1, "an empty segment takes anything"
 
 
-def test_149_each_batch_of_a_group_is_judged_as_if_those_before_it_were_in() -> None:
+def test_each_batch_of_a_group_is_judged_as_if_those_before_it_were_in() -> None:
     far = 50 + RELATIVE_OFFSET_MAX
     group = [_header(50), _header(far - 1), _header(far), _header(far + 1), _header(far + 2)]
     assert run_that_fits(SegmentIndex(50), group, LIMITS) == 3, "offsets"

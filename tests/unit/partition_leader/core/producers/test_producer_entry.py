@@ -30,7 +30,7 @@ def test_expiry_follows_the_logs_own_time() -> None:
     assert 1 in log.states.producers.expired
 
 
-def test_39_an_expired_producer_is_still_known_exactly() -> None:
+def test_an_expired_producer_is_still_known_exactly() -> None:
     log = States()
     for sequence in range(3):
         log.write(batch(1, sequence, epoch=4))
@@ -43,7 +43,7 @@ def test_39_an_expired_producer_is_still_known_exactly() -> None:
         assert 1 not in again.states.producers.expired
 
 
-def test_40_a_producer_of_an_open_transaction_does_not_expire() -> None:
+def test_a_producer_of_an_open_transaction_does_not_expire() -> None:
     log = States()
     log.write(batch(1, 0))
     log.write(batch(1, 0, txn=(1, 1)))

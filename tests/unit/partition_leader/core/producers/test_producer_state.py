@@ -48,20 +48,23 @@ def _marker_decision(log: States, data: bytes, shard: int = SHARD) -> object:
 # ---------------------------------------------------------------- plain sequences (B)
 
 
-def test_26_a_gap_is_out_of_order_and_the_next_is_taken() -> None:
+@pytest.mark.case("B26")
+def test_a_gap_is_out_of_order_and_the_next_is_taken() -> None:
     log = States()
     log.write(batch(1, 0, 2))
     refuses(log, batch(1, 5), OutOfOrderSequenceError)
     assert log.write(batch(1, 2)) is APPEND
 
 
-def test_27_an_older_epoch_is_fenced() -> None:
+@pytest.mark.case("B27")
+def test_an_older_epoch_is_fenced() -> None:
     log = States()
     log.write(batch(1, 0, epoch=1))
     refuses(log, batch(1, 0, epoch=0), InvalidProducerEpochError)
 
 
-def test_30_a_repeat_is_answered_with_the_first_offset() -> None:
+@pytest.mark.case("B30")
+def test_a_repeat_is_answered_with_the_first_offset() -> None:
     log = States()
     for sequence in range(6):
         log.write(batch(1, sequence))
@@ -77,7 +80,8 @@ def test_a_duplicate_is_answered_when_the_newest_batch_is_stable() -> None:
     assert log.decide(batch(1, 0)) == Duplicate(0, NOW_MS, stable_after=5)
 
 
-def test_32_a_partial_overlap_is_out_of_order() -> None:
+@pytest.mark.case("B32")
+def test_a_partial_overlap_is_out_of_order() -> None:
     log = States()
     log.write(batch(1, 0, 6))
     log.write(batch(1, 6, 3))
@@ -85,7 +89,7 @@ def test_32_a_partial_overlap_is_out_of_order() -> None:
 
 
 @pytest.mark.parametrize("origin", [Origin.REPLICATION, Origin.RECOVERY])
-def test_33_34_35_what_a_leader_wrote_is_taken_as_it_is(origin: Origin) -> None:
+def test_what_a_leader_wrote_is_taken_as_it_is(origin: Origin) -> None:
     log = States()
     for data in (batch(1, 2), batch(1, 2), batch(1, 9)):
         assert log.decide(data, origin=origin, verified=False) is APPEND
@@ -93,14 +97,16 @@ def test_33_34_35_what_a_leader_wrote_is_taken_as_it_is(origin: Origin) -> None:
     assert log.write(batch(1, 10)) is APPEND
 
 
-def test_36_a_new_epoch_begins_at_sequence_0() -> None:
+@pytest.mark.case("B36")
+def test_a_new_epoch_begins_at_sequence_0() -> None:
     log = States()
     log.write(batch(1, 0, 5))
     refuses(log, batch(1, 5, epoch=1), OutOfOrderSequenceError)
     assert log.write(batch(1, 0, epoch=1)) is APPEND
 
 
-def test_38_without_state_only_sequence_0_is_taken() -> None:
+@pytest.mark.case("B38")
+def test_without_state_only_sequence_0_is_taken() -> None:
     log = States()
     log.states.log_start_offset = 77
     with pytest.raises(UnknownProducerIdError) as refusal:
@@ -108,13 +114,14 @@ def test_38_without_state_only_sequence_0_is_taken() -> None:
     assert refusal.value.context["log_start_offset"] == "77"
 
 
-def test_49_the_same_sequence_with_other_content_is_a_bug() -> None:
+@pytest.mark.case("B49")
+def test_the_same_sequence_with_other_content_is_a_bug() -> None:
     log = States()
     log.write(batch(1, 0))
     refuses(log, batch(1, 0, payload=b"other..."), DuplicateSequenceError)
 
 
-def test_48_all_five_are_duplicates_after_a_snapshot() -> None:
+def test_all_five_are_duplicates_after_a_snapshot() -> None:
     log = States()
     for sequence in range(8):
         log.write(batch(1, sequence))
@@ -230,7 +237,8 @@ def test_an_answer_for_one_session_opens_nothing_for_another() -> None:
     assert isinstance(decision, NeedsEnrolment)
 
 
-def test_hole_9_sequences_start_at_0_in_every_transaction() -> None:
+@pytest.mark.case("hole 9")
+def test_sequences_start_at_0_in_every_transaction() -> None:
     log = States()
     log.write(batch(1, 0, 7, txn=(1, 1)))
     log.apply(marker((1, 1), commit=False))
@@ -246,7 +254,8 @@ def test_participants_have_their_own_sequences() -> None:
     assert log.decide(batch(12, 0, 3, txn=(1, 1))) == Duplicate(2, NOW_MS, stable_after=5)
 
 
-def test_88_89_pipelined_transactions_are_kept_apart() -> None:
+@pytest.mark.case("C88", "C89")
+def test_pipelined_transactions_are_kept_apart() -> None:
     log = States()
     log.write(batch(1, 0, txn=(1, 1)))
     log.write(batch(1, 0, txn=(1, 2)))
@@ -270,7 +279,8 @@ def test_a_marker_of_the_later_one_may_come_first() -> None:
     assert log.states.first_unstable_offset(4) is None
 
 
-def test_hole_12_an_ended_transaction_never_opens_again() -> None:
+@pytest.mark.case("hole 12")
+def test_an_ended_transaction_never_opens_again() -> None:
     log = States()
     assert _marker_decision(log, marker((1, 3), commit=False)) == AppendMarker(lost=False, records=0)
     log.apply(marker((1, 3), commit=False))
@@ -305,7 +315,8 @@ def test_a_repeated_marker_in_the_log_changes_nothing() -> None:
     assert log.entries == []
 
 
-def test_96_a_deposed_coordinator_is_fenced_also_for_nothing_and_after_reload() -> None:
+@pytest.mark.case("D96")
+def test_a_deposed_coordinator_is_fenced_also_for_nothing_and_after_reload() -> None:
     log = States()
     log.apply(marker((1, 1), coordinator_epoch=5))
     for again in (log, States(ProducerStates.restore(log.states.snapshot()))):
@@ -316,7 +327,8 @@ def test_96_a_deposed_coordinator_is_fenced_also_for_nothing_and_after_reload() 
         assert isinstance(_marker_decision(again, marker((2, 1), coordinator_epoch=4), shard=SHARD + 1), AppendMarker)
 
 
-def test_99_no_plain_batch_while_a_transaction_is_open() -> None:
+@pytest.mark.case("D99")
+def test_no_plain_batch_while_a_transaction_is_open() -> None:
     log = States()
     log.write(batch(11, 0, txn=(1, 1)))
     refuses(log, batch(11, 0), InvalidTxnStateError)
@@ -325,7 +337,8 @@ def test_99_no_plain_batch_while_a_transaction_is_open() -> None:
     assert log.write(batch(11, 0)) is APPEND
 
 
-def test_15_another_session_writes_nothing_into_an_open_transaction() -> None:
+@pytest.mark.case("hole 15")
+def test_another_session_writes_nothing_into_an_open_transaction() -> None:
     log = States()
     log.write(batch(1, 0, epoch=3, txn=(1, 1)))
     refuses(log, batch(1, 1, epoch=2, txn=(1, 1)), InvalidProducerEpochError)
@@ -358,7 +371,8 @@ def test_open_transactions_are_bounded() -> None:
 # ---------------------------------------------------------------- stability (D)
 
 
-def test_94_first_unstable_offset_waits_for_the_markers() -> None:
+@pytest.mark.case("D94")
+def test_first_unstable_offset_waits_for_the_markers() -> None:
     log = States()
     log.states.end_offset = 99
     log.write(batch(1, 0, 6, txn=(1, 1)))
@@ -373,7 +387,8 @@ def test_94_first_unstable_offset_waits_for_the_markers() -> None:
     assert log.states.first_unstable_offset(113) is None
 
 
-def test_95_the_oldest_open_one_holds_the_rest() -> None:
+@pytest.mark.case("D95")
+def test_the_oldest_open_one_holds_the_rest() -> None:
     log = States()
     for producer in (1, 2, 3):
         log.write(batch(producer, 0, txn=(producer, 1)))
@@ -382,7 +397,7 @@ def test_95_the_oldest_open_one_holds_the_rest() -> None:
         assert log.states.first_unstable_offset(log.states.end_offset) == unstable
 
 
-def test_100_empty_transactions_leave_no_entries() -> None:
+def test_empty_transactions_leave_no_entries() -> None:
     log = States()
     for number in (1, 2, 3):
         log.apply(marker((1, number), commit=False))
@@ -400,7 +415,7 @@ def test_an_ended_transaction_stays_unstable_through_a_snapshot() -> None:
     assert again.first_unstable_offset(at + 1) is None
 
 
-def test_121_an_open_transaction_survives_a_snapshot() -> None:
+def test_an_open_transaction_survives_a_snapshot() -> None:
     log = States()
     log.write(batch(11, 0, 2, txn=(1, 1)))
     log.write(batch(5, 0, 2, txn=(5, 1)))
@@ -412,7 +427,7 @@ def test_121_an_open_transaction_survives_a_snapshot() -> None:
 
 
 @pytest.mark.parametrize("position", [0, 5, 40, -1])
-def test_122_a_damaged_snapshot_is_refused(position: int) -> None:
+def test_a_damaged_snapshot_is_refused(position: int) -> None:
     log = States()
     log.write(batch(1, 0))
     data = bytearray(log.states.snapshot())
@@ -459,7 +474,8 @@ def test_an_entry_only_when_something_is_skipped(winners: tuple[int, ...] | None
     ("winners", "expected", "lost"),
     [(None, 5, False), (None, 6, True), ((11,), 2, False), ((11,), 3, True), ((12,), -1, False), ((13,), 1, True)],
 )
-def test_19_fewer_records_than_decided_is_loss(winners: tuple[int, ...] | None, expected: int, lost: bool) -> None:
+@pytest.mark.case("hole 19")
+def test_fewer_records_than_decided_is_loss(winners: tuple[int, ...] | None, expected: int, lost: bool) -> None:
     log = States()
     _joint(log)
     decision = _marker_decision(log, marker((1, 1), winners=winners, expected=expected))
@@ -467,12 +483,14 @@ def test_19_fewer_records_than_decided_is_loss(winners: tuple[int, ...] | None, 
     assert decision.lost is lost
 
 
-def test_19_an_abort_loses_nothing() -> None:
+@pytest.mark.case("hole 19")
+def test_an_abort_loses_nothing() -> None:
     decision = _marker_decision(States(), marker((1, 1), commit=False, expected=9))
     assert decision == AppendMarker(lost=False, records=0)
 
 
-def test_19_a_transaction_of_which_nothing_is_left_is_named_too() -> None:
+@pytest.mark.case("hole 19")
+def test_a_transaction_of_which_nothing_is_left_is_named_too() -> None:
     log = States()
     assert _marker_decision(log, marker((1, 1), expected=4)) == AppendMarker(lost=True, records=0)
     log.apply(plain())

@@ -1,17 +1,19 @@
-"""The commands in the queue of a led partition, and their answers."""
+"""The commands in the queue of a led partition, and their answers.
+
+Rule: nothing in `core` answers a command. It returns an effect (`effects.py`), and the partition calls `finish` or `fail`.
+"""
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, Self
 
 from oncelog.core.batch.control import Marker
 from oncelog.core.batch.header import BatchHeader
 from oncelog.errors import OncelogError
 from oncelog.types import Buffer
 from oncelog_partition_leader.core.producers.transactions import TxnName
-from oncelog_partition_leader.partition.append_trace import AppendTrace
 
 ACKS_ALL = -1
 
@@ -35,17 +37,32 @@ class Settled(NamedTuple):
     last_sequence: int
 
 
+class Reply(Protocol):
+    """The future that a handler awaits, as far as it is used here."""
+
+    def done(self) -> bool: ...
+    def cancelled(self) -> bool: ...
+    def exception(self) -> BaseException | None: ...
+    def set_result(self, result: Written, /) -> None: ...
+    def set_exception(self, exception: BaseException, /) -> None: ...
+    def add_done_callback(self, fn: Callable[[Self], object], /) -> None: ...
+
+
 @dataclass(slots=True, eq=False)
 class Command:
     """A request to append, with the future that its handler awaits. `acks`: -1, 0 or 1."""
 
-    done: asyncio.Future[Written]
+    done: Reply
     deadline_ms: int
     acks: int = ACKS_ALL
     answer: Written | None = None
-    trace: AppendTrace | None = field(default=None, kw_only=True)
     since_s: float = 0.0
     """Start of the command's present phase (queue, replication), for metrics."""
+
+    @property
+    def keys(self) -> tuple[int, ...]:
+        """The producers and transactions whose state decides about this command, by producer id."""
+        raise NotImplementedError
 
     def finish(self) -> None:
         """Answers the command: its batch is committed, or as safe as `acks` asks for."""
@@ -67,6 +84,14 @@ class AppendBatch(Command):
     data: Buffer = field(kw_only=True)
     transactional_id: str = field(default="", kw_only=True)
 
+    @property
+    def keys(self) -> tuple[int, ...]:
+        """See `Command.keys`; none for a batch without a producer."""
+        header = self.header
+        if header.producer_id < 0:
+            return ()
+        return (header.producer_id, header.txn_producer_id) if header.txn_producer_id >= 0 else (header.producer_id,)
+
 
 @dataclass(slots=True, eq=False)
 class AppendMarkerCommand(Command):
@@ -75,6 +100,11 @@ class AppendMarkerCommand(Command):
     name: TxnName = field(kw_only=True)
     txn_shard: int = field(kw_only=True)
     marker: Marker = field(kw_only=True)
+
+    @property
+    def keys(self) -> tuple[int, ...]:
+        """See `Command.keys`."""
+        return (self.name.txn_producer_id,)
 
 
 @dataclass(slots=True, eq=False)
@@ -87,3 +117,8 @@ class SettleCommand(Command):
     last_sequence: int = field(kw_only=True)
     settle: bool = field(kw_only=True)
     settled: Settled | None = None
+
+    @property
+    def keys(self) -> tuple[int, ...]:
+        """See `Command.keys`."""
+        return (self.producer_id,)
