@@ -79,6 +79,12 @@ def by_next(table: Mapping[Enum, Iterable[Enum]]) -> Iterator[Step]:
 TABLES: Final = (
     Table("transaction-number", "oncelog_coordinator.core.transactions.states", "TRANSITIONS", by_pair),
     Table("producer-transaction", "oncelog.core.produce.transaction", "_VALID_PREVIOUS", by_previous),
+    Table(
+        "replication-session",
+        "oncelog_partition_leader.core.replication.replication_session",
+        "TRANSITIONS",
+        by_pair,
+    ),
 )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 
+from oncelog.core.batch.header import span_of
 from oncelog.errors import (
     InvalidRequestError,
     OffsetNotAvailableError,
@@ -32,7 +33,6 @@ from oncelog_partition_leader.log.reader import NoRoomError
 from oncelog_partition_leader.partition.leadership import Leadership
 from oncelog_partition_leader.partition.long_poll import LongPoll
 from oncelog_partition_leader.partition.partition import LocalPartition
-from oncelog_partition_leader.replication.leader import span_of
 from oncelog_partition_leader.replication.replica_manager import ReplicaManager
 from oncelog_runtime.core.budget import Budget
 from oncelog_runtime.serving.admission import ADMISSION, Admission

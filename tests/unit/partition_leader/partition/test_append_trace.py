@@ -12,7 +12,7 @@ from oncelog.types import PartitionId
 from oncelog.v1 import partition_pb2 as pb
 from oncelog_partition_leader.partition.append_trace import AppendTrace, TracedAppends
 from oncelog_partition_leader.partition.commands import Written
-from oncelog_partition_leader.replication.leader import _contexts
+from oncelog_partition_leader.replication.follower_link import _contexts
 from tests.spans import Recorder, error_type, recording_tracer
 
 PARENT = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
@@ -99,5 +99,5 @@ def test_a_push_works_for_the_traces_of_its_own_partitions() -> None:
         kept = TracedAppends()
         for given in traced:
             kept.add(*given)
-        feeds.append(SimpleNamespace(leadership=SimpleNamespace(traced=kept), next_offset=8))
+        feeds.append(SimpleNamespace(leadership=SimpleNamespace(traced=kept), session=SimpleNamespace(next_offset=8)))
     assert _contexts(request, feeds) == ["mine"]
