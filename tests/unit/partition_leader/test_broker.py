@@ -160,7 +160,7 @@ def test_a_process_whose_id_another_one_took_takes_no_part_any_more() -> None:
         other = cluster_keys.Broker("other:9092", "", "another nonce")
         await process.metadata.commit(puts=[Put(KEY, other.encode())])
         await asyncio.sleep(1)
-        assert process.broker.service.draining
+        assert process.broker.producing.draining
         assert process.broker.me().incarnation == 0
         assert process.broker.replicas.led == {}
         assert not process.ports.health.serving(health.LIVENESS)

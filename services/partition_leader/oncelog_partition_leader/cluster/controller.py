@@ -14,7 +14,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from oncelog.errors import MetadataUnavailableError, OncelogError, StaleControllerEpochError
+from oncelog.errors import MetadataUnavailableError, NotControllerError, OncelogError, StaleControllerEpochError
 from oncelog.types import BrokerRef
 from oncelog_partition_leader.cluster.balancer import Balancer
 from oncelog_partition_leader.cluster.cluster_context import ClusterContext
@@ -29,7 +29,7 @@ from oncelog_partition_leader.core.cluster.reachability import Verdict
 from oncelog_partition_leader.core.cluster.succession import Succession
 from oncelog_runtime.metadata import cluster_keys
 from oncelog_runtime.metadata.cluster_keys import Cluster, SessionKey, broker_key
-from oncelog_runtime.metadata.cluster_view import partition_of
+from oncelog_runtime.metadata.cluster_view import ClusterView, partition_of
 from oncelog_runtime.node_ports import NodePorts
 from oncelog_runtime.ports import Compare, Put
 from oncelog_runtime.process.tasks import TaskOwner
@@ -357,3 +357,12 @@ class Controller:
         if result.succeeded:
             self._view.learn(learned(result.revision, puts))
         return result.succeeded
+
+
+def require_controller(controller: Controller, view: ClusterView) -> None:
+    """Raises `NotControllerError`, with the controller's address, on every other broker."""
+    if not controller.is_controller:
+        entry = view.controller
+        known = entry.value.broker_id if entry is not None else -1
+        address = controller.signpost.controller()
+        raise NotControllerError("this broker is not the controller", controller=known, go_to=address)

@@ -17,8 +17,6 @@ from typing import Protocol
 
 from oncelog.errors import OncelogError, StorageError
 from oncelog.ports import Transport
-from oncelog.trace import tracing
-from oncelog.trace.trace_context import TRACEPARENT
 from oncelog.types import BrokerRef, Buffer
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import types_pb2
@@ -28,6 +26,7 @@ from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.core.replication.replication_session import Next, Refusal, is_silence, refusal
 from oncelog_partition_leader.partition.leadership import Leadership
 from oncelog_partition_leader.replication.feed import Feed
+from oncelog_partition_leader.replication.observe.observer import BrokerObserver
 from oncelog_runtime.metadata.cluster_view import ClusterView
 from oncelog_runtime.process.bugs import Bugs
 from oncelog_runtime.process.tasks import TaskOwner
@@ -45,7 +44,7 @@ class LinkHost(Protocol):
     @property
     def transport(self) -> Transport: ...
     @property
-    def tracer(self) -> tracing.Tracer | None: ...
+    def observer(self) -> BrokerObserver: ...
     @property
     def bugs(self) -> Bugs: ...
     def broken(self, leadership: Leadership) -> None:
@@ -72,7 +71,6 @@ class FollowerLink:
         self._host = host
         self._tasks = tasks
         self.broker_id = broker_id
-        self._tracer = host.tracer
         self._feeds: dict[Leadership, Feed] = {}
         self._dirty: dict[Feed, None] = {}
         self._quiet: dict[Feed, None] = {}
@@ -172,10 +170,7 @@ class FollowerLink:
         if address is None or not request.follower.incarnation:
             self._back_off(feeds)
             return
-        if self._tracer is not None:
-            contexts = _contexts(request, feeds)
-            if contexts or TRACEPARENT.get()[-3:] != tracing.UNRECORDED:
-                tracing.work_for(contexts)
+        self._host.observer.sends(request, feeds)
         sessions = [feed.session.number for feed in feeds]
         questions = [feed.session.sent_question for feed in feeds]
         if self._dirty:
@@ -309,15 +304,6 @@ class FollowerLink:
         feed.retry = False
         if self._feeds.get(feed.leadership) is feed:
             self._mark(feed)
-
-
-def _contexts(request: pb.ReplicateRequest, feeds: list[Feed]) -> list[str]:
-    """Returns the traces for which data is sent. A high watermark alone belongs to none."""
-    found: list[str] = []
-    for place, feed in enumerate(feeds):
-        if feed.leadership.traced.waiting and (item := request.partitions[place]).length:
-            found += feed.leadership.traced.contexts(item.base_offset, feed.session.next_offset)
-    return found
 
 
 def _ref(ref: BrokerRef) -> types_pb2.BrokerRef:

@@ -24,7 +24,6 @@ from collections.abc import Callable, Collection, Iterable
 
 from oncelog.errors import NotLeaderError, OncelogError, StorageError, UnknownTopicError
 from oncelog.ports import Transport, WallClock
-from oncelog.trace.tracing import Tracer
 from oncelog.types import BrokerRef, PartitionId
 from oncelog_partition_leader.cluster.cluster_context import ClusterContext
 from oncelog_partition_leader.config import BrokerConfig
@@ -46,6 +45,8 @@ from oncelog_partition_leader.replication.handover import HandOver
 from oncelog_partition_leader.replication.isr import IsrKeeper
 from oncelog_partition_leader.replication.leader import Replicator
 from oncelog_partition_leader.replication.log_opening import LogOpener
+from oncelog_partition_leader.replication.observe.metrics_observer import MetricsObserver
+from oncelog_partition_leader.replication.observe.trace_observer import observed_by
 from oncelog_partition_leader.replication.sealing import Sealer
 from oncelog_partition_leader.replication.stalled_disk import give_way
 from oncelog_runtime.metadata import cluster_keys
@@ -91,7 +92,6 @@ class ReplicaManager:
         self._metadata = ports.metadata
         self._clock = ports.clock
         self._transport = ports.transport
-        self._tracer = ports.tracer
         self._coordinators = coordinators
         self._me = cluster.me
         self._unreachable = unreachable
@@ -100,6 +100,8 @@ class ReplicaManager:
             min_insync_replicas=config.min_insync_replicas,
             log=LogConfig(max_message_bytes=config.message_max_bytes, tail_cache_bytes=config.tail_cache_bytes),
         )
+        self.metrics = BrokerMetrics(ports.metrics)
+        self.observer = observed_by(ports.tracer, MetricsObserver(self.metrics))
         self._replicator = Replicator(self, tasks)
         self._isr = IsrKeeper(ports.metadata, view, ports.clock, tasks, lambda: silent(config.replica_silence_max_ms))
         self.hand_over = HandOver(ports.metadata, view, ports.clock, cluster.me, self.min_insync_of)
@@ -120,7 +122,6 @@ class ReplicaManager:
         self._leaves_disk = False
         self.disk_watch = DiskWatch(ports.clock, config.disk_stall_max_ms, self._disk_stalled)
         self._sealer = Sealer(ports.disk, self.disk_watch, tasks)
-        self.metrics = BrokerMetrics(ports.metrics)
         self.bugs = bugs
         self.unopened: dict[PartitionId, OncelogError] = {}
         """Replicas whose log could not be opened, with the error; they are tried again."""
@@ -141,10 +142,6 @@ class ReplicaManager:
     @property
     def transport(self) -> Transport:
         return self._transport
-
-    @property
-    def tracer(self) -> Tracer | None:
-        return self._tracer
 
     @property
     def clock(self) -> WallClock:
@@ -335,7 +332,7 @@ class ReplicaManager:
     def _give_role(self, partition: LocalPartition, entry: Versioned[Partition]) -> None:
         state, me = entry.value, self._me()
         if state.leader == me and partition.isr_seen is not None:
-            self.metrics.isr_changed(partition.isr_seen, state.isr)
+            self.observer.isr_changed(partition.isr_seen, state.isr)
         partition.isr_seen = state.isr
         if partition.failed is not None:
             return
@@ -371,7 +368,7 @@ class ReplicaManager:
             return
         _log.info("leading %s-%d in epoch %d", partition.topic, partition.id.partition, state.leader_epoch)
         self.led[leadership] = None
-        self.metrics.leader_changes.inc()
+        self.observer.leads()
         self._replicator.began(leadership)
         self._sealer.look(partition)
 

@@ -14,7 +14,9 @@ from oncelog.wire import methods
 from oncelog.wire.wire_errors import to_detail
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.partition.append_trace import TracedAppends
+from oncelog_partition_leader.partition.broker_metrics import BrokerMetrics
 from oncelog_partition_leader.replication.follower_link import FollowerLink
+from oncelog_partition_leader.replication.observe.metrics_observer import MetricsObserver
 from tests.unit.partition_leader.cluster_place import TOPIC_ID, Place, run
 from tests.unit.partition_leader.log_helpers import batch, open_log, write
 
@@ -45,7 +47,8 @@ class Linked:
 
     def __init__(self, place: Place) -> None:
         self.place = place
-        self.view, self.transport, self.bugs, self.tracer = place.view, place.transport, place.bugs, None
+        self.view, self.transport, self.bugs = place.view, place.transport, place.bugs
+        self.observer = MetricsObserver(BrokerMetrics(place.ports.metrics))
         self.config = replace(BrokerConfig(node_id=0), replicate_in_flight_max=1)
         self.requests: list[pb.ReplicateRequest] = []
         self.ends: dict[int, int] = {}

@@ -240,3 +240,16 @@ def test_each_error_of_a_follower_has_its_meaning(code: ErrorCode) -> None:
     assert refusal(code, 5, 5) is usual, "an older session of this epoch"
     assert refusal(code, -1, 5) is usual, "it does not say which epoch it knows"
     assert is_silence(code) is (code in (ErrorCode.NETWORK_ERROR, ErrorCode.REQUEST_TIMED_OUT))
+
+
+def test_a_later_session_has_told_no_watermark_and_keeps_no_snapshot() -> None:
+    at = session(S.STREAM)
+    at.streamed(9, 8, 0)
+    at.over()
+    at.asked(0)
+    at.apply(Stream(9))
+    assert at.sent_watermark == -1
+    at = session(S.RESET)
+    at.asked(0)
+    at.apply(Truncate(2))
+    assert at.snapshot is None, "a cut carries no snapshot, and its answer is not that to a reset"
