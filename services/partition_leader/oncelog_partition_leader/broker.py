@@ -259,12 +259,12 @@ class Broker:
             await asyncio.sleep(self.config.tick_ms / 1000)
             self.contacts.tick()
             self.controller.look_at_role()
-            self.replicas.tick()
+            self.replicas.upkeep.tick()
 
     async def _keep_house(self) -> None:
         while True:
             await asyncio.sleep(self.config.isr_check_interval_ms / 1000)
-            self.replicas.look_at_isrs()
+            self.replicas.upkeep.look_at_isrs()
             self._look_at_health()
 
     def _look_at_health(self) -> None:
@@ -280,4 +280,4 @@ class Broker:
     async def _retain(self) -> None:
         while True:
             await asyncio.sleep(self.config.retention_interval_ms / 1000)
-            await self.replicas.trim()
+            await self.replicas.upkeep.trim()

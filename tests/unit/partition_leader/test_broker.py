@@ -189,7 +189,7 @@ def test_a_fault_in_one_loop_is_counted_and_the_loop_is_begun_anew(monkeypatch: 
             if looks == 1:
                 raise KeyError("a bug")
 
-        monkeypatch.setattr(process.broker.replicas, "look_at_isrs", broken)
+        monkeypatch.setattr(process.broker.replicas.upkeep, "look_at_isrs", broken)
         await process.until(lambda: looks > 2)
         process.world.loop.errors.clear()
         assert process.broker.bugs._counters["task"].value == 1
