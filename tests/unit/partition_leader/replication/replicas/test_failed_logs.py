@@ -81,13 +81,14 @@ def test_meanwhile_it_may_have_been_opened_or_the_process_may_end(ends: bool) ->
         if ends:
             s.here.closing = True
         else:
-            s.here.failed_under.clear()
+            s.here.failed_under[P0] = BrokerRef(0, 99)
 
     async def scenario(place: Place) -> None:
         s = Failing(place, before=before)
         s.failed.failed(s.parts.replica(), IO)
         await place.seen()
         assert (s.done[1:], s.parts.renewals) == (["forgotten"], [])
+        assert list(s.here.failed_under) == [P0]
 
     run(scenario)
 

@@ -98,16 +98,16 @@ def test_a_failed_log_is_opened_again_and_a_rotten_one_wholly_checked(reason: st
     run(scenario)
 
 
-@pytest.mark.parametrize("was_deleted", [True, False])
-def test_the_log_of_an_absent_topic_is_trashed_only_when_it_was_deleted(was_deleted: bool) -> None:
+@pytest.mark.parametrize(("was_deleted", "has_failed"), [(True, False), (False, False), (False, True)])
+def test_the_log_of_an_absent_topic_is_trashed_only_when_it_was_deleted(was_deleted: bool, has_failed: bool) -> None:
     async def scenario(place: Place) -> None:
         if was_deleted:
             await place.put(deleted_topic_key(TOPIC_ID), DeletedTopic("t", 1).encode())
         s = Keeping(place)
-        s.logs.close_without_topic(s.replica())
+        s.logs.close_without_topic(s.replica(failed=StorageError("io") if has_failed else None))
         await s.looked()
         trashed = ["forgotten", ("trashed", ["folder"])]
-        assert s.done == [("closed", not was_deleted), *(trashed if was_deleted else [])]
+        assert s.done == [("closed", not (was_deleted or has_failed)), *(trashed if was_deleted else [])]
         assert s.here.partitions == {}
 
     run(scenario)
