@@ -85,6 +85,7 @@ TABLES: Final = (
         "TRANSITIONS",
         by_pair,
     ),
+    Table("suspect", "oncelog_partition_leader.core.cluster.suspects", "TRANSITIONS", by_pair),
 )
 
 
