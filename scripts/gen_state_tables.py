@@ -88,6 +88,13 @@ TABLES: Final = (
     Table("group-member", "oncelog_coordinator.core.groups.states", "TRANSITIONS", by_pair),
     Table("group-member-client", "oncelog.core.consume.member_states", "MEMBER_TRANSITIONS", by_incident),
     Table("producer-transaction", "oncelog.core.produce.transaction", "_VALID_PREVIOUS", by_previous),
+    Table(
+        "replication-session",
+        "oncelog_partition_leader.core.replication.replication_session",
+        "TRANSITIONS",
+        by_pair,
+    ),
+    Table("suspect", "oncelog_partition_leader.core.cluster.suspects", "TRANSITIONS", by_pair),
 )
 
 

@@ -11,11 +11,11 @@ from random import Random
 
 import pytest
 
+from oncelog.core.batch.header import span_of
 from oncelog.errors import ErrorCode, OncelogError
 from oncelog.types import PartitionId
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.wire import methods
-from oncelog_partition_leader.replication.leader import span_of
 from oncelog_runtime.sim import FaultDriver, FaultPlan, SimWorld
 from tests.simulation.test_replication_smoke import Cluster, batch
 

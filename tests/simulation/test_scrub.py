@@ -18,7 +18,7 @@ SCRUB = {"scrub_interval_ms": 2_000, "scrub_bytes_per_s": 1 << 14, "tail_cache_b
 
 def whole(log: PartitionLog) -> bytes:
     """Every byte of a log."""
-    from oncelog_partition_leader.replication.leader import span_of
+    from oncelog.core.batch.header import span_of
 
     data, offset = b"", log.log_start_offset
     while offset < log.log_end_offset:

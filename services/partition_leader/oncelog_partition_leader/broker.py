@@ -31,11 +31,15 @@ from oncelog_partition_leader.replication.replica_manager import ReplicaManager
 from oncelog_partition_leader.rpc.admin_service import AdminService
 from oncelog_partition_leader.rpc.broker_collector import BrokerCollector
 from oncelog_partition_leader.rpc.coordinator_signpost import CoordinatorSignpost
+from oncelog_partition_leader.rpc.fetch import Reader
+from oncelog_partition_leader.rpc.get_metadata import MetadataService
 from oncelog_partition_leader.rpc.operations_service import OperationsService
+from oncelog_partition_leader.rpc.produce_service import ProduceService
 from oncelog_partition_leader.rpc.quota_service import QuotaService
 from oncelog_partition_leader.rpc.records_service import RecordsService
+from oncelog_partition_leader.rpc.replica_service import ReplicaService
 from oncelog_partition_leader.rpc.security_service import SecurityService
-from oncelog_partition_leader.rpc.service import BrokerService
+from oncelog_partition_leader.rpc.transaction_service import TransactionService
 from oncelog_runtime.metadata.cluster_view import ClusterView
 from oncelog_runtime.metadata.restore_guard import RestoreGuard
 from oncelog_runtime.node_ports import NodePorts
@@ -107,20 +111,22 @@ class Broker:
         )
         follower = Follower(self.replicas.partitions, self.me, self.tasks, self.bugs, self.replicas.disk_watch)
         self.healer = Healer(self.replicas.partitions, self.coordinators, config, ports.clock, self.bugs)
-        self.service = BrokerService(
-            config,
-            ports,
-            cluster,
-            self.replicas,
-            follower,
-            self.controller,
-            self.coordinators,
-            DiskConfirmation(ports.transport, self.view, self.me, self.tasks, config.coordinator_timeout_ms // 3),
-        )
-        self.service.register(ports.server)
+        observer = self.replicas.observer
+        self.producing = ProduceService(config, ports.clock, self.view, self.replicas, tokens)
+        self.producing.register(ports.server)
+        reader = Reader(config, ports.clock, self.replicas, observer)
+        reader.register(ports.server)
+        ReplicaService(ports.clock, cluster, self.replicas, follower, self.controller, observer).register(ports.server)
+        disks = DiskConfirmation(ports.transport, self.view, self.me, self.tasks, config.coordinator_timeout_ms // 3)
+        TransactionService(config, ports.clock, self.replicas, self.coordinators, disks).register(ports.server)
+        MetadataService(config, self.view).register(ports.server)
         once = Once(lambda: NotControllerError("the call was meant for another term of the controller"))
-        AdminService(config, self.view, self.replicas, self.controller, ports.transport, once).register(ports.server)
-        self.records = RecordsService(config, ports.clock, ports.transport, self.view, self.service, ports.disk)
+        AdminService(config, self.view, self.replicas, self.controller, ports.transport, once, ports.clock).register(
+            ports.server
+        )
+        self.records = RecordsService(
+            config, ports.clock, ports.transport, self.view, self.producing, reader, ports.disk
+        )
         self.records.register(ports.server)
         OperationsService(self.view, self.drainer, self.controller, self.me, once).register(ports.server)
         SecurityService(
@@ -193,7 +199,7 @@ class Broker:
     async def stop(self, grace_ms: int) -> None:
         """Drains, leaves the cluster, finishes running requests, closes every log cleanly. See `Drainer.leave`."""
         await self.drainer.leave(grace_ms * 3 // 4)
-        self.service.draining = True
+        self.producing.draining = True
         await self.registration.withdraw()
         await self.ports.server.stop(grace_ms // 4)
         await self.tasks.stop()
@@ -231,7 +237,7 @@ class Broker:
         _log.critical(
             "another process is registered as broker %d; this one takes no part any more", self.config.node_id
         )
-        self.service.draining = True
+        self.producing.draining = True
         self.registration.retire()
         self.replicas.incarnation_is(self.registration.ref)
         self.ports.health.failed()
@@ -251,12 +257,12 @@ class Broker:
             await asyncio.sleep(self.config.tick_ms / 1000)
             self.contacts.tick()
             self.controller.look_at_role()
-            self.replicas.tick()
+            self.replicas.upkeep.tick()
 
     async def _keep_house(self) -> None:
         while True:
             await asyncio.sleep(self.config.isr_check_interval_ms / 1000)
-            self.replicas.look_at_isrs()
+            self.replicas.upkeep.look_at_isrs()
             self._look_at_health()
 
     def _look_at_health(self) -> None:
@@ -272,4 +278,4 @@ class Broker:
     async def _retain(self) -> None:
         while True:
             await asyncio.sleep(self.config.retention_interval_ms / 1000)
-            await self.replicas.trim()
+            await self.replicas.upkeep.trim()

@@ -184,7 +184,7 @@ async def place_whose_outsider_is_no_controller(s: Script) -> Place:
 
 def taken_for_dead(s: Script, broker_id: int) -> bool:
     """The controller remembers some incarnation of it as dead."""
-    return any(ref.broker_id == broker_id for ref in s.broker(controller(s)).controller._dead)
+    return any(ref.broker_id == broker_id for ref in s.broker(controller(s)).controller._brokers().dead)
 
 
 @FOUR

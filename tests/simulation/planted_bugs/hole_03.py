@@ -14,7 +14,7 @@ from tests.simulation.planted_bugs import plant, replaced
 @contextmanager
 def _planted() -> Iterator[None]:
     def log_failed(self: Any, partition: Any, _error: OncelogError) -> None:
-        self._tasks.spawn(self._reopen(partition.id), "reopen")
+        self._tasks.spawn(self._logs.reopen(partition.id), "reopen")
 
     with replaced(ReplicaManager, "log_failed", lambda _: log_failed):
         yield

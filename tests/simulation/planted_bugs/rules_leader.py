@@ -6,7 +6,7 @@ from oncelog_partition_leader.core.producers.producer_state import ProducerState
 from oncelog_partition_leader.core.producers.transactions import Transactions
 from oncelog_partition_leader.core.replication.replica_set import ReplicaSet
 from oncelog_partition_leader.partition.leadership_confirmation import Confirming
-from oncelog_partition_leader.replication.leader import FollowerLink
+from oncelog_partition_leader.replication.follower_link import FollowerLink
 from tests.simulation.planted_bugs import edit, without
 
 PLANTS = [

@@ -160,7 +160,7 @@ def test_a_process_whose_id_another_one_took_takes_no_part_any_more() -> None:
         other = cluster_keys.Broker("other:9092", "", "another nonce")
         await process.metadata.commit(puts=[Put(KEY, other.encode())])
         await asyncio.sleep(1)
-        assert process.broker.service.draining
+        assert process.broker.producing.draining
         assert process.broker.me().incarnation == 0
         assert process.broker.replicas.led == {}
         assert not process.ports.health.serving(health.LIVENESS)
@@ -189,7 +189,7 @@ def test_a_fault_in_one_loop_is_counted_and_the_loop_is_begun_anew(monkeypatch: 
             if looks == 1:
                 raise KeyError("a bug")
 
-        monkeypatch.setattr(process.broker.replicas, "look_at_isrs", broken)
+        monkeypatch.setattr(process.broker.replicas.upkeep, "look_at_isrs", broken)
         await process.until(lambda: looks > 2)
         process.world.loop.errors.clear()
         assert process.broker.bugs._counters["task"].value == 1

@@ -64,6 +64,9 @@ _BODY: Final = struct.Struct("<BBHiiiqiiqqqqiIH6x")
 _ALL: Final = struct.Struct("<qiiqqIIBBHiiiqiiqqqqiIH6x")
 assert _ALL.size == HEADER_BYTES
 _BODY_START: Final = 40
+_BASE_AND_LENGTH: Final = struct.Struct("<qi")
+_DELTA: Final = struct.Struct("<i")
+_DELTA_AT: Final = 52
 
 
 class BatchHeader(NamedTuple):
@@ -221,3 +224,21 @@ def check_body(data: Buffer, header: BatchHeader, position: int = 0) -> None:
     view = memoryview(data)[position + _BODY_START : position + header.batch_length]
     if crc32c(view) != header.body_crc:
         raise CorruptMessageError("the body checksum does not match", base_offset=header.base_offset)
+
+
+def span_of(batches: Buffer) -> tuple[int, int]:
+    """Reads first offset and next offset of whole batches from their headers, unchecked. `batches` is not empty."""
+    position, end = 0, len(batches)
+    first, length, delta = _extent(batches, 0)
+    base = first
+    while position + length < end:
+        position += length
+        base, length, delta = _extent(batches, position)
+    return first, base + delta + 1
+
+
+def _extent(batches: Buffer, position: int) -> tuple[int, int, int]:
+    """Reads base offset, length and last offset delta of the batch that begins here."""
+    base, length = _BASE_AND_LENGTH.unpack_from(batches, position)
+    (delta,) = _DELTA.unpack_from(batches, position + _DELTA_AT)
+    return base, length, delta

@@ -1,34 +1,41 @@
-"""The broker's remote methods for operators: altering topics, options in force, offsets and state of partitions.
+"""The broker's remote methods for operators: topics, options in force, offsets and state of partitions.
 
-Rule: as in `service`, a handler checks the form, submits, and waits; it may be cancelled at any await.
+Rule: as in `produce_service`, a handler checks the form, submits, and waits; it may be cancelled at any await.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import Any
+from typing import Final
 
-from oncelog.errors import InvalidRequestError, OncelogError, RequestTimedOutError, StorageError
-from oncelog.ports import Transport
+from oncelog.errors import (
+    InvalidRequestError,
+    InvalidTopicError,
+    OffsetOutOfRangeError,
+    OncelogError,
+    RequestTimedOutError,
+    StorageError,
+)
+from oncelog.ports import Transport, WallClock
 from oncelog.types import Buffer, PartitionId
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.wire import methods
-from oncelog.wire.methods import MethodSpec
 from oncelog.wire.wire_errors import to_detail
-from oncelog_partition_leader.cluster.controller import Controller
+from oncelog_partition_leader.cluster.controller import Controller, require_controller
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.log.topic_config import LEGAL, described
 from oncelog_partition_leader.replication.replica_manager import ReplicaManager
 from oncelog_partition_leader.rpc.describe import count_records, describe
-from oncelog_partition_leader.rpc.service import require_controller
 from oncelog_partition_leader.rpc.topic_readiness import wait_until_known, wait_until_usable
-from oncelog_runtime.metadata.cluster_keys import Topic
+from oncelog_runtime.metadata.cluster_keys import INTERNAL_TOPICS, Topic
 from oncelog_runtime.metadata.cluster_view import ClusterView
 from oncelog_runtime.ports import RpcServer
-from oncelog_runtime.security.gate import Serve, handler_of
+from oncelog_runtime.security.gate import register
 from oncelog_runtime.serving.once import Once
 from oncelog_runtime.serving.topic_access import TopicOperation, require_access
+
+_SAME_CALL_MS: Final = 600_000
 
 
 class AdminService:
@@ -42,6 +49,7 @@ class AdminService:
         controller: Controller,
         transport: Transport,
         once: Once,
+        clock: WallClock,
     ) -> None:
         self._config = config
         self._view = view
@@ -49,16 +57,50 @@ class AdminService:
         self._controller = controller
         self._transport = transport
         self._once = once
+        self._clock = clock
+        self._ends_asked: dict[PartitionId, tuple[int, int]] = {}
 
     def register(self, server: RpcServer) -> None:
         """Registers every method with the server."""
-        table: list[tuple[MethodSpec[Any, Any], Serve]] = [
-            (methods.ALTER_TOPIC, self.alter_topic),
-            (methods.DESCRIBE_TOPIC_CONFIGS, self.describe_topic_configs),
-            (methods.DESCRIBE_PARTITIONS, self.describe_partitions),
-        ]
-        for spec, serve in table:
-            server.register(spec.name, handler_of(spec, serve))
+        register(server, methods.CREATE_TOPIC, self.create_topic)
+        register(server, methods.DELETE_TOPIC, self.delete_topic)
+        register(server, methods.ALTER_TOPIC, self.alter_topic)
+        register(server, methods.DESCRIBE_TOPIC_CONFIGS, self.describe_topic_configs)
+        register(server, methods.DESCRIBE_PARTITIONS, self.describe_partitions)
+        register(server, methods.DELETE_RECORDS, self.delete_records)
+
+    # ------------------------------------------------------------ topics
+
+    async def create_topic(
+        self, request: pb.CreateTopicRequest, _payload: Buffer
+    ) -> tuple[pb.CreateTopicReply, Buffer]:
+        """Creates a topic, on the controller. Answers when every partition has a leader."""
+        require_access(request.topic, TopicOperation.CREATE)
+        require_controller(self._controller, self._view)
+        topic, created = await self._controller.topics.create(
+            request.topic,
+            request.partitions,
+            request.replication_factor,
+            options_of(request.config),
+            if_not_exists=request.if_not_exists,
+            nonce=request.nonce,
+        )
+        timeout_ms = min(max(request.timeout_ms, 1), self._config.request_timeout_max_ms)
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self._controller.topics.complete(topic)
+        except TimeoutError:
+            raise RequestTimedOutError("the topic was created, but has not all its leaders yet") from None
+        await wait_until_usable(self._view, self._transport, topic)
+        return pb.CreateTopicReply(topic_id=topic.topic_id, created=created), b""
+
+    async def delete_topic(
+        self, request: pb.DeleteTopicRequest, _payload: Buffer
+    ) -> tuple[pb.DeleteTopicReply, Buffer]:
+        """Deletes a topic, on the controller."""
+        require_access(request.topic, TopicOperation.DELETE)
+        require_controller(self._controller, self._view)
+        return pb.DeleteTopicReply(topic_id=await self._controller.topics.delete(request.topic, request.topic_id)), b""
 
     async def alter_topic(self, request: pb.AlterTopicRequest, _payload: Buffer) -> tuple[pb.AlterTopicReply, Buffer]:
         """Alters a topic, on the controller. Answers when every live broker has the change and new partitions have leaders."""
@@ -140,6 +182,30 @@ class AdminService:
                 partition.fail(error)
             raise
         answer.records, answer.counted_to = counted
+
+    async def delete_records(
+        self, request: pb.DeleteRecordsRequest, _payload: Buffer
+    ) -> tuple[pb.DeleteRecordsReply, Buffer]:
+        """Raises the log start. Raises `OffsetOutOfRangeError` above the high watermark."""
+        partition = self._replicas.find(PartitionId(request.topic_id, request.partition))
+        require_access(partition.topic, TopicOperation.DELETE)
+        if partition.topic in INTERNAL_TOPICS:
+            raise InvalidTopicError("the cluster's own topics keep their records", topic=partition.topic)
+        leadership = partition.require_leadership()
+        before = request.before_offset
+        if before == -1:
+            before = self._end_as_first_asked(partition.id, leadership.high_watermark)
+        if not 0 <= before <= leadership.high_watermark:
+            raise OffsetOutOfRangeError(before_offset=before, high_watermark=leadership.high_watermark)
+        return pb.DeleteRecordsReply(log_start_offset=await partition.delete_before(before)), b""
+
+    def _end_as_first_asked(self, partition: PartitionId, high_watermark: int) -> int:
+        """Resolves -1, the high watermark. Callers other than the SDK may repeat the request: the first answer stays."""
+        now_ms = self._clock.monotonic_ms()
+        known = self._ends_asked.get(partition)
+        if known is None or now_ms - known[1] >= _SAME_CALL_MS:
+            known = self._ends_asked[partition] = (high_watermark, now_ms)
+        return min(known[0], high_watermark)
 
 
 def options_of(entries: Iterable[pb.ConfigEntry]) -> dict[str, str]:

@@ -10,7 +10,11 @@ Rule 3: methods about one coordinator process itself (lists, drain) are not serv
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from functools import partial
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
+
+from google.protobuf.message import Message
 
 from oncelog.core.batch.hashing import shard_for
 from oncelog.core.names import check_group_id, check_transactional_id
@@ -21,50 +25,43 @@ from oncelog.wire.methods import MethodSpec
 from oncelog_runtime.metadata.cluster_keys import KIND_GROUP, KIND_TXN
 from oncelog_runtime.metadata.cluster_view import ClusterView
 from oncelog_runtime.ports import RpcServer
-from oncelog_runtime.security.gate import Serve, handler_of
+from oncelog_runtime.security.gate import register
 from oncelog_runtime.serving.signpost import Signpost
 
-Place = tuple[str, str]
-"""(kind of shard, the name that determines the shard); an empty name: any coordinator."""
+
+class Place(NamedTuple):
+    """Says which shard a request is for: the kind, and the field with the name that determines it."""
+
+    kind: str
+    field: str
+    check: Callable[[str], str]
+    may_be_empty: bool = False
+    """Without a name any coordinator answers."""
 
 
-def _transactional_id(request: Any) -> Place:
-    return KIND_TXN, check_transactional_id(request.transactional_id)
+_TRANSACTIONAL_ID: Final = Place(KIND_TXN, "transactional_id", check_transactional_id)
+_ANY_OR_TRANSACTIONAL_ID: Final = _TRANSACTIONAL_ID._replace(may_be_empty=True)
+_NAMED_TRANSACTION: Final = Place(KIND_TXN, "name.transactional_id", check_transactional_id)
+_GROUP: Final = Place(KIND_GROUP, "group_id", check_group_id)
+_MEMBER: Final = Place(KIND_GROUP, "member.group_id", check_group_id)
 
-
-def _any_or_transactional_id(request: Any) -> Place:
-    return _transactional_id(request) if request.transactional_id else (KIND_TXN, "")
-
-
-def _named_transaction(request: Any) -> Place:
-    return KIND_TXN, check_transactional_id(request.name.transactional_id)
-
-
-def _group(request: Any) -> Place:
-    return KIND_GROUP, check_group_id(request.group_id)
-
-
-def _member(request: Any) -> Place:
-    return KIND_GROUP, check_group_id(request.member.group_id)
-
-
-PLACES: Final[tuple[tuple[MethodSpec[Any, Any], Callable[[Any], Place]], ...]] = (
-    (methods.INIT_PRODUCER_ID, _any_or_transactional_id),
-    (methods.ENROL_PARTITIONS, _named_transaction),
-    (methods.END_TRANSACTION, _named_transaction),
-    (methods.RENEW_TRANSACTION, _named_transaction),
-    (methods.GET_OUTCOME, _transactional_id),
-    (methods.JOIN_TRANSACTION, _transactional_id),
-    (methods.COMMIT_TRANSACTION, _transactional_id),
-    (methods.ABORT_TRANSACTION, _transactional_id),
-    (methods.DESCRIBE_TRANSACTION, _transactional_id),
-    (methods.FORCE_ABORT, _transactional_id),
-    (methods.COMMIT_OFFSETS, _member),
-    (methods.SEND_OFFSETS, _member),
-    (methods.FETCH_OFFSETS, _group),
-    (methods.GROUP_HEARTBEAT, _group),
-    (methods.DESCRIBE_GROUP, _group),
-    (methods.DELETE_OFFSETS, _group),
+PLACES: Final[tuple[tuple[MethodSpec[Any, Any], Place], ...]] = (
+    (methods.INIT_PRODUCER_ID, _ANY_OR_TRANSACTIONAL_ID),
+    (methods.ENROL_PARTITIONS, _NAMED_TRANSACTION),
+    (methods.END_TRANSACTION, _NAMED_TRANSACTION),
+    (methods.RENEW_TRANSACTION, _NAMED_TRANSACTION),
+    (methods.GET_OUTCOME, _TRANSACTIONAL_ID),
+    (methods.JOIN_TRANSACTION, _TRANSACTIONAL_ID),
+    (methods.COMMIT_TRANSACTION, _TRANSACTIONAL_ID),
+    (methods.ABORT_TRANSACTION, _TRANSACTIONAL_ID),
+    (methods.DESCRIBE_TRANSACTION, _TRANSACTIONAL_ID),
+    (methods.FORCE_ABORT, _TRANSACTIONAL_ID),
+    (methods.COMMIT_OFFSETS, _MEMBER),
+    (methods.SEND_OFFSETS, _MEMBER),
+    (methods.FETCH_OFFSETS, _GROUP),
+    (methods.GROUP_HEARTBEAT, _GROUP),
+    (methods.DESCRIBE_GROUP, _GROUP),
+    (methods.DELETE_OFFSETS, _GROUP),
 )
 
 
@@ -77,14 +74,14 @@ class CoordinatorSignpost:
 
     def register(self, server: RpcServer) -> None:
         """Registers every method with the server."""
-        for spec, place_of in PLACES:
-            server.register(spec.name, handler_of(spec, self._serve(place_of)))
+        for spec, place in PLACES:
+            register(server, spec, partial(self._serve, attrgetter(place.field), place))
 
-    def _serve(self, place_of: Callable[[Any], Place]) -> Serve:
-        async def serve(request: Any, _payload: Buffer) -> tuple[Any, Buffer]:
-            raise self._elsewhere(*place_of(request))
-
-        return serve
+    async def _serve(
+        self, name_of: Callable[[Message], str], place: Place, request: Message, _payload: Buffer
+    ) -> tuple[Message, Buffer]:
+        name = name_of(request)
+        raise self._elsewhere(place.kind, name if place.may_be_empty and not name else place.check(name))
 
     def _elsewhere(self, kind: str, name: str) -> NotCoordinatorError | CoordinatorNotAvailableError:
         known = self._view.cluster

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 
+from oncelog.core.batch.header import span_of
 from oncelog.errors import (
     InvalidRequestError,
     OffsetNotAvailableError,
@@ -25,6 +26,7 @@ from oncelog.ports import WallClock
 from oncelog.types import Buffer, PartitionId
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import types_pb2
+from oncelog.wire import methods
 from oncelog.wire.wire_errors import to_detail
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.core.log.aborted_index import AbortedEntry
@@ -32,9 +34,11 @@ from oncelog_partition_leader.log.reader import NoRoomError
 from oncelog_partition_leader.partition.leadership import Leadership
 from oncelog_partition_leader.partition.long_poll import LongPoll
 from oncelog_partition_leader.partition.partition import LocalPartition
-from oncelog_partition_leader.replication.leader import span_of
+from oncelog_partition_leader.replication.observe.observer import BrokerObserver
 from oncelog_partition_leader.replication.replica_manager import ReplicaManager
 from oncelog_runtime.core.budget import Budget
+from oncelog_runtime.ports import RpcServer
+from oncelog_runtime.security.gate import register
 from oncelog_runtime.serving.admission import ADMISSION, Admission
 from oncelog_runtime.serving.topic_access import TopicOperation, require_access
 
@@ -47,14 +51,23 @@ _PARTITIONS_PER_MS = 100
 class Reader:
     """Serves every kind of read."""
 
-    def __init__(self, config: BrokerConfig, clock: WallClock, replicas: ReplicaManager) -> None:
+    def __init__(
+        self, config: BrokerConfig, clock: WallClock, replicas: ReplicaManager, observer: BrokerObserver
+    ) -> None:
         self._config = config
         self._clock = clock
         self._replicas = replicas
+        self._observer = observer
+
+    def register(self, server: RpcServer) -> None:
+        """Registers every method with the server."""
+        register(server, methods.FETCH, self.fetch)
+        register(server, methods.LIST_OFFSETS, self.list_offsets)
+        register(server, methods.OFFSET_FOR_LEADER_EPOCH, self.offset_for_leader_epoch)
 
     # ------------------------------------------------------------ fetch
 
-    async def fetch(self, request: pb.FetchRequest) -> tuple[pb.FetchReply, Buffer]:
+    async def fetch(self, request: pb.FetchRequest, _payload: Buffer = b"") -> tuple[pb.FetchReply, Buffer]:
         """Answers as soon as `min_bytes` are there, one partition has an error, or `max_wait_ms` has passed.
 
         Raises `InvalidRequestError`; `ResourceExhaustedError` when its turn for memory did not come in that time.
@@ -101,9 +114,7 @@ class Reader:
         for asked, answer in zip(request.partitions, reply.partitions, strict=True):
             partition = self._replicas.partitions.get(PartitionId(answer.topic_id, answer.partition))
             if answer.length and partition is not None:
-                traffic = self._replicas.metrics.traffic_of(partition.topic)
-                traffic.records_out += answer.next_offset - asked.fetch_offset
-                traffic.bytes_out += answer.length
+                self._observer.fetched(partition.topic, answer.next_offset - asked.fetch_offset, answer.length)
 
     def _listen(self, request: pb.FetchRequest) -> LongPoll:
         found = self._replicas.partitions
@@ -227,7 +238,9 @@ class Reader:
 
     # ------------------------------------------------------------ offsets
 
-    async def list_offsets(self, request: pb.ListOffsetsRequest) -> pb.ListOffsetsReply:
+    async def list_offsets(
+        self, request: pb.ListOffsetsRequest, _payload: Buffer = b""
+    ) -> tuple[pb.ListOffsetsReply, Buffer]:
         """Looks offsets up. Raises `InvalidRequestError`; a partition's own error is in its item."""
         _check_isolation(request.isolation_level)
         refusals = await self._confirm(request)
@@ -238,7 +251,7 @@ class Reader:
                 self._list_one(request, item, answer, refusals)
             except OncelogError as error:
                 answer.error.CopyFrom(to_detail(error))
-        return reply
+        return reply, b""
 
     async def _confirm(self, request: pb.ListOffsetsRequest) -> dict[Leadership, OncelogError]:
         """Confirms these leaderships; returns the errors of those that may be deposed, which do not know the end of the log.
@@ -295,17 +308,21 @@ class Reader:
             answer.offset, answer.timestamp_ms = found
             answer.leader_epoch = log.epochs.epoch_of(found[0])
 
-    def offset_for_leader_epoch(self, request: pb.OffsetForLeaderEpochRequest) -> pb.OffsetForLeaderEpochReply:
+    async def offset_for_leader_epoch(
+        self, request: pb.OffsetForLeaderEpochRequest, _payload: Buffer = b""
+    ) -> tuple[pb.OffsetForLeaderEpochReply, Buffer]:
         """Answers with the end offset of an epoch. Raises `UnknownLeaderEpochError` for one that is not known here yet."""
         partition = self._replicas.find(PartitionId(request.topic_id, request.partition))
         require_access(partition.topic, TopicOperation.DESCRIBE)
         leadership = partition.require_leadership()
         if request.leader_epoch > leadership.epoch:
             raise UnknownLeaderEpochError(leader_epoch=request.leader_epoch, known_epoch=leadership.epoch)
+        log = leadership.log
         if request.leader_epoch == leadership.epoch:
-            return pb.OffsetForLeaderEpochReply(leader_epoch=leadership.epoch, end_offset=leadership.log.log_end_offset)
-        epoch, end = leadership.log.epochs.end_offset_for(request.leader_epoch)
-        return pb.OffsetForLeaderEpochReply(leader_epoch=epoch, end_offset=end)
+            epoch, end = leadership.epoch, log.log_end_offset
+        else:
+            epoch, end = log.epochs.end_offset_for(request.leader_epoch)
+        return pb.OffsetForLeaderEpochReply(leader_epoch=epoch, end_offset=end), b""
 
 
 class _Found:

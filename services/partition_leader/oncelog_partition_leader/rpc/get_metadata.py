@@ -2,14 +2,40 @@
 
 from __future__ import annotations
 
-from oncelog.errors import TopicAuthorizationError, UnknownTopicError
-from oncelog.types import BrokerRef, PartitionId
+from oncelog.errors import LeaderNotAvailableError, TopicAuthorizationError, UnknownTopicError
+from oncelog.types import BrokerRef, Buffer, PartitionId
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import types_pb2
+from oncelog.wire import methods
 from oncelog.wire.wire_errors import to_detail
+from oncelog_partition_leader.config import BrokerConfig
 from oncelog_runtime.metadata.cluster_keys import INTERNAL_TOPICS, KIND_GROUP, KIND_TXN, Topic
 from oncelog_runtime.metadata.cluster_view import ClusterView
+from oncelog_runtime.ports import RpcServer
+from oncelog_runtime.security.gate import register
+from oncelog_runtime.serving.call_context import asked_on
 from oncelog_runtime.serving.topic_access import TopicOperation, require_access
+
+
+class MetadataService:
+    """The handler of `GetMetadata`."""
+
+    def __init__(self, config: BrokerConfig, view: ClusterView) -> None:
+        self._config = config
+        self._view = view
+
+    def register(self, server: RpcServer) -> None:
+        """Registers the method with the server."""
+        register(server, methods.GET_METADATA, self.get_metadata)
+
+    async def get_metadata(
+        self, request: pb.GetMetadataRequest, _payload: Buffer
+    ) -> tuple[pb.GetMetadataReply, Buffer]:
+        """Answers with the cluster as this broker last saw it. Raises `LeaderNotAvailableError` before its first listing."""
+        if self._view.revision == 0:
+            raise LeaderNotAvailableError("this broker has not read the cluster's metadata yet")
+        listener = asked_on(client_listener=self._config.has_client_listener)
+        return metadata_reply(self._view, request, listener), b""
 
 
 def to_ref(ref: BrokerRef) -> types_pb2.BrokerRef:

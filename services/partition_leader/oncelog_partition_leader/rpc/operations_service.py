@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from oncelog.errors import InvalidRequestError, OncelogError, StaleBrokerEpochError
 from oncelog.types import BrokerRef, Buffer, PartitionId
@@ -12,18 +12,16 @@ from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import placement_pb2 as pl
 from oncelog.v1 import types_pb2
 from oncelog.wire import methods
-from oncelog.wire.methods import MethodSpec
 from oncelog.wire.wire_errors import to_detail
-from oncelog_partition_leader.cluster.controller import Controller
+from oncelog_partition_leader.cluster.controller import Controller, require_controller
 from oncelog_partition_leader.core.cluster.draining import out_of_sync
 from oncelog_partition_leader.core.cluster.election import holders
 from oncelog_partition_leader.core.replication.replica_state import Standing
 from oncelog_partition_leader.replication.drainer import Drainer
 from oncelog_partition_leader.rpc.get_metadata import to_ref
-from oncelog_partition_leader.rpc.service import require_controller
 from oncelog_runtime.metadata.cluster_view import ClusterView
 from oncelog_runtime.ports import RpcServer
-from oncelog_runtime.security.gate import Serve, handler_of
+from oncelog_runtime.security.gate import register
 from oncelog_runtime.serving.once import Once
 
 _STANDINGS: Final = {
@@ -55,17 +53,13 @@ class OperationsService:
 
     def register(self, server: RpcServer) -> None:
         """Registers every method with the server."""
-        table: list[tuple[MethodSpec[Any, Any], Serve]] = [
-            (methods.DRAIN_BROKER, self.drain_broker),
-            (methods.REASSIGN_PARTITIONS, self.reassign_partitions),
-            (methods.LIST_REASSIGNMENTS, self.list_reassignments),
-            (methods.TRANSFER_LEADERSHIP, self.transfer_leadership),
-            (methods.SURVEY_REPLICAS, self.survey_replicas),
-            (methods.ELECT_UNCLEAN, self.elect_unclean),
-            (methods.DECOMMISSION_BROKERS, self.decommission_brokers),
-        ]
-        for spec, serve in table:
-            server.register(spec.name, handler_of(spec, serve))
+        register(server, methods.DRAIN_BROKER, self.drain_broker)
+        register(server, methods.REASSIGN_PARTITIONS, self.reassign_partitions)
+        register(server, methods.LIST_REASSIGNMENTS, self.list_reassignments)
+        register(server, methods.TRANSFER_LEADERSHIP, self.transfer_leadership)
+        register(server, methods.SURVEY_REPLICAS, self.survey_replicas)
+        register(server, methods.ELECT_UNCLEAN, self.elect_unclean)
+        register(server, methods.DECOMMISSION_BROKERS, self.decommission_brokers)
 
     async def drain_broker(
         self, request: pb.DrainBrokerRequest, _payload: Buffer
@@ -99,7 +93,7 @@ class OperationsService:
             controller=self._controller.is_controller,
         )
 
-    def _state(self, done: bool, asked_to_start: bool) -> tuple[Any, str]:
+    def _state(self, done: bool, asked_to_start: bool) -> tuple[types_pb2.DrainState, str]:
         if self._drainer.active:
             return (types_pb2.DRAIN_STATE_DRAINED, "") if done else (types_pb2.DRAIN_STATE_DRAINING, "")
         if asked_to_start and (reason := self._drainer.why_skipped()):

@@ -7,22 +7,20 @@ Rule: a change is one commit of the controller; it is in force in every process 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from oncelog.errors import InvalidRequestError, MetadataUnavailableError, PolicyViolationError
 from oncelog.types import Buffer
 from oncelog.v1 import security_pb2 as pb
 from oncelog.wire import methods
-from oncelog.wire.methods import MethodSpec
-from oncelog_partition_leader.cluster.controller import Controller
-from oncelog_partition_leader.rpc.service import require_controller
+from oncelog_partition_leader.cluster.controller import Controller, require_controller
 from oncelog_runtime.core.quota import UNLIMITED, QuotaKind
 from oncelog_runtime.core.security.quotas import Quota, QuotaTable, check_quota, check_subject, kind_of
 from oncelog_runtime.metadata.cluster_view import ClusterView
 from oncelog_runtime.ports import Compare, MetadataStore, Put, RpcServer
 from oncelog_runtime.security import stored
 from oncelog_runtime.security.authorizer import Authorizer
-from oncelog_runtime.security.gate import Serve, handler_of
+from oncelog_runtime.security.gate import register
 from oncelog_runtime.security.stored import Stored
 from oncelog_runtime.serving.call_context import CALL
 from oncelog_runtime.serving.once import Once
@@ -53,13 +51,9 @@ class QuotaService:
 
     def register(self, server: RpcServer) -> None:
         """Registers every method with the server."""
-        table: list[tuple[MethodSpec[Any, Any], Serve]] = [
-            (methods.ALTER_QUOTAS, self.alter_quotas),
-            (methods.LIST_QUOTAS, self.list_quotas),
-            (methods.DESCRIBE_QUOTA, self.describe_quota),
-        ]
-        for spec, serve in table:
-            server.register(spec.name, handler_of(spec, serve))
+        register(server, methods.ALTER_QUOTAS, self.alter_quotas)
+        register(server, methods.LIST_QUOTAS, self.list_quotas)
+        register(server, methods.DESCRIBE_QUOTA, self.describe_quota)
 
     async def alter_quotas(
         self, request: pb.AlterQuotasRequest, _payload: Buffer

@@ -31,11 +31,12 @@ from oncelog.wire import methods
 from oncelog.wire.wire_errors import from_detail
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.core.appends.commands import ACKS_ALL
-from oncelog_partition_leader.rpc.service import BrokerService
+from oncelog_partition_leader.rpc.fetch import Reader
+from oncelog_partition_leader.rpc.produce_service import ProduceService
 from oncelog_runtime.metadata.cluster_keys import INTERNAL_TOPICS, Topic
 from oncelog_runtime.metadata.cluster_view import ClusterView
 from oncelog_runtime.ports import Disk, RpcServer
-from oncelog_runtime.security.gate import handler_of
+from oncelog_runtime.security.gate import register
 from oncelog_runtime.serving.admission import ADMISSION
 from oncelog_runtime.serving.topic_access import TopicOperation, forwarded_for, require_access
 
@@ -59,7 +60,8 @@ class RecordsService:
         clock: WallClock,
         transport: Transport,
         view: ClusterView,
-        service: BrokerService,
+        producing: ProduceService,
+        reader: Reader,
         disk: Disk,
     ) -> None:
         self._disk = disk
@@ -67,14 +69,15 @@ class RecordsService:
         self._clock = clock
         self._transport = transport
         self._view = view
-        self._service = service
+        self._producing = producing
+        self._reader = reader
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._next = 0
 
     def register(self, server: RpcServer) -> None:
         """Registers both methods with the server."""
-        server.register(methods.PRODUCE_RECORDS.name, handler_of(methods.PRODUCE_RECORDS, self.produce_records))
-        server.register(methods.FETCH_RECORDS.name, handler_of(methods.FETCH_RECORDS, self.fetch_records))
+        register(server, methods.PRODUCE_RECORDS, self.produce_records)
+        register(server, methods.FETCH_RECORDS, self.fetch_records)
 
     async def produce_records(
         self, request: pb.ProduceRecordsRequest, _payload: Buffer
@@ -174,7 +177,7 @@ class RecordsService:
     async def _produce(self, partition: PartitionId, request: pb.ProduceRequest, data: bytes) -> pb.ProduceReply:
         address = self._elsewhere(partition)
         if address is None:
-            return (await self._service.produce(request, data))[0]
+            return (await self._producing.produce(request, data))[0]
         timeout_ms = request.timeout_ms + _MARGIN_MS
         request.forwarded_for.CopyFrom(forwarded_for())
         reply, _ = await methods.PRODUCE.call(self._transport, address, request, timeout_ms, data)
@@ -183,7 +186,7 @@ class RecordsService:
     async def _fetch(self, partition: PartitionId, request: pb.FetchRequest) -> tuple[pb.FetchReply, Buffer]:
         address = self._elsewhere(partition)
         if address is None:
-            return await self._service.fetch(request, b"")
+            return await self._reader.fetch(request, b"")
         request.forwarded_for.CopyFrom(forwarded_for())
         return await methods.FETCH.call(self._transport, address, request, request.max_wait_ms + _MARGIN_MS)
 

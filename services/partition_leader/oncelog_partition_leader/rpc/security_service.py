@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import sha256
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 from oncelog.core import scram
 from oncelog.core.scram import Credential
@@ -20,10 +20,8 @@ from oncelog.errors import ConfigError, InvalidRequestError, MetadataUnavailable
 from oncelog.types import Buffer
 from oncelog.v1 import security_pb2 as pb
 from oncelog.wire import methods
-from oncelog.wire.methods import MethodSpec
-from oncelog_partition_leader.cluster.controller import Controller
+from oncelog_partition_leader.cluster.controller import Controller, require_controller
 from oncelog_partition_leader.rpc.security_wire import acl_from, acl_to, binding_from, binding_to, role_from, role_to
-from oncelog_partition_leader.rpc.service import require_controller
 from oncelog_runtime.core.security.access import Policy
 from oncelog_runtime.core.security.acl import (
     ANONYMOUS,
@@ -42,7 +40,7 @@ from oncelog_runtime.metadata.cluster_view import ClusterView
 from oncelog_runtime.ports import Compare, MetadataStore, Put, RpcServer
 from oncelog_runtime.security import stored
 from oncelog_runtime.security.authorizer import Authorizer
-from oncelog_runtime.security.gate import Serve, handler_of
+from oncelog_runtime.security.gate import register
 from oncelog_runtime.security.stored import Stored, StoredUser
 from oncelog_runtime.serving.call_context import CALL
 from oncelog_runtime.serving.once import Once
@@ -77,17 +75,13 @@ class SecurityService:
 
     def register(self, server: RpcServer) -> None:
         """Registers every method with the server."""
-        table: list[tuple[MethodSpec[Any, Any], Serve]] = [
-            (methods.CREATE_ACLS, self.create_acls),
-            (methods.DELETE_ACLS, self.delete_acls),
-            (methods.LIST_ACLS, self.list_acls),
-            (methods.CHECK_ACL, self.check_acl),
-            (methods.ALTER_USER, self.alter_user),
-            (methods.DELETE_USER, self.delete_user),
-            (methods.LIST_USERS, self.list_users),
-        ]
-        for spec, serve in table:
-            server.register(spec.name, handler_of(spec, serve))
+        register(server, methods.CREATE_ACLS, self.create_acls)
+        register(server, methods.DELETE_ACLS, self.delete_acls)
+        register(server, methods.LIST_ACLS, self.list_acls)
+        register(server, methods.CHECK_ACL, self.check_acl)
+        register(server, methods.ALTER_USER, self.alter_user)
+        register(server, methods.DELETE_USER, self.delete_user)
+        register(server, methods.LIST_USERS, self.list_users)
 
     # ------------------------------------------------------------ rules
 

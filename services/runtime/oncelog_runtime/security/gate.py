@@ -19,11 +19,12 @@ from typing import Any, Final
 from oncelog import errors
 from oncelog.ports import Handler
 from oncelog.types import Buffer
-from oncelog.wire.methods import MethodSpec
+from oncelog.wire.methods import MethodSpec, Rep, Req
 from oncelog.wire.wire_errors import to_detail
 from oncelog_runtime.core.security.access import Access, Decided
 from oncelog_runtime.core.security.acl import Operation, ResourceType
 from oncelog_runtime.core.security.method_table import TABLE, Alternatives, Each, Question, Row
+from oncelog_runtime.ports import RpcServer
 from oncelog_runtime.serving.call_context import CALL, CallInfo
 from oncelog_runtime.serving.topic_access import adopt_caller
 
@@ -64,6 +65,13 @@ def handler_of(spec: MethodSpec[Any, Any], serve: Serve) -> Handler:
         return reply.SerializeToString(), bulk
 
     return handle
+
+
+def register(
+    server: RpcServer, spec: MethodSpec[Req, Rep], serve: Callable[[Req, Buffer], Awaitable[tuple[Rep, Buffer]]]
+) -> None:
+    """Registers the handler of a method with a server; the types of its request and reply must be the method's."""
+    server.register(spec.name, handler_of(spec, serve))
 
 
 def admit(method: str, row: Row, call: CallInfo, access: Access, request: Any) -> dict[int, errors.OncelogError]:

@@ -1,18 +1,14 @@
-"""The spans of an append in its leader, and the traces for which data is pushed."""
+"""The spans of an append in its leader."""
 
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
-from typing import Any
 
 from oncelog.errors import NotLeaderError
 from oncelog.trace import tracing
 from oncelog.types import PartitionId
-from oncelog.v1 import partition_pb2 as pb
 from oncelog_partition_leader.core.appends.commands import Written
 from oncelog_partition_leader.partition.append_trace import AppendTrace, TracedAppends
-from oncelog_partition_leader.replication.leader import _contexts
 from tests.spans import Recorder, error_type, recording_tracer
 
 PARENT = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
@@ -86,18 +82,3 @@ def test_what_is_never_committed_is_bounded() -> None:
     for offset in range(5_000):
         traced.add(offset, offset + 1, "x")
     assert len(traced.contexts(0, 5_000)) < 2_000
-
-
-def test_a_push_works_for_the_traces_of_its_own_partitions() -> None:
-    """What the followers lack of each feed is from `base_offset` to `next_offset`; without data it belongs to nobody."""
-    request = pb.ReplicateRequest()
-    feeds: list[Any] = []
-    for number, (length, traced) in enumerate(
-        [(10, ()), (10, ((4, 6, "mine"), (9, 10, "later"))), (0, ((0, 5, "none"),))]
-    ):
-        request.partitions.add(partition=number, length=length, base_offset=5)
-        kept = TracedAppends()
-        for given in traced:
-            kept.add(*given)
-        feeds.append(SimpleNamespace(leadership=SimpleNamespace(traced=kept), next_offset=8))
-    assert _contexts(request, feeds) == ["mine"]

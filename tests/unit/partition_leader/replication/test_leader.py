@@ -1,4 +1,4 @@
-"""What a leader sends to one follower of one partition."""
+"""A leader has one link per follower broker and flush mode, and tells each only of the partitions that it replicates there."""
 
 from __future__ import annotations
 
@@ -7,71 +7,75 @@ from typing import Any
 
 import pytest
 
-from oncelog.errors import OffsetOutOfRangeError
-from oncelog.types import BrokerRef, PartitionId
-from oncelog_partition_leader.replication.leader import Feed, State
-from oncelog_runtime.sim.disk import SimDisk
-from tests.unit.partition_leader.log_helpers import batch, open_log, run, write
-
-ROOM_BYTES = 1 << 20
+from oncelog.types import BrokerRef
+from oncelog_partition_leader.replication import leader
+from oncelog_partition_leader.replication.leader import Replicator
 
 
-async def streaming(disk: SimDisk, next_offset: int, log_start: int) -> Feed:
-    """A follower has everything below `next_offset` of three batches, of which some were deleted meanwhile."""
-    log = await open_log(disk)
-    for n in range(3):
-        write(log, batch(1, n, payload=bytes([n]) * 80))
-    await log.sync()
-    await log.advance_log_start(log_start)
-    topic_config = SimpleNamespace(fsync=False)
-    leadership: Any = SimpleNamespace(
-        partition=PartitionId("t", 0),
-        epoch=1,
-        high_watermark=3,
-        log=log,
-        replicas=SimpleNamespace(epoch_start=0),
-        topic_config=topic_config,
-        confirming=SimpleNamespace(asked=0),
-    )
-    feed = Feed(leadership, BrokerRef(2, 7))
-    feed.state, feed.next_offset = State.STREAM, next_offset
-    return feed
+class Link:
+    """A link that remembers what it was told."""
+
+    def __init__(self, _host: Any, broker_id: int, _tasks: Any, name: str) -> None:
+        self.broker_id = broker_id
+        self.name = name
+        self.told: list[tuple[str, Any]] = []
+        LINKS.append(self)
+
+    def __getattr__(self, verb: str) -> Any:
+        return lambda what: self.told.append((verb, what))
 
 
-@pytest.mark.parametrize("log_start", [2, 3])
-def test_a_follower_whose_next_batch_was_deleted_is_told_so(log_start: int) -> None:
-    """3: nothing is left of the log at all."""
-
-    async def fed(disk: SimDisk) -> None:
-        feed = await streaming(disk, 1, log_start)
-        with pytest.raises(OffsetOutOfRangeError):
-            feed.item(ROOM_BYTES)
-        assert feed.next_offset == 1, "nothing was sent"
-
-    run(fed)
+LINKS: list[Link] = []
 
 
-def test_what_a_follower_lacks_is_sent() -> None:
-    async def fed(disk: SimDisk) -> None:
-        feed = await streaming(disk, 1, 1)
-        item, data = feed.item(ROOM_BYTES)
-        assert (item.base_offset, item.length, feed.next_offset) == (1, len(data), 3)
-        assert not feed.has_news
+@pytest.fixture
+def replicator(monkeypatch: pytest.MonkeyPatch) -> Replicator:
+    """All links of a broker, which are `LINKS`."""
+    LINKS.clear()
+    monkeypatch.setattr(leader, "FollowerLink", Link)
+    nothing: Any = None
+    return Replicator(nothing, nothing)
 
-    run(fed)
+
+class Leadership(SimpleNamespace):
+    """What a replicator asks of a leadership."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
 
 
-def test_a_question_is_news_until_a_message_has_taken_it_along() -> None:
-    async def asked(disk: SimDisk) -> None:
-        feed = await streaming(disk, 3, 0)
-        feed.sent_watermark = 3
-        assert not feed.has_news
-        feed.leadership.confirming.asked = 1  # type: ignore[misc]
-        assert feed.has_news
-        item, data = feed.item(ROOM_BYTES)
-        assert (item.length, bytes(data)) == (0, b"")
-        assert (feed.sent_question, feed.has_news) == (1, False)
-        feed.restart()
-        assert feed.sent_question == 0, "what was lost confirms nothing"
+def leadership(*followers: int, fsync: bool = False) -> Any:
+    return Leadership(topic_config=SimpleNamespace(fsync=fsync), replicas=SimpleNamespace(followers=followers))
 
-    run(asked)
+
+def test_partitions_share_a_link_and_fsync_has_its_own(replicator: Replicator) -> None:
+    for one in (leadership(1, 2), leadership(2), leadership(2, fsync=True)):
+        replicator.began(one)
+    assert [(link.broker_id, link.name) for link in LINKS] == [(1, "memory"), (2, "memory"), (2, "fsync")]
+
+
+def test_only_the_links_of_a_leadership_hear_of_it(replicator: Replicator) -> None:
+    one, other = leadership(1), leadership(2)
+    replicator.began(one)
+    replicator.began(other)
+    replicator.appended(one)
+    replicator.watermark_moved(one)
+    assert LINKS[0].told == [("add", one), ("appended", one), ("watermark_moved", one)]
+    assert LINKS[1].told == [("add", other)]
+    replicator.ended(one)
+    replicator.appended(one)
+    assert LINKS[0].told[3:] == [("remove", one)], "what has ended is not sent"
+
+
+def test_a_new_session_is_for_one_follower(replicator: Replicator) -> None:
+    one = leadership(1, 2)
+    replicator.began(one)
+    replicator.restart(one, 2)
+    assert [verb for verb, _ in LINKS[0].told] == ["add"]
+    assert [verb for verb, _ in LINKS[1].told] == ["add", "restart"]
+
+
+def test_a_new_incarnation_is_for_all_links_to_that_broker(replicator: Replicator) -> None:
+    for one in (leadership(1, 2), leadership(2, fsync=True)):
+        replicator.began(one)
+    replicator.incarnation_is(BrokerRef(2, 9))
+    assert ["incarnation_is" in dict(link.told) for link in LINKS] == [False, True, True]

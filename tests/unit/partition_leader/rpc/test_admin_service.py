@@ -42,7 +42,7 @@ class Serving:
             P0: SimpleNamespace(topic="t", require_leadership=lambda: leadership, fail=self.failed.append)
         }
         replicas: Any = SimpleNamespace(find=self._find, defaults=TopicConfig())
-        self.service = AdminService(config, place.view, replicas, self.controller, place.transport, once())
+        self.service = AdminService(config, place.view, replicas, self.controller, place.transport, once(), place.clock)
         for broker_id in range(3):
             place.transport.serve(f"broker-{broker_id}:9092", methods.GET_METADATA, self._metadata)
             place.transport.serve(f"broker-{broker_id}:9092", methods.LIST_OFFSETS, self._offsets)
@@ -208,5 +208,52 @@ def test_rot_that_a_count_meets_fails_the_log() -> None:
         answer = await serving.describe(P0, count_from=0)
         assert isinstance(from_detail(answer.error), errors.StorageError)
         assert len(serving.failed) == 1
+
+    run(scenario)
+
+
+def test_a_topic_is_created_and_deleted_by_the_controller_only() -> None:
+    async def scenario(serving: Serving) -> None:
+        serving.controller.is_controller = False
+        with pytest.raises(errors.NotControllerError):
+            await serving.service.create_topic(pb.CreateTopicRequest(topic="new"), b"")
+        with pytest.raises(errors.NotControllerError):
+            await serving.service.delete_topic(pb.DeleteTopicRequest(topic="t"), b"")
+        serving.controller.is_controller = True
+        twice = [pb.ConfigEntry(name="retention_ms", value="1"), pb.ConfigEntry(name="retention_ms", value="2")]
+        with pytest.raises(errors.InvalidRequestError, match="twice"):
+            await serving.service.create_topic(pb.CreateTopicRequest(topic="new", config=twice), b"")
+        with pytest.raises(errors.UnknownTopicError):
+            await serving.service.delete_topic(pb.DeleteTopicRequest(topic="nowhere"), b"")
+
+    run(scenario)
+
+
+def test_records_are_deleted_below_the_high_watermark_as_first_asked() -> None:
+    async def scenario(serving: Serving) -> None:
+        partition = serving.led[P0]
+        leadership = partition.require_leadership()
+        partition.id, deleted = P0, []
+
+        async def delete_before(offset: int) -> int:
+            deleted.append(offset)
+            return offset
+
+        partition.delete_before = delete_before
+
+        async def delete(before: int) -> int:
+            request = pb.DeleteRecordsRequest(topic_id=P0.topic_id, partition=0, before_offset=before)
+            return (await serving.service.delete_records(request, b""))[0].log_start_offset
+
+        assert await delete(1) == 1
+        with pytest.raises(errors.OffsetOutOfRangeError):
+            await delete(3)
+        assert await delete(-1) == 2
+        leadership.high_watermark = 5
+        assert await delete(-1) == 2, "a copy of the call deletes no more than the call"
+        partition.topic = OFFSETS_TOPIC
+        with pytest.raises(errors.InvalidTopicError):
+            await delete(1)
+        assert deleted == [1, 2, 2]
 
     run(scenario)

@@ -94,11 +94,12 @@ class World:
     def __init__(self, partitions: int, batches: int, budget_bytes: int = 1 << 30) -> None:
         self.partitions = [Partition(batches) for _ in range(partitions)]
         by_id = {PartitionId(TOPIC, number): partition for number, partition in enumerate(self.partitions)}
-        traffic = SimpleNamespace(records_out=0, bytes_out=0)
-        metrics = SimpleNamespace(traffic_of=lambda _topic: traffic)
-        replicas = SimpleNamespace(partitions=by_id, find=by_id.__getitem__, metrics=metrics)
+        self.observed: list[tuple[str, int, int]] = []
+        observer = SimpleNamespace(fetched=lambda *event: self.observed.append(event))
+        replicas = SimpleNamespace(partitions=by_id, find=by_id.__getitem__)
         clock = SimpleNamespace(monotonic_ms=lambda: int(asyncio.get_running_loop().time() * 1000))
-        self.reader = Reader(BrokerConfig(fetch_partitions_max=2_000), cast(Any, clock), cast(Any, replicas))
+        config = BrokerConfig(fetch_partitions_max=2_000)
+        self.reader = Reader(config, cast(Any, clock), cast(Any, replicas), cast(Any, observer))
         self.process = Budget("process", budget_bytes)
         self.connection = self.process.child("connection", budget_bytes)
 
@@ -233,3 +234,12 @@ def test_a_fetch_without_an_isolation_level_is_told_the_names_of_the_contract() 
     with pytest.raises(InvalidRequestError) as raised:
         asyncio.run(World(partitions=1, batches=1).reader.fetch(pb.FetchRequest()))
     assert set(re.findall(r"[A-Z_]{5,}", raised.value.message)) == names
+
+
+def test_what_a_reader_gets_is_observed() -> None:
+    async def main() -> None:
+        world = World(partitions=2, batches=1)
+        await world.fetch()
+        assert [(records, size > 0) for _, records, size in world.observed] == [(1, True), (1, True)]
+
+    asyncio.run(main())

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
-from oncelog.errors import UnknownTopicError
+import pytest
+
+from oncelog.errors import LeaderNotAvailableError, UnknownTopicError
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.wire.wire_errors import from_detail
-from oncelog_partition_leader.rpc.get_metadata import metadata_reply, to_ref
+from oncelog_partition_leader.config import BrokerConfig
+from oncelog_partition_leader.rpc.get_metadata import MetadataService, metadata_reply, to_ref
 from oncelog_runtime.metadata import cluster_keys
 from oncelog_runtime.metadata.cluster_keys import Broker, Cluster, Reassignment, ShardOwner, broker_key
+from oncelog_runtime.metadata.cluster_view import ClusterView
 from tests.unit.partition_leader.cluster_place import P0, TOPIC_ID, Place, run
 
 
@@ -113,3 +118,13 @@ def test_all_topics_are_told_by_name_the_clusters_own_ones_as_such() -> None:
         assert errors == [], "where replicas are is told to everybody"
 
     run(scenario)
+
+
+def test_before_its_first_listing_a_broker_tells_nothing() -> None:
+    view = ClusterView()
+    service = MetadataService(BrokerConfig(node_id=0), view)
+    with pytest.raises(LeaderNotAvailableError):
+        asyncio.run(service.get_metadata(pb.GetMetadataRequest(), b""))
+    view.revision = 5
+    reply, _ = asyncio.run(service.get_metadata(pb.GetMetadataRequest(), b""))
+    assert reply.revision == 5

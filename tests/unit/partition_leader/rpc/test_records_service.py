@@ -41,12 +41,18 @@ class Serving:
         self.refusal: errors.OncelogError | None = None
         service: Any = self
         self.service = RecordsService(
-            BrokerConfig(node_id=0, **config), place.clock, place.transport, place.view, service, place.node.disk
+            BrokerConfig(node_id=0, **config),
+            place.clock,
+            place.transport,
+            place.view,
+            service,
+            service,
+            place.node.disk,
         )
         place.transport.serve("broker-1:9092", methods.PRODUCE, self._produce_there)
         place.transport.serve("broker-1:9092", methods.FETCH, self._fetch_there)
 
-    # the broker's own service
+    # the broker's own services
 
     async def produce(self, request: pb.ProduceRequest, payload: Buffer, where: str = "here") -> Any:
         self.produced.append((where, request, bytes(payload)))

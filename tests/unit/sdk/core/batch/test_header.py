@@ -177,3 +177,11 @@ def test_a_tag_belongs_to_one_partition_of_one_topic() -> None:
     tags = [hd.partition_tag(topic, number) for topic in ("0a" * 16, "0b" * 16) for number in (0, 1, 11)]
     assert len(set(tags)) == len(tags)
     assert hd.partition_tag("0a" * 16, 1) == crc32c(b"0a" * 16 + b"/1"), "it never changes: it is on disks"
+
+
+def test_a_span_goes_from_the_first_batch_to_the_end_of_the_last() -> None:
+    one, two = sealed(record_count=3), sealed(record_count=2)
+    stamped = hd.stamp_prefix(5, len(one), 0, 0) + one[hd.PREFIX_BYTES :]
+    later = hd.stamp_prefix(8, len(two), 0, 0) + two[hd.PREFIX_BYTES :]
+    assert hd.span_of(stamped) == (5, 8)
+    assert hd.span_of(memoryview(stamped + later)) == (5, 10)

@@ -1,0 +1,192 @@
+"""The method `Produce`: checks the form of batches and who may write them, queues them, and waits for their outcomes.
+
+Rule: a handler checks the request's form, submits, and waits on futures. It may be cancelled at any await.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+from oncelog.core.batch.header import BatchHeader
+from oncelog.errors import (
+    InvalidPidMappingError,
+    InvalidRequestError,
+    InvalidRequiredAcksError,
+    InvalidTopicError,
+    OncelogError,
+    ShuttingDownError,
+)
+from oncelog.ports import WallClock
+from oncelog.types import Buffer, PartitionId
+from oncelog.v1 import partition_pb2 as pb
+from oncelog.wire import methods
+from oncelog.wire.wire_errors import to_detail
+from oncelog_partition_leader.config import BrokerConfig
+from oncelog_partition_leader.core.appends.commands import ACKS_ALL, AppendBatch, Written
+from oncelog_partition_leader.core.log.batch_check import BatchLimits, read_client_batch
+from oncelog_partition_leader.core.log.payload_check import check_payload
+from oncelog_partition_leader.replication.replica_manager import ReplicaManager
+from oncelog_runtime.metadata.cluster_keys import INTERNAL_TOPICS, SHARD_WRITER_BASE, producer_id_ceiling
+from oncelog_runtime.metadata.cluster_view import ClusterView
+from oncelog_runtime.ports import RpcServer
+from oncelog_runtime.security.gate import register
+from oncelog_runtime.serving.session_tokens import SessionTokens
+from oncelog_runtime.serving.topic_access import TopicOperation, require_access
+
+Outcome = asyncio.Future[Written] | OncelogError
+
+
+class ProduceService:
+    """The handler of `Produce`. `draining`: this process is about to end, and takes no batches any more."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: WallClock,
+        view: ClusterView,
+        replicas: ReplicaManager,
+        tokens: SessionTokens,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._view = view
+        self._replicas = replicas
+        self._tokens = tokens
+        self.draining = False
+
+    def register(self, server: RpcServer) -> None:
+        """Registers the method with the server."""
+        register(server, methods.PRODUCE, self.produce)
+
+    async def produce(self, request: pb.ProduceRequest, payload: Buffer) -> tuple[pb.ProduceReply, Buffer]:
+        """Appends at most one batch per partition; each has its own outcome. With acks=0 only immediate refusals are answered:
+        a caller without any answer would keep sending to a broker that is not the leader any more.
+        """
+        self._check_produce(request, payload)
+        pending = self._submit_all(request, payload)
+        reply = pb.ProduceReply()
+        if request.acks == 0:
+            for item, outcome in zip(request.partitions, pending, strict=True):
+                if isinstance(outcome, asyncio.Future):
+                    outcome.add_done_callback(_forget)
+                else:
+                    await _add_outcome(reply.partitions.add(topic_id=item.topic_id, partition=item.partition), outcome)
+            return reply, b""
+        try:
+            for item, outcome in zip(request.partitions, pending, strict=True):
+                await _add_outcome(reply.partitions.add(topic_id=item.topic_id, partition=item.partition), outcome)
+        except asyncio.CancelledError:
+            cancel_all(pending)
+            raise
+        return reply, b""
+
+    def _check_produce(self, request: pb.ProduceRequest, payload: Buffer) -> None:
+        if request.acks not in (ACKS_ALL, 0, 1):
+            raise InvalidRequiredAcksError(acks=request.acks)
+        if self.draining:
+            raise ShuttingDownError()
+        lengths = [item.length for item in request.partitions]
+        if sum(lengths) != len(payload) or min(lengths, default=0) < 0:
+            raise InvalidRequestError("the lengths do not add up to the payload")
+        named = Counter((item.topic_id, item.partition) for item in request.partitions)
+        if len(named) != len(request.partitions):
+            (topic_id, partition), _ = named.most_common(1)[0]
+            raise InvalidRequestError(
+                "a partition stands twice in one request: send one batch for each",
+                topic_id=topic_id,
+                partition=partition,
+            )
+
+    def _submit_all(self, request: pb.ProduceRequest, payload: Buffer) -> list[Outcome]:
+        """Queues all batches; returns one future, or one refusal, per partition."""
+        timeout_ms = min(max(request.timeout_ms, 1), self._config.request_timeout_max_ms)
+        now_ms = self._clock.now_ms()
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms
+        view = memoryview(payload)
+        position = 0
+        pending: list[Outcome] = []
+        for item in request.partitions:
+            data = view[position : position + item.length]
+            position += item.length
+            try:
+                pending.append(self.submit_batch(item, data, request.acks, deadline_ms, now_ms))
+            except OncelogError as error:
+                pending.append(error)
+        return pending
+
+    def submit_batch(
+        self, item: pb.ProducePartition, data: Buffer, acks: int, deadline_ms: int, now_ms: int
+    ) -> asyncio.Future[Written]:
+        """Checks a batch and queues it. Raises its refusal."""
+        partition_id = PartitionId(item.topic_id, item.partition)
+        partition = self._replicas.find(partition_id)
+        require_access(partition.topic, TopicOperation.WRITE)
+        leadership = partition.require_leadership()
+        config = partition.topic_config.log
+        limits = BatchLimits(
+            now_ms=now_ms, max_message_bytes=config.max_message_bytes, segment_bytes=config.segment_bytes
+        )
+        try:
+            header = read_client_batch(data, limits, item.topic_id, item.partition)
+            _check_writer(partition.topic, header)
+            check_payload(header, data, limits.max_uncompressed_bytes)
+        except OncelogError:
+            raise
+        except Exception as error:  # nothing is queued yet: this batch is refused, the others of the request are not
+            raise self._replicas.bugs.met("request", error, methods.PRODUCE.name) from error
+        if header.producer_id >= 0 and partition.topic not in INTERNAL_TOPICS:
+            self._check_identity(header, item, now_ms)
+        done: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
+        command = AppendBatch(done, deadline_ms, acks, header=header, data=data, transactional_id=item.transactional_id)
+        leadership.submit(command, len(data))
+        return done
+
+    def _check_identity(self, header: BatchHeader, item: pb.ProducePartition, now_ms: int) -> None:
+        """Checks that the producer id can have been given out, and by the session token that the caller got it, under the
+        transactional id that it names.
+        """
+        ceiling = producer_id_ceiling(now_ms, self._view.producer_ids_end)
+        if max(header.producer_id, header.txn_producer_id) > ceiling:
+            raise InvalidPidMappingError(
+                "nobody was given this producer id: ask for one with InitProducerId", producer_id=header.producer_id
+            )
+        if header.is_transactional:
+            self._tokens.require_session(
+                item.transactional_id, header.txn_producer_id, header.producer_epoch, item.session_token
+            )
+        else:
+            self._tokens.require_producer(header.producer_id, item.session_token)
+
+
+def _check_writer(topic: str, header: BatchHeader) -> None:
+    """Lets only shard owners write internal topics, by their producer ids, which are never given to clients."""
+    if (topic in INTERNAL_TOPICS) != (header.producer_id >= SHARD_WRITER_BASE):
+        raise InvalidTopicError("the cluster's own topics are written by coordinators alone", topic=topic)
+
+
+def _forget(future: asyncio.Future[Written]) -> None:
+    if not future.cancelled():
+        future.exception()
+
+
+def cancel_all(pending: list[Outcome]) -> None:
+    """Gives up what is still queued or waited for, since the caller is gone."""
+    for outcome in pending:
+        if isinstance(outcome, asyncio.Future):
+            outcome.cancel()
+
+
+async def _add_outcome(answer: pb.ProducePartitionReply, outcome: Outcome) -> None:
+    if isinstance(outcome, OncelogError):
+        answer.error.CopyFrom(to_detail(outcome))
+        return
+    try:
+        written = await outcome
+    except OncelogError as error:
+        answer.error.CopyFrom(to_detail(error))
+        return
+    answer.base_offset = written.base_offset
+    answer.append_timestamp_ms = written.append_timestamp_ms
+    answer.log_start_offset = written.log_start_offset
+    answer.duplicate = written.duplicate
