@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from oncelog.core.batch.batch import decode_batch
 from oncelog.core.batch.control import Fence, control_of
@@ -38,6 +38,7 @@ from oncelog_partition_leader.log.recovery import recover
 from oncelog_partition_leader.log.segment_file import INDEX_SUFFIX, LOG_SUFFIX, OFFSET_DIGITS, TXN_INDEX_SUFFIX
 from oncelog_runtime.adapters.files.overlay_disk import OverlayDisk
 
+T = TypeVar("T")
 _CODEC_NAMES: Final = {number: name for name, number in CODECS.items()}
 _OFFSET_MAX: Final = 1 << 63
 _NEVER_MS: Final = 1 << 62
@@ -113,7 +114,7 @@ class _Dump:
     # ------------------------------------------------------------ small files
 
     def _log(self) -> Finding:
-        fields: dict[str, Any] = {"folder": str(self._folder)}
+        fields: dict[str, object] = {"folder": str(self._folder)}
         try:
             identity = Identity.of_directory(self._name)
             self._tag = partition_tag(identity.topic_id, identity.partition)
@@ -131,8 +132,8 @@ class _Dump:
         fields["snapshots"] = [self._snapshot(offset) for offset in snapshot_offsets(self._disk, self._name)]
         return Finding("log", fields)
 
-    def _look(self, name: str, load: Callable[[bytes], Any]) -> Any:
-        """Loads a small file; None = it does not exist."""
+    def _look(self, name: str, load: Callable[[bytes], T]) -> T | str | None:
+        """Loads a small file; None = it does not exist, `damaged` = it cannot be read."""
         if not self._disk.exists(f"{self._name}/{name}"):
             return None
         try:
@@ -140,7 +141,7 @@ class _Dump:
         except OncelogError:
             return "damaged"
 
-    def _snapshot(self, offset: int) -> dict[str, Any]:
+    def _snapshot(self, offset: int) -> dict[str, object]:
         try:
             data = self._disk.read_file(snapshot_path(self._name, offset))
             states = ProducerStates.restore(data, _NEVER_MS)
@@ -188,7 +189,7 @@ class _Dump:
             return f"the batch begins at offset {header.base_offset}, below {offset}"
         return None
 
-    def _indexes(self, path: str, base: int, size: int) -> dict[str, Any]:
+    def _indexes(self, path: str, base: int, size: int) -> dict[str, object]:
         name = path.partition("/")[2]
         found = self._look(name + INDEX_SUFFIX, lambda data: SegmentIndex.load(data, base, size))
         if not isinstance(found, SegmentIndex):
@@ -237,7 +238,7 @@ class _Dump:
                 fields = {"offset": row.offset, "timestamp_ms": row.timestamp_ms, "key": row.key, "value": row.value}
                 yield Finding("record", fields | {"headers": [list(pair) for pair in row.headers]})
 
-    def _damage(self, base: int, position: int, why: str, **more: Any) -> Finding:
+    def _damage(self, base: int, position: int, why: str, **more: object) -> Finding:
         file = f"{base:0{OFFSET_DIGITS}d}{LOG_SUFFIX}"
         return Finding("damage", {"segment": base, "file": file, "first_damaged_byte": position, "why": why, **more})
 

@@ -29,7 +29,10 @@ from oncelog_runtime.ports import Disk
 
 
 class SegmentedLog:
-    """The part of a log (`PartitionLog`) that manages its segments as files."""
+    """The part of a log (`PartitionLog`) that manages its segments as files.
+
+    It has more fields than other classes: all parts of a log share them, and they move together (`PartitionLog`, rule 2).
+    """
 
     def __init__(self, disk: Disk, directory: str, config: LogConfig, state: Recovered, reached: ReachedEpoch) -> None:
         self._disk = disk

@@ -64,7 +64,11 @@ class PartitionHost(Host, EffectHost, Protocol):
 
 
 class LocalPartition:
-    """One replica. Opened by `ReplicaManager`; leading while `leadership` is set."""
+    """One replica. Opened by `ReplicaManager`; leading while `leadership` is set.
+
+    It has more methods and fields than other classes, since both roles of a replica meet here, and each ends the other: a
+    message of a newer leader ends the leadership, a new leadership ends the follower's session, and a failed log ends both.
+    """
 
     def __init__(
         self, host: PartitionHost, partition: PartitionId, topic: str, log: PartitionLog, topic_config: TopicConfig

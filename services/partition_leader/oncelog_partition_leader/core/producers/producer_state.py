@@ -91,7 +91,11 @@ is never far above the known one. A caller that could raise it to the maximum wo
 
 
 class ProducerStates:
-    """All producers and transactions of one partition. `end_offset`: everything below it has been applied."""
+    """All producers and transactions of one partition. `end_offset`: everything below it has been applied.
+
+    It has a few methods more than other classes, since every decision about a batch or a marker is made here; what they decide
+    by is kept by `ProducerEntries` and `Transactions`.
+    """
 
     __slots__ = ("_open_max", "data_end_offset", "end_offset", "log_start_offset", "producers", "transactions")
 

@@ -93,7 +93,11 @@ class Ends(NamedTuple):
 
 
 class ReplicaSet:
-    """One partition's replicas in one leader epoch."""
+    """One partition's replicas in one leader epoch.
+
+    It has more methods than other classes: one for each thing that can happen to a replica, and short questions for the parts
+    that look. All of them read the same few fields, of which rules 1 to 7 speak; each changes them in a few lines.
+    """
 
     def __init__(
         self,

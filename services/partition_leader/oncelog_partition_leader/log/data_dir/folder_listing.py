@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from oncelog.errors import StorageError
 from oncelog_partition_leader.core.log.folders import TRASH, Folder, parse_folder, parse_trashed
@@ -24,7 +23,7 @@ def logs_in(path: Path) -> Path:
     raise StorageError(f"{path} holds no logs of a broker", reason="absent")
 
 
-def trashed_in(logs: Path) -> Iterator[dict[str, Any]]:
+def trashed_in(logs: Path) -> Iterator[dict[str, object]]:
     """Yields one row for each folder in the trash, the oldest first."""
     for name in sorted(item.name for item in (logs / TRASH).iterdir()) if (logs / TRASH).is_dir() else ():
         entry = parse_trashed(name)
@@ -51,7 +50,7 @@ def take_back(logs: Path, folder: str) -> Path:
     return place
 
 
-def _row(folder: Folder, path: Path) -> dict[str, Any]:
+def _row(folder: Folder, path: Path) -> dict[str, object]:
     size = sum(item.stat().st_size for item in path.rglob("*") if item.is_file())
     partition = folder.partition
     return {
