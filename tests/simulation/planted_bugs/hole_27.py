@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from oncelog_partition_leader.replication import replica_manager
+from oncelog_partition_leader.replication.replicas import log_keeper
 from tests.simulation.planted_bugs import plant, replaced
 
 
@@ -18,7 +18,7 @@ def _planted() -> Iterator[None]:
     async def believes(*_: Any) -> bool:
         return True
 
-    with replaced(replica_manager, "is_moved_away", lambda _: believes):
+    with replaced(log_keeper, "is_moved_away", lambda _: believes):
         yield
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from oncelog_partition_leader.cluster.topics import Topics
-from oncelog_partition_leader.core.replication import sessions
+from oncelog_partition_leader.core.replication import replication_session, sessions
 from oncelog_partition_leader.core.replication.replica_set import ReplicaSet
 from oncelog_partition_leader.log import batch_stamping
 from oncelog_partition_leader.partition.partition import LocalPartition
-from oncelog_partition_leader.replication import leader
 from oncelog_partition_leader.replication.follower import Follower
 from oncelog_partition_leader.replication.log_opening import LogOpener
 from tests.simulation.planted_bugs import edit, replaced, without
@@ -37,7 +36,7 @@ PLANTS = [
                     "",
                 ),
             )
-            for module in (sessions, leader)
+            for module in (sessions, replication_session)
         ],
         "unit/partition_leader/core/replication/test_sessions.py::test_a_tail_of_an_epoch_that_the_leader_cut_short_goes",
     ),
@@ -53,7 +52,7 @@ PLANTS = [
                     "return Stream(told.log_end_offset) if told.log_end_offset <= log_end else _cut(log_end, log_start)",
                 ),
             )
-            for module in (sessions, leader)
+            for module in (sessions, replication_session)
         ],
         "unit/partition_leader/core/replication/test_sessions.py::test_epochs_that_the_leader_never_saw_go_whole",
     ),
@@ -69,7 +68,7 @@ PLANTS = [
         edit(
             Follower,
             "_append",
-            ("if not _wants_sync(partition, item):", "if True:"),
+            ("wants_sync=_wants_sync(partition, item),", "wants_sync=False,"),
         ),
         "conformance/replication/test_replica_failures.py::test_a_follower_whose_sync_failed_is_not_elected",
     ),

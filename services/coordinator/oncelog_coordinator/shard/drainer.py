@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Collection
+from typing import Final
 
 from oncelog.errors import DrainingElsewhereError, InvalidRequestError, NotCoordinatorError, OncelogError
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import types_pb2
+from oncelog_coordinator.core.draining import DrainFacts, DrainPhase, Start, is_moot, phase, reason, start_step
 from oncelog_runtime.metadata.cluster_keys import COORDINATOR_DRAIN_KEY, Drain
 from oncelog_runtime.metadata.cluster_view import ClusterView, ShardKey
 from oncelog_runtime.ports import Compare, KeyValue, MetadataStore, Put, WallClock
@@ -26,6 +27,11 @@ from oncelog_runtime.serving.once import Once
 _log = logging.getLogger(__name__)
 _LOOK_S: Final = 0.05
 _RETRY_AFTER_MS: Final = 500
+_STATES: Final = {
+    DrainPhase.NOT_DRAINING: types_pb2.DRAIN_STATE_NOT_DRAINING,
+    DrainPhase.DRAINING: types_pb2.DRAIN_STATE_DRAINING,
+    DrainPhase.DRAINED: types_pb2.DRAIN_STATE_DRAINED,
+}
 
 
 class CoordinatorDrain:
@@ -38,7 +44,7 @@ class CoordinatorDrain:
         metadata: MetadataStore,
         view: ClusterView,
         clock: WallClock,
-        owned: Mapping[ShardKey, Any],
+        owned: Collection[ShardKey],
         draining_is: Callable[[bool], None],
     ) -> None:
         self._metadata = metadata
@@ -67,7 +73,10 @@ class CoordinatorDrain:
     @property
     def done(self) -> bool:
         """True when every shard has another owner."""
-        return self.wanted and not self._owned and self.unowned() <= 0
+        return phase(self._facts()) is DrainPhase.DRAINED
+
+    def _facts(self) -> DrainFacts:
+        return DrainFacts(self.wanted, len(self._owned), self.unowned(), self.lease_id != 0, bool(self.others()))
 
     # ------------------------------------------------------------ commands
 
@@ -80,36 +89,29 @@ class CoordinatorDrain:
             await self._once.run(request.call, self.lease_id, self.cancel)
         elif request.action != types_pb2.DRAIN_ACTION_STATUS:
             raise InvalidRequestError("a drain is started, cancelled or looked at", action=request.action)
-        state = (
-            types_pb2.DRAIN_STATE_DRAINED
-            if self.done
-            else types_pb2.DRAIN_STATE_DRAINING
-            if self.wanted
-            else types_pb2.DRAIN_STATE_NOT_DRAINING
-        )
-        reason = f"{len(self._owned)} shards to hand over, {self.unowned()} without owner" if self.wanted else ""
+        facts = self._facts()
         return co.DrainCoordinatorReply(
             address=self.address,
-            state=types_pb2.DRAIN_STATE_SKIPPED if skipped else state,
-            shards=len(self._owned),
-            loading=max(0, self.unowned()),
-            reason="no other coordinator is registered" if skipped else "" if self.done else reason,
+            state=types_pb2.DRAIN_STATE_SKIPPED if skipped else _STATES[phase(facts)],
+            shards=facts.owned,
+            loading=max(0, facts.unowned),
+            reason="no other coordinator is registered" if skipped else reason(facts),
             term=self.lease_id,
         )
 
     async def start(self) -> bool:
         """Begins to drain, unless it does already. False: skipped by rule 4. Raises `DrainingElsewhereError`."""
-        if self.wanted:
-            return True
-        holder = self._view.coordinator_drain
-        if holder is not None and holder.value.node != self.address:
+        entry = self._view.coordinator_drain
+        holder = entry.value.node if entry is not None else None
+        step = start_step(self._facts(), holder, self.address)
+        if step is Start.WAIT:
             raise DrainingElsewhereError(
-                f"the coordinator at {holder.value.node} drains; wait until it is back, or cancel its drain",
+                f"the coordinator at {holder} drains; wait until it is back, or cancel its drain",
                 retry_after_ms=_RETRY_AFTER_MS,
-                node=holder.value.node,
+                node=holder or "",
             )
-        if not self.others():
-            return False
+        if step is not Start.TAKE_KEY:
+            return step is Start.DRAINS
         await self._take_key()
         self.wanted = True
         self._draining_is(True)
@@ -173,8 +175,8 @@ class CoordinatorDrain:
             pass
 
     async def _may_stop(self, in_line_until_ms: int) -> bool:
-        if not self.lease_id or not self._owned or not self.others():
-            return True  # nothing to hand over, or no other coordinator to take it
+        if is_moot(self._facts()):
+            return True
         try:
             return not await self.start() or self.done
         except DrainingElsewhereError as error:

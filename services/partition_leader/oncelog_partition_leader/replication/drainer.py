@@ -20,7 +20,20 @@ from typing import Final
 from oncelog.errors import DrainingElsewhereError, LeaderNotAvailableError, MetadataUnavailableError, OncelogError
 from oncelog.types import BrokerRef
 from oncelog_partition_leader.cluster.registration import learned
-from oncelog_partition_leader.core.cluster.draining import Remaining, known_brokers, remaining, why_skipped
+from oncelog_partition_leader.core.cluster.draining import (
+    DrainFacts,
+    Leaving,
+    Remaining,
+    Start,
+    drains,
+    is_left_over,
+    known_brokers,
+    leaving,
+    remaining,
+    start_step,
+    turns,
+    why_skipped,
+)
 from oncelog_partition_leader.replication.replica_manager import ReplicaManager
 from oncelog_runtime.metadata.cluster_keys import (
     BROKER_DRAIN_KEY,
@@ -36,10 +49,8 @@ from oncelog_runtime.process.tasks import TaskOwner
 
 _log = logging.getLogger(__name__)
 _LOOK_S: Final = 0.1
-_TOGETHER: Final = 5
-"""Leaderships given away in one commit, with `_PAUSE_S` after it; more if there would be more than `_PAUSES_MAX` pauses."""
 _PAUSE_S: Final = 0.03
-_PAUSES_MAX: Final = 100
+"""The pause after each commit that gives leaderships away."""
 _RETRY_AFTER_MS: Final = 500
 _TRIES: Final = 3
 _CANCEL_SEEN_S: Final = 2.0
@@ -78,8 +89,13 @@ class Drainer:
     @property
     def active(self) -> bool:
         """True while this incarnation drains."""
-        me = self._me()
-        return me.incarnation > 0 and self._view.draining_broker() == me
+        return drains(self._facts())
+
+    def _facts(self) -> DrainFacts:
+        view, entry = self._view, self._view.broker_drain
+        holder = entry.value.broker if entry is not None else None
+        is_registered = holder is not None and view.is_live(holder)
+        return DrainFacts(self._me(), holder, is_registered, has_listing=view.revision > 0)
 
     def remaining(self) -> Remaining:
         """Counts the responsibilities that this broker must still hand over before it may be stopped."""
@@ -108,19 +124,16 @@ class Drainer:
         raise DrainingElsewhereError("the drain's key changes all the time", retry_after_ms=_RETRY_AFTER_MS)
 
     async def _try_to_start(self) -> bool:
-        me, entry = self._me(), self._view.broker_drain
-        if not me.incarnation or not self._view.revision:
+        facts, entry = self._facts(), self._view.broker_drain
+        step = start_step(facts)
+        if step is Start.NOT_REGISTERED:
             raise LeaderNotAvailableError("this broker is not registered yet", retry_after_ms=_RETRY_AFTER_MS)
-        if self.active:
+        if step is Start.DRAINS:
             return True
-        holder = self._view.draining_broker()
-        if holder is not None:
-            raise DrainingElsewhereError(
-                f"broker {holder.broker_id} drains; wait until it is back, or `oncelog node undrain --node "
-                f"{holder.broker_id}`",
-                retry_after_ms=_RETRY_AFTER_MS,
-                broker=holder.broker_id,
-            )
+        if step is Start.WAIT:
+            assert facts.holder is not None, "another broker drains"
+            raise _draining_elsewhere(facts.holder.broker_id)
+        me = facts.me
         put = Put(BROKER_DRAIN_KEY, Drain(str(me.broker_id), me.incarnation, self._clock.now_ms()).encode())
         known = entry.mod_revision if entry is not None else 0
         compares = [Compare(BROKER_DRAIN_KEY, known), Compare(broker_key(me.broker_id), me.incarnation)]
@@ -187,10 +200,10 @@ class Drainer:
             _log.warning("drain: %s", error)
         await self._give_away()
         left = self.remaining()
-        if not left.done and not left.can_improve:
+        may_stop = leaving(left)
+        if may_stop is Leaving.ALONE:
             _log.warning("nobody is there to take over: broker %d stops with %s", self._me().broker_id, left)
-            return True
-        return left.done
+        return may_stop is not Leaving.WAIT
 
     # ------------------------------------------------------------ the work
 
@@ -235,14 +248,13 @@ class Drainer:
 
     async def _give_leaderships_away(self) -> None:
         was_active = self.active
-        led = sorted(self._replicas.led, key=lambda leadership: leadership.topic in INTERNAL_TOPICS)
-        together = max(_TOGETHER, -(-len(led) // _PAUSES_MAX))
-        for start in range(0, len(led), together):
-            if start:
+        led = list(self._replicas.led)
+        for number, together in enumerate(turns(led, lambda leadership: leadership.topic in INTERNAL_TOPICS)):
+            if number:
                 await asyncio.sleep(_PAUSE_S)
             if was_active and not self.active:
                 return
-            await self._replicas.hand_over.give_away(led[start : start + together], leaves=False)
+            await self._replicas.hand_over.give_away(together, leaves=False)
 
     async def _wait(self) -> None:
         try:
@@ -252,11 +264,7 @@ class Drainer:
             pass
 
     def _is_left_over(self) -> bool:
-        me, entry = self._me(), self._view.broker_drain
-        if entry is None or not me.incarnation:
-            return False
-        holder = entry.value.broker
-        return holder.broker_id == me.broker_id and holder.incarnation < me.incarnation
+        return is_left_over(self._facts())
 
     async def _clear(self) -> None:
         """Removes the drain's key that a former incarnation of this broker left."""
@@ -271,3 +279,8 @@ class Drainer:
                 await self._wait()
         finally:
             self._clearing = False
+
+
+def _draining_elsewhere(broker_id: int) -> DrainingElsewhereError:
+    message = f"broker {broker_id} drains; wait until it is back, or `oncelog node undrain --node {broker_id}`"
+    return DrainingElsewhereError(message, retry_after_ms=_RETRY_AFTER_MS, broker=broker_id)

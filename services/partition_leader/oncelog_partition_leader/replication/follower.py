@@ -26,6 +26,12 @@ from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import types_pb2
 from oncelog.wire import methods
 from oncelog.wire.wire_errors import to_detail
+from oncelog_partition_leader.core.replication.follower_step import (
+    Acknowledge,
+    FollowerStep,
+    acknowledge,
+    follower_step,
+)
 from oncelog_partition_leader.log.disk_watch import DiskWatch
 from oncelog_partition_leader.partition.partition import LocalPartition
 from oncelog_runtime.process.bugs import Bugs
@@ -75,7 +81,7 @@ class Follower:
                     raise LeaderNotAvailableError("the replica is busy", partition=item.partition)
                 if _wants_sync(partition, item):  # also without data: else it would join the ISR again
                     self._disk_watch.require_answering()
-                if item.hello or item.reset or item.HasField("truncate_to"):
+                if _step_of(item).waits:
                     # A task of its own: a handler that is cancelled half-way must not leave a log half truncated.
                     step = self._step(partition, item, answer, bytes(bulk) if item.reset else b"")
                     steps.append(self._tasks.spawn(step, "follower-step"))
@@ -118,14 +124,15 @@ class Follower:
         partition.leader_says(item.high_watermark, item.log_start_offset)
         answer.log_end_offset = partition.log.log_end_offset
         answer.last_epoch = _UNKNOWN_EPOCH
-        if not _wants_sync(partition, item):
-            return False
-        if partition.sync.synced_end >= answer.log_end_offset:
-            if not partition.log.is_epoch_synced:
-                partition.sync.request()
-            return False
-        partition.sync.request()
-        return True
+        when = acknowledge(
+            wants_sync=_wants_sync(partition, item),
+            synced_end=partition.sync.synced_end,
+            log_end=answer.log_end_offset,
+            is_epoch_synced=partition.log.is_epoch_synced,
+        )
+        if when is not Acknowledge.NOW:
+            partition.sync.request()
+        return when is Acknowledge.AFTER_SYNC
 
     async def _synced(
         self, partition: LocalPartition, item: pb.ReplicatePartition, answer: pb.ReplicatePartitionReply
@@ -145,9 +152,10 @@ class Follower:
     ) -> None:
         """Answers a hello, truncates or resets the log; then reports log end and last epoch."""
         try:
-            if item.reset:
+            asked = _step_of(item)
+            if asked is FollowerStep.RESET:
                 await partition.reset(item.leader_epoch, item.session, item.base_offset, snapshot)
-            elif item.HasField("truncate_to"):
+            elif asked is FollowerStep.TRUNCATE:
                 await partition.truncate(item.leader_epoch, item.session, item.truncate_to)
             if _wants_sync(partition, item):
                 await partition.sync.wait(partition.log.log_end_offset)
@@ -158,6 +166,10 @@ class Follower:
             answer.error.CopyFrom(to_detail(error))
         except Exception as error:
             answer.error.CopyFrom(to_detail(self._bugs.met("request", error, methods.REPLICATE.name)))
+
+
+def _step_of(item: pb.ReplicatePartition) -> FollowerStep:
+    return follower_step(hello=item.hello, reset=item.reset, truncates=item.HasField("truncate_to"))
 
 
 def _wants_sync(partition: LocalPartition, item: pb.ReplicatePartition) -> bool:

@@ -5,18 +5,26 @@ Rule 1: leaderships move only to members of the ISR, so giving them away lowers 
         where there are fewer (a partition with one replica cannot be saved from the stop of its broker).
 Rule 2: a drain does not wait in vain: `can_improve` is False when no registered broker could change anything.
 Rule 3: a drain is skipped in a cluster of fewer than three brokers, and by the last one that is registered.
+Rule 4: one broker drains at a time: the key in etcd names the incarnation that does. A broker that finds it held by a living
+        one waits; a key that a former incarnation of this broker left is removed.
+Rule 5: users' partitions are handed over before the cluster's own, on which they depend.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from enum import Enum
+from typing import Final, NamedTuple, TypeVar
 
 from oncelog.types import BrokerRef, PartitionId
 from oncelog_runtime.metadata.cluster_keys import Partition
 
 BROKERS_MIN: Final = 3
+TOGETHER: Final = 5
+"""Leaderships given away in one commit; more if there would be more than `PAUSES_MAX` pauses between commits."""
+PAUSES_MAX: Final = 100
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,3 +97,68 @@ def out_of_sync(
         me.broker_id in partition.replicas and me not in partition.isr and me.broker_id not in adding(partition_id)
         for partition_id, partition in partitions
     )
+
+
+# ---------------------------------------------------------------- steps
+
+
+class Start(Enum):
+    """The next step of a broker that is asked to drain."""
+
+    NOT_REGISTERED = "it has no incarnation yet that the key could name"
+    DRAINS = "it drains already"
+    WAIT = "another broker drains"
+    WRITE_KEY = "it writes the key"
+
+
+class DrainFacts(NamedTuple):
+    """The facts at one instant. `holder`: the broker of the key in etcd; it counts only while it is registered."""
+
+    me: BrokerRef
+    holder: BrokerRef | None
+    holder_is_registered: bool
+    has_listing: bool
+    """This broker has read etcd once."""
+
+
+def drains(facts: DrainFacts) -> bool:
+    """Returns True while this incarnation drains."""
+    return facts.me.incarnation > 0 and facts.holder == facts.me and facts.holder_is_registered
+
+
+def start_step(facts: DrainFacts) -> Start:
+    """Returns the step that starts the drain."""
+    if not facts.me.incarnation or not facts.has_listing:
+        return Start.NOT_REGISTERED
+    if drains(facts):
+        return Start.DRAINS
+    return Start.WAIT if facts.holder is not None and facts.holder_is_registered else Start.WRITE_KEY
+
+
+def is_left_over(facts: DrainFacts) -> bool:
+    """Returns True when a former incarnation of this broker left the key (rule 4)."""
+    me, holder = facts.me, facts.holder
+    return holder is not None and holder.broker_id == me.broker_id and holder.incarnation < me.incarnation
+
+
+class Leaving(Enum):
+    """Whether a process that is about to end may stop now."""
+
+    WAIT = "others can still take something over"
+    SAFE = "nothing depends on it any more"
+    ALONE = "no registered broker could take over what is left: waiting is useless"
+
+
+def leaving(left: Remaining) -> Leaving:
+    """Returns whether the process may stop, by what it must still hand over."""
+    if left.done:
+        return Leaving.SAFE
+    return Leaving.WAIT if left.can_improve else Leaving.ALONE
+
+
+def turns(led: Sequence[T], is_internal: Callable[[T], bool]) -> Iterator[Sequence[T]]:
+    """Yields the leaderships that are given away together, in order (rule 5)."""
+    ordered = sorted(led, key=is_internal)
+    together = max(TOGETHER, -(-len(ordered) // PAUSES_MAX))
+    for start in range(0, len(ordered), together):
+        yield ordered[start : start + together]

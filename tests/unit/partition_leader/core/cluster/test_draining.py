@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
+from itertools import product
+
+import pytest
+
 from oncelog.types import BrokerRef, PartitionId
-from oncelog_partition_leader.core.cluster.draining import Remaining, known_brokers, out_of_sync, remaining, why_skipped
+from oncelog_partition_leader.core.cluster.draining import (
+    DrainFacts,
+    Leaving,
+    Remaining,
+    Start,
+    drains,
+    is_left_over,
+    known_brokers,
+    leaving,
+    out_of_sync,
+    remaining,
+    start_step,
+    turns,
+    why_skipped,
+)
 from oncelog_runtime.metadata.cluster_keys import Partition
 
 A, B, C = BrokerRef(1, 11), BrokerRef(2, 12), BrokerRef(3, 13)
@@ -67,3 +85,66 @@ def test_in_sync_means_under_the_present_incarnation() -> None:
 def test_a_replica_that_is_being_added_is_no_duty_yet() -> None:
     partitions = [(PartitionId("t", 0), partition(A, A, B)), (PartitionId("u", 0), partition(A, A, B))]
     assert out_of_sync(C, partitions, lambda p: (3,) if p.topic_id == "t" else ()) == 1
+
+
+# ---------------------------------------------------------------- steps
+
+ME, FORMER, NEWER = BrokerRef(1, 11), BrokerRef(1, 10), BrokerRef(1, 12)
+FACTS = [
+    DrainFacts(me, holder, registered, listed)
+    for me, holder, registered, listed in product(
+        (ME, BrokerRef(1, 0)), (None, ME, FORMER, NEWER, B), (True, False), (True, False)
+    )
+]
+
+
+@pytest.mark.parametrize("facts", FACTS, ids=str)
+def test_every_combination_of_facts_has_its_step(facts: DrainFacts) -> None:
+    holder = facts.holder if facts.holder_is_registered else None
+    if not facts.me.incarnation or not facts.has_listing:
+        expected = Start.NOT_REGISTERED
+    elif holder == facts.me:
+        expected = Start.DRAINS
+    elif holder is not None:
+        expected = Start.WAIT
+    else:
+        expected = Start.WRITE_KEY
+    assert start_step(facts) is expected
+    assert drains(facts) is (holder == ME == facts.me)
+
+
+@pytest.mark.parametrize("facts", FACTS, ids=str)
+def test_only_the_key_of_a_former_incarnation_is_left_over(facts: DrainFacts) -> None:
+    assert is_left_over(facts) is (facts.me == ME and facts.holder == FORMER)
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        (Remaining(0, 0, False), Leaving.SAFE),
+        (Remaining(0, 0, True), Leaving.SAFE),
+        (Remaining(1, 0, True), Leaving.WAIT),
+        (Remaining(0, 1, True), Leaving.WAIT),
+        (Remaining(1, 0, False), Leaving.ALONE),
+        (Remaining(0, 1, False), Leaving.ALONE),
+    ],
+)
+def test_a_process_waits_only_while_that_helps(counts: Remaining, expected: Leaving) -> None:
+    assert leaving(counts) is expected
+
+
+@pytest.mark.parametrize(
+    ("count", "together", "commits"), [(0, 0, 0), (4, 4, 1), (11, 5, 3), (500, 5, 100), (501, 6, 84)]
+)
+def test_leaderships_go_a_few_at_a_time_and_in_a_hundred_commits_at_most(
+    count: int, together: int, commits: int
+) -> None:
+    found = [list(some) for some in turns(list(range(count)), lambda _: False)]
+    assert (max(map(len, found), default=0), len(found)) == (together, commits)
+    assert [one for some in found for one in some] == list(range(count))
+
+
+def test_users_partitions_go_first() -> None:
+    internal = {1, 4}
+    (found,) = turns([1, 2, 3, 4, 5], internal.__contains__)
+    assert list(found) == [2, 3, 5, 1, 4]
