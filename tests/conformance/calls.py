@@ -348,6 +348,22 @@ class Calls(Looking):
         for failed in reply.errors:
             raise from_detail(failed.error)
 
+    async def heartbeat(
+        self, group: str, member: str, *topics: str, epoch: int = 0, received: int = 0, applied: int = 0
+    ) -> co.GroupHeartbeatReply:
+        """A heartbeat of a member; with topics it subscribes to these."""
+        request = co.GroupHeartbeatRequest(
+            group_id=group,
+            member_id=member,
+            member_epoch=epoch,
+            assignment_received=received,
+            assignment_applied=applied,
+        )
+        if topics:
+            request.subscription.CopyFrom(co.GroupSubscription(version=1, topics=topics))
+        reply: co.GroupHeartbeatReply = await self.ask_group(group, methods.GROUP_HEARTBEAT, request)
+        return reply
+
     @staticmethod
     def fetch_offsets_request(group: str, place: Place, stable: bool = False) -> co.FetchOffsetsRequest:
         """What has the group committed?"""

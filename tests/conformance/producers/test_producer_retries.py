@@ -95,6 +95,8 @@ async def test_a_late_copy_of_older_offsets_changes_nothing(s: Script) -> None:
 
 async def test_a_late_copy_of_a_plain_commit_changes_nothing(s: Script) -> None:
     place = await s.place()
+    await s.sleep(0.5)  # the coordinator learns of the topic
+    await s.heartbeat("g", "m", place.topic)
     taps = s.watch(methods.COMMIT_OFFSETS)
     await s.commit_offset("g", place, 100, member="m", epoch=1, sequence=1)
     copy = await taps.caught()

@@ -20,6 +20,7 @@ _QUEUE: Final = f"{_LEADER}partition/test_leadership.py::"
 _LOG: Final = f"{_LEADER}log/test_partition_log.py::"
 _OFFSETS: Final = "unit/coordinator/core/offsets/test_offset_table.py::"
 _MEMBERS: Final = "unit/coordinator/core/groups/test_membership.py::"
+_WIRE: Final = "conformance/groups/test_members.py::"
 _GROUPS: Final = "unit/coordinator/core/groups/test_group_table.py::"
 _PARTICIPANTS: Final = "unit/coordinator/core/transactions/test_participant_decisions.py::"
 _SINK: Final = "integration/test_spark_sink.py::"
@@ -106,12 +107,18 @@ LATER: Final[dict[str, Case]] = {
         "a first join without a member id",
         reason="the client makes the id of each membership itself, so there is no join without one to be sent back",
     ),
-    "H157": _in(_MEMBERS, "a heartbeat of an unknown member", "test_an_unknown_member_is_refused"),
+    "H157": _in(
+        _MEMBERS,
+        "a heartbeat of an unknown member",
+        "test_an_unknown_member_is_refused",
+        _WIRE + "test_members_that_are_unknown_or_in_another_epoch_are_fenced",
+    ),
     "H158": _in(
         _MEMBERS,
         "a heartbeat while partitions move",
         "test_a_partition_moves_when_its_owner_has_let_go_and_not_before",
         "test_a_member_that_keeps_a_partition_never_stops_owning_it",
+        _WIRE + "test_a_partition_that_is_added_is_read_without_a_word",
     ),
     "H159": _in(
         _MEMBERS,
@@ -125,12 +132,15 @@ LATER: Final[dict[str, Case]] = {
         "a member epoch that is too high or too old",
         "test_a_wrong_epoch_is_fenced_and_a_new_membership_goes_on",
         "test_an_epoch_that_is_too_old_is_fenced",
+        _WIRE + "test_members_that_are_unknown_or_in_another_epoch_are_fenced",
     ),
     "H163": _in(
         _MEMBERS,
         "a partition that moves",
         "test_a_partition_moves_when_its_owner_has_let_go_and_not_before",
         "test_a_partition_moves_when_the_session_of_its_owner_has_ended",
+        _WIRE + "test_a_partition_moves_when_its_owner_says_that_it_let_go",
+        _WIRE + "test_a_fail_over_in_the_middle_of_a_hand_over_changes_nothing",
     ),
     "H164": _in(
         _GROUPS, "commits of a group with and without members", "test_164_only_members_commit_while_there_are_some"
@@ -159,6 +169,7 @@ LATER: Final[dict[str, Case]] = {
         "test_171_a_commit_counts_from_the_partitions_epoch_to_the_members",
         "test_171_a_commit_for_a_partition_that_was_handed_over_is_refused",
         "test_171_a_partition_that_comes_back_has_a_new_epoch",
+        _WIRE + "test_a_commit_of_the_owner_before_is_refused_also_in_a_transaction",
     ),
     # ---- K: end to end with Spark
     "K177": _in(

@@ -1,0 +1,1 @@
+"""Cases H: members of groups and their offsets."""
