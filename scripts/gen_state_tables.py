@@ -76,9 +76,19 @@ def by_next(table: Mapping[Enum, Iterable[Enum]]) -> Iterator[Step]:
         yield from ((old, new, "") for new in news)
 
 
+def by_incident(table: Mapping[Enum, Mapping[Enum, Enum]]) -> Iterator[Step]:
+    """Of a table from -> (who takes the step -> to)."""
+    for old, moves in table.items():
+        incidents: dict[Enum, list[str]] = {}
+        for incident, new in moves.items():
+            incidents.setdefault(new, []).append(str(incident.value))
+        yield from ((old, new, "; ".join(who)) for new, who in incidents.items())
+
+
 TABLES: Final = (
     Table("transaction-number", "oncelog_coordinator.core.transactions.states", "TRANSITIONS", by_pair),
     Table("producer-transaction", "oncelog.core.produce.transaction", "_VALID_PREVIOUS", by_previous),
+    Table("batch-attempt", "oncelog.core.produce.attempt", "ATTEMPT_TRANSITIONS", by_incident),
 )
 
 

@@ -10,6 +10,7 @@ from oncelog.client.produce.transaction import Transaction
 from oncelog.client.produce.writer import Writer
 from oncelog.core.produce import producer_window
 from oncelog.core.produce.accumulator import Accumulator
+from oncelog.core.produce.attempt import Attempt
 from oncelog.core.produce.producer_window import ProducerWindow
 from tests.simulation.planted_bugs import edit, without
 
@@ -17,9 +18,7 @@ PLANTS = [
     without(
         "doubt-forgotten",
         "a definite answer to a later attempt ends no doubt about an earlier one",
-        edit(
-            ProducerWindow, "answered", ("batch.in_doubt or verdict is Verdict.IN_DOUBT", "verdict is Verdict.IN_DOUBT")
-        ),
+        edit(Attempt, "wait", ("self.move(incident)", "self.state = _S.DOUBT if incident is _I.LOST else _S.RETRY")),
         "unit/sdk/core/produce/test_producer_window.py::test_a_definite_answer_to_a_later_attempt_ends_no_doubt_about_an_earlier_one",
     ),
     without(
@@ -42,7 +41,9 @@ PLANTS = [
         "send-past-doubt",
         "while a batch waits to be sent again nothing new follows it",
         edit(
-            ProducerWindow, "may_send_new", ("return all(batch.in_flight for batch in self._unresolved)", "return True")
+            ProducerWindow,
+            "may_send_new",
+            ("return all(batch.attempt.is_in_flight for batch in self._unresolved)", "return True"),
         ),
         "unit/sdk/core/produce/test_producer_window.py::test_after_a_failure_only_the_oldest_is_sent_again_alone",
     ),

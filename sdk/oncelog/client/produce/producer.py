@@ -120,8 +120,8 @@ class Producer(StaysHere, Generic[Key, Value]):
     def unfinished(self) -> unclosed.Unfinished:
         """For `oncelog.client.produce.unclosed`: how many records would be lost if this producer vanished now."""
         batches = self.open_batches()
-        unsent = sum(batch.record_count for batch in batches if batch.attempts == 0)
-        unanswered = sum(batch.record_count for batch in batches if batch.attempts > 0)
+        unsent = sum(batch.record_count for batch in batches if batch.attempt.tries == 0)
+        unanswered = sum(batch.record_count for batch in batches if batch.attempt.tries > 0)
         uncommitted = sum(self._sender.acked.values()) if self._current is not None else 0
         return unclosed.Unfinished(unsent, unanswered, uncommitted)
 

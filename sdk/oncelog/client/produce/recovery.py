@@ -187,7 +187,7 @@ class Recovery:
     def _may_move_soon(self, partition: PartitionId) -> bool:
         """The name belongs to a new topic, and the old one's leader is about to refuse what is in flight to it."""
         unresolved = self._windows[partition].unresolved()
-        in_flight = [batch for batch in unresolved if batch.in_flight and not batch.in_doubt]
+        in_flight = [batch for batch in unresolved if batch.attempt.is_in_flight and not batch.attempt.is_in_doubt]
         return any(self._metadata.newer_topic(batch.topic, partition.topic_id) for batch in in_flight)
 
     def _fail_partition(self, partition: PartitionId) -> None:
@@ -202,7 +202,7 @@ class Recovery:
         now = self._metadata.newer_topic(gone[0].topic, partition.topic_id) if gone else None
         moved: list[Batch] = []
         if now is not None and partition.partition < now.partitions:
-            moved = [batch for batch in gone if not batch.in_doubt and not batch.in_flight]
+            moved = [batch for batch in gone if not batch.attempt.is_in_doubt and not batch.attempt.is_in_flight]
         if moved:
             assert now is not None
             for batch in moved:

@@ -372,11 +372,11 @@ class Sender:
                 return None
             batch = self._accumulator.take(partition)
             try:
-                batch.encoded = self._encode(batch, window)
+                encoded = self._encode(batch, window)
             except Exception as error:  # whatever is wrong with this batch keeps no other from being sent
                 self._settle_resolved([(batch, _not_encoded(error))])
                 continue
-            batch.drop_content()
+            batch.seal(encoded)
             window.send_new(batch)
             return batch
         return None
@@ -411,8 +411,8 @@ class Sender:
         now = now_ms()
         retry_at = now
         if error is not None:
-            retry_at += self._context.delay_ms(batch.attempts, error.retry_after_ms)
-            if batch.attempts > self._config.retries:
+            retry_at += self._context.delay_ms(batch.attempt.tries, error.retry_after_ms)
+            if batch.attempt.tries > self._config.retries:
                 batch.deadline_ms = min(batch.deadline_ms, now)
         self._settle_resolved(window.answered(batch, error, retry_at), -1 if error is not None else base_offset)
         if error is not None and batch.error in (None, error):  # also with acks=0, where it is done with
@@ -514,7 +514,7 @@ class Sender:
         if (quota := obstacles.quota_of(self._context, address, batch)) is not None:
             return quota
         first = next(iter(window.unresolved()), None) if (window := self._windows.get(partition)) else None
-        return first.last_error if first is not None and first is not batch else None
+        return first.attempt.last_error if first is not None and first is not batch else None
 
     def _sweep(self) -> None:
         """Deadlines and suspicious calls, twice a second while anything is on its way."""

@@ -128,8 +128,8 @@ async def _rescue(producer: Closable, timeout_ms: int) -> None:
     except Exception as error:  # what was not acknowledged is counted below
         log.debug("closing %s: %s", producer, error)
     lost = [batch for batch in batches if not batch.done or batch.error is not None]
-    unsent = sum(batch.record_count for batch in lost if batch.attempts == 0)
-    unanswered = sum(batch.record_count for batch in lost if batch.attempts > 0)
+    unsent = sum(batch.record_count for batch in lost if batch.attempt.tries == 0)
+    unanswered = sum(batch.record_count for batch in lost if batch.attempt.tries > 0)
     left = Unfinished(unsent, unanswered, before.uncommitted)
     producer.watched_in = 0
     _tell(producer, "was closed by the end of the interpreter", left, _SYNC_ADVICE)
