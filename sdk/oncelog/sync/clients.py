@@ -118,7 +118,7 @@ class Producer(ProducerBase[Key, Value]):
     def close(self, timeout_ms: int | None = None) -> None:
         """Aborts an open transaction, waits for what is on its way, at most `timeout_ms` (None = `close_timeout_ms`).
 
-        Nothing is taken from now on. Raises the first failure that nobody has seen. Idempotent: a further call waits for the
+        Nothing is taken from now on. Raises the first failure that no caller has seen. Idempotent: a further call waits for the
         same close. A Ctrl-C drops what is still on its way. With `timeout_ms=0` nothing is asked for or waited for: an
         open transaction is not aborted, its time-out or the next producer of its transactional id does that.
         """
@@ -137,7 +137,7 @@ class Producer(ProducerBase[Key, Value]):
         return self._run(self._inner.send_and_wait(topic, value, key, partition, timestamp_ms, headers))
 
     def flush(self) -> None:
-        """Waits until everything sent so far is acknowledged. Raises the first failure that nobody has seen."""
+        """Waits until everything sent so far is acknowledged. Raises the first failure that no caller has seen."""
         self._run(self._inner.flush())
 
     def transaction(self) -> Transaction[Key, Value]:
@@ -173,7 +173,7 @@ class Participant(ParticipantBase[Key, Value]):
 
     @property
     def session_token(self) -> bytes:
-        """A secret that shows that whoever aborts has joined; empty when nothing was joined."""
+        """A secret that shows that the one who aborts has joined; empty when nothing was joined."""
         return self._inner.session_token
 
     @property
@@ -188,7 +188,7 @@ class Participant(ParticipantBase[Key, Value]):
         return self._run(self._inner.flush())
 
     def renew(self) -> None:
-        """Keeps the transaction alive. Raises `TxnEndedError`, `TxnAbortedError` or `ProducerFencedError` when it is over."""
+        """Keeps the transaction alive. Raises `TxnEndedError`, `TxnAbortedError` or `ProducerFencedError` when it has ended."""
         self._run(self._inner.renew())
 
 

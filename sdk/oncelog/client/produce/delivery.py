@@ -1,4 +1,4 @@
-"""What `send` gives back: a promise of where the records will be, cheap until somebody awaits it."""
+"""The result of a `send`: a promise of where the records will be, cheap until a caller awaits it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from oncelog.errors import IllegalStateError
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record is. `offset` -1: written, but the leader no longer knows at which offset; with acks=0: sent, and nobody
-    knows whether it was written.
+    """Where a record is. `offset` -1: written, but the leader no longer knows at which offset; with acks=0: sent, and not
+    known to be written.
     """
 
     topic: str
@@ -88,7 +88,7 @@ class Delivery(StaysHere):
     __slots__ = ("_batch", "_index", "_is_observed")
 
     _is_observed: bool
-    """There is no such attribute until somebody awaits, or has seen, the outcome: so that none is made with each record."""
+    """There is no such attribute until a caller awaits, or has seen, the outcome: so that none is made with each record."""
 
     def __init__(self, batch: Batch, index: int) -> None:
         self._batch = batch
@@ -105,13 +105,13 @@ class Delivery(StaysHere):
         try:
             await wait_done([self._batch])
         except BaseException:
-            if is_first:  # whoever waited is gone, and has not seen anything
+            if is_first:  # the caller that waited is gone, and has not seen anything
                 del self._is_observed
                 self._batch.observed -= 1
             raise
 
     def _observe(self) -> bool:
-        """Somebody awaits the outcome, or has it: `flush` and `close` do not raise it. False: that was so before."""
+        """A caller awaits the outcome, or has it: `flush` and `close` do not raise it. False: that was so before."""
         if hasattr(self, "_is_observed"):
             return False
         self._is_observed = True

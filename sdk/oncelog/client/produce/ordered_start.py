@@ -40,7 +40,7 @@ class Turns:
         return await _begin(make_call(), lambda: self.give_up(number))
 
     def give_up(self, number: int) -> None:
-        """Whoever waits behind this number need not. Any number of times."""
+        """Calls behind this number need not wait for it. Any number of times."""
         if number < self._next or number in self._passed:
             return
         self._waiting.pop(number, None)

@@ -154,9 +154,9 @@ class Transaction(StaysHere, Generic[Key, Value]):
         except BaseException as error:
             self._trace_end(error)
             raise
-        if self._scope is not None and self._sender.traces is not None:
+        if self._scope is not None:
             self._scope.named(self._identity)
-            self._sender.traces.scope = self._scope.parent
+            self._sender.observer.belong_to(self._scope.parent)
         self._core = TransactionCore(self._identity.txn_no)
         self._begun_ms = now_ms()
         self._sender.reset(self._identity, errors.TxnEndedError("the transaction is over"))
@@ -224,7 +224,7 @@ class Transaction(StaysHere, Generic[Key, Value]):
     def _takes_records(self) -> bool:
         """One was sent already, and nothing has ended or failed the transaction since."""
         core = self._core
-        if core is None or self._sender.failure is not None:
+        if core is None or self._sender.deliveries.failure is not None:
             return False
         return core.state is TransactionState.OPEN and core.is_touched
 
@@ -281,8 +281,8 @@ class Transaction(StaysHere, Generic[Key, Value]):
 
     def _touch(self) -> TransactionCore:
         core = self._begun()
-        if self._sender.failure is not None and core.state is TransactionState.OPEN:
-            core.fail(self._explained(self._sender.failure))
+        if self._sender.deliveries.failure is not None and core.state is TransactionState.OPEN:
+            core.fail(self._explained(self._sender.deliveries.failure))
         core.check_open()
         core.is_touched = True
         return core
@@ -340,8 +340,8 @@ class Transaction(StaysHere, Generic[Key, Value]):
         self._context.home.check()
         core = self._begun()
         if core.state is not TransactionState.COMMITTED:
-            if core.state is TransactionState.OPEN and self._sender.failure is not None:
-                core.fail(self._explained(self._sender.failure))
+            if core.state is TransactionState.OPEN and self._sender.deliveries.failure is not None:
+                core.fail(self._explained(self._sender.deliveries.failure))
             core.begin_commit()
             if await self._finish(span_names.TXN_COMMIT, partial(self._commit, awaited)):
                 return
@@ -351,9 +351,9 @@ class Transaction(StaysHere, Generic[Key, Value]):
     async def _commit(self, wait: co.EndWait) -> None:
         core = self._begun()
         await self._sender.flush()
-        if self._sender.failure is not None:
+        if self._sender.deliveries.failure is not None:
             core.reopen_for_abort()
-            core.fail(self._explained(self._sender.failure))
+            core.fail(self._explained(self._sender.deliveries.failure))
             core.begin_commit()  # raises it
         if not core.is_touched:
             self._finished(is_committed=True)
@@ -393,7 +393,7 @@ class Transaction(StaysHere, Generic[Key, Value]):
         self._visible = reply.visible
 
     def _commit_request(self, wait: co.EndWait) -> co.EndTransactionRequest:
-        counts = dict.fromkeys(self._begun().enrolled_partitions(), 0) | self._sender.acked
+        counts = dict.fromkeys(self._begun().enrolled_partitions(), 0) | self._sender.deliveries.acked
         return co.EndTransactionRequest(
             name=name_of(self._identity),
             outcome=types_pb2.TRANSACTION_OUTCOME_COMMITTED,
@@ -486,7 +486,7 @@ class Transaction(StaysHere, Generic[Key, Value]):
     def _trace_end(self, error: BaseException | None) -> None:
         if self._scope is not None:
             outcome = self.outcome if self._core is not None else "none"
-            self._scope.end(error, outcome=outcome, partitions=len(self._sender.acked))
+            self._scope.end(error, outcome=outcome, partitions=len(self._sender.deliveries.acked))
 
     async def _abort(self) -> None:
         core = self._begun()

@@ -2,7 +2,7 @@
 
 Rule 1: the garbage collection of an open producer, or the end of the interpreter before its `close`, gives a `ResourceWarning`
         and, when records are lost by that, one line in the log with their number.
-Rule 2: nothing is sent from here for a producer of asyncio: its event loop is over, or belongs to somebody else. The façade
+Rule 2: nothing is sent from here for a producer of asyncio: its event loop has ended, or belongs to other work. The façade
         without `await` has a loop that still runs when the interpreter ends: `rescue` sends what it can in `EXIT_FLUSH_MS`.
 Rule 3: only the process that made a producer speaks of it: a forked child has copies that were never its own.
 """

@@ -1,4 +1,4 @@
-"""What waits to be sent: records gathered into batches, one queue per partition, all within one bound of memory.
+"""Records that wait to be sent: gathered into batches, one queue per partition, all within one bound of memory.
 
 Rule 1: a batch closes when it is full; an open one is ready when `linger_ms` have passed, or on a flush.
 Rule 2: batches of a partition are taken in the order in which they were filled.
@@ -38,7 +38,7 @@ class Row(NamedTuple):
     timestamp_ms: int
     headers: HeaderList
     size: int
-    """What it counts against batch and buffer, in bytes."""
+    """The bytes that it counts against batch and buffer."""
 
 
 class ArrowRows(Protocol):
@@ -146,10 +146,17 @@ class Batch:
 
     @property
     def is_observed(self) -> bool:
-        """Somebody awaits, or has seen, the outcome of every record."""
+        """A caller awaits, or has seen, the outcome of every record."""
         return self.observed >= self.record_count
 
     def resolve(self, error: OncelogError | None, base_offset: int = -1) -> bool:
+        """`settle` and `tell`; False when the outcome was known already."""
+        if not self.settle(error, base_offset):
+            return False
+        self.tell()
+        return True
+
+    def settle(self, error: OncelogError | None, base_offset: int = -1) -> bool:
         """Gives the outcome; False when it was known already."""
         if self.done:
             return False
@@ -158,16 +165,19 @@ class Batch:
         self.encoded = b""
         self.drop_content()
         if error is not None:
-            self.timestamps_ms = []  # nobody asks for them, and a failure may be kept for long
+            self.timestamps_ms = []  # they are of no use any more, and a failure may be kept for long
         self.done = True  # last: another thread that sees it reads the rest
+        return True
+
+    def tell(self) -> None:
+        """Calls everyone who waits for the outcome."""
         listeners, self.on_done = self.on_done, []
         for listener in listeners:
             listener(self)
-        return True
 
 
 def row_bytes(key: bytes | None, value: bytes | None, headers: HeaderList) -> int:
-    """What a row counts against batch and buffer."""
+    """The bytes that a row counts against batch and buffer."""
     size = RECORD_OVERHEAD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
     for name, content in headers:
         size += len(name) + (len(content) if content else 0) + RECORD_OVERHEAD_BYTES
@@ -191,6 +201,14 @@ class Accumulator:
         """
         used = self.used_bytes + beside
         return used == 0 or used + size <= self._buffer_memory
+
+    def reserve(self, size: int) -> None:
+        """Counts room for a record that will be added later."""
+        self.used_bytes += size
+
+    def unreserve(self, size: int) -> None:
+        """The record is added now, or never will be."""
+        self.used_bytes -= size
 
     def add_row(self, partition: PartitionId, row: Row, now_ms: int) -> tuple[Batch, int]:
         """Appends a row to the partition's open batch, or opens one. The batch, and the row's index in it."""

@@ -11,7 +11,7 @@ DONE     The batch is written, or has failed. Later answers to older tries chang
 
 Rule 1: an incident that a state does not list is a mistake of the code around it, so it is an `AssertionError`.
 Rule 2: doubt never ends by a later try that was not written. It ends when the batch is acknowledged, when the leader says
-        what it has, or when the caller is told that the outcome is unknown.
+        what it has, or when its time has passed where the leader cannot be asked.
 Rule 3: the table says where an attempt goes. Which incident an answer is, `ProducerWindow` decides.
 """
 

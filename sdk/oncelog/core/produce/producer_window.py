@@ -1,6 +1,6 @@
-"""What one producer has sent to one partition and not yet got settled: order, retries, doubt.
+"""The batches that one producer has sent to one partition, and whose outcome is not known: order, retries, doubt.
 
-Rule 1: a batch gets its sequence once and keeps it for ever; nothing is ever rewritten under another identity.
+Rule 1: a batch gets its sequence once and keeps it; nothing is ever rewritten under another identity.
 Rule 2: at most `max_in_flight` batches are unresolved. While one of them waits to be sent again, only the oldest
         unresolved one goes, alone; new batches wait. So the leader, which refuses gaps, never sees another order.
 Rule 3: a gap refused to a batch that is not the oldest is no verdict on it: it is sent again when its turn comes.
@@ -9,8 +9,8 @@ Rule 4: a definite refusal ends the sequence: later batches can never be accepte
 Rule 5: "not written" is said only of a batch none of whose attempts is in doubt. Otherwise `GetProducerState(settle)`
         decides (hole 22): it is final, because the call raised the producer's epoch before it answered. Inside a
         transaction nothing is settled: the abort of the transaction decides for all its batches.
-Rule 6: with `at_most_once` (acks=0) a batch that may have arrived is never sent again. Where nobody told what became of it,
-        it counts as sent; where the leader told an error that leaves that open (a failed disk), it fails with that error.
+Rule 6: with `at_most_once` (acks=0) a batch that may have arrived is never sent again. Without an answer
+        it counts as sent; where the leader answered an error that leaves that open (a failed disk), it fails with that error.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from oncelog.errors import (
 
 
 class Verdict(enum.Enum):
-    """What an answer says about one attempt."""
+    """The meaning of an answer for one attempt."""
 
     WRITTEN = enum.auto()
     NOT_NOW = enum.auto()  # certainly not written by this attempt; try again
@@ -64,7 +64,7 @@ _NOT_NOW: Final = frozenset(
 )
 
 
-# A leader without state of the producer sees a gap before the first batch that it hears of.
+# A leader without state of the producer sees a gap before the first batch that reaches it.
 _GAPS: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
 
 
@@ -195,7 +195,9 @@ class ProducerWindow:
         return None if oldest.attempt.is_in_doubt and self._can_settle(oldest) else oldest  # else `in_question` has it
 
     def expire(self, now_ms: int, obstacle: OncelogError | None = None) -> Resolved:
-        """What the delivery timeout decides without asking anybody. `obstacle`: what keeps us from trying at the moment."""
+        """The outcomes that the delivery timeout decides without a question to the leader. `obstacle`: what keeps us from
+        trying at the moment.
+        """
         oldest = self.overdue(now_ms)
         if oldest is None:
             return []
@@ -302,7 +304,7 @@ class ProducerWindow:
 
 
 def timed_out(batch: Batch, obstacle: OncelogError | None = None) -> DeliveryTimedOutError:
-    """Why a batch was not delivered in time: what stands in its way now, else what its last attempt was told."""
+    """Why a batch was not delivered in time: what stands in its way now, else the answer to its last attempt."""
     cause = obstacle or batch.attempt.last_error
     if batch.attempt.is_in_doubt:
         return _late(batch, cause, _UNKNOWN)

@@ -3,7 +3,7 @@
 Rule 1: the coordinator decides; this table only keeps the caller from asking for nonsense.
 Rule 2: after a failure only an abort is left. After a commit was asked for, an abort is not: it may be committed.
 Rule 3: the first reason of a failure is kept, and told by everything that is refused because of it.
-Rule 4: a transaction that touched nothing, and whose number nobody looked at, needs no call: its number is used again.
+Rule 4: a transaction that touched nothing, and whose number no caller looked at, needs no call: its number is used again.
 """
 
 from __future__ import annotations
