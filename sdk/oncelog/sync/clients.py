@@ -40,7 +40,7 @@ class Transaction(Writes[AsyncTransaction[Key, Value], Key, Value]):
     def txn_no(self) -> int:
         """Number of this transaction under its transactional id. Raises `IllegalStateError` before `begin`.
 
-        Whoever looks at it may note it down, so from then on it is this transaction's, also if nothing is ever sent.
+        A caller that looks at it may note it down, so from then on it is this transaction's, also if nothing is ever sent.
         """
         return self._inner.txn_no
 
@@ -66,7 +66,9 @@ class Transaction(Writes[AsyncTransaction[Key, Value], Key, Value]):
     ) -> None:
         self._run(self._inner.__aexit__(kind, error, trace))
 
-    def send_offsets(self, read: HasOffsets | Mapping[TopicPartition, Any], group: GroupMetadata | None = None) -> None:
+    def send_offsets(
+        self, read: HasOffsets | Mapping[TopicPartition, OffsetAndMetadata | int], group: GroupMetadata | None = None
+    ) -> None:
         """Commits offsets with this transaction: those of a consumer's batch, or a mapping and the group's metadata.
 
         Raises `IllegalStateError` without a group, `UnknownTopicError` when a topic was created again since its offset was

@@ -6,12 +6,12 @@ from oncelog.client.admin.admin_base import AdminBase
 from oncelog.client.consume import consumer
 from oncelog.client.consume.consumer import Consumer
 from oncelog.client.consume.following import Following
-from oncelog.client.produce.transaction import Transaction
 from oncelog.client.produce.writer import Writer
 from oncelog.core.produce import producer_window
 from oncelog.core.produce.accumulator import Accumulator
 from oncelog.core.produce.attempt import Attempt
 from oncelog.core.produce.producer_window import ProducerWindow
+from oncelog.core.produce.transaction import TransactionCore
 from tests.simulation.planted_bugs import edit, without
 
 PLANTS = [
@@ -137,19 +137,8 @@ PLANTS = [
         "commit-without-flush",
         "a transaction in which a send failed is not committed",
         [
-            edit(
-                Transaction,
-                "commit",
-                ("if core.state is TransactionState.OPEN and self._sender.failure is not None:", "if False:"),
-            ),
-            edit(
-                Transaction,
-                "_commit",
-                (
-                    "flush()\n    if self._sender.failure is not None:",
-                    "flush()\n    if False:",
-                ),
-            ),
+            edit(TransactionCore, "note_failure", ("failure is not None and self.state is _S.OPEN", "False")),
+            edit(TransactionCore, "flushed", ("if failure is not None:", "if False:")),
         ],
         "unit/sdk/client/produce/test_transaction.py::test_a_failed_send_that_nobody_awaited_fails_the_commit",
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from oncelog.client.stays_here import StaysHere
 from oncelog.core.produce.accumulator import Batch
@@ -94,7 +94,7 @@ class Delivery(StaysHere):
         self._batch = batch
         self._index = index
 
-    def __await__(self) -> Generator[Any, None, RecordMetadata]:
+    def __await__(self) -> Generator[object, None, RecordMetadata]:
         """Waits for the acknowledgement. Raises why the record was refused, or `DeliveryTimedOutError`."""
         if not self._batch.done:
             yield from self._wait().__await__()
@@ -177,7 +177,7 @@ class BatchDelivery(StaysHere):
         self.rows = sum(part.records for part in parts)
         """How many."""
 
-    def __await__(self) -> Generator[Any, None, list[WrittenRange]]:
+    def __await__(self) -> Generator[object, None, list[WrittenRange]]:
         """Waits for all acknowledgements. Raises the first failure."""
         if not self.done():
             yield from self._wait().__await__()

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator
 from threading import RLock
-from typing import Any, Final
+from typing import Final
 
 from oncelog.client.produce.delivery import Delivery, RecordMetadata
 from oncelog.client.produce.sender import Sender
@@ -62,7 +62,7 @@ class Given(Delivery):
         self.taken(batch, 0)
         return batch
 
-    def __await__(self) -> Generator[Any, None, RecordMetadata]:
+    def __await__(self) -> Generator[object, None, RecordMetadata]:
         """As any delivery's. Raises `IllegalStateError` where it would wait for a batch that is never resolved."""
         self._check_taken()
         return super().__await__()
@@ -94,6 +94,7 @@ class Handover:
     ) -> None:
         self._writer = writer
         self._sender = sender
+        self._room = sender.room
         self._metadata = metadata
         self._is_open = is_open
         self._check = check
@@ -106,7 +107,7 @@ class Handover:
         self._lock = RLock()  # a signal handler may send, in the midst of a send of the same thread
 
     def given(
-        self, topic: str, value: Any, key: Any, partition: int | None, timestamp_ms: int | None, headers: Headers
+        self, topic: str, value: object, key: object, partition: int | None, timestamp_ms: int | None, headers: Headers
     ) -> Given | None:
         """A record, checked. None: it is traced, and its span begins on the loop. Raises as `Writer.checked`."""
         if self._sender.observer.records_origins:
@@ -127,7 +128,7 @@ class Handover:
                 return False  # what the function raises is for the caller
         elif not 0 <= partition < topic.partitions:
             return False
-        if not self._sender.room.may_add(size, self._bytes + self._taking_bytes):
+        if not self._room.may_add(size, self._bytes + self._taking_bytes):
             return False
         given.known_topic = topic
         try:
@@ -173,7 +174,7 @@ class Handover:
     def _queue(self, given: list[Given]) -> None:
         try:
             self._check()
-            self._sender.room.refuse_when_over()
+            self._room.refuse_when_over()
         except OncelogError as error:
             for item in given:  # it ends nothing: that would be the next transaction by now
                 self._sender.deliveries.failures.add(item.refused(error))

@@ -1,4 +1,4 @@
-"""Where others watch a producer: what happens to its batches, and where its records come from.
+"""Where others watch a producer: what happens to its batches and transactions, and where its records come from.
 
 Rule 1: an observer only looks. It is called on the loop, in the step in which the thing happens, and raises nothing.
 Rule 2: it is called once for a batch or a call, never once for a record, unless it `records_origins`.
@@ -6,13 +6,17 @@ Rule 2: it is called once for a batch or a call, never once for a record, unless
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
+from oncelog.core.batch.identity import Identity
 from oncelog.core.batch.record import HeaderList
 from oncelog.core.produce.accumulator import Batch
 from oncelog.errors import OncelogError
+
+T = TypeVar("T")
 
 
 class Origin(Protocol):
@@ -62,6 +66,30 @@ class SendObserver:
 
     def failed(self, batch: Batch, error: OncelogError) -> None:
         """It is not written, or that is not known."""
+
+
+class TransactionObserver:
+    """Watches nothing: the observer of a transaction that is not observed. One that looks has the same methods, as
+    `oncelog.trace.transaction_span.Scope` has.
+    """
+
+    def inside(self) -> AbstractContextManager[None]:
+        """Calls made in this block belong to the transaction."""
+        return nullcontext()
+
+    def parent(self) -> str:
+        """The context of a span that begins now; empty = none."""
+        return ""
+
+    def named(self, identity: Identity) -> None:
+        """The transaction has this identity."""
+
+    def run(self, name: str, work: Coroutine[object, None, T]) -> Coroutine[object, None, T]:
+        """Its last act, in a task of its own; `name` is that of the act."""
+        return work
+
+    def end(self, error: BaseException | None = None, **attributes: str | int) -> None:
+        """It has ended; later calls change nothing. `attributes`: `outcome`, `partitions`, `rows`."""
 
 
 class Unrecorded:

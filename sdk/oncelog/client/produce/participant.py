@@ -23,6 +23,8 @@ from oncelog.client.closing import Closing
 from oncelog.client.context import Context
 from oncelog.client.produce.delivery import BatchDelivery, Delivery
 from oncelog.client.produce.handover import Handover
+from oncelog.client.produce.observer import TransactionObserver
+from oncelog.client.produce.send_trace import transaction_observer_of
 from oncelog.client.produce.sender import Sender
 from oncelog.client.produce.txn_names import end_wait, name_of
 from oncelog.client.produce.writer import Headers, Message, Writer
@@ -33,7 +35,7 @@ from oncelog.config import ProducerConfig
 from oncelog.core.batch.identity import Identity, believed
 from oncelog.core.names import check_transactional_id
 from oncelog.trace import span_names
-from oncelog.trace.transaction_span import Scope, inside
+from oncelog.trace.transaction_span import Scope
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.value_types import NULL, Key, Value, fills_up
 from oncelog.wire import methods
@@ -118,7 +120,7 @@ class Participant(StaysHere, Generic[Key, Value]):
         self._identity: Identity | None = None
         self._closing = Closing(context.home)
         self._renewing: asyncio.Task[None] | None = None
-        self._scope: Scope | None = None
+        self._observer: TransactionObserver | Scope = TransactionObserver()
 
     # ------------------------------------------------------------ life
 
@@ -128,14 +130,12 @@ class Participant(StaysHere, Generic[Key, Value]):
         Raises `ProducerFencedError` (a newer run owns the id), `BatchRolledBackError`, `TxnEndedError`, and
         `IllegalStateError` when it is closed meanwhile.
         """
-        if self._context.tracer is not None:
-            self._scope = Scope(self._context.tracer, span_names.TXN_PARTICIPANT)
+        self._observer = transaction_observer_of(self._context, span_names.TXN_PARTICIPANT)
         try:
-            with inside(self._scope):
+            with self._observer.inside():
                 return await self._join()
         except BaseException as error:
-            if self._scope is not None:
-                self._scope.end(error)
+            self._observer.end(error)
             raise
 
     async def _join(self) -> Participant[Key, Value]:
@@ -167,9 +167,8 @@ class Participant(StaysHere, Generic[Key, Value]):
                 )
             )
             self._sender.reset(self._identity, errors.TxnEndedError("the participant has left"))
-            if self._scope is not None:
-                self._scope.named(self._identity)
-                self._sender.observer.belong_to(self._scope.parent)
+            self._observer.named(self._identity)
+            self._sender.observer.belong_to(self._observer.parent)
             if options.lease_ms > 0:
                 self._renewing = asyncio.get_running_loop().create_task(self._renew_for_ever(), name="oncelog-renew")
         return self
@@ -194,9 +193,8 @@ class Participant(StaysHere, Generic[Key, Value]):
     async def _close(self) -> None:
         self._sender.drop(errors.IllegalStateError(_CLOSED))
         self._sender.end()
-        if self._scope is not None:
-            acked = self._sender.deliveries.acked
-            self._scope.end(self._sender.deliveries.failure, partitions=len(acked), rows=sum(acked.values()))
+        acked = self._sender.deliveries.acked
+        self._observer.end(self._sender.deliveries.failure, partitions=len(acked), rows=sum(acked.values()))
         renewing, self._renewing = self._renewing, None
         if renewing is not None:
             renewing.cancel()
@@ -362,18 +360,15 @@ class Batches:
 
     @contextlib.contextmanager
     def _traced(self, name: str, transactional_id: str, txn_no: int) -> Iterator[None]:
-        if self._context.tracer is None:
-            yield
-            return
-        scope = Scope(self._context.tracer, name)
-        scope.named(Identity(transactional_id=transactional_id, txn_no=txn_no))
+        observer = transaction_observer_of(self._context, name)
+        observer.named(Identity(transactional_id=transactional_id, txn_no=txn_no))
         try:
-            with scope.inside():
+            with observer.inside():
                 yield
         except BaseException as error:
-            scope.end(error)
+            observer.end(error)
             raise
-        scope.end(outcome="committed" if name == span_names.TXN_COMMIT else "aborted")
+        observer.end(outcome="committed" if name == span_names.TXN_COMMIT else "aborted")
 
 
 def _winner(result: ParticipantResult) -> co.Winner:

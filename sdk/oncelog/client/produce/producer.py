@@ -37,6 +37,7 @@ from oncelog.value_types import NULL, Key, Value, fills_up
 from oncelog.wire import methods
 
 
+# It has some 30 methods because most of them are its API, of one or two lines each.
 @fills_up
 class Producer(StaysHere, Generic[Key, Value]):
     """See the module. Made by `Client.producer(...)`; use it with `async with`."""

@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 
 from oncelog.client.context import Context
-from oncelog.client.produce.observer import UNRECORDED, Origin, SendObserver
+from oncelog.client.produce.observer import UNRECORDED, Origin, SendObserver, TransactionObserver
 from oncelog.core.batch.record import MAX_RECORD_HEADERS, HeaderList
 from oncelog.core.produce.accumulator import Batch
 from oncelog.errors import OncelogError
 from oncelog.trace import span_names, tracing
 from oncelog.trace.trace_context import TRACEPARENT
 from oncelog.trace.tracing import Kind, Span, Tracer
+from oncelog.trace.transaction_span import Scope
 
 
 class Created:
@@ -173,3 +174,8 @@ class SendTraces(SendObserver):
 def observer_of(context: Context) -> SendObserver:
     """The observer of a producer of this client."""
     return SendObserver() if context.tracer is None else SendTraces(context.tracer, context.config.client_id)
+
+
+def transaction_observer_of(context: Context, name: str) -> TransactionObserver | Scope:
+    """The observer of a transaction, or a participant, that begins now; `name` is that of its span."""
+    return TransactionObserver() if context.tracer is None else Scope(context.tracer, name)

@@ -71,7 +71,10 @@ _SWEEP_MS = 500
 
 
 class Sender:
-    """See the module. One per producer or participant; `renew` gets a new identity (None: the identity is fixed)."""
+    """See the module. One per producer or participant; `renew` gets a new identity (None: the identity is fixed).
+
+    Half of its 24 methods are doors of one to five lines, for writers and for the producer.
+    """
 
     def __init__(
         self, context: Context, metadata: Metadata, caller: Caller, config: ProducerConfig, renew: Renew | None

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import contextlib
 import operator
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, SupportsIndex, TypeVar
 
 from oncelog.client.context import Context
 from oncelog.client.produce.delivery import BatchDelivery, Delivery, Part, Parts
@@ -22,7 +22,7 @@ from oncelog.client.routing.metadata import Metadata, Topic, no_partition
 from oncelog.config import ProducerConfig
 from oncelog.core.batch.hashing import partition_for_key
 from oncelog.core.batch.record import MAX_RECORD_HEADERS, TIMESTAMP_MAX_MS, HeaderList, not_milliseconds
-from oncelog.core.produce.accumulator import Batch, Row, row_bytes
+from oncelog.core.produce.accumulator import ArrowRows, ArrowTable, Batch, Row, row_bytes
 from oncelog.errors import InvalidRecordError, UnknownTopicError
 from oncelog.types import PartitionId
 from oncelog.value_types import NULL, K, Serializer, V, fills_up
@@ -72,8 +72,8 @@ class Writer:
     async def send(
         self,
         topic: str,
-        value: Any = None,
-        key: Any = None,
+        value: object = None,
+        key: object = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Headers = (),
@@ -127,8 +127,8 @@ class Writer:
     def checked(
         self,
         topic: str,
-        value: Any,
-        key: Any,
+        value: object,
+        key: object,
         partition: int | None,
         timestamp_ms: int | None,
         headers: Headers,
@@ -164,7 +164,7 @@ class Writer:
         self._queued(topic, first, batch, index)
         return batch, index, count
 
-    async def send_many(self, topic: str, rows: Iterable[Any]) -> BatchDelivery:
+    async def send_many(self, topic: str, rows: Iterable[object]) -> BatchDelivery:
         """Queues many records: values, `(key, value)` pairs, or `Message`s. Raises `TypeError` for what is one record."""
         rows = several(rows)
         queued = Parts()
@@ -177,12 +177,15 @@ class Writer:
                         options = (row[1], row[0], None, None, ())
                     else:
                         options = (row, None, None, None, ())
-                    queued.add(*await self._queue_of(origin, topic, *options))
+                    if origin is UNRECORDED:  # saves a coroutine for each record
+                        queued.add(*await self.queue(self.checked(topic, *options)))
+                    else:
+                        queued.add(*await self._queue_of(origin, topic, *options))
             finally:
                 origin.counted(queued.rows)
         return queued.delivery()
 
-    async def send_batch(self, topic: str, data: Any, partition: int | None = None) -> BatchDelivery:
+    async def send_batch(self, topic: str, data: ArrowRows | ArrowTable, partition: int | None = None) -> BatchDelivery:
         """Queues Arrow data (`RecordBatch` or `Table`): columns `value`, and optionally `key`, `headers`, `timestamp`,
         `partition`. No work per row; waits for room as it goes.
         """
@@ -200,7 +203,7 @@ class Writer:
                 origin.counted(sum(batch.record_count for batch in batches))
         return BatchDelivery([Part(batch, 0, batch.record_count) for batch in batches])
 
-    async def _send_chunk(self, topic: Topic, chunk: Any, partition: int | None, origin: Origin) -> list[Batch]:
+    async def _send_chunk(self, topic: Topic, chunk: ArrowRows, partition: int | None, origin: Origin) -> list[Batch]:
         from oncelog.core.batch import batch as codec
         from oncelog.core.batch import partitioner
 
@@ -313,7 +316,7 @@ def _pairs(headers: Headers) -> list[Any]:
     raise InvalidRecordError("headers are a mapping, or pairs of a name and a value", given=repr(headers)[:64])
 
 
-def _serialized(item: Any, serializer: Serializer | None, name: str) -> bytes | None:
+def _serialized(item: object, serializer: Serializer | None, name: str) -> bytes | None:
     if serializer is not None:
         item = serializer(item)
     if item is None or type(item) is bytes:
@@ -321,7 +324,7 @@ def _serialized(item: Any, serializer: Serializer | None, name: str) -> bytes | 
     return _bytes_of(item, f"the {name}", f"give bytes or text, or set {name}_serializer")
 
 
-def _bytes_of(item: Any, what: str, advice: str, **context: Any) -> bytes:
+def _bytes_of(item: object, what: str, advice: str, **context: Any) -> bytes:
     """Text as UTF-8, bytes as they are, in an object of our own. Raises `InvalidRecordError`."""
     if isinstance(item, str):
         return _utf8(item, what)
@@ -339,7 +342,7 @@ def _utf8(text: str, what: str) -> bytes:
         ) from None
 
 
-def _timestamp(given: Any) -> int:
+def _timestamp(given: object) -> int:
     """Raises `InvalidRecordError` or `InvalidTimestampError`."""
     timestamp_ms = _whole(given, "timestamp_ms")
     if not 0 <= timestamp_ms <= TIMESTAMP_MAX_MS:
@@ -347,17 +350,20 @@ def _timestamp(given: Any) -> int:
     return timestamp_ms
 
 
-def _whole(number: Any, name: str) -> int:
+def _whole(number: object, name: str) -> int:
     """The number, which is whole. Raises `InvalidRecordError`."""
+    if type(number) is int:
+        return number
     with contextlib.suppress(TypeError):
-        if not isinstance(number, bool):  # a partition True is another argument in the wrong place
+        # a partition True is another argument in the wrong place
+        if isinstance(number, SupportsIndex) and not isinstance(number, bool):
             return operator.index(number)
     raise InvalidRecordError(f"{name} is not a whole number", given=repr(number)[:64])
 
 
-def _chunks(data: Any) -> Iterable[Any]:
+def _chunks(data: ArrowRows | ArrowTable) -> Iterator[ArrowRows]:
     """Arrow record batches of bounded size."""
-    for batch in data.to_batches() if hasattr(data, "to_batches") else (data,):
+    for batch in data.to_batches() if isinstance(data, ArrowTable) else (data,):
         rows, size = batch.num_rows, batch.nbytes
         step = rows if size <= _CHUNK_BYTES else max(1, rows * _CHUNK_BYTES // size)
         for start in range(0, rows, max(step, 1)):

@@ -10,9 +10,9 @@ Rule 5: what is encoded, or came as Arrow data, is closed: no row joins it (`_jo
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from oncelog.core.batch.identity import NOBODY, Identity
 from oncelog.core.batch.record import HeaderList
@@ -41,12 +41,44 @@ class Row(NamedTuple):
     """The bytes that it counts against batch and buffer."""
 
 
+class ArrowSchema(Protocol):
+    """A `pyarrow.Schema`, as far as a producer looks at it."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of the columns."""
+        ...
+
+
 class ArrowRows(Protocol):
-    """A `pyarrow.RecordBatch`, as far as it is known here."""
+    """A `pyarrow.RecordBatch`, as far as a producer looks at it: pyarrow itself is not loaded before it is needed."""
 
     @property
     def num_rows(self) -> int:
         """The number of its rows."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its columns."""
+        ...
+
+    @property
+    def schema(self) -> ArrowSchema:
+        """Its columns."""
+        ...
+
+    def slice(self, offset: int, length: int) -> ArrowRows:
+        """Some of its rows, without a copy."""
+        ...
+
+
+@runtime_checkable
+class ArrowTable(Protocol):
+    """A `pyarrow.Table`, as far as a producer looks at it."""
+
+    def to_batches(self) -> Iterable[ArrowRows]:
+        """Its rows, as record batches."""
         ...
 
 

@@ -49,7 +49,7 @@ Plan = dict[str, Send]
 
 
 class ProducerCore:
-    """See the module. One per producer or participant."""
+    """See the module. One per producer or participant. Its 24 methods are the steps above and the events that come in."""
 
     def __init__(self, config: ProducerConfig, deliveries: Deliveries) -> None:
         self._config = config
