@@ -11,6 +11,7 @@ from oncelog.core.produce.accumulator import Batch, Row
 from oncelog.core.produce.actions import Acknowledged, Failed
 from oncelog.core.produce.attempt import AttemptState
 from oncelog.core.produce.deliveries import Deliveries
+from oncelog.core.produce.producer_window import ProducerWindow
 from oncelog.types import PartitionId
 from tests.unit.sdk.core.produce.known_facts import BROKER, IN_TRANSACTION, P0, P1, PRODUCER, KnownFacts
 
@@ -71,12 +72,13 @@ def test_a_reset_forgets_the_former_transaction() -> None:
         batch.attempt.send()
         made.settle([(batch, error)])
     open_batch = queued(made)
+    made.windows[P0] = ProducerWindow(5)
     over = errors.TxnEndedError("over")
     following = IN_TRANSACTION._replace(txn_no=4)
     made.reset(following, over)
     assert open_batch.error is over
     assert (made.failure, made.acked, made.identities.current) == (None, {}, following)
-    assert (made.failures.take(), made.open, made.queues.used_bytes) == (None, {}, 0)
+    assert (made.failures.take(), made.open, made.queues.used_bytes, made.windows) == (None, {}, 0, {})
 
 
 def test_a_dropped_batch_is_done_whatever_comes_later() -> None:

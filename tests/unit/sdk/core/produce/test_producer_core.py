@@ -98,6 +98,19 @@ def test_an_open_batch_lingers_and_a_full_one_or_a_flush_does_not() -> None:
     assert machine.sent(8) == [second]
 
 
+@pytest.mark.parametrize("together", [False, True], ids=["one row", "a run"])
+def test_a_batch_that_is_just_full_waits_for_no_other_row(together: bool) -> None:
+    machine = Machine(linger_ms=20, batch_size=700)
+    batch = machine.add()
+    assert machine.tick() == [WakeAt(P0, 20)]
+    rest = Row("orders", None, None, b"", 0, (), 700 - batch.size_bytes)
+    if together:
+        machine.core.add_rows(P0, [rest], 1)
+    else:
+        machine.core.add(P0, rest, 1)
+    assert machine.sent(1) == [batch]
+
+
 def test_without_a_known_leader_the_metadata_is_asked_for() -> None:
     machine = Machine()
     machine.facts.leaders.clear()

@@ -162,6 +162,12 @@ def test_a_failed_send_fails_the_transaction_at_the_next_call() -> None:
     assert core.error is NO_ROOM
 
 
+def test_a_send_that_fails_after_the_commit_was_asked_for_says_nothing_about_its_outcome() -> None:
+    core = begun(S.COMMITTING)
+    core.note_failure(NO_ROOM, 2_000)
+    assert (core.state, core.error) == (S.COMMITTING, None)
+
+
 @pytest.mark.parametrize("kind", [errors.TxnEndedError, errors.TxnAbortedError])
 def test_an_end_after_its_time_says_so(kind: type[errors.OncelogError]) -> None:
     given = kind("over")
